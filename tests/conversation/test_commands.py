@@ -32,6 +32,14 @@ async def said(at: Scene, line: str) -> str:
     return answer.text
 
 
+async def sessions(at: Scene) -> list[str]:
+    assert await said(at, "/sessions") == ""
+    card = at.log[-1].card
+    assert card is not None
+    assert card.problems() == []
+    return [line.text for line in card.lines]
+
+
 async def wrong(at: Scene, line: str) -> str:
     answer = await at.chat.command("web", line)
     assert answer.is_error
@@ -45,7 +53,7 @@ async def wrong(at: Scene, line: str) -> str:
         ("/xyzzy", "There is no command `/xyzzy`. `/help` shows what I can do."),
         ("/resume", "Something is missing. Right: `/resume <id>`."),
         ("/clear all", "That is too much. Right: `/clear`."),
-        ("/resume ab", "That is too short. Give the first letters that `/sessions` shows."),
+        ("/resume ab", "There is no conversation `ab`. `/sessions` shows them."),
         ("/resume abcd", "There is no conversation `abcd`. `/sessions` shows them."),
         ("/config model.mian", "There is no setting `model.mian`. Did you mean `model.main`?"),
         ("/config wallpaper", "There is no setting `wallpaper`. `/config` shows them all."),
@@ -164,12 +172,45 @@ async def test_sessions_are_listed_with_date_size_and_first_words() -> None:
         new = str(at.stores.session.read())
 
         words = "tell me about trees, please, and about all that lives in an…"
-        assert (await said(at, "/sessions")).splitlines() == [
-            f"- `{new[:8]}` today 10:15 · 1 kB · fish (this one)",
-            f"- `{old[:8]}` Tue 24 Feb 10:15 · 1 kB · {words}",
+        assert await sessions(at) == [
+            "today 10:15 · fish · 1 kB (this one)",
+            f"Tue 24 Feb 10:15 · {words} · 1 kB",
         ]
-        assert await at.chat.completions("resume", "id", "") == [new[:8], old[:8]]
-        assert (await at.chat.completions("resume", "id", old[:8])) == [old[:8]]
+        proposed = [f"{new[:8]} fish", f"{old[:8]} {words}"]
+        assert await at.chat.completions("resume", "id", "") == proposed
+        assert await at.chat.completions("resume", "id", "about tr") == proposed[1:]
+
+
+async def test_a_listed_conversation_is_gone_back_to_by_its_button() -> None:
+    clock = ManualClock(NOW)
+    async with scene(ScriptedEngine(clock), clock=clock) as at:
+        await at.ask("about trees")
+        old = at.stores.session.read()
+        await said(at, "/clear")
+        await at.ask("about fish")
+        await sessions(at)
+        listed = at.log[-1]
+        assert listed.card is not None
+        (button,) = listed.card.buttons
+        assert listed.card.lines[button.line - 1].text.startswith("today 10:15 · about trees")
+        assert not (await at.chat.click("web", listed.id, button.custom_id)).is_error
+        await at.quiet()
+        assert at.stores.session.read() == old
+        assert at.told[-1] == "Back in the conversation of today 10:15: “about trees”."
+
+
+async def test_a_conversation_can_be_named_by_its_words() -> None:
+    async with scene(ScriptedEngine()) as at:
+        await at.ask("about trees")
+        old = at.stores.session.read()
+        await said(at, "/clear")
+        await at.ask("about fish")
+        assert "Several conversations have `about`" in await wrong(at, "/resume about")
+        await said(at, "/resume Trees")
+        assert at.stores.session.read() == old
+        (proposed,) = await at.chat.completions("resume", "id", "fish")
+        await said(at, f"/resume {proposed}")
+        assert at.stores.session.read() != old
 
 
 @pytest.mark.parametrize("kind", [SessionChange.BG_FORK, SessionChange.ISOLATED_BG])
@@ -179,9 +220,9 @@ async def test_background_runs_are_no_conversations(kind: SessionChange) -> None
         await at.ask("hello")
         run = SessionId("background-run")
         engine.store(run, HOME, "[routine-bg:abc] check the mail")
-        assert "check the mail" in await said(at, "/sessions")
+        assert "check the mail" in str(await sessions(at))
         at.stores.session_history.append(SessionEvent(run, kind, NOW))
-        assert "check the mail" not in await said(at, "/sessions")
+        assert "check the mail" not in str(await sessions(at))
         assert "no conversation" in await wrong(at, "/resume background")
 
 
@@ -192,10 +233,10 @@ async def test_a_branch_of_a_compacted_conversation_has_the_words_of_that_one() 
         main, fork = at.stores.session.read(), SessionId("fork-1")
         summary = "This session is being continued from a previous conversation that ran out."
         engine.store(fork, HOME, summary)
-        assert "no words yet" in await said(at, "/sessions")
+        assert "no words yet" in str(await sessions(at))
         event = SessionEvent(fork, SessionChange.INTERACTIVE_FORK, NOW, main)
         at.stores.session_history.append(event)
-        listed = await said(at, "/sessions")
+        listed = str(await sessions(at))
         assert listed.count("about trees") == 2
         assert "being continued" not in listed
 

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.discord.message_texts import TEXTS
 
-from ollim_bot.domain.cards import Button, Card, CardField
+from ollim_bot.domain.cards import Button, Card, CardField, CardLine
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.surfaces.discord.messages import OutgoingMessage
-from ollim_bot.surfaces.discord.rendering import outgoing_of, parts_of
+from ollim_bot.surfaces.discord.rendering import fitted, outgoing_of, parts_of
 from ollim_bot.surfaces.discord.split import LONGEST, is_character_boundary, shortened, split
+from ollim_bot.surfaces.discord.translation import view_of
 
 FORK = "-# in a fork · apart from the main conversation"
 SAID = ChatMessage(MessageId("1"), datetime(2026, 1, 1, tzinfo=UTC), Author.ASSISTANT, "Hello.")
@@ -241,3 +242,28 @@ def test_what_is_shortened_ends_with_a_whole_character(text: str, longest: int) 
             is_character_boundary(text, at) for at in range(1, kept + 1)
         )
         assert not is_torn or text[:kept].rstrip() != text[:kept]
+
+
+def test_lines_with_buttons_are_numbered_as_their_buttons_are() -> None:
+    lines = (CardLine("tea at *9:00*", "Overdue"), CardLine("sleep"), CardLine("walk", "Next"))
+    buttons = (
+        Button("All done", "dismiss"),
+        Button("Done", "done", "a", line=1),
+        Button("Skip", "job_skip", "b", line=3),
+        Button("Pause", "job_pause", "b", line=3),
+    )
+    shown = fitted(Card("Today", "Two of three.", lines=lines, buttons=buttons), "")
+    assert shown.description.splitlines() == [
+        "Two of three.",
+        "**Overdue**",
+        r"**1** · tea at \*9:00\*",
+        "sleep",
+        "**Next**",
+        "**2** · walk",
+    ]
+    labels = ["1 · Done", "2 · Skip", "2 · Pause", "All done"]
+    assert [each.label for each in shown.buttons] == labels
+    view = view_of(shown.buttons)
+    assert view is not None
+    rows = [[each["label"] for each in row["components"]] for row in view.to_components()]
+    assert rows == [["1 · Done"], ["2 · Skip", "2 · Pause"], ["All done"]]

@@ -14,7 +14,7 @@ from tests.domain.strategies import json_values
 from tests.storage.chat_strategies import cards, chat_messages, inbox_rows
 from tests.storage.damage import damaged
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, CardLine, Color
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnCost, TurnId
 from ollim_bot.domain.inbox import (
     Accepted,
@@ -188,6 +188,14 @@ def test_a_person_can_read_a_card() -> None:
             }
         ],
     }
+
+
+def test_the_lines_of_a_card_come_back_with_their_buttons() -> None:
+    lines = (CardLine("drink water", "Overdue"), CardLine("call mum"))
+    card = Card("Today", lines=lines, buttons=(Button("Done", "done", "k", line=2),))
+    shown = ChatMessage(MessageId("m1"), AT, Author.PROGRAM, card.text, card=card)
+    assert CHAT_MESSAGES.decode(CHAT_MESSAGES.encode(shown)) == shown
+    assert card.text == "Today\nOverdue\ndrink water\ncall mum"
 
 
 def test_a_card_without_a_title_does_not_cost_its_message() -> None:

@@ -69,9 +69,22 @@ async def test_a_card_comes_rendered_and_its_text_only_once(scene: Scene, own: B
             {"name": "Kind", "html": "<p>green</p>\n", "inline": False},
         ],
         "buttons": [
-            {"label": "Done", "custom_id": "act:agent:k1", "style": "primary", "is_used": False},
-            {"label": "Later", "custom_id": "act:agent:k2", "style": "secondary", "is_used": False},
+            {
+                "label": "Done",
+                "custom_id": "act:agent:k1",
+                "style": "primary",
+                "is_used": False,
+                "line": 0,
+            },
+            {
+                "label": "Later",
+                "custom_id": "act:agent:k2",
+                "style": "secondary",
+                "is_used": False,
+                "line": 0,
+            },
         ],
+        "lines": [],
     }
 
 

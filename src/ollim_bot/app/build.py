@@ -249,31 +249,26 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     intake = MessageIntake(state, messages, poster, runner, board, clock)
 
     set_up = read_set_up()
-    help_commands = HelpCommands(store, posting)
-    conversation_commands = ConversationCommands(
-        store, state, runner, approvals, forks, poster, clock
+    services = _command_services(
+        deps,
+        state,
+        poster,
+        posting,
+        approvals,
+        forks,
+        ForkCommands(forks, fork_requests, state, posting, clock),
+        main,
+        runner,
+        SetUp(set_up, intake.receive),
     )
-    fork_commands = ForkCommands(forks, fork_requests, state, posting, clock)
     dispatcher = CommandDispatcher(
         state,
         posting,
         clock,
-        _command_services(
-            deps,
-            state,
-            poster,
-            approvals,
-            forks,
-            conversation_commands,
-            fork_commands,
-            main,
-            runner,
-            SetUp(set_up, intake.receive),
-            help_commands,
-        ),
+        services,
         steps={
-            **{name: Queued(run, can_repeat=True) for name, run in fork_commands.steps.items()},
-            UNDO_CLEAR: Queued(conversation_commands.undo_clear, can_repeat=True),
+            **{name: Queued(run, can_repeat=True) for name, run in services.forks.steps.items()},
+            UNDO_CLEAR: Queued(services.conversation.undo_clear, can_repeat=True),
         },
     )
     recovery = Recovery(state, chat, forks, inputs, runner, posting, dispatcher, clock)
@@ -299,7 +294,12 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         echo,
         manual_runs,
         files,
-        {**fork_buttons.actions, **help_commands.actions, **conversation_commands.actions},
+        {
+            **fork_buttons.actions,
+            **services.conversation.actions,
+            **services.sessions.actions,
+            **services.help.actions,
+        },
     )
 
     return ConversationParts(
@@ -368,22 +368,23 @@ def _command_services(
     deps: ConversationDeps,
     state: ConversationState,
     poster: MessagePoster,
+    posting: Posting,
     approvals: Approvals,
     forks: Forks,
-    conversation_commands: ConversationCommands,
     fork_commands: ForkCommands,
     main: MainSession,
     runner: TurnRunner,
     set_up: SetUp,
-    help_commands: HelpCommands,
 ) -> CommandServices:
     store, clock = deps.store, deps.clock
     return CommandServices(
-        conversation_commands,
+        ConversationCommands(store, state, runner, approvals, forks, poster, clock),
         Compaction(store, forks, runner, clock),
         SessionCommands(
             deps.engine,
             store,
+            state,
+            posting,
             main,
             clock,
             deps.working_directory,
@@ -398,7 +399,7 @@ def _command_services(
         ),
         set_up,
         ProgramCommands(deps.doctor, deps.restart),
-        help_commands,
+        HelpCommands(store, posting),
     )
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 MOST_FIELDS = 25
 MOST_BUTTONS = 5
+MOST_ON_LINES = 25
 LONGEST_IN_ALL = 6000
 _LONGEST = {"title": 256, "description": 4096, "field name": 256, "field value": 1024, "label": 80}
 LIVE_FOR = 7 * 86400
@@ -39,7 +40,8 @@ class CardField:
 class Button:
     """`action` and `data` say what a click does, for example `agent` with the key of a prompt.
 
-    A button that `is_used` is shown and does nothing.
+    A button that `is_used` is shown and does nothing. `line` is the line of the card that the
+    button belongs to, counted from 1; 0 means the whole card.
     """
 
     label: str
@@ -47,11 +49,23 @@ class Button:
     data: str = ""
     style: ButtonStyle = ButtonStyle.SECONDARY
     is_used: bool = False
+    line: int = 0
 
     @property
     def custom_id(self) -> str:
         """`act:<action>:<data>`."""
         return f"act:{self.action}:{self.data}"
+
+
+@dataclass(frozen=True, slots=True)
+class CardLine:
+    """A line of plain text, which buttons of the card may belong to.
+
+    `heading` stands above the line, where a group of lines begins.
+    """
+
+    text: str
+    heading: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +75,18 @@ class Card:
     color: Color = Color.BLUE
     fields: tuple[CardField, ...] = ()
     buttons: tuple[Button, ...] = ()
+    lines: tuple[CardLine, ...] = ()
 
     @property
     def text(self) -> str:
         """The card as plain text, for quotes and for screen readers."""
-        lines = [self.title, self.description, *(f"{one.name}: {one.value}" for one in self.fields)]
-        return "\n".join(line for line in lines if line)
+        fields = (f"{one.name}: {one.value}" for one in self.fields)
+        lines = (part for one in self.lines for part in (one.heading, one.text))
+        return "\n".join(part for part in (self.title, self.description, *fields, *lines) if part)
+
+    def buttons_of(self, line: int) -> tuple[Button, ...]:
+        """The buttons of a line, or with 0 those of the whole card."""
+        return tuple(one for one in self.buttons if one.line == line)
 
     def problems(self) -> list[str]:
         """A sentence for each limit that the card exceeds."""
@@ -89,10 +109,9 @@ class Card:
             found.append(
                 f"A card takes {MOST_FIELDS} fields at most; this one has {len(self.fields)}."
             )
-        if len(self.buttons) > MOST_BUTTONS:
-            found.append(
-                f"A card takes {MOST_BUTTONS} buttons at most; this one has {len(self.buttons)}."
-            )
+        most = MOST_ON_LINES if self.lines else MOST_BUTTONS
+        if len(self.buttons) > most:
+            found.append(f"A card takes {most} buttons at most; this one has {len(self.buttons)}.")
         if self._length > LONGEST_IN_ALL:
             found.append(
                 f"A card takes {LONGEST_IN_ALL} characters in all; this one has {self._length}. "
@@ -103,7 +122,8 @@ class Card:
     @property
     def _length(self) -> int:
         in_fields = sum(len(one.name) + len(one.value) for one in self.fields)
-        return len(self.title) + len(self.description) + in_fields
+        in_lines = sum(len(one.heading) + len(one.text) for one in self.lines)
+        return len(self.title) + len(self.description) + in_fields + in_lines
 
 
 def _too_long(part: str, text: str) -> list[str]:

@@ -13,7 +13,7 @@ from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.conversation.posting import CommandChange
+from ollim_bot.conversation.posting import CommandChange, Posting
 from ollim_bot.conversation.sessions.main_session import (
     MainSession,
     leave_session,
@@ -21,7 +21,7 @@ from ollim_bot.conversation.sessions.main_session import (
 )
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.turns.runner import TurnRunner
-from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.cards import Button, Card, CardLine
 from ollim_bot.domain.chat import ChatMessage, MessageId, TurnCost
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import EndCause
@@ -57,6 +57,14 @@ def _cleared_card(fork: Fork | None, key: str) -> Card:
         f"The next message begins a new conversation; `/sessions` keeps the old one.{left}",
         buttons=(Button("Undo", "undo", f"clear:{key}"),),
     )
+
+
+async def _queue(
+    state: ConversationState, clock: Clock, surface: str, name: str, arguments: Mapping[str, str]
+) -> None:
+    """Add a command that a button asks for to the inbox."""
+    call = CommandCall(InputId(uuid4().hex), surface, clock.now(), name, arguments)
+    await state.append(Accepted(call.at, call))
 
 
 class ConversationCommands:
@@ -110,10 +118,9 @@ class ConversationCommands:
         cleared = await self._store.read(lambda tx: tx.cleared.get())
         if not cleared.can_return(key, now):
             return CommandAnswer(texts.UNDO_TOO_LATE, is_error=True)
-        name, arguments = InputId(uuid4().hex), {"clear": key, "message": message.id}
-        call = CommandCall(name, surface, now, UNDO_CLEAR, arguments)
         await self._turns.interrupt()
-        await self._state.append(Accepted(now, call))
+        arguments = {"clear": key, "message": message.id}
+        await _queue(self._state, self._clock, surface, UNDO_CLEAR, arguments)
         return CommandAnswer()
 
     async def undo_clear(self, call: CommandCall) -> CommandChange:
@@ -173,7 +180,9 @@ class Compaction:
         return began_at(session_id, events) or self._clock.now()
 
 
-_LISTED = 15
+RESUME = "resume"
+
+_LISTED = 10
 _LOOKED_AT = 200
 _SHOWN_ID = 8
 _SHORTEST_PREFIX = 4
@@ -186,6 +195,8 @@ class SessionCommands:
         self,
         engine: AgentEngine,
         store: Store,
+        state: ConversationState,
+        posting: Posting,
         session: MainSession,
         clock: Clock,
         working_directory: Path,
@@ -194,19 +205,34 @@ class SessionCommands:
     ) -> None:
         self._engine = engine
         self._store = store
+        self._state = state
+        self._posting = posting
         self._session = session
         self._clock = clock
         self._folder = working_directory
         self._price = price
+        self.actions: Mapping[str, Action] = {RESUME: Action(self._click, Uses.NOTHING)}
 
     async def list(self, _: CommandCall) -> str:
         stored = (await self._conversations())[:_LISTED]
         if not stored:
             return "There are no earlier conversations."
-        return "\n".join(self._line(each) for each in stored)
+        buttons = (
+            Button("Go back to it", RESUME, each.id, line=line)
+            for line, each in enumerate(stored, 1)
+            if each.id != self._session.id
+        )
+        lines = tuple(CardLine(self._line(each)) for each in stored)
+        note = self._posting.note(Card("Conversations", lines=lines, buttons=tuple(buttons)))
+        await self._store.transact(lambda tx: self._posting.add_note(tx, note))
+        return ""
+
+    async def _click(self, surface: str, _: ChatMessage, button: Button) -> CommandAnswer:
+        await _queue(self._state, self._clock, surface, RESUME, {"id": button.data})
+        return CommandAnswer()
 
     async def resume(self, call: CommandCall) -> str:
-        found = await self._found(call.arguments["id"].strip().lower())
+        found = await self._found(call.arguments["id"].strip())
         if found.id == self._session.id:
             return "That is the conversation you are in."
         await self._session.swap(found.id, Cause.RESUMED)
@@ -227,18 +253,27 @@ class SessionCommands:
         cost = _NO_COST.get(self._price) or f"${today.cost_usd:.2f}"
         return f"Today: {number}, {cost}.{_fullness([each.message for each in logged])}"
 
-    async def prefixes(self) -> Sequence[str]:
-        return [each.id[:_SHOWN_ID] for each in (await self._conversations())[:_LISTED]]
+    async def names(self) -> Sequence[str]:
+        """The beginning of each id, with the first words of the conversation."""
+        stored = (await self._conversations())[:_LISTED]
+        words = ((each.id[:_SHOWN_ID], first_words(each.first_prompt)) for each in stored)
+        return [" ".join(each).strip() for each in words]
 
-    async def _found(self, prefix: str) -> StoredSession:
-        if len(prefix) < _SHORTEST_PREFIX:
-            raise WrongInput("That is too short. Give the first letters that `/sessions` shows.")
-        found = [each for each in await self._conversations() if each.id.startswith(prefix)]
-        if not found:
-            raise WrongInput(f"There is no conversation `{prefix}`. `/sessions` shows them.")
-        if len(found) > 1:
-            raise WrongInput(f"Several conversations begin with `{prefix}`. Give more of it.")
-        return found[0]
+    async def _found(self, words: str) -> StoredSession:
+        """The conversation by the beginning of its id, or else by words of its first message."""
+        stored, prefix = await self._conversations(), words.partition(" ")[0].lower()
+        if len(prefix) >= _SHORTEST_PREFIX:
+            by_id = [each for each in stored if each.id.startswith(prefix)]
+            if len(by_id) == 1:
+                return by_id[0]
+        by_words = [
+            each for each in stored if words.lower() in first_words(each.first_prompt).lower()
+        ]
+        if not by_words:
+            raise WrongInput(f"There is no conversation `{words}`. `/sessions` shows them.")
+        if len(by_words) > 1:
+            raise WrongInput(f"Several conversations have `{words}`. Choose one in `/sessions`.")
+        return by_words[0]
 
     async def _conversations(self) -> Sequence[StoredSession]:
         """Sessions in which the owner talked; background runs are left out.
@@ -260,7 +295,7 @@ class SessionCommands:
         mark = " (this one)" if stored.id == self._session.id else ""
         size = f"{max(1, stored.size // 1000)} kB"
         words = first_words(stored.first_prompt) or "no words yet"
-        return f"- `{stored.id[:_SHOWN_ID]}` {self._when(stored)} · {size} · {words}{mark}"
+        return f"{self._when(stored)} · {words} · {size}{mark}"
 
     def _when(self, stored: StoredSession) -> str:
         return describe(stored.changed_at.replace(second=0, microsecond=0), self._clock.now())

@@ -116,15 +116,15 @@ COMMANDS: tuple[SlashCommand, ...] = (
     ),
     SlashCommand(
         "sessions",
-        "Earlier conversations",
+        "Earlier conversations, to go back to one",
         handler=lambda to: Immediate(to.sessions.list),
     ),
     SlashCommand(
         "resume",
         "Go back to an earlier conversation",
-        (Argument("id", "its first letters, as /sessions shows them", is_required=True),),
+        (Argument("id", "words of it, or the start of its id", is_required=True, takes_rest=True),),
         handler=lambda to: Queued(to.sessions.resume),
-        completions={"id": lambda to: to.sessions.prefixes},
+        completions={"id": lambda to: to.sessions.names},
     ),
     SlashCommand(
         "compact",

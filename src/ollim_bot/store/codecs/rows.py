@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, CardLine, Color
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnCost, TurnId
 from ollim_bot.domain.inbox import (
     Accepted,
@@ -57,19 +57,22 @@ def card_json(card: Card) -> dict[str, object]:
         "fields": [
             {"name": one.name, "value": one.value, "inline": one.inline} for one in card.fields
         ],
-        "buttons": [
-            {
-                "label": one.label,
-                "action": one.action,
-                "data": one.data,
-                "style": one.style.value,
-                "is_used": one.is_used,
-            }
-            for one in card.buttons
-        ],
+        "buttons": [_button_json(one) for one in card.buttons],
+        "lines": [{"text": one.text, "heading": one.heading} for one in card.lines],
     }
     head: dict[str, object] = {"title": card.title, "color": card.color.value}
     return head | {name: value for name, value in rest.items() if value}
+
+
+def _button_json(button: Button) -> dict[str, object]:
+    named: dict[str, object] = {
+        "label": button.label,
+        "action": button.action,
+        "data": button.data,
+        "style": button.style.value,
+        "is_used": button.is_used,
+    }
+    return named | {"line": button.line} if button.line else named
 
 
 def card_of(fields: Fields) -> Card:
@@ -79,6 +82,7 @@ def card_of(fields: Fields) -> Card:
         color=fields.choice("color", Color),
         fields=tuple(_field(value) for value in fields.items("fields")),
         buttons=tuple(_button(value) for value in fields.items("buttons")),
+        lines=tuple(_line(value) for value in fields.items("lines")),
     )
 
 
@@ -95,7 +99,13 @@ def _button(value: object) -> Button:
         fields.text_or_none("data") or "",
         fields.choice("style", ButtonStyle),
         fields.flag("is_used"),
+        fields.whole_or_none("line") or 0,
     )
+
+
+def _line(value: object) -> CardLine:
+    fields = Fields(value, "a line of a card")
+    return CardLine(fields.text("text"), fields.text_or_none("heading") or "")
 
 
 def message_json(message: ChatMessage) -> dict[str, object]:

@@ -19,6 +19,7 @@ FORK = "in a fork · apart from the main conversation"
 _SMALL = "-# "
 _MARKUP = re.compile(r"([\\`*_~|<>\[\]:])")
 # In a footer a colon stands in sentences and times; only that of an address makes a link.
+_ESCAPED = r"\\\1"
 _FOOTER_MARKUP = re.compile(r"([\\`*_~|<>\[\]]|:(?=//))")
 
 
@@ -64,7 +65,7 @@ def one_line(text: str, longest: int) -> str:
 
 def without_markup(text: str) -> str:
     """Escape the text, so that each character is shown as it is and an address is no link."""
-    return _MARKUP.sub(r"\\\1", text)
+    return _MARKUP.sub(_ESCAPED, text)
 
 
 def dated(outgoing: OutgoingMessage, written: datetime, now: datetime) -> OutgoingMessage:
@@ -95,6 +96,7 @@ def untrusted_of(forwarded: Forwarded, zone: tzinfo | None) -> Untrusted:
 
 def fitted(card: Card, footer: str) -> Card:
     """Shorten the card to Discord's limits, with this footer. Shortened texts end with `…`."""
+    card = _with_lines(card)
     title = shortened(card.title, _LONGEST_TITLE)
     left = _LONGEST_IN_ALL - len(title) - len(footer)
     description = shortened(card.description, min(_LONGEST_DESCRIPTION, left))
@@ -107,6 +109,22 @@ def fitted(card: Card, footer: str) -> Card:
         fields=fields,
         buttons=tuple(_buttons(card.buttons)),
     )
+
+
+def _with_lines(card: Card) -> Card:
+    """Move the lines into the description. A line with buttons has a number, as they have."""
+    with_buttons = sorted({each.line for each in card.buttons if each.line})
+    numbers = {line: number for number, line in enumerate(with_buttons, 1)}
+    rows = [card.description] if card.description else []
+    for line, each in enumerate(card.lines, 1):
+        mark = f"**{numbers[line]}** · " if line in numbers else ""
+        rows += [f"**{each.heading}**"] if each.heading else []
+        rows.append(f"{mark}{_FOOTER_MARKUP.sub(_ESCAPED, each.text)}")
+    buttons = tuple(
+        replace(each, label=f"{numbers[each.line]} · {each.label}") if each.line else each
+        for each in sorted(card.buttons, key=lambda each: each.line or len(card.lines) + 1)
+    )
+    return replace(card, description="\n".join(rows), buttons=buttons, lines=())
 
 
 def _fields(fields: Sequence[CardField], room: int) -> Iterator[CardField]:
@@ -194,7 +212,7 @@ def _head(message: ChatMessage) -> list[str]:
 def _foot(message: ChatMessage) -> list[str]:
     lines = [
         CUT_OFF if message.is_cut_off else "",
-        _FOOTER_MARKUP.sub(r"\\\1", one_line(message.footer, _LONGEST_FOOTER)),
+        _FOOTER_MARKUP.sub(_ESCAPED, one_line(message.footer, _LONGEST_FOOTER)),
         FORK if message.in_fork else "",
     ]
     return [small(line) for line in lines if line]

@@ -22,6 +22,7 @@ _COLORS: Mapping[Color, discord.Color] = {
     Color.YELLOW: discord.Color.yellow(),
     Color.PURPLE: discord.Color.purple(),
 }
+_MOST_ROWS = 5
 _STYLES: Mapping[ButtonStyle, discord.ButtonStyle] = {
     ButtonStyle.PRIMARY: discord.ButtonStyle.primary,
     ButtonStyle.SECONDARY: discord.ButtonStyle.secondary,
@@ -60,16 +61,22 @@ class _StatelessButton(
 
 
 def view_of(buttons: Sequence[Button]) -> View | None:
-    """The buttons of a card, five in a row; None if it has none."""
+    """The buttons of a card; None if it has none.
+
+    Each line of the card has a row, if Discord has enough rows; else there are five in a row.
+    """
     if not buttons:
         return None
     view = View(timeout=None)
+    lines = list(dict.fromkeys(each.line for each in buttons))
+    are_rows = 1 < len(lines) <= _MOST_ROWS
     for each in buttons:
         button: Pressable[View] = Pressable(
             label=each.label,
             style=_STYLES[each.style],
             custom_id=each.custom_id,
             disabled=each.is_used,
+            row=lines.index(each.line) if are_rows else None,
         )
         view.add_item(_StatelessButton(button))
     return view

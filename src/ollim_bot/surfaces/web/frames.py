@@ -181,6 +181,7 @@ def card_json(card: Card) -> Json:
         "html": render(card.description),
         "color": card.color.value,
         "fields": [_field(each) for each in card.fields],
+        "lines": [{"text": each.text, "heading": each.heading} for each in card.lines],
         "buttons": [_button(each) for each in card.buttons],
     }
 
@@ -195,4 +196,5 @@ def _button(button: Button) -> Json:
         "custom_id": button.custom_id,
         "style": button.style.value,
         "is_used": button.is_used,
+        "line": button.line,
     }

@@ -6,6 +6,7 @@
  * @typedef {import("./protocol.js").Button} Button
  * @typedef {import("./protocol.js").Card} Card
  * @typedef {import("./protocol.js").Field} Field
+ * @typedef {import("./protocol.js").Line} Line
  * @typedef {import("./protocol.js").Message} Message
  * @typedef {import("./protocol.js").Quote} Quote
  * @typedef {import("./state.js").Live} Live
@@ -88,7 +89,8 @@ export function spokenText({ html, card }) {
 /** @param {Card} card */
 function spokenCard(card) {
     const fields = card.fields.map((field) => `${field.name}: ${plain(field.html)}`);
-    return present(card.title, plain(card.html), ...fields).join("\n");
+    const lines = card.lines.flatMap(({ heading, text }) => [heading, text]);
+    return present(card.title, plain(card.html), ...fields, ...lines).join("\n");
 }
 
 /** An answer while it is written. */
@@ -183,15 +185,45 @@ export function noteElement(note) {
 /** @param {Card} card */
 function cardElement(card) {
     const names = { role: "group", "aria-label": card.title };
+    const buttons = buttonsOf(card, 0);
     return make(
         "div",
         { class: "card", "data-color": card.color, ...names },
         make("h2", {}, ...drawn(card.title)),
         card.html && make("div", { class: "body" }, rich(card.html)),
         card.fields.length > 0 && make("dl", {}, ...card.fields.map(fieldElement)),
-        card.buttons.length > 0
-            && make("div", { class: "buttons" }, ...card.buttons.map(buttonElement)),
+        card.lines.length > 0
+            && make("ul", { class: "lines" }, ...card.lines.flatMap(lineElements(card))),
+        buttons.length > 0 && make("div", { class: "buttons" }, ...buttons.map(buttonElement)),
     );
+}
+
+/**
+ * @param {Card} card
+ * @param {number} line  counted from 1; 0 for the whole card
+ */
+function buttonsOf({ buttons }, line) {
+    return buttons.filter((button) => button.line === line);
+}
+
+/**
+ * A line with its buttons beside it, below its heading.
+ * @param {Card} card
+ * @returns {(line: Line, place: number) => HTMLElement[]}
+ */
+function lineElements(card) {
+    return ({ text, heading }, place) => {
+        const buttons = buttonsOf(card, place + 1).map(buttonElement);
+        return present(
+            heading && make("li", { class: "heading" }, heading),
+            make(
+                "li",
+                {},
+                make("span", {}, ...drawn(text)),
+                buttons.length > 0 && make("div", { class: "buttons" }, ...buttons),
+            ),
+        );
+    };
 }
 
 /** @param {Field} field */

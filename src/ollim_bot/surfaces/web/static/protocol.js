@@ -5,12 +5,14 @@
  * @typedef {{name: string, url: string, is_image: boolean, size: number}} Attachment
  * @typedef {{id: string, author: Author, excerpt: string}} Quote
  * @typedef {{name: string, html: string, inline: boolean}} Field
+ * @typedef {{text: string, heading: string}} Line  `heading` stands above it where a group begins
  *
  * @typedef {object} Button
  * @property {string} label
  * @property {string} custom_id
  * @property {string} style
  * @property {boolean} is_used
+ * @property {number} line  the line of the card that it belongs to, from 1; 0 for the whole card
  * @property {boolean} [isPressed]  set by the page while the server answers the press
  *
  * @typedef {object} Card
@@ -18,6 +20,7 @@
  * @property {string} html
  * @property {string} color
  * @property {Field[]} fields
+ * @property {Line[]} lines
  * @property {Button[]} buttons
  *
  * @typedef {object} Message
