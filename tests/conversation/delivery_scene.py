@@ -185,7 +185,7 @@ class Mailbag:
         raise AssertionError("it never came to that")
 
     def _teller(self, fate: Fate) -> Callable[..., Any]:
-        async def tell(sentence: str, *, key: str) -> None:
+        async def tell(sentence: str, *, key: str, **_: bool) -> None:
             fate.step("before it is told")
             assert self.told.setdefault(key, sentence) == sentence
             fate.step("after it was told")

@@ -24,6 +24,7 @@ from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.events import TurnEnded
 from ollim_bot.domain.inbox import Accepted, Ended, InboxRow, InputEnd
 from ollim_bot.domain.inputs import CommandCall, InputId, OwnerMessage
+from ollim_bot.domain.notices import GATHERING
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
@@ -177,6 +178,11 @@ class Scene:
                     if task.done():
                         task.result()
                 await asyncio.sleep(0 if patience < 500 else 0.001)
+
+    async def gathered(self) -> None:
+        """Let the seconds pass in which a notice waits for others."""
+        await self.until(lambda: self.clock.sleeping)
+        await self.clock.advance(GATHERING.total_seconds())
 
     async def quiet(self) -> None:
         """Nothing waits, nothing runs, and all that was begun was shown to its end."""

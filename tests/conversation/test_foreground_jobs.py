@@ -196,6 +196,7 @@ async def test_a_job_that_says_nothing_is_done_in_silence() -> None:
 async def test_a_failure_is_said_and_written_down() -> None:
     async with scene(ScriptedEngine().then(Fails(FailureKind.OVERLOADED))) as at:
         assert await fired(at) is OccurrenceState.FAILED
+        await at.gathered()
         await at.until(lambda: at.told)
         assert at.told == [f"“{PLAN.spec.title}” did not work: It failed: overloaded."]
         assert states(at) == ["running", "failed"]

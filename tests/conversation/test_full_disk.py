@@ -167,6 +167,7 @@ async def test_what_cannot_be_kept_is_seen_while_that_lasts() -> None:
         assert len(at.surface.statuses) == seen
         disk.has_room = True
         await at.clock.advance(5)
+        await at.gathered()
         await at.until(lambda: at.told)
         assert at.told == ["Make room."]
         assert at.surface.statuses[-1].trouble == ""

@@ -21,6 +21,7 @@ async def test_a_notice_is_posted_and_left_for_the_agent() -> None:
     engine = ScriptedEngine()
     async with scene(engine) as at:
         await at.talk.notices.tell("The disk is almost full. Remove something.")
+        await at.gathered()
         await at.until(lambda: at.surface.posts)
 
         assert at.told == ["The disk is almost full. Remove something."]
@@ -33,6 +34,7 @@ async def test_a_notice_is_posted_and_left_for_the_agent() -> None:
 async def test_the_agent_is_not_told_what_it_knows() -> None:
     async with scene(ScriptedEngine()) as at:
         await at.talk.notices.tell("A file is torn.", for_agent=False)
+        await at.gathered()
         await at.until(lambda: at.told)
         assert at.pending == []
 
@@ -42,6 +44,7 @@ async def test_the_same_thing_is_told_once_also_after_a_restart() -> None:
     async with scene(ScriptedEngine(), clock=clock) as at:
         await at.talk.notices.tell("No login.", key="login")
         await at.talk.notices.tell("Still no login.", key="login")
+        await at.gathered()
         await at.until(lambda: at.told)
         await at.talk.notices.tell("Again no login.", key="login")
     async with scene(ScriptedEngine(), clock=clock, stores=at.stores) as again:
@@ -57,6 +60,7 @@ async def test_what_is_over_may_be_told_again() -> None:
     clock = ManualClock(NOW)
     async with scene(ScriptedEngine(), clock=clock) as at:
         await at.talk.notices.tell("No login.")
+        await at.gathered()
         await at.until(lambda: at.told)
         await at.talk.notices.forget("No login.")
         await at.talk.notices.tell("No login.")
@@ -68,6 +72,7 @@ async def test_what_is_over_before_it_was_told_is_told_to_nobody() -> None:
     clock = ManualClock(NOW)
     async with scene(ScriptedEngine(), clock=clock) as at:
         await at.talk.notices.tell("First.")
+        await at.gathered()
         await at.until(lambda: at.told)
         await at.talk.notices.tell("routines/a.md: is broken.")
         await at.talk.notices.tell("Third.")
@@ -81,6 +86,7 @@ async def test_several_within_ten_minutes_are_one_notice() -> None:
     clock = ManualClock(NOW)
     async with scene(ScriptedEngine(), clock=clock) as at:
         await at.talk.notices.tell("First.")
+        await at.gathered()
         await at.until(lambda: at.told == ["First."])
         await at.talk.notices.tell("Second.")
         await clock.advance(5 * MINUTE)
@@ -93,10 +99,41 @@ async def test_several_within_ten_minutes_are_one_notice() -> None:
         assert at.told == ["First.", "Second.\nThird."]
 
 
+async def test_problems_that_come_together_are_one_notice_two_seconds_after_the_first() -> None:
+    clock = ManualClock(NOW)
+    async with scene(ScriptedEngine(), clock=clock) as at:
+        await at.talk.notices.tell("First.")
+        await clock.advance(1.5)
+        await at.talk.notices.tell("Second.")
+        await clock.advance(0.4)
+        assert at.told == []
+        await clock.advance(0.1)
+        await at.until(lambda: at.told == ["First.\nSecond."])
+
+
+async def test_a_reminder_at_stake_is_told_within_the_ten_minutes_with_what_waits() -> None:
+    clock = ManualClock(NOW)
+    async with scene(ScriptedEngine(), clock=clock) as at:
+        await at.talk.notices.tell("First.")
+        await clock.advance(2)
+        await at.talk.notices.tell("Second.")
+        await clock.advance(MINUTE)
+        await at.talk.notices.tell("reminders/rent.md: is broken.", for_reminder=True)
+        await clock.advance(1.9)
+        assert at.told == ["First."]
+        await clock.advance(0.1)
+        await at.until(lambda: len(at.told) == 2)
+        assert at.told[1] == "Second.\nreminders/rent.md: is broken."
+        await at.talk.notices.tell("Fourth.")
+        await clock.advance(9 * MINUTE)
+        assert len(at.told) == 2
+
+
 async def test_the_ten_minutes_count_across_a_restart() -> None:
     clock = ManualClock(NOW)
     async with scene(ScriptedEngine(), clock=clock) as at:
         await at.talk.notices.tell("First.")
+        await at.gathered()
         await at.until(lambda: at.told)
     await clock.advance(4 * MINUTE)
     async with scene(ScriptedEngine(), clock=clock, stores=at.stores) as again:
@@ -112,10 +149,12 @@ async def test_a_clock_that_was_set_back_does_not_hold_up_a_notice() -> None:
     clock = ManualClock(NOW)
     async with scene(ScriptedEngine(), clock=clock) as at:
         await at.talk.notices.tell("First.")
+        await at.gathered()
         await at.until(lambda: at.told)
         await at.until(lambda: at.store.query(lambda tx: tx.notices.get()).last_told_at)
         clock.jump(-3600)
         await at.talk.notices.tell("Second.")
+        await at.gathered()
         await at.until(lambda: at.told == ["First.", "Second."])
 
 
@@ -128,6 +167,7 @@ async def test_nothing_is_told_in_the_middle_of_a_turn() -> None:
         await at.talk.notices.flush()
         assert at.told == []
         await at.chat.interrupt()
+        await at.gathered()
         await at.until(lambda: at.told)
         assert [each.text for each in at.log] == ["one", "Half", "The disk is almost full."]
 
@@ -137,6 +177,7 @@ async def test_what_was_not_told_before_a_restart_is_told_after_it() -> None:
         await at.talk.notices.tell("The disk is almost full.")
         assert at.told == []
     async with scene(ScriptedEngine(), stores=at.stores) as again:
+        await again.gathered()
         await again.until(lambda: again.told)
         assert again.told == again.pending == ["The disk is almost full."]
 

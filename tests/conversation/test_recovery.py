@@ -88,6 +88,7 @@ async def test_a_new_session_is_told_what_the_lost_one_knew() -> None:
         await at.quiet()
         assert engine.prompts[1].endswith("\n\none")
         assert at.answers[-1].text == "ok"
+        await at.gathered()
         await at.until(lambda: at.told)
         assert at.told == [texts.SESSION_LOST]
 

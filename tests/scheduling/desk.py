@@ -44,7 +44,7 @@ class Told:
         self.said: list[str] = []
         self.known: set[str] = set()
 
-    async def tell(self, sentence: str) -> None:
+    async def tell(self, sentence: str, **_: bool) -> None:
         self.said.append(sentence)
         self.known.add(sentence)
 

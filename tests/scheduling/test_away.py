@@ -48,6 +48,7 @@ async def test_on_a_full_disk_it_waits_to_be_told_once(tmp_path: Path) -> None:
         assert at.ended("mail") == []
         disk.is_full = False
         await at.passes(700)
+        await at.clock.advance(2)
         await at.until(lambda: ONCE in "\n".join(at.told))
         assert "\n".join(at.told).count(ONCE) == 1
         assert updates(at).count(ONCE) == 1

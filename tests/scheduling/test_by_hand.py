@@ -120,6 +120,7 @@ async def test_a_request_stays_until_its_run_is_on_record(tmp_path: Path) -> Non
         at.routine("plan", "0 8 * * *", background="true")
         asks(at, JobKind.ROUTINE, "plan")
         await at.passes(8, step=1)
+        await at.clock.advance(2)
         await at.until(lambda: any("could not be written" in text for text in at.told))
         assert [Path(name).suffix for name in requests(at)] == [".taken"]
     async with day(ScriptedEngine(), tmp_path) as at:

@@ -28,6 +28,7 @@ async def test_above_the_cap_jobs_are_skipped_and_that_is_told_once(tmp_path: Pa
         await at.until(lambda: len(at.ended("plan")) == 2)
         assert engine.prompts == []
         assert {row.facts["reason"] for row in at.ended("plan")} == {"cost cap"}
+        await at.clock.advance(2)
         await at.until(lambda: at.told)
         assert len([text for text in at.told if "daily_cost_cap" in text]) == 1
 

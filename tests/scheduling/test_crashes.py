@@ -149,11 +149,11 @@ async def test_whenever_the_bot_dies_what_was_missed_is_told_once(
             assert "mail" in missed, where
             assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
 
-        await tale.live(fate, has_told, judge, seconds=1)
+        await tale.live(fate, has_told, judge, seconds=3)
         if fate.is_dead:
             await tale.clock.advance(hours * 3600)
             # Between two notices there are ten minutes.
-            await tale.live(Fate(), has_told, judge, seconds=600 if hours else 1)
+            await tale.live(Fate(), has_told, judge, seconds=600 if hours else 3)
     assert "after a step that changes ledger, mirrors, notices, updates" in fate.steps
 
 
@@ -177,7 +177,7 @@ async def test_whenever_the_bot_dies_what_was_cut_off_is_told_once(
             assert len(at.ended("mail")) == 1, where
 
         for each in (fate, Fate()):
-            await tale.live(each, has_told, judge, seconds=1)
+            await tale.live(each, has_told, judge, seconds=3)
     assert "after a step that changes ledger, mirrors, notices, updates" in fate.steps
 
 

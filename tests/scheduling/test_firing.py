@@ -96,6 +96,7 @@ async def test_one_bad_file_stops_nobody_else_and_is_named(tmp_path: Path) -> No
         at.remind("w1", MINUTE)
         await at.passes(70)
         await at.until(lambda: at.reminders == [])
+        await at.clock.advance(2)
         await at.until(lambda: any("routines/bad.md" in text for text in at.told))
 
 
@@ -171,6 +172,7 @@ async def test_an_outage_of_the_model_is_told_when_it_is_met_and_when_it_is_over
         engine.clear()
         await at.chat.receive(IncomingMessage(InputId("m1"), "web", "hello"))
         await at.passes(30)
+        await at.clock.advance(2)
         await at.until(lambda: len(at.told) == 2)
         assert at.told[1] == (
             "The model answers again. Not done without it: “Plan.” (12 times) and “Mail.” "

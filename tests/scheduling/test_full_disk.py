@@ -89,6 +89,7 @@ async def test_that_the_disk_is_full_is_told_once(tmp_path: Path) -> None:
         await at.passes(90)
         disk.is_full = False
         await at.passes(30)
+        await at.clock.advance(2)
         await at.until(lambda: at.told)
         assert len([text for text in at.told if "ollim.db" in text]) == 1, at.told
 

@@ -54,6 +54,7 @@ async def test_what_is_too_late_is_told_in_one_message(tmp_path: Path) -> None:
         await at.passes(20)
     await clock.advance(8 * 3600)
     async with day(engine, tmp_path, clock=clock) as at:
+        await at.clock.advance(2)
         await at.until(lambda: at.told)
         assert [text for text in at.told if "While I was away" in text] == at.told
         assert at.told[0].startswith("While I was away I missed 3 things:")
@@ -135,6 +136,7 @@ async def test_a_run_that_was_cut_off_after_its_ping_is_not_repeated(tmp_path: P
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Now."]
         assert [row.state for row in at.ended("w1")] == ["interrupted"]
+        await at.clock.advance(2)
         await at.until(lambda: any("cut off by a restart" in text for text in at.told))
 
 

@@ -125,7 +125,7 @@ class Teller:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    async def tell(self, sentence: str, *, key: str | None = None) -> None:
+    async def tell(self, sentence: str, *, key: str | None = None, **_: bool) -> None:
         self.told.append(f"{key}: {sentence}")
 
 

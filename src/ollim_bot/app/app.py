@@ -165,7 +165,7 @@ class App:
                 )
                 heartbeat = HeartbeatFile(paths, self._ground.disk)
                 if refused := await talk.greeting.begun(await asyncio.to_thread(heartbeat.read)):
-                    await talk.notices.tell(texts.no_room(refused))
+                    await talk.notices.tell(texts.no_room(refused), for_reminder=True)
                 announce = partial(self._announce, brain.provider)
                 services = surfaces.services(talk.conversation, talk, announce)
                 services += [run() for run in upkeep]

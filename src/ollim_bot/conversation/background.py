@@ -24,7 +24,7 @@ from ollim_bot.conversation.background_attempt import (
 from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.domain.decision import Progress, Skip, run_priority
 from ollim_bot.domain.initiative import is_initiative
-from ollim_bot.domain.jobs import Job, is_ordered
+from ollim_bot.domain.jobs import Job, Reminder, is_ordered
 from ollim_bot.domain.notices import failing_key
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.runs import Run, RunPolicy
@@ -178,7 +178,7 @@ class BackgroundRuns:
             is_skill = skip.reason is SkipReason.MISSING_SKILL
             sentence = background_attempt.no_such_skill(skip.detail) if is_skill else skip.detail
             told = background_attempt.not_run(name, sentence)
-            notice = new_notice(told)
+            notice = new_notice(told, for_reminder=isinstance(job, Reminder))
             word = self._word(job, told, lambda tx: leave_notice(tx, notice, tx.now), update_id)
             facts = {"error": sentence, "silent_because": "it was not run"}
         named = {"job": name, "reason": skip.reason.value, **facts}
@@ -271,7 +271,8 @@ class BackgroundRuns:
         assert run.job is not None
         if outcome.error:
             sentence = background_attempt.failed(run.label, outcome.error)
-            notice = new_notice(sentence, key=failing_key(occurrence.job_id, outcome.error))
+            key = failing_key(occurrence.job_id, outcome.error)
+            notice = new_notice(sentence, key=key, for_reminder=isinstance(run.job, Reminder))
             is_outage, label = outcome.is_outage, run.label
 
             def tell(tx: Transaction) -> None:

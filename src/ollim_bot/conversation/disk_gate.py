@@ -47,13 +47,16 @@ class DiskGate:
                 if is_last:
                     raise
                 if notice is not None:
-                    await self._notices.tell(notice.text, key=notice.key)
+                    await self._notices.tell(
+                        notice.text, key=notice.key, for_reminder=notice.for_reminder
+                    )
                 await self.wait(refused, hurry)
 
     async def wait(self, refused: StorageError, hurry: asyncio.Event | None = None) -> None:
         """Wait for a moment, or until `hurry` is set. Once a day, tell the owner why work waits."""
         _logger.warning("Work stands still: %s", refused)
-        await self._notices.tell(str(refused), key=f"{refused} {self._clock.now():%Y-%m-%d}")
+        key = f"{refused} {self._clock.now():%Y-%m-%d}"
+        await self._notices.tell(str(refused), key=key, for_reminder=True)
         waits = {asyncio.ensure_future(self._clock.sleep(_PAUSE))}
         if hurry is not None:
             waits.add(asyncio.ensure_future(_set(hurry)))

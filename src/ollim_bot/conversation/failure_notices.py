@@ -7,6 +7,7 @@ import logging
 from typing import Protocol
 
 from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.text import shortened
 from ollim_bot.errors import StorageError
 from ollim_bot.store.deliveries import Delivery, DeliveryState
@@ -21,7 +22,7 @@ _logger = logging.getLogger(__name__)
 class Tell(Protocol):
     """Tells the owner a sentence; once for each key, also across restarts."""
 
-    async def __call__(self, sentence: str, *, key: str) -> object: ...
+    async def __call__(self, sentence: str, *, key: str, for_reminder: bool) -> object: ...
 
 
 class FailureNotices:
@@ -66,7 +67,11 @@ class FailureNotices:
         if message.author is Author.PROGRAM:
             _logger.warning("A notice did not arrive on %s: %s", channel, delivery.reason)
         else:
-            await self._tell(sentence_about(delivery), key=f"message {message.id} {channel}")
+            await self._tell(
+                sentence_about(delivery),
+                key=f"message {message.id} {channel}",
+                for_reminder=message.occurrence.startswith(JobKind.REMINDER),
+            )
         await self._store.transact(lambda tx: tx.deliveries.note_told(channel, message.id))
 
 

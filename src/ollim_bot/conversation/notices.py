@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
@@ -18,7 +18,6 @@ from ollim_bot.store.steps import leave_notice, new_notice
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-_PAUSE = timedelta(minutes=10)
 _BETWEEN_TRIES = 5.0
 
 _logger = logging.getLogger(__name__)
@@ -27,8 +26,9 @@ _logger = logging.getLogger(__name__)
 class Notices:
     """Tells each thing once, also across restarts, and never during a turn.
 
-    Things that occur within ten minutes are told in one notice. A notice that cannot be committed
-    is shown in the status until it can be.
+    Things that occur together are told in one notice, and later ones are gathered for ten minutes;
+    if a reminder is at stake, only for seconds. A notice that cannot be committed is shown in the
+    status until it can be.
     """
 
     def __init__(
@@ -48,14 +48,19 @@ class Notices:
         self._wanted = asyncio.Event()
 
     async def tell(
-        self, sentence: str, *, key: str | None = None, for_agent: bool = True
+        self,
+        sentence: str,
+        *,
+        key: str | None = None,
+        for_agent: bool = True,
+        for_reminder: bool = False,
     ) -> StorageError | None:
         """Tell a sentence. What has the same `key` is told once; the default key is the sentence.
 
         `for_agent` is False if the agent has an update about it already. Returns the error if the
         disk refuses; the notice is then kept in memory and committed later.
         """
-        notice = new_notice(sentence, key=key)
+        notice = new_notice(sentence, key=key, for_reminder=for_reminder)
         refused = None
         try:
             await self._keep(notice, for_agent=for_agent)
@@ -113,8 +118,8 @@ class Notices:
 
     async def _post_in_time(self) -> None:
         try:
-            await self._clock.sleep(await self._pause())
             await self._keep_rest()
+            await self._gather()
             if await self._untold():
                 await self._state.until_idle()
                 await self.flush()
@@ -140,13 +145,24 @@ class Notices:
         now = self._clock.now()
         await self._store.transact(lambda tx: leave_notice(tx, notice, now, for_agent=for_agent))
 
-    async def _pause(self) -> float:
-        """The seconds until the next notice may follow the last one."""
-        last = await self._store.read(lambda tx: tx.notices.get().last_told_at)
-        passed = None if last is None else self._clock.now() - last
-        # If the clock was set back, the last notice lies in the future: do not wait for it.
-        is_soon = passed is not None and timedelta() <= passed < _PAUSE
-        return (_PAUSE - passed).total_seconds() if passed is not None and is_soon else 0.0
+    async def _gather(self) -> None:
+        """Wait for further notices. Each new one may shorten the wait, and none prolongs it."""
+        ends_at = await self._earliest()
+        while (left := ends_at - self._clock.monotonic()) > 0:
+            self._wanted.clear()
+            alarm = asyncio.ensure_future(self._clock.sleep(left))
+            news = asyncio.ensure_future(self._wanted.wait())
+            try:
+                await asyncio.wait({alarm, news}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                alarm.cancel()
+                news.cancel()
+            ends_at = min(ends_at, await self._earliest())
+
+    async def _earliest(self) -> float:
+        """When the notices that wait may be posted, on the monotonic clock."""
+        record = await self._store.read(lambda tx: tx.notices.get())
+        return self._clock.monotonic() + record.pause(self._clock.now()).total_seconds()
 
     async def _untold(self) -> Sequence[Notice]:
         return await self._store.read(lambda tx: tx.notices.get().untold)

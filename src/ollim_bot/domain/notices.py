@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ollim_bot.domain.text import counted
 
+GATHERING = timedelta(seconds=2)
+BETWEEN_NOTICES = timedelta(minutes=10)
 MOST_TOLD = 200
 MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """`key` identifies what must not be told again."""
+    """`key` identifies what must not be told again.
+
+    `for_reminder`: a reminder is at stake, so the notice may follow the last one at once.
+    """
 
     id: str
     key: str
     text: str
+    for_reminder: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,17 @@ class NoticeRecord:
 
     def knows(self, key: str) -> bool:
         return key in self.told or any(each.key == key for each in self.untold)
+
+    def pause(self, now: datetime) -> timedelta:
+        """How long the notices that wait are still to wait for others; nothing if none waits."""
+        if not self.untold:
+            return timedelta()
+        passed = None if self.last_told_at is None else now - self.last_told_at
+        # After a clock that was set back the last notice lies in the future.
+        is_soon = passed is not None and timedelta() <= passed < BETWEEN_NOTICES
+        if passed is None or not is_soon or any(each.for_reminder for each in self.untold):
+            return GATHERING
+        return max(GATHERING, BETWEEN_NOTICES - passed)
 
     def with_new(self, notice: Notice) -> NoticeRecord:
         return replace(self, untold=(*self.untold, notice))

@@ -38,7 +38,8 @@ def away_notice(missed: Sequence[Missed], now: datetime) -> Notice | None:
     if not missed:
         return None
     names = " ".join(one.occurrence.id for one in missed)
-    return new_notice(away_message(missed, now), key=f"away {names}")
+    for_reminder = any(isinstance(one.job, Reminder) for one in missed)
+    return new_notice(away_message(missed, now), key=f"away {names}", for_reminder=for_reminder)
 
 
 def ended_rows(plan: CatchUp, now: datetime) -> list[LedgerRow]:
@@ -119,7 +120,9 @@ class UnfinishedRuns:
         due = story.occurrence.scheduled_at
         assert due is not None
         sentence = away_message([Missed(job, due)], self._clock.now())
-        notice = new_notice(sentence, key=f"missed {story.occurrence.id}") if is_told else None
+        for_reminder = isinstance(job, Reminder)
+        key = f"missed {story.occurrence.id}"
+        notice = new_notice(sentence, key=key, for_reminder=for_reminder) if is_told else None
         missed = {"job": job.spec.title, **NOT_RUN}
         await self._end(story, notice, (OccurrenceState.MISSED, missed))
 

@@ -334,10 +334,11 @@ class Dispatcher:
             case SkipReason.INVALID_TOOLS | SkipReason.MISSING_SKILL | SkipReason.BUDGET:
                 await self._background.skip(due.job, due.occurrence, skip)
                 return
-        notice = None
+        notice, for_reminder = None, isinstance(due.job, Reminder)
         if skip.reason is SkipReason.COST_CAP:
             today = f"{self._clock.now():%Y-%m-%d}"
-            notice = new_notice(cost_cap(skip.detail), key=f"cost cap {today}")
+            key = f"cost cap {today}"
+            notice = new_notice(cost_cap(skip.detail), key=key, for_reminder=for_reminder)
         await self._end(due, OccurrenceState.SKIPPED, {"reason": skip.reason.value}, notice)
 
     async def _give_up(self, due: DueOccurrence, decision: GiveUp) -> None:
@@ -346,7 +347,8 @@ class Dispatcher:
         sentence = interrupted(title) if is_interrupted else given_up(title)
         # A reminder that is given up is delivered, and says why itself.
         is_told = is_interrupted or due.must_reminder is None
-        notice = new_notice(sentence, key=f"cut off {due.occurrence.id}") if is_told else None
+        key, for_reminder = f"cut off {due.occurrence.id}", isinstance(due.job, Reminder)
+        notice = new_notice(sentence, key=key, for_reminder=for_reminder) if is_told else None
         await self._end(due, decision.state, {"error": sentence}, notice)
 
     async def _note_cut_off(self, due: DueOccurrence, progress: Progress) -> None:

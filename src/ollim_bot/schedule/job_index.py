@@ -100,6 +100,7 @@ class FileProblem(NamedTuple):
     key: str
     sentence: str
     stands_at: float
+    kind: JobKind
 
 
 def states_after(
@@ -152,7 +153,7 @@ def holder_of(
     return same[0] if same else rivals[holder_among(jobs, armed)]
 
 
-def problem_of(file: FileState) -> FileProblem | None:
+def problem_of(kind: JobKind, file: FileState) -> FileProblem | None:
     if not file.reading.problems:
         return None
     problems = "; ".join(problem.sentence(file.shown) for problem in file.reading.problems)
@@ -161,7 +162,8 @@ def problem_of(file: FileState) -> FileProblem | None:
         if file.job is None
         else "Until it is mended, the version before stays in use."
     )
-    return FileProblem(file.shown, f"{_ended(problems)} {end}", file.since + SECONDS_TO_MEND)
+    stands_at = file.since + SECONDS_TO_MEND
+    return FileProblem(file.shown, f"{_ended(problems)} {end}", stands_at, kind)
 
 
 def duplicate_problem(rivals: Sequence[FileState], holder: FileState) -> FileProblem:
@@ -170,7 +172,8 @@ def duplicate_problem(rivals: Sequence[FileState], holder: FileState) -> FilePro
     job_id, files = holder.job.spec.id, [file.shown for file in rivals]
     sentence = str(DuplicateId(job_id, files, holder.shown))
     stands_at = max(file.since for file in rivals) + SECONDS_TO_MEND
-    return FileProblem(f"{kind_of(holder.job)} {job_id}", sentence, stands_at)
+    kind = kind_of(holder.job)
+    return FileProblem(f"{kind} {job_id}", sentence, stands_at, kind)
 
 
 def _ended(sentence: str) -> str:
@@ -241,11 +244,11 @@ class IndexState:
             files[kind] = states_after(own, folder, readings, touched, kept, now)
         refusals = self._refusals(snapshot, folders, now)
         jobs, doubles = self._assigned(files)
-        every = [file for own in files.values() for file in own.values()]
-        wrong = [problem for file in every if (problem := problem_of(file))]
+        every = [(kind, file) for kind, own in files.items() for file in own.values()]
+        wrong = [problem for kind, file in every if (problem := problem_of(kind, file))]
         problems = [*refusals.values(), *wrong, *doubles]
         moments = [problem.stands_at for problem in problems]
-        moments += [file.settles_at for file in every if file.settles_at is not None]
+        moments += [file.settles_at for _, file in every if file.settles_at is not None]
         settles_at = min((moment for moment in moments if moment > now), default=None)
         return IndexState(snapshot, files, jobs, problems, refusals, settles_at)
 
@@ -254,7 +257,7 @@ class IndexState:
     ) -> dict[JobKind, FileProblem]:
         return {
             kind: self.refusals.get(kind)
-            or FileProblem(str(folders[kind]), sentence, now + SECONDS_TO_MEND)
+            or FileProblem(str(folders[kind]), sentence, now + SECONDS_TO_MEND, kind)
             for kind, sentence in snapshot.refusals.items()
         }
 
@@ -405,7 +408,7 @@ _LONGEST_REST = 60.0
 class Teller(Protocol):
     """The part of `Notices` that the index uses: a sentence is told once until it is forgotten."""
 
-    async def tell(self, sentence: str) -> object: ...
+    async def tell(self, sentence: str, *, for_reminder: bool) -> object: ...
 
     async def forget(self, key: str) -> None:
         """`key` is the sentence."""
@@ -508,8 +511,9 @@ class JobIndex:
                 await self._teller.forget(self._told[problem.key])
             self._told[problem.key] = problem.sentence
         sentences = _in_short([problem.sentence for problem in new])
+        for_reminder = any(problem.kind is JobKind.REMINDER for problem in new)
         for sentence in sentences:
-            await self._teller.tell(sentence)
+            await self._teller.tell(sentence, for_reminder=for_reminder)
         return sentences
 
 

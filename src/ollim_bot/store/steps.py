@@ -37,9 +37,9 @@ def leave_update(tx: Transaction, update: PendingUpdate) -> None:
     )
 
 
-def new_notice(sentence: str, *, key: str | None = None) -> Notice:
+def new_notice(sentence: str, *, key: str | None = None, for_reminder: bool = False) -> Notice:
     """`key` identifies what must not be told again; by default it is the sentence."""
-    return Notice(uuid4().hex, key or sentence, " ".join(sentence.split()))
+    return Notice(uuid4().hex, key or sentence, " ".join(sentence.split()), for_reminder)
 
 
 def leave_notice(tx: Transaction, notice: Notice, now: datetime, *, for_agent: bool = True) -> None:

@@ -46,7 +46,7 @@ from ollim_bot.domain.inputs import (
     ProgramTurnReason,
     TurnRequest,
 )
-from ollim_bot.domain.jobs import is_ordered
+from ollim_bot.domain.jobs import Reminder, is_ordered
 from ollim_bot.domain.notices import failing_key
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.sessions import SessionId
@@ -478,8 +478,9 @@ class TurnRunner:
         assert end.failure is not None
         reason, is_outage = end.failure.sentence, end.failure.kind.is_outage
         sentence = background_attempt.failed(job.title, reason)
-        notice = new_notice(sentence, key=failing_key(job.job, reason))
         given = self._bench.run.job
+        key, for_reminder = failing_key(job.job, reason), isinstance(given, Reminder)
+        notice = new_notice(sentence, key=key, for_reminder=for_reminder)
         if given is None or not is_ordered(given):
             return lambda tx: leave_failure(tx, notice, job.title, tx.now, is_outage=is_outage)
         sentence = background_attempt.came_all_the_same(sentence)
