@@ -150,12 +150,15 @@ async def test_snoozing_takes_the_rest_of_the_chain_along() -> None:
         assert at.pending == ["Known to the owner: snoozed “Drink water.”, today 11:15."]
 
 
-async def test_buttons_expire_after_a_week() -> None:
+async def test_a_card_can_be_answered_after_weeks_and_the_ledger_says_when() -> None:
     async with scene(scripted()) as at:
         await delivered(at)
-        await at.clock.advance(8 * 86400)
-        assert (await press(at, "1 h")).is_error
-        assert at.stores.reminders.all() == []
+        await at.clock.advance(30 * 86400)
+        assert not (await press(at, "Done")).is_error
+        rows = at.stores.state.query(lambda tx: tx.ledger.story(DUE).rows)
+        assert rows[-1].state == "answered"
+        assert rows[-1].facts == {"answer": "done", "after_s": 30 * 86400, "by": "web"}
+        assert at.stores.state.query(lambda tx: tx.due_items.open()) == []
 
 
 @given(specs, chains)

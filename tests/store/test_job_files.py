@@ -17,7 +17,6 @@ from ollim_bot.domain.snoozing import note_of
 from ollim_bot.errors import WriteFailed
 from ollim_bot.ports import JobShelves
 from ollim_bot.store.job_files import JobFileChanges, add_snoozed, end_chain, remove_reminder
-from ollim_bot.store.steps import new_prompt
 from ollim_bot.store.transaction import JobOp
 
 HOUR = timedelta(hours=1)
@@ -109,15 +108,13 @@ class FullShelf:
         raise WriteFailed(Path("reminders"), "could not be written: no space left.")
 
 
-async def test_a_change_that_the_disk_refuses_is_told_and_can_be_taken_back() -> None:
+async def test_a_change_that_the_disk_refuses_is_told_and_tried_again() -> None:
     stores = stored()
     op: JobOp = OPS["snooze"][0]
     stores.state.run(lambda tx: tx.job_ops.add(op))
     shelves = JobShelves(stores.routines, FullShelf(stores.reminders), stores.webhooks)
     files = JobFileChanges(stores.state, shelves)
     assert isinstance(await files.make(op), WriteFailed)
-    prompt = new_prompt(note_of(TEA), NOW)
-    await files.take_back(op, prompt)
-    assert stores.state.query(lambda tx: tx.job_ops.pending()) == []
-    assert stores.inquiries.read().waiting == (prompt,)
     assert names(stores) == {"check", "other", "tea"}
+    assert await JobFileChanges(stores.state, stores.shelves).make(op) is None
+    assert names(stores) == {"check", "later", "other", "tea"}

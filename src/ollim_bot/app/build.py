@@ -47,10 +47,11 @@ from ollim_bot.conversation.forks.session import ForkSession, fork_spec
 from ollim_bot.conversation.greeting import Greeting
 from ollim_bot.conversation.intake import MessageIntake, OwnerMessages
 from ollim_bot.conversation.jobs.buttons import JobButtons
+from ollim_bot.conversation.jobs.due_items import ItemButtons
 from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch, Former
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
-from ollim_bot.conversation.jobs.reminders import ReminderButtons, ReminderDelivery
+from ollim_bot.conversation.jobs.reminders import ReminderDelivery
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.posting import Posting
@@ -357,7 +358,7 @@ def _button_router(
         actions={
             "approve": Action(approvals.answer, Uses.NOTHING),
             "undo": Action(echo.undo),
-            **ReminderButtons(deps.store, files, clock).actions,
+            **ItemButtons(deps.store, files, clock).actions,
             **jobs.actions,
             **others,
         },

@@ -11,6 +11,7 @@ from ollim_bot.conversation.delivery_queues import until
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingVerdict
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.sessions import SessionId
@@ -73,6 +74,7 @@ class MessagePoster:
         run: Run,
         pay: Payment | None = None,
         prompts: Sequence[ButtonPrompt] = (),
+        item: DueItem | None = None,
     ) -> PingVerdict:
         fork, parent = _session_of(run)
 
@@ -85,6 +87,8 @@ class MessagePoster:
             if isinstance(verdict, PingAllowed):
                 self.add_to_log(tx, message, Sender(verdict.charge, fork, parent))
                 store_prompts(tx, prompts)
+                if item is not None:
+                    tx.due_items.add(item)
             return verdict
 
         try:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
@@ -49,10 +50,56 @@ class Late(StrEnum):
     TELL = "tell"
 
 
+class ItemKind(StrEnum):
+    """What a due moment is for, where it has its own words and rules."""
+
+    DOSE = "dose"
+
+
+_LENGTH = re.compile(r"([0-9]{1,4}) ?(m|h|d)", re.ASCII)
+_UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
+
+
+def parse_length(text: str) -> timedelta:
+    """A length such as `30m`, `2h` or `1d`; raises `ValueError` for anything else."""
+    found = _LENGTH.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is not a length such as 30m")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def length_text(length: timedelta) -> str:
+    """The inverse of `parse_length`, with the largest unit that fits."""
+    unit = next(name for name, size in _UNITS.items() if name == "m" or not length % size)
+    return f"{length // _UNITS[unit]}{unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Nag:
+    """How often an unanswered item comes again, and the pause before each time: `10m x 4`."""
+
+    pause: timedelta
+    times: int
+
+    @classmethod
+    def parse(cls, text: str) -> Nag:
+        """Raises `ValueError` for anything but a pause of 2 min to 24 h, at most 8 times."""
+        pause, _, times = text.partition("x")
+        nag = cls(parse_length(pause), int(times))
+        if not (timedelta(minutes=2) <= nag.pause <= timedelta(days=1) and 1 <= nag.times <= 8):
+            raise ValueError(f"{text!r} is out of range")
+        return nag
+
+    def __str__(self) -> str:
+        return f"{length_text(self.pause)} x {self.times}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """The fields that all jobs share. `message` is the body of the file.
 
+    `plain` has the program deliver the text without any model. `first_step` is the smallest step
+    towards it, in words. `before` are the lengths of time at which a heads-up precedes the moment.
     `set_by` is the job whose background run created this one, such as `routine:plan`. Such a job is
     the bot's own initiative, so it never has to be delivered.
     """
@@ -72,6 +119,11 @@ class JobSpec:
     late: Late | None = None
     enabled: bool = True
     must: bool | None = None
+    plain: bool = False
+    kind: ItemKind | None = None
+    nag: Nag | None = None
+    first_step: str = ""
+    before: tuple[timedelta, ...] = ()
     set_by: str | None = None
 
     @property
@@ -96,7 +148,18 @@ class Routine:
 
     @property
     def must(self) -> bool:
-        return bool(self.spec.must) and self.spec.set_by is None
+        """Whether it must be delivered: by default, if it asks the owner for an answer."""
+        spec = self.spec
+        if spec.set_by is not None:
+            return False
+        if spec.must is None:
+            return spec.nag is not None or spec.kind is not None
+        return spec.must
+
+    @property
+    def asks(self) -> bool:
+        """Whether its card stays open until the owner answers it."""
+        return self.must or self.spec.plain
 
     def next_after(self, moment: datetime, default_zone: tzinfo) -> datetime:
         return self.cron.next(moment, self.spec.zone(default_zone))
@@ -131,6 +194,11 @@ class Reminder:
         if self.spec.must is None:
             return self.chain.max == 0 and self.spec.allow_ping
         return self.spec.must
+
+    @property
+    def asks(self) -> bool:
+        """Whether its card stays open until the owner answers it."""
+        return self.must or self.spec.plain or self.chain.max > 0
 
     def due(self, default_zone: tzinfo) -> datetime:
         return instant(self.run_at, self.spec.zone(default_zone))

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ollim_bot.domain.decision import UNWANTED, Progress
+from ollim_bot.domain.due_items import ANSWERED
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 
 # Rows that do not change the state of an occurrence: an attempt is about to ping, report or write
-# (`attempt`, `tool`), or the reminder was delivered to the owner.
+# (`attempt`, `tool`), the reminder was delivered to the owner, or the owner answered it.
 EFFECT = "effect"
 DELIVERED = "delivered"
-NOTES = frozenset({EFFECT, DELIVERED})
+NOTES = frozenset({EFFECT, DELIVERED, ANSWERED})
 
 # The program has started.
 STARTED = "started"

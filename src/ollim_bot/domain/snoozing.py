@@ -9,7 +9,17 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
-from ollim_bot.domain.jobs import Chain, JobSpec, Late, Model, Reminder, ReportMode
+from ollim_bot.domain.jobs import (
+    Chain,
+    ItemKind,
+    JobSpec,
+    Late,
+    Model,
+    Nag,
+    Reminder,
+    ReportMode,
+    Routine,
+)
 from ollim_bot.domain.moments import instant, later
 
 DONE, SNOOZE = "done", "snooze"
@@ -21,8 +31,8 @@ _MINUTE = timedelta(minutes=1)
 _WAITS: Mapping[str, str] = {"10m": "Snooze 10 min", "1h": "1 h", "9am": "Tomorrow 9:00"}
 
 
-def reminder_card(words: str, key: str) -> Card:
-    """The card of a reminder; `key` leads to the note from which a snooze makes a new reminder."""
+def item_card(words: str, key: str) -> Card:
+    """The card of a due item, which `key` names."""
     line = " ".join(words.split())
     is_short = line == words and len(line) <= _LONGEST_TITLE
     buttons = (
@@ -47,10 +57,22 @@ def snoozed_until(wait: str, now: datetime) -> datetime:
             return instant(wall, now.tzinfo) if now.tzinfo else wall
 
 
-def note_of(reminder: Reminder) -> str:
-    """The reminder without its moment, as a text from which a snooze makes a new one."""
-    spec = asdict(reminder.spec) | {"timezone": str(reminder.spec.timezone or "")}
-    return json.dumps({"spec": spec, "chain": asdict(reminder.chain)})
+def note_of(job: Reminder | Routine) -> str:
+    """The job without its moment, as a text from which a snooze makes a reminder.
+
+    A routine's moment is snoozed as a plain reminder: the agent has done its part.
+    """
+    spec, chain = job.spec, Chain()
+    if isinstance(job, Reminder):
+        chain = job.chain
+    else:
+        spec = replace(spec, plain=True, background=True)
+    known = asdict(spec) | {
+        "timezone": str(spec.timezone or ""),
+        "nag": str(spec.nag or ""),
+        "before": [each.total_seconds() for each in spec.before],
+    }
+    return json.dumps({"spec": known, "chain": asdict(chain)})
 
 
 def root_in(note: str) -> str:
@@ -73,7 +95,10 @@ def reminder_from(note: str, new_id: str, run_at: datetime) -> Reminder:
             "late": Late(spec["late"]) if spec["late"] else None,
             "allowed_tools": tuple(spec["allowed_tools"]),
             "skills": tuple(spec["skills"]),
+            "kind": ItemKind(spec["kind"]) if spec.get("kind") else None,
+            "nag": Nag.parse(spec["nag"]) if spec.get("nag") else None,
+            "before": tuple(timedelta(seconds=each) for each in spec.get("before", ())),
+            "timezone": ZoneInfo(zone) if zone else None,
         },
     )
-    made = replace(made, timezone=ZoneInfo(zone) if zone else None)
     return Reminder(made, run_at, Chain(**chain))

@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.snoozing import reminder_from
 from ollim_bot.errors import DuplicateId, NotFound, OllimError
@@ -17,9 +16,8 @@ from ollim_bot.ports import Disk, JobShelves, Journal
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_formats import REMINDERS, ROUTINES, WEBHOOKS, JobFormat
 from ollim_bot.store.job_shelf import ChooseHolder, MarkdownShelf
-from ollim_bot.store.steps import store_prompts
 from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import JobOp, Transaction
+from ollim_bot.store.transaction import JobOp
 
 J = TypeVar("J", bound=Job)
 
@@ -91,15 +89,6 @@ class JobFileChanges:
                 if op == wanted:
                     refusal = refused
         return refusal
-
-    async def take_back(self, op: JobOp, prompt: ButtonPrompt) -> None:
-        """Cancel the change, so that the button can be clicked again."""
-
-        def step(tx: Transaction) -> None:
-            tx.job_ops.done(op.id)
-            store_prompts(tx, [prompt])
-
-        await self._store.transact(step)
 
     async def _note_made(self, op: JobOp) -> None:
         await self._store.transact(lambda tx: tx.job_ops.done(op.id))

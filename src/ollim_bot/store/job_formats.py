@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Generic, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
@@ -12,15 +12,19 @@ from zoneinfo import ZoneInfo
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import (
     Chain,
+    ItemKind,
     Job,
     JobKind,
     JobSpec,
     Late,
     Model,
+    Nag,
     Reminder,
     ReportMode,
     Routine,
     WebhookSpec,
+    length_text,
+    parse_length,
 )
 from ollim_bot.domain.text import nearest
 from ollim_bot.environment import zone_named
@@ -101,6 +105,28 @@ def one_of(kind: type[StrEnum]) -> Callable[[Field], StrEnum]:
     return choice
 
 
+def nag(field: Field) -> Nag:
+    try:
+        return Nag.parse(text(field))
+    except ValueError:
+        raise wrong(field, "such as 10m x 4: a pause of 2m to 24h, at most 8 times") from None
+
+
+def lengths(field: Field) -> tuple[timedelta, ...]:
+    """Heads-ups, the earliest first."""
+    right = "a list such as [30m, 10m]: at most 5, from 1m to 7d"
+    try:
+        found = {parse_length(word) for word in words(field)}
+    except ValueError:
+        raise wrong(field, right) from None
+    if len(found) > 5 or not all(_SHORTEST <= one <= _LONGEST for one in found):
+        raise wrong(field, right)
+    return tuple(sorted(found, reverse=True))
+
+
+_SHORTEST, _LONGEST = timedelta(minutes=1), timedelta(days=7)
+
+
 class FieldRule(NamedTuple):
     """A field's name in the file and in `JobSpec` or its kind, and how it is read."""
 
@@ -130,6 +156,11 @@ COMMON = (
     FieldRule("late", one_of(Late)),
     FieldRule("enabled", flag, restricts=True),
     FieldRule("must", flag),
+    FieldRule("plain", flag),
+    FieldRule("kind", one_of(ItemKind)),
+    FieldRule("nag", nag),
+    FieldRule("first-step", one_line),
+    FieldRule("before", lengths),
     FieldRule("set-by", setter, restricts=True),
 )
 
@@ -143,6 +174,8 @@ Fault = tuple[str | None, str]
 _OF_ONE_KIND = frozenset(
     ("cron", "run-at", "max-chain", "chain-depth", "chain-parent", "fields", "secret-env")
 )
+# Fields by which a job reaches the owner without the agent's judgement and the ping budget.
+_COME = ("must", "plain", "kind", "nag", "before")
 _COMMON = {rule.name: rule.attribute for rule in COMMON}
 _LOOKS_LIKE_A_RESTRICTION = re.compile(
     r"disallow|deny|denied|forbid|block|exclu|except|restrict|permission|sandbox|read-?only"
@@ -231,11 +264,11 @@ class JobFormat(Generic[J]):
         spec = job.spec
         defaults = JobSpec(id="", message="", background=self.background_by_default)
         common = {
-            rule.name: _written(getattr(spec, rule.attribute))
+            rule.name: written_value(getattr(spec, rule.attribute))
             for rule in COMMON
             if getattr(spec, rule.attribute) != getattr(defaults, rule.attribute)
         }
-        own = {name: _written(value) for name, value in self.own_fields(job).items()}
+        own = {name: written_value(value) for name, value in self.own_fields(job).items()}
         return {"id": spec.id, **own, **common}
 
     def _read_field(self, name: str, field: Field, found: _Findings) -> None:
@@ -268,15 +301,17 @@ class JobFormat(Generic[J]):
             for name in values:
                 if self.rules[name].background_only:
                     yield name, "is for background jobs only; add background: true or remove it"
-        if values.get("must") and values.get("allow-ping") is False:
-            yield "must", "cannot be kept with allow-ping: false; remove one of the two"
+        for name in _COME:
+            if values.get(name) and values.get("allow-ping") is False:
+                yield name, "cannot be kept with allow-ping: false; remove one of the two"
         if "set-by" in values:
             yield from self._faults_of_initiative(values)
         yield from self._own_faults(values)
 
     def _faults_of_initiative(self, values: Mapping[str, Any]) -> Iterator[Fault]:
-        if values.get("must"):
-            yield "must", "is only for what the owner asked for; remove it, or the line set-by"
+        for name in _COME:
+            if values.get(name):
+                yield name, "is only for what the owner asked for; remove it, or the line set-by"
         if not values.get("background", self.background_by_default):
             yield "set-by", "is for background jobs only; add background: true or remove it"
 
@@ -290,9 +325,12 @@ def _as_written(value: object) -> Field:
     return Field(value, 0, None if isinstance(value, list | dict) else str(value))
 
 
-def _written(value: object) -> object:
+def written_value(value: object) -> object:
+    """A value of a field as a file or a listing shows it."""
     if isinstance(value, tuple):
-        return list(value)
+        return [written_value(each) for each in value]
+    if isinstance(value, timedelta):
+        return length_text(value)
     if value is None or isinstance(value, bool | int | dict):
         return value
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
@@ -339,6 +377,10 @@ def _reminder_fields(reminder: Reminder) -> dict[str, object]:
 def _reminder_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
     if values.get("chain-depth", 0) > values.get("max-chain", 0):
         yield "chain-depth", "is greater than max-chain"
+    if values.get("max-chain"):
+        for name in ("nag", "plain"):
+            if values.get(name):
+                yield name, "cannot be combined with max-chain; remove one of the two"
 
 
 REMINDERS = JobFormat(
@@ -395,6 +437,9 @@ def _webhook_fields(webhook: WebhookSpec) -> dict[str, object]:
 def _webhook_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
     if values.get("background") is False:
         yield "background", "is always true for a webhook; remove the line"
+    for name in ("must", "kind", "nag", "first-step", "before"):
+        if name in values:
+            yield name, "is for routines and reminders; remove the line"
 
 
 WEBHOOKS = JobFormat(

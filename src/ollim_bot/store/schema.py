@@ -115,7 +115,21 @@ CREATE TABLE job_ops (
 CREATE INDEX job_ops_pending ON job_ops (seq) WHERE is_done = 0;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+_DUE_ITEMS = """
+CREATE TABLE due_items (
+    key TEXT PRIMARY KEY,
+    due INTEGER NOT NULL,
+    is_open INTEGER NOT NULL,
+    answered_at INTEGER,
+    again_at INTEGER,
+    value TEXT NOT NULL
+);
+CREATE INDEX due_items_open ON due_items (due) WHERE is_open = 1;
+CREATE INDEX due_items_answered ON due_items (answered_at) WHERE answered_at IS NOT NULL;
+CREATE INDEX due_items_again ON due_items (again_at) WHERE again_at IS NOT NULL;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _DUE_ITEMS)
 SCHEMA = len(MIGRATIONS)
 
 

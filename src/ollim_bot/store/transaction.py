@@ -8,6 +8,7 @@ from datetime import datetime
 
 from ollim_bot.store.connection import Statements, escaped, unescaped
 from ollim_bot.store.deliveries import Channels, Deliveries
+from ollim_bot.store.due_items import DueItems
 from ollim_bot.store.inbox import InboxInputs
 from ollim_bot.store.json_fields import Fields, parse_json, render_json
 from ollim_bot.store.messages import MessageLog
@@ -25,6 +26,7 @@ NAMES = frozenset(
         "channels",
         "deliveries",
         "job_ops",
+        "due_items",
     }
 )
 
@@ -45,6 +47,7 @@ class Transaction(Records):
         self.deliveries = Deliveries(statements, self.messages, self.budget)
         self.channels = Channels(statements, self.messages)
         self.job_ops = JobOps(statements)
+        self.due_items = DueItems(statements)
         self.meta = Meta(statements)
 
     @property

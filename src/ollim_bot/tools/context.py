@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.pings import PingBudget, PingVerdict
 from ollim_bot.domain.runs import Intent, Run
 from ollim_bot.ports import Clock, JobShelves
@@ -36,11 +37,12 @@ class Poster(Protocol):
         run: Run,
         pay: Payment | None = None,
         prompts: Sequence[ButtonPrompt] = (),
+        item: DueItem | None = None,
     ) -> PingVerdict:
         """Send the message for `run`, so that a reply to it leads to the session of the run.
 
-        The payment, the message and the prompts behind its buttons are one step; nothing is sent if
-        `pay` refuses. Raises `NotStored` if the disk is full.
+        The payment, the message, the prompts behind its buttons and the due item that it shows are
+        one step; nothing is sent if `pay` refuses. Raises `NotStored` if the disk is full.
         """
 
     async def arrival(self, message_id: MessageId) -> Arrival:

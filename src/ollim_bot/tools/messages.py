@@ -11,10 +11,13 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ollim_bot.domain.cards import ButtonPrompt, Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, numbered_id
-from ollim_bot.domain.jobs import Reminder
+from ollim_bot.domain.due_items import DueItem, item_key
+from ollim_bot.domain.jobs import Reminder, Routine
+from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.outgoing import ON_ITS_WAY
 from ollim_bot.domain.pings import (
@@ -26,10 +29,9 @@ from ollim_bot.domain.pings import (
     is_must_ping,
 )
 from ollim_bot.domain.runs import RefusedPing, late_label
-from ollim_bot.domain.snoozing import note_of, reminder_card
+from ollim_bot.domain.snoozing import item_card
 from ollim_bot.errors import DeliveryFailed, WrongInput
 from ollim_bot.ports import ToolAnswer
-from ollim_bot.store.steps import new_prompt
 from ollim_bot.tools.context import Arrival, Payment, ToolContext
 from ollim_bot.tools.declaration import (
     BACKGROUND,
@@ -95,15 +97,17 @@ async def send(
     *,
     is_critical: bool,
     prompts: Sequence[ButtonPrompt] = (),
+    item: DueItem | None = None,
 ) -> ToolAnswer:
     """Send a message of the run. In a background run it is a ping, which the budget may refuse.
 
-    `prompts` are those behind the buttons of its card.
+    `prompts` are those behind the buttons of its card; `item` is the due item that it shows.
     """
+    outgoing = _Outgoing(message, prompts, item)
     if context.run.policy.kind.is_background:
-        return await _ping(context, message, prompts, is_critical=is_critical)
+        return await _ping(context, outgoing, is_critical=is_critical)
     try:
-        await context.poster.send(message, context.run, prompts=prompts)
+        await context.poster.send(message, context.run, prompts=prompts, item=item)
         answer = await _arrived(context, message)
     except DeliveryFailed as failed:
         return _not_sent(failed)
@@ -111,35 +115,37 @@ async def send(
     return answer
 
 
-async def _ping(
-    context: ToolContext,
-    message: ChatMessage,
-    prompts: Sequence[ButtonPrompt],
-    *,
-    is_critical: bool,
-) -> ToolAnswer:
+class _Outgoing(NamedTuple):
+    message: ChatMessage
+    prompts: Sequence[ButtonPrompt]
+    item: DueItem | None
+
+    def as_of(self, message: ChatMessage) -> _Outgoing:
+        item = None if self.item is None else replace(self.item, card=message.id)
+        return _Outgoing(message, self.prompts, item)
+
+
+async def _ping(context: ToolContext, outgoing: _Outgoing, *, is_critical: bool) -> ToolAnswer:
     ready = context.run.order.ready_ping() if context.run.order is not None else nullcontext()
     with ready:
-        return await _sent_as_ping(context, message, prompts, is_critical=is_critical)
+        return await _sent_as_ping(context, outgoing, is_critical=is_critical)
 
 
 async def _sent_as_ping(
-    context: ToolContext,
-    message: ChatMessage,
-    prompts: Sequence[ButtonPrompt],
-    *,
-    is_critical: bool,
+    context: ToolContext, outgoing: _Outgoing, *, is_critical: bool
 ) -> ToolAnswer:
     config = await context.store.read(lambda tx: tx.config.get())
     run = context.run
     if is_must_ping(run) and not is_critical and await _wait_for_owner(context):
         now, footer = context.clock.now(), _lateness(context)
-        message = replace(message, id=_new_id(context), at=now, footer=footer)
+        waited = replace(outgoing.message, id=_new_id(context), at=now, footer=footer)
+        outgoing = outgoing.as_of(waited)
+    message = outgoing.message
     async with context.pinging:
         order = run.order if is_must_ping(run) else None
         pay = _payment(context, is_critical=is_critical, daily_cap=config.critical_daily_cap)
         try:
-            verdict = await _charged(context, message, prompts, order, pay)
+            verdict = await _charged(context, outgoing, order, pay)
         except DeliveryFailed as failed:
             return _not_sent(failed)
         if isinstance(verdict, PingRefused):
@@ -158,17 +164,14 @@ async def _sent_as_ping(
 
 
 async def _charged(
-    context: ToolContext,
-    message: ChatMessage,
-    prompts: Sequence[ButtonPrompt],
-    order: Order | None,
-    pay: Payment,
+    context: ToolContext, outgoing: _Outgoing, order: Order | None, pay: Payment
 ) -> PingVerdict:
     """Take the order before paying, so that the program does not deliver the reminder too."""
     if order is not None and not order.take():
         return PingRefused(_REMINDED)
     try:
-        return await context.poster.send(message, context.run, pay, prompts)
+        message, prompts, item = outgoing
+        return await context.poster.send(message, context.run, pay, prompts, item)
     except DeliveryFailed:
         if order is not None:
             order.give_back()
@@ -211,18 +214,19 @@ async def _ping_user(context: ToolContext, given: Arguments) -> ToolAnswer:
         return ToolAnswer("A ping needs words.", is_error=True)
     is_critical = given.get("critical") is True
     job = context.run.job
-    if not isinstance(job, Reminder):
+    if not isinstance(job, Reminder | Routine) or not job.asks:
         return await send(context, message_of(context, words), is_critical=is_critical)
-    return await _ping_of_reminder(context, job, words, is_critical=is_critical)
+    return await _ping_of_item(context, job, words, is_critical=is_critical)
 
 
-async def _ping_of_reminder(
-    context: ToolContext, job: Reminder, words: str, *, is_critical: bool
+async def _ping_of_item(
+    context: ToolContext, job: Reminder | Routine, words: str, *, is_critical: bool
 ) -> ToolAnswer:
-    """Send the ping with the reminder's buttons."""
-    prompt = new_prompt(note_of(job), context.clock.now())
-    message = message_of(context, words, card=reminder_card(words, prompt.key))
-    return await send(context, message, is_critical=is_critical, prompts=[prompt])
+    """Send the ping as a card that stays open until the owner answers it."""
+    occurrence = Occurrence.parse(context.run.occurrence)
+    message = message_of(context, words, card=item_card(words, item_key(occurrence.id)))
+    item = DueItem.of(job, occurrence, message.id, context.clock.now())
+    return await send(context, message, is_critical=is_critical, item=item)
 
 
 PING_USER = OwnTool(

@@ -13,7 +13,9 @@ from tests.stores import Stores, memory_stores, on_store
 
 from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import ChatMessage, MessageId
-from ollim_bot.domain.jobs import Job, ReportMode
+from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.jobs import Job, ReportMode, kind_of
+from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingVerdict
 from ollim_bot.domain.runs import Intent, Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionId
@@ -56,6 +58,7 @@ class RememberingPoster:
         _: Run,
         pay: Payment | None = None,
         prompts: Sequence[ButtonPrompt] = (),
+        item: DueItem | None = None,
     ) -> PingVerdict:
         verdict: PingVerdict = PingAllowed(Charge.NOTHING)
         if pay is not None:
@@ -64,6 +67,8 @@ class RememberingPoster:
             self.paid.set()
             self.sent[message.id] = message, verdict.charge
             await self.store.transact(lambda tx: store_prompts(tx, prompts))
+            if item is not None:
+                await self.store.transact(lambda tx: tx.due_items.add(item))
         return verdict
 
     async def arrival(self, message_id: MessageId) -> Arrival:
@@ -151,7 +156,10 @@ def desk_of(
 ) -> Desk:
     clock = ManualClock(NOW, BERLIN)
     policy = RunPolicy(kind, (), report, allow_ping, must)
-    run = Run(policy, NOW, label="Check the mail", job=job, session=SessionId("s-1"))
+    due = "" if job is None else Occurrence.by_hand(kind_of(job), job.spec.id, NOW).id
+    run = Run(
+        policy, NOW, occurrence=due, label="Check the mail", job=job, session=SessionId("s-1")
+    )
     stores = stores or memory_stores(NOW)
     if store is not None:
         stores = on_store(stores, store)

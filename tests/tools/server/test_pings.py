@@ -266,7 +266,7 @@ async def test_what_nobody_has_confirmed_yet_is_said_to_be_on_its_way(desk: Desk
 
 
 @pytest.mark.parametrize("is_refused", [True, False])
-async def test_the_buttons_of_a_reminder_leave_something_behind_only_if_they_are_shown(
+async def test_a_reminder_becomes_a_due_item_only_if_its_card_is_shown(
     desk: DeskOf, is_refused: bool
 ) -> None:
     at = desk(job=Reminder(JobSpec(id="tea", message="Tea"), NOW), allow_ping=not is_refused)
@@ -274,5 +274,5 @@ async def test_the_buttons_of_a_reminder_leave_something_behind_only_if_they_are
     assert answer.is_error is is_refused
     cards = [message.card for message in at.poster.messages]
     shown = {button.data.partition(":")[0] for card in cards if card for button in card.buttons}
-    assert shown == {inquiry.key for inquiry in at.stores.inquiries.read().waiting}
+    assert shown == {item.key for item in at.stores.state.query(lambda tx: tx.due_items.open())}
     assert len(shown) == int(not is_refused)

@@ -13,6 +13,7 @@ from ollim_bot.cli.jobs.fields import JobNoun, S
 from ollim_bot.cli.terminal import typed, width_of, wrapped
 from ollim_bot.domain.jobs import JobSpec, Late, Reminder, ReportMode, ShelfReport, Shelved
 from ollim_bot.domain.moments import describe
+from ollim_bot.store.job_formats import written_value
 
 _REPORTS = {
     ReportMode.ALWAYS: "always",
@@ -116,7 +117,7 @@ def job_object(noun: JobNoun[S], shelved: Shelved[S], now: datetime) -> dict[str
     job = shelved.item
     own = {**_WITHOUT_A_CHAIN, **noun.form.own_fields(job)}
     fields = {
-        name: getattr(job.spec, rule.attribute) if hasattr(job.spec, rule.attribute) else own[name]
+        name: written_value(getattr(job.spec, rule.attribute, own.get(name)))
         for name, rule in noun.form.rules.items()
     }
     derived = {

@@ -1,40 +1,24 @@
-"""Delivers a reminder without the agent, and answers the buttons on its card."""
+"""Delivers a reminder without the agent."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-import os
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Protocol
 
-from ollim_bot.conversation import texts
-from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.sessions.main_session import main_run
-from ollim_bot.domain.cards import Button, ButtonPrompt
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.due_items import DueItem, item_key
 from ollim_bot.domain.jobs import Reminder
-from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.snoozing import (
-    DONE,
-    SNOOZE,
-    note_of,
-    reminder_card,
-    reminder_from,
-    root_in,
-    snoozed_until,
+    item_card,
 )
-from ollim_bot.domain.updates import owner_did
 from ollim_bot.errors import DeliveryFailed, NotStored
 from ollim_bot.ports import Clock
-from ollim_bot.store.job_files import JobFileChanges, add_snoozed, end_chain
-from ollim_bot.store.steps import leave_update, new_prompt
 from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import JobOp, Transaction
 from ollim_bot.tools.context import Poster
 
 _NOT_KEPT = "The disk cannot be written, so this is not kept."
@@ -64,7 +48,6 @@ class ReminderDelivery:
         self._poster = poster
         self._clock = clock
         self._shown: set[Occurrence] = set()
-        self._prompts: dict[Occurrence, ButtonPrompt] = {}
 
     async def deliver(
         self, reminder: Reminder, occurrence: Occurrence, order: Order, reason: str
@@ -76,10 +59,10 @@ class ReminderDelivery:
         if not order.take() and occurrence not in self._shown:
             return True
         now = self._clock.now()
-        prompt = self._prompts.setdefault(occurrence, new_prompt(note_of(reminder), now))
-        message = _message(reminder, occurrence, reason, prompt.key, now)
+        message = _message(reminder, occurrence, reason, now)
+        item = DueItem.of(reminder, occurrence, message.id, now)
         try:
-            await self._poster.send(message, main_run(now), prompts=[prompt])
+            await self._poster.send(message, main_run(now), item=item)
             await self._poster.arrival(message.id)
         except NotStored:
             await self._show(reminder, occurrence)
@@ -89,7 +72,6 @@ class ReminderDelivery:
             order.give_back()
             return False
         self._shown.discard(occurrence)
-        self._prompts.pop(occurrence, None)
         return True
 
     async def was_said(self, occurrence: Occurrence) -> bool:
@@ -109,81 +91,13 @@ class ReminderDelivery:
         await self._poster.show_unkept(message)
 
 
-def _message(
-    reminder: Reminder, occurrence: Occurrence, reason: str, key: str, now: datetime
-) -> ChatMessage:
+def _message(reminder: Reminder, occurrence: Occurrence, reason: str, now: datetime) -> ChatMessage:
     return ChatMessage(
         delivery_id(occurrence),
         now,
         Author.BACKGROUND,
         reminder.spec.title,
         footer=reason,
-        card=reminder_card(reminder.spec.title, key),
+        card=item_card(reminder.spec.title, item_key(occurrence.id)),
         occurrence=occurrence.id,
     )
-
-
-class ReminderButtons:
-    """Takes the note behind the buttons once, so that only the first click counts."""
-
-    def __init__(self, store: Store, files: JobFileChanges, clock: Clock) -> None:
-        self._store = store
-        self._files = files
-        self._clock = clock
-        self.actions: Mapping[str, Action] = {
-            DONE: Action(self._done, Uses.ALL),
-            SNOOZE: Action(self._snooze, Uses.ALL),
-        }
-
-    async def _done(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
-        """End the chain of the reminder: its further checks are not needed."""
-        key = button.data
-
-        def step(tx: Transaction) -> bool:
-            note = _taken(tx, key)
-            if note is None:
-                return False
-            title = reminder_from(note.prompt, key, tx.now).spec.title
-            leave_update(tx, owner_did(tx.now, f"done with “{title}”.", f"done-{key}"))
-            tx.job_ops.add(end_chain(root_in(note.prompt), key))
-            return True
-
-        if not await self._store.transact(step):
-            return CommandAnswer(texts.BUTTON_USED, is_error=True)
-        await self._files.make()
-        return CommandAnswer()
-
-    async def _snooze(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
-        key, _, wait = button.data.partition(":")
-        now, name = self._clock.now(), os.urandom(4).hex()
-        until = snoozed_until(wait, now)
-
-        def step(tx: Transaction) -> tuple[ButtonPrompt, JobOp] | None:
-            note = _taken(tx, key)
-            if note is None:
-                return None
-            # The new reminder brings its own follow-ups; those of the snoozed one end.
-            tx.job_ops.add(end_chain(root_in(note.prompt), key))
-            added = add_snoozed(note.prompt, name, until, name)
-            tx.job_ops.add(added)
-            title = reminder_from(note.prompt, name, until).spec.title
-            said = f"snoozed “{title}”, {describe(until, now)}."
-            leave_update(tx, owner_did(tx.now, said, f"snoozed-{key}"))
-            return note, added
-
-        taken = await self._store.transact(step)
-        if taken is None:
-            return CommandAnswer(texts.BUTTON_USED, is_error=True)
-        note, added = taken
-        if refused := await self._files.make(added):
-            await self._files.take_back(added, note)
-            await self._store.transact(
-                lambda tx: tx.updates.change(lambda pending: pending.without({f"snoozed-{key}"}))
-            )
-            return CommandAnswer(str(refused), is_error=True)
-        title = reminder_from(note.prompt, name, until).spec.title.removesuffix(".")
-        return CommandAnswer(f"Reminder set: {title}, {describe(until, now)}.")
-
-
-def _taken(tx: Transaction, key: str) -> ButtonPrompt | None:
-    return tx.inquiries.take(lambda known: known.taken(key, tx.now.timestamp()))

@@ -6,6 +6,7 @@ import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
+from enum import StrEnum
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from ollim_bot.store.file_store import Malformed
@@ -15,7 +16,7 @@ T = TypeVar("T")
 
 
 class PlainCodec(Generic[T]):
-    """For a dataclass of texts, flags, moments and days, and tuples and mappings of these.
+    """For a dataclass of texts, choices, flags, moments and days, and tuples and mappings of these.
 
     A missing field has its default. A value with only defaults has no file.
     """
@@ -27,11 +28,20 @@ class PlainCodec(Generic[T]):
         return self._kind()
 
     def decode(self, raw: bytes) -> tuple[T, tuple[str, ...]]:
-        value: T = _decoded(self._kind, parse_json(raw))
-        return value, ()
+        return decode_plain(self._kind, raw), ()
 
     def encode(self, value: T) -> bytes | None:
-        return None if value == self._kind() else render_json(_encoded(value))
+        return None if value == self._kind() else encode_plain(value)
+
+
+def decode_plain(kind: type[T], raw: bytes) -> T:
+    """Raises `Malformed` if `raw` is not a value of that kind."""
+    value: T = _decoded(kind, parse_json(raw))
+    return value
+
+
+def encode_plain(value: object) -> bytes:
+    return render_json(_encoded(value))
 
 
 def _encoded(value: object) -> object:
@@ -61,6 +71,8 @@ def _decoded(kind: Any, value: object) -> Any:
         return {name: _decoded(of, each) for name, each in _checked(value, dict).items()}
     if is_dataclass(kind):
         return _dataclass(kind, _checked(value, dict))
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return _choice(kind, _checked(value, str))
     if kind in (datetime, date):
         return _moment(kind, _checked(value, str))
     return _checked(value, getattr(kind, "__supertype__", kind))
@@ -70,6 +82,13 @@ def _dataclass(kind: Any, given: Mapping[str, object]) -> Any:
     hints = get_type_hints(kind)
     known = {name: each for name, each in given.items() if name in hints}
     return kind(**{name: _decoded(hints[name], each) for name, each in known.items()})
+
+
+def _choice(kind: type[StrEnum], text: str) -> StrEnum:
+    try:
+        return kind(text)
+    except ValueError:
+        raise Malformed(f"{text} is not one of {', '.join(kind)}") from None
 
 
 def _moment(kind: Any, text: str) -> Any:

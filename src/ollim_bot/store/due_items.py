@@ -1,0 +1,71 @@
+"""The due items: those that wait for an answer, and the answered ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from ollim_bot.domain.due_items import DueItem
+from ollim_bot.store.codecs.plain import decode_plain, encode_plain
+from ollim_bot.store.connection import Row, Statements
+from ollim_bot.store.run_ledger import microseconds
+
+
+class DueItems:
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+
+    def get(self, key: str) -> DueItem | None:
+        rows = self._statements.rows("SELECT value FROM due_items WHERE key = ?", key)
+        return next(iter(_decoded(rows)), None)
+
+    def add(self, item: DueItem) -> bool:
+        """Add the item; False if its occurrence has one already."""
+        if self.get(item.key) is not None:
+            return False
+        self.put(item)
+        return True
+
+    def put(self, item: DueItem) -> None:
+        """Add the item, or replace the one of the same occurrence."""
+        self._statements.write(
+            "due_items",
+            "INSERT INTO due_items (key, due, is_open, answered_at, again_at, value)"
+            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
+            " is_open = excluded.is_open, answered_at = excluded.answered_at,"
+            " again_at = excluded.again_at, value = excluded.value",
+            item.key,
+            microseconds(item.due),
+            int(item.is_open),
+            _number(item.answered_at),
+            _number(item.again_at),
+            encode_plain(item).decode(),
+        )
+
+    def open(self) -> list[DueItem]:
+        """The items without an answer, the earliest first."""
+        rows = self._statements.rows("SELECT value FROM due_items WHERE is_open = 1 ORDER BY due")
+        return _decoded(rows)
+
+    def answered_since(self, moment: datetime) -> list[DueItem]:
+        """The items that were answered since then, in the order of their answers."""
+        rows = self._statements.rows(
+            "SELECT value FROM due_items WHERE answered_at >= ? ORDER BY answered_at",
+            microseconds(moment),
+        )
+        return _decoded(rows)
+
+    def to_come_again(self) -> list[DueItem]:
+        """The open items that have a next time, the earliest first."""
+        rows = self._statements.rows(
+            "SELECT value FROM due_items WHERE again_at IS NOT NULL ORDER BY again_at"
+        )
+        return _decoded(rows)
+
+
+def _number(moment: datetime | None) -> int | None:
+    return None if moment is None else microseconds(moment)
+
+
+def _decoded(rows: Sequence[Row]) -> list[DueItem]:
+    return [decode_plain(DueItem, row[0].encode()) for row in rows]
