@@ -23,6 +23,7 @@ from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.decision import Circumstances, Skip, decide
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine, WebhookSpec, kind_of
@@ -157,9 +158,13 @@ class Scene:
             former,
             self.store,
             self.stores.reminders,
-            self.surface.post,
+            self._show,
             self.clock,
         )
+
+    async def _show(self, message: ChatMessage, *, may_wait: bool = False) -> None:
+        assert may_wait
+        await self.surface.post(message)
 
     async def run(self, job: Job, this: Try = ONLY) -> OccurrenceState:
         async with asyncio.timeout(LIMIT):

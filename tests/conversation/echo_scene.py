@@ -69,6 +69,7 @@ class Stage:
     refusals: list[WriteFailed] = field(default_factory=list)
     posted: dict[str, ChatMessage] = field(default_factory=dict)
     posts: int = 0
+    may_wait: bool = False
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW, BERLIN))
     journal: RecordingJournal = field(default_factory=RecordingJournal)
 
@@ -86,10 +87,11 @@ class Stage:
         store, reminders = self.stores.state, self.stores.reminders
         return ChangeEcho(self.root, files, former, store, reminders, self.post, self.clock)
 
-    async def post(self, message: ChatMessage) -> None:
+    async def post(self, message: ChatMessage, *, may_wait: bool = False) -> None:
         if self.refusals:
             raise self.refusals.pop()
         self.posted[message.id] = message
+        self.may_wait = may_wait
         self.posts += 1
 
     @property

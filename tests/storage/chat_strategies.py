@@ -77,6 +77,7 @@ chat_messages = st.builds(
     refs=names,
     untrusted=untrusted,
     began=st.none() | instants,
+    pings=st.lists(message_ids, max_size=2).map(tuple),
 )
 numbered_messages = st.builds(
     lambda message, number: replace(message, id=MessageId(str(number))),

@@ -55,6 +55,7 @@ from ollim_bot.conversation.jobs.reminders import ReminderDelivery
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.posting import Posting
+from ollim_bot.conversation.quiet import QuietDigest
 from ollim_bot.conversation.sessions.conversation_tools import conversation_tools
 from ollim_bot.conversation.sessions.main_session import MainSession, main_run
 from ollim_bot.conversation.state import ConversationState
@@ -142,6 +143,7 @@ class ConversationParts:
     poster: MessagePoster
     failures: FailureNotices
     notices: Notices
+    digest: QuietDigest
     gate: DiskGate
     board: StatusBoard
     approvals: Approvals
@@ -314,6 +316,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         poster=poster,
         failures=FailureNotices(store, notices.tell),
         notices=notices,
+        digest=QuietDigest(store, state, poster, clock),
         gate=gate,
         board=board,
         approvals=approvals,

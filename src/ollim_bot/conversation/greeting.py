@@ -100,10 +100,15 @@ class Greeting:
 
     def _come_back(self, tx: Transaction, now: datetime) -> None:
         goes_on, fork = tx.session.get() is not None, tx.fork.get()
-        words = coming_back(tx.presence.get(), fork, now, goes_on=goes_on)
+        presence = tx.presence.get()
+        words = coming_back(presence, fork, now, goes_on=goes_on)
         in_fork = fork is not None
         note = ChatMessage(self._note, now, Author.PROGRAM, words, in_fork=in_fork)
-        self._poster.add_to_log(tx, note)
+        if presence.stopped_for_restart:
+            # The owner asked for the restart, and waits for it.
+            self._poster.add_to_log(tx, note)
+        else:
+            self._poster.hold_or_add(tx, note, key=OF_GREETING)
 
     async def _noted(self, change: Callable[[Presence], Presence]) -> StorageError | None:
         """Change the record of the bot's presence; returns the error if the disk refuses."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 
 from ollim_bot import errors
 from ollim_bot.conversation.delivery import DeliveryQueue, record_fork_message
@@ -11,14 +13,16 @@ from ollim_bot.conversation.delivery_queues import until
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingVerdict
+from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Clock
 from ollim_bot.store.deliveries import Delivery, DeliveryState
 from ollim_bot.store.messages import MAIN, Sender
-from ollim_bot.store.steps import store_prompts
+from ollim_bot.store.steps import hold, quiet_settings, store_prompts, was_held
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.context import Arrival, Payment
@@ -43,13 +47,31 @@ class MessagePoster:
         """The messages that are shown although the log cannot be written."""
         return tuple(self._unkept.values())
 
-    async def post(self, message: ChatMessage, sender: Sender = MAIN) -> None:
+    async def post(
+        self, message: ChatMessage, sender: Sender = MAIN, *, may_wait: bool = False
+    ) -> None:
         """Add the message to the log, or replace the one with its id. Raises `StorageError`.
 
-        To commit the message together with other rows, call `add_to_log` in the step.
+        One that `may_wait` is kept for the digest while it is quiet. To commit the message together
+        with other rows, call `add_to_log` or `hold_or_add` in the step.
         """
-        await self._store.transact(lambda tx: self.add_to_log(tx, message, sender))
+        add = self.hold_or_add if may_wait else self.add_to_log
+        await self._store.transact(lambda tx: add(tx, message, sender))
         self._unkept.pop(message.id, None)
+
+    def hold_or_add(
+        self, tx: Transaction, message: ChatMessage, sender: Sender = MAIN, key: str = ""
+    ) -> datetime | None:
+        """Add the message to the log, or keep it for the digest while it is quiet.
+
+        Returns until when it waits, if it does. Of those with one `key` only the newest waits.
+        """
+        until = quiet_until(quiet_settings(tx), tx.now)
+        if until is None or tx.messages.get(message.id) is not None:
+            self.add_to_log(tx, message, sender)
+            return None
+        hold(tx, HeldMessage(message, key, sender.charge, sender.fork, sender.parent), until)
+        return until
 
     def add_to_log(self, tx: Transaction, message: ChatMessage, sender: Sender = MAIN) -> None:
         is_new = tx.messages.get(message.id) is None
@@ -75,20 +97,28 @@ class MessagePoster:
         pay: Payment | None = None,
         prompts: Sequence[ButtonPrompt] = (),
         item: DueItem | None = None,
+        *,
+        waits_as: str | None = None,
     ) -> PingVerdict:
         fork, parent = _session_of(run)
 
         def step(tx: Transaction) -> PingVerdict:
-            if tx.messages.get(message.id) is not None:
+            if tx.messages.get(message.id) is not None or was_held(tx, message):
                 return PingAllowed(Charge.NOTHING)
             verdict: PingVerdict = PingAllowed(Charge.NOTHING)
             if pay is not None:
                 verdict = tx.budget.take(pay)
-            if isinstance(verdict, PingAllowed):
-                self.add_to_log(tx, message, Sender(verdict.charge, fork, parent))
-                store_prompts(tx, prompts)
-                if item is not None:
-                    tx.due_items.add(item)
+            if not isinstance(verdict, PingAllowed):
+                return verdict
+            store_prompts(tx, prompts)
+            if item is not None:
+                tx.due_items.add(item)
+            sender = Sender(verdict.charge, fork, parent)
+            # What costs a token is the bot's own initiative.
+            if verdict.charge is Charge.TOKEN or waits_as is not None:
+                held_until = self.hold_or_add(tx, message, sender, waits_as or "")
+                return replace(verdict, held_until=held_until)
+            self.add_to_log(tx, message, sender)
             return verdict
 
         try:

@@ -11,10 +11,12 @@ from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.notices import Notice
+from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
-from ollim_bot.store.steps import leave_notice, new_notice
+from ollim_bot.store.steps import hold, leave_notice, new_notice, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -24,7 +26,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Notices:
-    """Tells each thing once, also across restarts, and never during a turn.
+    """Tells each thing once, also across restarts, never during a turn and not while it is quiet.
 
     Things that occur together are told in one notice, and later ones are gathered for ten minutes;
     if a reminder is at stake, only for seconds. A notice that cannot be committed is shown in the
@@ -79,7 +81,9 @@ class Notices:
         def step(tx: Transaction) -> None:
             record = tx.notices.get()
             waiting: set[str | None] = {each.id for each in record.untold if each.key == key}
+            waiting |= {each.message.id for each in tx.held.get().waiting if each.key == _held(key)}
             tx.notices.put(record.withdrawn(key))
+            tx.held.change(lambda held: held.without_key(_held(key)))
             if waiting:
                 tx.updates.change(lambda pending: pending.without(waiting))
 
@@ -108,9 +112,16 @@ class Notices:
         untold = record.untold
         if not untold:
             return
+        tx.notices.put(record.having_told(untold, now))
+        until = quiet_until(quiet_settings(tx), now)
+        # At the end of the quiet, the digest is about to come, and takes these along.
+        if until is not None or tx.held.get().waiting:
+            for each in untold:
+                message = ChatMessage(MessageId(each.id), now, Author.PROGRAM, each.text)
+                hold(tx, HeldMessage(message, _held(each.key)), until or now)
+            return
         text = "\n".join(each.text for each in untold)
         self._poster.add_to_log(tx, ChatMessage(_notice_id(untold), now, Author.PROGRAM, text))
-        tx.notices.put(record.having_told(untold, now))
 
     def _note_change(self, changed: frozenset[str]) -> None:
         if "notices" in changed:
@@ -170,3 +181,7 @@ class Notices:
 
 def _notice_id(untold: Sequence[Notice]) -> MessageId:
     return MessageId(f"notice-{untold[0].id}")
+
+
+def _held(key: str) -> str:
+    return f"notice {key}"

@@ -82,7 +82,7 @@ class ChatMessage:
     line below it, such as how full the context is. `job` names the background run that sent it.
     `in_fork` marks a message of an interactive fork. `occurrence` names the due moment of the job
     that it belongs to. `refs` has the id that each surface gave it. `untrusted` marks a text that
-    the owner sent and did not write.
+    the owner sent and did not write. `pings` are the pings that a digest has as lines.
     """
 
     id: MessageId
@@ -103,6 +103,7 @@ class ChatMessage:
     refs: Mapping[str, str] = field(default_factory=dict)
     untrusted: Untrusted | None = None
     began: datetime | None = None
+    pings: tuple[MessageId, ...] = ()
 
     @property
     def is_typed(self) -> bool:

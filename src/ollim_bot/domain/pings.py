@@ -125,13 +125,13 @@ class PingBudget:
     def _without(self, occurrence: str) -> PingBudget:
         return replace(self, held=tuple(each for each in self.held if each != occurrence))
 
-    def given_back(self, now: datetime) -> PingBudget:
-        """The budget with the token of a ping that certainly was not sent."""
+    def given_back(self, now: datetime, pings: int = 1) -> PingBudget:
+        """The budget with the tokens of pings that certainly were not sent."""
         budget = self.refilled(now)
         return replace(
             budget,
-            available=min(float(budget.capacity), budget.available + 1),
-            daily_used=max(0, budget.daily_used - 1),
+            available=min(float(budget.capacity), budget.available + pings),
+            daily_used=max(0, budget.daily_used - pings),
         )
 
     def critical_spent(self, now: datetime, daily_cap: int) -> tuple[PingBudget, bool]:
@@ -186,7 +186,10 @@ class PingBudget:
 
 @dataclass(frozen=True, slots=True)
 class PingAllowed:
+    """`held_until` is set for a ping that is accepted now and sent when the quiet ends."""
+
     charge: Charge
+    held_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,14 @@ from ollim_bot.domain.due_items import ANSWERED
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 
 # Rows that do not change the state of an occurrence: an attempt is about to ping, report or write
-# (`attempt`, `tool`), the reminder was delivered to the owner, or the owner answered it.
+# (`attempt`, `tool`), the reminder was delivered to the owner, the owner answered it, a message
+# waits for the end of the quiet (`message`, `text`, `until`), or a digest has brought that message
+# (`message`, `digest`).
 EFFECT = "effect"
 DELIVERED = "delivered"
-NOTES = frozenset({EFFECT, DELIVERED, ANSWERED})
+HELD = "held"
+RELEASED = "released"
+NOTES = frozenset({EFFECT, DELIVERED, ANSWERED, HELD, RELEASED})
 
 # The program has started.
 STARTED = "started"
@@ -53,6 +57,11 @@ class RunStory:
     def delivery(self) -> Mapping[str, object] | None:
         """The facts of the delivery to the owner; None if there was none."""
         return next((row.facts for row in self.rows if row.state == DELIVERED), None)
+
+    @property
+    def held(self) -> list[LedgerRow]:
+        """A row for each message that had to wait for the end of the quiet."""
+        return [row for row in self.rows if row.state == HELD]
 
     @property
     def ends(self) -> list[LedgerRow]:

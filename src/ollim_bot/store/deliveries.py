@@ -400,7 +400,8 @@ class Deliveries:
         if first and charge is Charge.CRITICAL:
             self._budget.change(lambda budget: budget.critical_given_back(now))
         elif first:
-            self._budget.change(lambda budget: budget.given_back(now))
+            pings = max(1, len(deliveries[0].message.pings))
+            self._budget.change(lambda budget: budget.given_back(now, pings))
         return bool(first)
 
     def _update(

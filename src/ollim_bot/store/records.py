@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Generic, NoReturn, TypeVar
 
 from ollim_bot.domain.cards import ButtonPrompts
+from ollim_bot.domain.digest import HeldMessages
 from ollim_bot.domain.forks import Fork, ForkMessage
 from ollim_bot.domain.initiative import SetInBackground
 from ollim_bot.domain.notices import NoticeRecord
@@ -32,7 +33,7 @@ from ollim_bot.store.codecs.records import (
     RuntimeConfigCodec,
     SessionIdCodec,
 )
-from ollim_bot.store.codecs.rows import SESSION_EVENTS
+from ollim_bot.store.codecs.rows import SESSION_EVENTS, HeldMessagesCodec
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.file_store import Codec
 
@@ -127,6 +128,7 @@ class Records:
     grants = _plain("grants", Grants)
     skips = _plain("skips", Skips)
     quiet = _plain("quiet", QuietChoice)
+    held = RecordSpec("held", HeldMessagesCodec(), lambda _: HeldMessages())
     initiative = _plain("initiative", SetInBackground)
     discord = _plain("discord", DiscordState)
     web = _plain("web", WebState)

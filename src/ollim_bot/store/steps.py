@@ -9,17 +9,23 @@ from datetime import date, datetime, tzinfo
 from uuid import uuid4
 
 from ollim_bot.domain.cards import ButtonPrompt
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.definitions import holder_among
+from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import Answer, DueItem
 from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.notices import Notice, failing_key, outage_over
-from ollim_bot.domain.occurrences import COST_IN_ANSWER, LedgerRow
+from ollim_bot.domain.occurrences import COST_IN_ANSWER, LedgerRow, Occurrence
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
+from ollim_bot.domain.run_history import HELD
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.session_use import answers
+from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.transaction import Transaction
+
+_LONGEST_SAID = 200
 
 
 def leave_update(tx: Transaction, update: PendingUpdate) -> None:
@@ -142,6 +148,26 @@ def quiet_settings(tx: Transaction, zone: tzinfo | None = None) -> QuietSettings
     assert zone is not None
     parsed = None if hours is None else QuietHours.parse(hours)
     return QuietSettings(zone, parsed, tx.quiet.get())
+
+
+def hold(tx: Transaction, held: HeldMessage, until: datetime) -> None:
+    """Keep a message for the digest at the end of the quiet."""
+    message = held.message
+    tx.held.change(lambda waiting: waiting.with_new(held))
+    if message.occurrence:
+        said = shortened(" ".join(message.text.split()), _LONGEST_SAID)
+        facts = {"message": message.id, "text": said, "until": until.isoformat()}
+        tx.ledger.append(LedgerRow(tx.now, HELD, Occurrence.parse(message.occurrence), facts))
+
+
+def was_held(tx: Transaction, message: ChatMessage) -> bool:
+    """Whether the message waits, or a digest has brought it."""
+    if tx.held.get().has(message.id):
+        return True
+    if not message.occurrence:
+        return False
+    rows = tx.ledger.story(Occurrence.parse(message.occurrence)).held
+    return any(row.facts.get("message") == message.id for row in rows)
 
 
 def change_provider(tx: Transaction, kind: str) -> None:

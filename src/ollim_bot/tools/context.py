@@ -38,11 +38,15 @@ class Poster(Protocol):
         pay: Payment | None = None,
         prompts: Sequence[ButtonPrompt] = (),
         item: DueItem | None = None,
+        *,
+        waits_as: str | None = None,
     ) -> PingVerdict:
         """Send the message for `run`, so that a reply to it leads to the session of the run.
 
         The payment, the message, the prompts behind its buttons and the due item that it shows are
-        one step; nothing is sent if `pay` refuses. Raises `NotStored` if the disk is full.
+        one step; nothing is sent if `pay` refuses. While it is quiet, a ping that costs a token is
+        kept for the digest, and so is every message with `waits_as`; of those with the same text
+        there, only the newest comes. Raises `NotStored` if the disk is full.
         """
 
     async def arrival(self, message_id: MessageId) -> Arrival:

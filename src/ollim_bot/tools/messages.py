@@ -17,6 +17,7 @@ from ollim_bot.domain.cards import ButtonPrompt, Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.due_items import DueItem, item_key
 from ollim_bot.domain.jobs import Reminder, Routine
+from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.outgoing import ON_ITS_WAY
@@ -54,6 +55,8 @@ _REMINDED = (
     "The program has delivered this reminder already, because it was time. Leave what else there "
     "is to say with `report_updates`, or end without a message."
 )
+
+_HELD = "It is quiet until {}. The message is kept, and the owner gets it then, with the others."
 
 LARGEST = 25 * 1024 * 1024
 
@@ -153,6 +156,8 @@ async def _sent_as_ping(
             return ToolAnswer(verdict.reason, is_error=True)
         run.pings.append(message.id)
         run.critical_used |= verdict.charge is Charge.CRITICAL
+    if verdict.held_until is not None:
+        return ToolAnswer(_HELD.format(clock_time(verdict.held_until)))
     try:
         return await _arrived(context, message)
     except DeliveryFailed as failed:

@@ -48,6 +48,8 @@ class RememberingPoster:
     paid: asyncio.Event = field(default_factory=asyncio.Event)
     lands: asyncio.Event | None = None
     is_slow: bool = False
+    waits_as: str | None = None
+    held_until: datetime | None = None
 
     async def budget(self) -> PingBudget:
         return await self.store.read(lambda tx: tx.budget.get())
@@ -59,13 +61,17 @@ class RememberingPoster:
         pay: Payment | None = None,
         prompts: Sequence[ButtonPrompt] = (),
         item: DueItem | None = None,
+        *,
+        waits_as: str | None = None,
     ) -> PingVerdict:
+        self.waits_as = waits_as
         verdict: PingVerdict = PingAllowed(Charge.NOTHING)
         if pay is not None:
             verdict = await self.store.transact(lambda tx: tx.budget.take(pay))
         if isinstance(verdict, PingAllowed):
             self.paid.set()
             self.sent[message.id] = message, verdict.charge
+            verdict = replace(verdict, held_until=self.held_until)
             await self.store.transact(lambda tx: store_prompts(tx, prompts))
             if item is not None:
                 await self.store.transact(lambda tx: tx.due_items.add(item))

@@ -42,6 +42,17 @@ async def test_a_ping_is_a_message_of_its_run_and_costs_a_token(
     assert at.budget.tokens == 4
 
 
+async def test_a_ping_in_the_quiet_is_kept_and_the_run_is_told_until_when(desk: DeskOf) -> None:
+    at = desk()
+    at.poster.held_until = NOW.replace(hour=7, minute=0)
+    answer = await at.works("ping_user", message="Three mails wait.")
+    assert answer == (
+        "It is quiet until 7:00. The message is kept, and the owner gets it then, with the others."
+    )
+    assert at.run.has_pinged
+    assert "pinged once already" in await at.is_refused("ping_user", message="And a fourth.")
+
+
 @pytest.mark.parametrize("kind", [RunKind.MAIN, RunKind.FORK])
 async def test_in_a_conversation_the_answer_is_the_ping(desk: DeskOf, kind: RunKind) -> None:
     at = desk(kind)

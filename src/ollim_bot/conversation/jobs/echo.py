@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -48,7 +48,10 @@ _BETWEEN_LOOKS = 60.0
 
 _logger = logging.getLogger(__name__)
 
-Post = Callable[[ChatMessage], Awaitable[None]]
+
+class Post(Protocol):
+    async def __call__(self, message: ChatMessage, *, may_wait: bool = False) -> None:
+        """Show a message once it is on disk; one that `may_wait` is not shown while it is quiet."""
 
 
 class Former(Protocol):
@@ -92,7 +95,7 @@ class _Watched:
 
 @dataclass(frozen=True, slots=True)
 class ChangeEcho:
-    """Shows changes of files on cards. `post` shows a message once it is on disk."""
+    """Shows changes of files on cards."""
 
     root: Path
     files: JobChecker
@@ -297,7 +300,7 @@ class ChangeWatch:
             job=job,
             in_fork=in_fork,
         )
-        await self._echo.post(message)
+        await self._echo.post(message, may_wait=self._by != CONVERSATION)
 
     def _kept(self, change: FileChange) -> bool:
         try:

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, CardLine, Color
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnCost, TurnId
+from ollim_bot.domain.digest import HeldMessage, HeldMessages
 from ollim_bot.domain.inbox import (
     Accepted,
     Edited,
@@ -38,7 +39,7 @@ from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.store.codecs.records import updates_json, updates_of
 from ollim_bot.store.file_store import Malformed
-from ollim_bot.store.json_fields import Fields, parse_json, render_json
+from ollim_bot.store.json_fields import Fields, parse_json, render_json, versioned_list
 
 T = TypeVar("T")
 
@@ -131,6 +132,7 @@ def message_json(message: ChatMessage) -> dict[str, object]:
         "refs": dict(message.refs),
         "untrusted": untrusted_json(message.untrusted),
         "began": None if message.began is None else message.began.isoformat(),
+        "pings": list(message.pings),
     }
     return head | {name: value for name, value in rest.items() if value}
 
@@ -158,6 +160,7 @@ def message_of(fields: Fields) -> ChatMessage:
         refs=fields.texts_by_name("refs"),
         untrusted=untrusted_of(fields, "untrusted"),
         began=fields.moment("began") if fields.text_or_none("began") else None,
+        pings=tuple(map(MessageId, fields.texts("pings"))),
     )
 
 
@@ -165,6 +168,37 @@ CHAT_MESSAGES = LineCodec(
     lambda message: render_json(message_json(message)),
     lambda line: message_of(Fields(parse_json(line))),
 )
+
+
+class HeldMessagesCodec:
+    def missing(self) -> HeldMessages:
+        return HeldMessages()
+
+    def decode(self, raw: bytes) -> tuple[HeldMessages, tuple[str, ...]]:
+        held = (_held(Fields(each)) for each in versioned_list(parse_json(raw)))
+        return HeldMessages(tuple(held)), ()
+
+    def encode(self, value: HeldMessages) -> bytes | None:
+        return render_json([_held_json(each) for each in value.waiting]) if value.waiting else None
+
+
+def _held_json(held: HeldMessage) -> dict[str, object]:
+    rest = _given(key=held.key, fork=held.fork, parent=held.parent)
+    return {"message": message_json(held.message), "charge": held.charge.value} | rest
+
+
+def _held(fields: Fields) -> HeldMessage:
+    message = fields.below("message")
+    if message is None:
+        raise Malformed("a message that waits without the message")
+    fork, parent = fields.text_or_none("fork"), fields.text_or_none("parent")
+    return HeldMessage(
+        message_of(message),
+        fields.text_or_none("key") or "",
+        fields.choice("charge", Charge),
+        SessionId(fork) if fork else None,
+        SessionId(parent) if parent else None,
+    )
 
 
 def untrusted_json(untrusted: Untrusted | None) -> dict[str, object] | None:
