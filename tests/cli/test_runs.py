@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.cli.terminal import Terminal
 from tests.test_architecture import HEAVY
 
-from ollim_bot.cli.runs import find_run, listing, run_records
+from ollim_bot.cli.runs import find_run, listing, page, run_records
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
@@ -234,6 +234,24 @@ def test_json_holds_every_fact_and_row(bot: Terminal) -> None:
     assert (shown["kind"], shown["job_id"], shown["state"]) == ("reminder", "dentist", "done")
     assert shown["due"] == "2026-11-15T11:00:00+00:00"
     assert [each["state"] for each in shown["rows"]] == ["running", "done"]
+
+
+def test_a_ping_that_waited_for_the_end_of_the_quiet_says_when_it_came() -> None:
+    one = Occurrence.parse("routine:plan:2026-11-15T22:30:00Z")
+    now = datetime(2026, 11, 16, 8, tzinfo=UTC)
+    held = {"message": "7", "text": "Tuesday is full.", "until": "2026-11-16T07:00:00+00:00"}
+    rows = [
+        LedgerRow(datetime(2026, 11, 15, 22, 30, tzinfo=UTC), "running", one),
+        LedgerRow(datetime(2026, 11, 15, 22, 31, tzinfo=UTC), "held", one, held),
+        LedgerRow(datetime(2026, 11, 15, 22, 32, tzinfo=UTC), "done", one, {"pings": ["7"]}),
+    ]
+    (record,) = run_records(rows)
+    assert record.state == "done"
+    assert "waits until today 7:00: “Tuesday is full.”" in page(record, now)
+    came = LedgerRow(datetime(2026, 11, 16, 7, tzinfo=UTC), "released", one, {"message": "7"})
+    (record,) = run_records([*rows, came])
+    assert "came today 7:00, after the quiet: “Tuesday is full.”" in page(record, now)
+    assert "sent" not in page(record, now)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from ollim_bot.domain.moments import describe, describe_with_distance, duration_
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.run_history import DELIVERED, NOTES
+from ollim_bot.domain.run_history import DELIVERED, HELD, NOTES, RELEASED
 from ollim_bot.domain.runs import in_words, outcome
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
@@ -110,7 +110,8 @@ def listing(found: Sequence[RunRecord], now: datetime) -> str:
 
 def page(record: RunRecord, now: datetime, said: Sequence[str] = ()) -> str:
     """`said` has the messages that the run sent, as far as they are still stored."""
-    known = _facts(record, now) | {"pings": _pings(record.facts, said)}
+    pings = "; ".join([*_pings(record, said), *_held_pings(record, now)])
+    known = _facts(record, now) | {"pings": pings}
     facts = [(f"  {name}", plain(text)) for name, text in known.items() if text]
     rows = [(f"  {describe(_whole(row.ts), now)}", _step(row)) for row in record.rows]
     return f"{record.name}\n{columns(facts)}\n\nstep by step\n{columns(rows)}"
@@ -212,17 +213,34 @@ def _ended(facts: Mapping[str, object], now: datetime) -> str:
     return f"{describe(_whole(ended), now)}{took}"
 
 
-def _pings(facts: Mapping[str, object], said: Sequence[str]) -> str:
-    sent, refused = _listed(facts.get("pings")), _listed(facts.get("refused_pings"))
+def _pings(record: RunRecord, said: Sequence[str]) -> list[str]:
+    sent, refused = _sent(record), _listed(record.facts.get("refused_pings"))
     words = [f"sent: {_quoted(text)}" for text in said]
     if len(sent) > len(said):
         words.append(f"{len(sent) - len(said)} sent")
-    words += [
+    return words + [
         f"refused: {_quoted(str(each.get('text', '')))}, because {_why(str(each.get('reason')))}"
         for each in refused
         if isinstance(each, Mapping)
     ]
-    return "; ".join(words)
+
+
+def _sent(record: RunRecord) -> list[MessageId]:
+    """The pings that did not wait for the end of the quiet."""
+    held = {row.facts.get("message") for row in record.rows if row.state == HELD}
+    sent = (each for each in _listed(record.facts.get("pings")) if isinstance(each, str))
+    return [MessageId(each) for each in sent if each not in held]
+
+
+def _held_pings(record: RunRecord, now: datetime) -> Iterator[str]:
+    came = {row.facts.get("message"): row.ts for row in record.rows if row.state == RELEASED}
+    for row in record.rows:
+        if row.state != HELD:
+            continue
+        at, until = came.get(row.facts.get("message")), _moment(row.facts.get("until")) or now
+        waits, came_at = f"waits until {describe(until, now)}", at and describe(_minute(at), now)
+        word = f"came {came_at}, after the quiet" if came_at else waits
+        yield f"{word}: {_quoted(str(row.facts.get('text', '')))}"
 
 
 def _quoted(text: str) -> str:
@@ -377,10 +395,9 @@ def _run_records(data: Data, since: datetime | None = None) -> list[RunRecord]:
 
 def _said(data: Data, record: RunRecord) -> list[str]:
     """The texts that the owner saw of it."""
-    sent = record.facts.get("pings")
-    if not isinstance(sent, list) or not sent:
+    ids = _sent(record)
+    if not ids:
         return []
-    ids = [MessageId(each) for each in sent if isinstance(each, str)]
     found = data.read(lambda tx: [tx.messages.get(each) for each in ids]) or ()
     return [message.text for message in found if message is not None]
 
