@@ -247,10 +247,10 @@ def test_a_ping_that_waited_for_the_end_of_the_quiet_says_when_it_came() -> None
     ]
     (record,) = run_records(rows)
     assert record.state == "done"
-    assert "waits until today 7:00: “Tuesday is full.”" in page(record, now)
+    assert "waits until today 7:00: “Tuesday is full”" in page(record, now)
     came = LedgerRow(datetime(2026, 11, 16, 7, tzinfo=UTC), "released", one, {"message": "7"})
     (record,) = run_records([*rows, came])
-    assert "came today 7:00, after the quiet: “Tuesday is full.”" in page(record, now)
+    assert "came today 7:00, after the quiet: “Tuesday is full”" in page(record, now)
     assert "sent" not in page(record, now)
 
 

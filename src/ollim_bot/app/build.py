@@ -55,7 +55,7 @@ from ollim_bot.conversation.jobs.reminders import ReminderDelivery
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.posting import Posting
-from ollim_bot.conversation.quiet import QuietDigest
+from ollim_bot.conversation.quiet import QuietCommands, QuietDigest
 from ollim_bot.conversation.sessions.conversation_tools import conversation_tools
 from ollim_bot.conversation.sessions.main_session import MainSession, main_run
 from ollim_bot.conversation.state import ConversationState
@@ -398,6 +398,7 @@ def _command_services(
         SettingCommands(store),
         PermissionCommands(approvals),
         PingCommands(store, clock),
+        QuietCommands(store, clock),
         JobCommands(
             store, deps.shelves, clock, poster.post, in_fork=lambda: state.fork is not None
         ),

@@ -1,19 +1,22 @@
-"""Brings what had to wait when the quiet ends."""
+"""`/quiet`, and the digest that brings what had to wait when the quiet ends."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.digest import Digest, HeldMessage, HeldMessages, digest_of
-from ollim_bot.domain.moments import elapsed
+from ollim_bot.domain.inputs import CommandCall
+from ollim_bot.domain.moments import describe, duration_in_words, elapsed, later
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.quiet import is_quiet, quiet_until
+from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
+from ollim_bot.domain.quiet import QuietChoice, ended_now, is_quiet, quiet_until
 from ollim_bot.domain.run_history import RELEASED
-from ollim_bot.errors import StorageError
+from ollim_bot.domain.text import counted
+from ollim_bot.errors import StorageError, WrongInput
 from ollim_bot.ports import Clock
 from ollim_bot.store.messages import Sender
 from ollim_bot.store.steps import quiet_settings
@@ -98,3 +101,70 @@ class QuietDigest:
 def _released(held: HeldMessage, digest: Digest, now: datetime) -> LedgerRow:
     facts = {"message": held.message.id, "digest": digest.message.id}
     return LedgerRow(now, RELEASED, Occurrence.parse(held.message.occurrence), facts)
+
+
+_LONGEST = timedelta(days=3)
+_UNTIL, _FOR = "until ", "for "
+_HOW_TO = "`/quiet 2h` or `/quiet until 15:00` makes it quiet for a while."
+_HOW_TO_EVERY_NIGHT = "`/config quiet_hours 22:00-07:00` does so every night."
+_WHAT_COMES = "What must come and what is critical comes; the rest waits for one message then."
+
+
+class QuietCommands:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def quiet(self, call: CommandCall) -> str:
+        """Show when it is quiet, or change it; raises `WrongInput`."""
+        words, now = call.arguments.get("how_long", "").strip(), self._clock.now()
+        if not words:
+            return await self._store.read(lambda tx: _as_it_is(tx, now))
+        if words.casefold() == "off":
+            return await self._store.transact(lambda tx: _ended(tx, now))
+        until = chosen_end(words, now)
+        return await self._store.transact(lambda tx: _begun(tx, until, now))
+
+
+def chosen_end(words: str, now: datetime) -> datetime:
+    """The end of the quiet that is wanted: `2h`, `for 2h`, `until 15:00`. Raises `WrongInput`."""
+    phrase = words.casefold()
+    if phrase.startswith(_UNTIL) or is_moment(words, now):
+        end = parse_moment(phrase.removeprefix(_UNTIL), now)
+    else:
+        end = later(now, parse_duration(phrase.removeprefix(_FOR)), timedelta(minutes=1))
+    if elapsed(now, end) > _LONGEST + timedelta(minutes=1):
+        raise WrongInput(
+            f"It can be quiet for {duration_in_words(_LONGEST)} at most. "
+            "`/config quiet_hours` sets hours for every day."
+        )
+    return end
+
+
+def _begun(tx: Transaction, until: datetime, now: datetime) -> str:
+    tx.quiet.put(QuietChoice(until=until))
+    end = quiet_until(quiet_settings(tx), now)
+    assert end is not None
+    return f"Quiet until {describe(end, now)}. {_WHAT_COMES} `/quiet off` ends it."
+
+
+def _ended(tx: Transaction, now: datetime) -> str:
+    settings = quiet_settings(tx)
+    if not is_quiet(settings, now):
+        return _as_it_is(tx, now)
+    tx.quiet.put(ended_now(settings, now))
+    waiting = len(tx.held.get().waiting)
+    follows = f" What waited follows now ({counted(waiting, 'message')})." if waiting else ""
+    again = "" if settings.hours is None else f" The quiet hours {settings.hours} hold again later."
+    return f"It is not quiet any more.{follows}{again}"
+
+
+def _as_it_is(tx: Transaction, now: datetime) -> str:
+    settings = quiet_settings(tx)
+    end, waiting = quiet_until(settings, now), len(tx.held.get().waiting)
+    if end is not None:
+        waits = f" {counted(waiting, 'message')} waiting." if waiting else ""
+        return f"Quiet until {describe(end, now)}.{waits} `/quiet off` ends it."
+    if settings.hours is None:
+        return f"It is not quiet. {_HOW_TO} {_HOW_TO_EVERY_NIGHT}"
+    return f"It is not quiet now. The quiet hours are {settings.hours}. {_HOW_TO}"

@@ -28,8 +28,8 @@ What works here:
 - `snooze the rent reminder by 1 hour`, `pause the meds routine`, `cancel the water reminder`
 - small talk: who I am, what time it is, what you said before, how to connect a real model
 - commands: `/clear`, `/compact`, `/cost`, `/fork`, `/interrupt`, `/model`, `/thinking`, \
-`/permissions`, `/ping-budget`, `/routines`, `/reminders`, `/runs`, `/sessions`, `/resume`, \
-`/config`, `/setup`, `/doctor`, `/version`, `/restart`"""
+`/permissions`, `/ping-budget`, `/routines`, `/reminders`, `/runs`, `/quiet`, `/sessions`, \
+`/resume`, `/config`, `/setup`, `/doctor`, `/version`, `/restart`"""
 
 GREETING = f"Hello. {NO_LANGUAGE_MODEL} Ask what I can do."
 THANKS = "You are welcome."

@@ -78,6 +78,9 @@ TABLE = (
     Row("routines", "There are no routines. Tell me what to do again and again, and when."),
     Row("reminders", "There are no reminders. Tell me what to remind you of, and when."),
     Row("runs", "Nothing has run yet."),
+    Row("quiet", "It is not quiet. `/quiet 2h` or `/quiet until 15:00` makes it quiet"),
+    Row("quiet", "`soon` is not exact", {"how_long": "soon"}),
+    Row("quiet", "It is not quiet. ", {"how_long": "off"}),
     Row("sessions", "- `"),
 )
 

@@ -21,6 +21,7 @@ from ollim_bot.conversation.commands.sessions import (
 )
 from ollim_bot.conversation.forks.commands import ForkCommands
 from ollim_bot.conversation.posting import CommandChange
+from ollim_bot.conversation.quiet import QuietCommands
 from ollim_bot.domain.commands import Argument, CommandSpec
 from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.domain.runtime_config import LISTED_KEYS, PermissionMode
@@ -66,6 +67,7 @@ class CommandServices:
     settings: SettingCommands
     permissions: PermissionCommands
     pings: PingCommands
+    quiet: QuietCommands
     jobs: JobCommands
     set_up: SetUp
     program: ProgramCommands
@@ -97,6 +99,12 @@ COMMANDS: tuple[SlashCommand, ...] = (
         "runs",
         "What ran by itself, and what came of it",
         handler=lambda to: Immediate(to.jobs.runs),
+    ),
+    SlashCommand(
+        "quiet",
+        "Keep what can wait until later",
+        (Argument("how_long", "2h, until 15:00, or off", takes_rest=True),),
+        handler=lambda to: Immediate(to.quiet.quiet),
     ),
     SlashCommand(
         "help",

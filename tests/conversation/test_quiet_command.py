@@ -1,0 +1,97 @@
+"""`/quiet`: how long, until when, off; what holds is said, and survives a restart."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from tests.conversation.scene import NOW, Scene, scene
+
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.digest import HeldMessage
+from ollim_bot.store.steps import hold
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.engine import ScriptedEngine
+
+pytestmark = pytest.mark.usefixtures("at_once")
+
+COMES = "What must come and what is critical comes; the rest waits for one message then."
+HELD = HeldMessage(ChatMessage(MessageId("7"), NOW, Author.BACKGROUND, "Tuesday is full."))
+
+
+def set_hours(at: Scene, hours: str | None) -> None:
+    at.store.run(lambda tx: tx.config.change(lambda now: now.with_value("quiet_hours", hours)))
+
+
+async def said(line: str, now: datetime = NOW, *, hours: str | None = None) -> str:
+    async with scene(ScriptedEngine(), clock=ManualClock(now)) as at:
+        set_hours(at, hours)
+        return (await at.chat.command("web", line)).text
+
+
+@pytest.mark.parametrize(
+    ("words", "until"),
+    [
+        ("2h", "today 12:15"),
+        ("for 90 minutes", "today 11:45"),
+        ("until 15:00", "today 15:00"),
+        ("Until tomorrow 9am", "tomorrow 9:00"),
+        ("tomorrow 9am", "tomorrow 9:00"),
+        ("20m", "today 10:35"),
+    ],
+)
+async def test_a_length_or_a_moment_makes_it_quiet_until_then(words: str, until: str) -> None:
+    assert await said(f"/quiet {words}") == f"Quiet until {until}. {COMES} `/quiet off` ends it."
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("soon", "`soon` is not exact. Write"),
+        ("4 days", "It can be quiet for 3 d at most."),
+        ("until 3", "Write"),
+    ],
+)
+async def test_what_is_no_length_and_no_moment_is_refused_with_a_hint(
+    words: str, hint: str
+) -> None:
+    assert hint in await said(f"/quiet {words}")
+
+
+async def test_alone_it_says_what_holds() -> None:
+    assert await said("/quiet") == (
+        "It is not quiet. `/quiet 2h` or `/quiet until 15:00` makes it quiet for a while. "
+        "`/config quiet_hours 22:00-07:00` does so every night."
+    )
+    assert await said("/quiet", hours="22:00-07:00") == (
+        "It is not quiet now. The quiet hours are 22:00-07:00. "
+        "`/quiet 2h` or `/quiet until 15:00` makes it quiet for a while."
+    )
+    assert await said("/quiet", hours="10:00-11:00") == (
+        "Quiet until today 11:00. `/quiet off` ends it."
+    )
+
+
+async def test_it_survives_a_restart_and_says_what_waits() -> None:
+    clock = ManualClock(NOW)
+    async with scene(ScriptedEngine(), clock=clock) as at:
+        await at.chat.command("web", "/quiet 2h")
+    async with scene(ScriptedEngine(), clock=clock, stores=at.stores) as again:
+        again.store.run(lambda tx: hold(tx, HELD, NOW))
+        answer = await again.chat.command("web", "/quiet")
+        assert answer.text == "Quiet until today 12:15. 1 message waiting. `/quiet off` ends it."
+
+
+async def test_off_ends_it_at_once_and_brings_what_waited() -> None:
+    async with scene(ScriptedEngine(), clock=ManualClock(NOW)) as at:
+        set_hours(at, "10:00-11:00")
+        at.store.run(lambda tx: hold(tx, HELD, NOW))
+        answer = await at.chat.command("web", "/quiet off")
+        assert answer.text == (
+            "It is not quiet any more. What waited follows now (1 message). "
+            "The quiet hours 10:00-11:00 hold again later."
+        )
+        await at.until(lambda: any("Tuesday is full." in each.text for each in at.log))
+        await at.clock.advance(timedelta(minutes=40).total_seconds())
+        assert sum("Tuesday is full." in each.text for each in at.log) == 1
+        assert (await at.chat.command("web", "/quiet")).text.startswith("It is not quiet now.")
