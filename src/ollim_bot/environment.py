@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 from zoneinfo import ZoneInfo, available_timezones
 
-from ollim_bot.domain.text import nearest
+from ollim_bot.domain.text import PROGRAM, nearest
 from ollim_bot.errors import BadSettings
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import NotAFile, SizeLimit, read_with_status
@@ -88,6 +88,22 @@ def program_path(name: str, path: str) -> str | None:
         return name
     found = (os.path.join(folder, name) for folder in search_path(path).split(os.pathsep) if folder)
     return next((each for each in found if os.path.isfile(each) and os.access(each, os.X_OK)), None)
+
+
+def called_program(called: str, executable: str, path: str, cwd: str) -> str:
+    """How this program is called in a shell with this `path`, in the folder `cwd`.
+
+    `called` is its own file. For a program that was started as a module of the Python at
+    `executable`, the command beside that is meant.
+    """
+    ours = called
+    if Path(called).parts[-2:] == ("ollim_bot", "__main__.py"):
+        beside = os.path.join(os.path.dirname(executable), PROGRAM)
+        is_below = beside.startswith(cwd + os.sep)
+        ours = os.path.relpath(beside, cwd) if is_below else beside
+    found = program_path(PROGRAM, path)
+    is_found = found is not None and os.path.realpath(found) == os.path.realpath(ours)
+    return PROGRAM if is_found or os.path.basename(ours) != PROGRAM else ours
 
 
 def python_places(environ: Mapping[str, str], cwd: str) -> dict[str, str]:

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, TypeVar
 
 from ollim_bot.domain.provider import Price
+from ollim_bot.domain.text import PROGRAM
 
 # Only annotations name these: a command of the CLI imports this file, and should start fast.
 if TYPE_CHECKING:
@@ -259,7 +260,8 @@ class OpenFork:
 class Status:
     """What a surface shows about the bot itself. `provider` is in words: `offline model`.
 
-    `trouble` is a sentence about another surface that does not work now.
+    `trouble` is a sentence about another surface that does not work now. `program` is how the owner
+    calls the program in a terminal.
     """
 
     provider: str
@@ -272,6 +274,7 @@ class Status:
     fork: OpenFork | None = None
     trouble: str = ""
     price: Price = Price.LISTED
+    program: str = PROGRAM
 
 
 @dataclass(frozen=True, slots=True)

@@ -294,6 +294,8 @@ async def test_the_bar_says_who_answers(stage: Stage, page: Page) -> None:
     await expect(offline).to_be_visible()
     await offline.click()
     await expect(page.get_by_text("ollim-bot auth login")).to_be_visible()
+    await stage.core.change(program=".venv/bin/ollim-bot")
+    await expect(page.get_by_text(".venv/bin/ollim-bot auth login")).to_be_visible()
     await page.keyboard.press("Escape")
     await expect(page.get_by_text("ollim-bot auth login")).to_be_hidden()
     await stage.core.change(provider="Claude", model="sonnet", is_offline=False, bot_name="Mira")

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import PROGRAM, Terminal
 
-from ollim_bot.cli.terminal import with_program, wrapped
+from ollim_bot.cli.terminal import wrapped
+from ollim_bot.domain.text import with_program
+from ollim_bot.environment import called_program
 
 SENTENCE = "The page cannot be opened. Run `ollim-bot web url`. Example: ollim-bot web url"
 
@@ -78,12 +80,18 @@ def test_a_command_is_named_as_it_can_be_typed_here(tmp_path: Path) -> None:
     called.parent.mkdir()
     called.write_text("#!/bin/sh\n")
     called.chmod(0o700)
-    found = with_program(SENTENCE, str(called), f"/nowhere:{called.parent}")
-    assert found == SENTENCE
-    elsewhere = with_program(SENTENCE, ".venv/bin/ollim-bot", "/nowhere")
-    assert elsewhere == SENTENCE.replace("ollim-bot", ".venv/bin/ollim-bot")
-    assert with_program("ollim-bot has stopped.", "./ollim-bot", "") == "ollim-bot has stopped."
-    assert with_program(SENTENCE, "/usr/bin/pytest", "") == SENTENCE
+    home, beside = str(tmp_path), str(called.parent / "python")
+    found = called_program(str(called), "/usr/bin/python", f"/nowhere:{called.parent}", home)
+    assert with_program(SENTENCE, found) == SENTENCE
+    elsewhere = called_program(".venv/bin/ollim-bot", "/usr/bin/python", "/nowhere", home)
+    shown = with_program(SENTENCE, elsewhere)
+    assert shown == SENTENCE.replace("ollim-bot", ".venv/bin/ollim-bot")
+    assert with_program(shown, elsewhere) == shown
+    assert with_program("ollim-bot has stopped.", "./ollim-bot") == "ollim-bot has stopped."
+    assert called_program("/usr/bin/pytest", "/nowhere/python", "", home) == "ollim-bot"
+    # A restarted bot was called as a module of its interpreter.
+    assert called_program("ollim_bot/__main__.py", beside, "", home) == "bin/ollim-bot"
+    assert called_program("ollim_bot/__main__.py", beside, "", "/") == str(called)
 
 
 def test_an_empty_list_names_a_command_that_works_here(terminal: Terminal) -> None:

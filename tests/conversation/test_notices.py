@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.conversation.fate import Crash, Fate, fated
 from tests.conversation.moments import half_way
-from tests.conversation.scene import NOW, scene
+from tests.conversation.scene import NOW, STATUS, scene
 from tests.stores import memory_stores
 
 from ollim_bot.domain.chat import Author
@@ -29,6 +31,25 @@ async def test_a_notice_is_posted_and_left_for_the_agent() -> None:
         assert at.pending == at.told
         await at.ask("hello")
         assert "- (just now) The disk is almost full." in engine.prompts[0]
+
+
+async def test_a_command_is_written_as_it_can_be_typed_where_the_bot_was_started() -> None:
+    status = replace(STATUS, program=".venv/bin/ollim-bot")
+
+    async def doctor() -> str:
+        return "All is well. `ollim-bot doctor` says more."
+
+    async with scene(ScriptedEngine(), status=status, doctor=doctor) as at:
+        await at.talk.notices.tell("The login is gone. Run `ollim-bot auth login`.")
+        await at.gathered()
+        await at.until(lambda: at.told)
+        assert at.told == ["The login is gone. Run `.venv/bin/ollim-bot auth login`."]
+        # The agent finds the program by its name.
+        assert at.pending == ["The login is gone. Run `ollim-bot auth login`."]
+        answer = await at.chat.command("web", "/doctor")
+        assert answer.text == "All is well. `.venv/bin/ollim-bot doctor` says more."
+        await at.chat.trouble("Discord refused the token. Run `ollim-bot doctor`.")
+        assert at.chat.status.trouble.endswith("Run `.venv/bin/ollim-bot doctor`.")
 
 
 async def test_the_agent_is_not_told_what_it_knows() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -43,6 +44,9 @@ async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path
         assert "is running with its data in ~/data" in said
         assert "ollim-bot web url" in said
         assert "The built-in offline model answers." in said
+        login = re.search(r"`(.+) auth login` connects Claude", said)
+        assert login is not None
+        assert os.access(login[1], os.X_OK)
         secret = (bot.data / "state" / "web_token").read_text().strip()
         assert secret not in said
         assert (bot.data / "IDENTITY.md").exists()

@@ -48,6 +48,7 @@ async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, own: Browser) -
                 "is_busy": False,
                 "bot_name": "Ollim",
                 "version": "0.0",
+                "program": "ollim-bot",
                 "fork": None,
                 "trouble": "",
             },

@@ -25,6 +25,7 @@ from ollim_bot.conversation import texts
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.provider import Provider
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
+from ollim_bot.domain.text import PROGRAM
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
@@ -85,7 +86,8 @@ class App:
     """The whole bot.
 
     `channels` make the surfaces that are services of others. `announce` is called when the bot is
-    up, with the provider whose model answers, and with the page, if there is one.
+    up, with the provider whose model answers, and with the page, if there is one. `program` is how
+    the owner calls the program in a terminal.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class App:
         ground: Ground | None = None,
         channels: Sequence[MakeChannel] = (),
         announce: AnnounceStart = lambda _provider, _page: None,
+        program: str = PROGRAM,
     ) -> None:
         self._settings = settings
         self._clock = clock or SystemClock(settings.zone)
@@ -108,6 +111,7 @@ class App:
         self._ground = ground or Ground()
         self._make_channels = channels
         self._announce = announce
+        self._program = program
         self._ending = Ending.STOPPED
         self._is_wanted_to_end = asyncio.Event()
         self._problems: asyncio.Queue[tuple[str, bool]] = asyncio.Queue()
@@ -279,6 +283,7 @@ class App:
                 bot_name=settings.bot_name,
                 version=__version__,
                 price=brain.provider.price,
+                program=self._program,
             ),
         )
 

@@ -183,7 +183,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     chat = ChatLog(store)
     fanout = SurfaceFanout(store, deps.surfaces, deps.channels, patience=deps.patience)
     queues = [DeliveryQueue(store, channel, clock) for channel in deps.channels]
-    poster = MessagePoster(store, fanout, queues, clock)
+    poster = MessagePoster(store, fanout, queues, clock, program=deps.status.program)
     board = StatusBoard(store, state, fanout, deps.status)
     notices = Notices(store, state, poster, board, clock)
     gate = DiskGate(store, notices, clock)

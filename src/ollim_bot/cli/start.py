@@ -14,7 +14,7 @@ from ollim_bot.app.app import App, Ending
 from ollim_bot.app.surfaces import MakeChannel
 from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import Caller
-from ollim_bot.cli.terminal import Style, painted, typed, width_of, wrapped
+from ollim_bot.cli.terminal import Style, own_name, painted, typed, width_of, wrapped
 from ollim_bot.connections import allow_many_descriptors
 from ollim_bot.domain.provider import Provider
 from ollim_bot.environment import own_command, python_places
@@ -71,14 +71,14 @@ async def _until_stopped(settings: Settings, caller: Caller, redacting: Redactin
         root = caller.shown(settings.paths.root)
         running = _RUNNING.format(version=__version__, root=root)
         print(wrapped(running, width_of(sys.stdout)), flush=True)
-        print(wrapped(provider.who_answers, width_of(sys.stdout)), flush=True)
+        print(wrapped(typed(provider.who_answers), width_of(sys.stdout)), flush=True)
         if page is not None:
             redacting.learn(page.secret.reveal())
             print(_page(page, caller.environ), flush=True)
         elif settings.discord_token is None:
             note(_NO_SURFACE)
 
-    app = App(settings, channels=_channels(settings), announce=announce)
+    app = App(settings, channels=_channels(settings), announce=announce, program=own_name())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, app.stop)

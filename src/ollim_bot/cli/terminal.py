@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from ollim_bot.domain.text import with_program
+from ollim_bot.environment import called_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import TextIO
 
 _NARROWEST = 30
-_PROGRAM = "ollim-bot"
-# Elsewhere the word is the name of the bot, or part of a path.
-_NOUNS = "auth|config|doctor|help|messages|rehearse|reminder|routine|runs|web"
-_COMMAND = re.compile(rf"(?<![\w./-]){_PROGRAM}(?= (?:{_NOUNS})\b|`)")
 
 
 class Style(Enum):
@@ -63,20 +61,9 @@ def painted(text: str, style: Style, stream: TextIO, environ: Mapping[str, str])
 
 def typed(text: str) -> str:
     """The text with its commands as this person can type them here."""
-    return with_program(text, sys.argv[0], os.environ.get("PATH", ""))
+    return with_program(text, own_name())
 
 
-def with_program(text: str, called: str, path: str) -> str:
-    """Name the program as it was called, unless the shell finds the same one in `path`."""
-    is_program = os.path.basename(called) == _PROGRAM
-    if not is_program or _PROGRAM not in text or _is_found(called, path):
-        return text
-    return _COMMAND.sub(lambda _: called, text)
-
-
-def _is_found(called: str, path: str) -> bool:
-    for folder in path.split(os.pathsep):
-        candidate = os.path.join(folder, _PROGRAM)
-        if folder and os.access(candidate, os.X_OK):
-            return os.path.realpath(candidate) == os.path.realpath(called)
-    return False
+def own_name() -> str:
+    """How this program is called in this shell."""
+    return called_program(sys.argv[0], sys.executable, os.environ.get("PATH", ""), os.getcwd())

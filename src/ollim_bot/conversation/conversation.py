@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ollim_bot.conversation.buttons import ButtonRouter
 from ollim_bot.conversation.chat_log import ChatLog
@@ -16,6 +17,7 @@ from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.text import with_program
 from ollim_bot.ports import IncomingMessage, LogChange, Status
 from ollim_bot.store.messages import LoggedMessage
 from ollim_bot.store.store import Store
@@ -66,10 +68,10 @@ class Conversation:
     async def command(self, surface: str, line: str) -> CommandAnswer:
         answer = await self._dispatcher.call(surface, line)
         await self._board.tell()
-        return answer
+        return self._as_typed(answer)
 
     async def click(self, surface: str, message_id: MessageId, custom_id: str) -> CommandAnswer:
-        return await self._buttons.click(surface, message_id, custom_id)
+        return self._as_typed(await self._buttons.click(surface, message_id, custom_id))
 
     async def interrupt(self) -> bool:
         return await self._runner.interrupt()
@@ -101,6 +103,9 @@ class Conversation:
         await self._board.trouble(sentence)
         if not sentence:
             self._deliveries.nudge()
+
+    def _as_typed(self, answer: CommandAnswer) -> CommandAnswer:
+        return replace(answer, text=with_program(answer.text, self.status.program))
 
     async def last_change(self) -> int:
         return await self._store.read(lambda tx: tx.messages.last_change())

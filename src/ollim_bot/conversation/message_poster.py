@@ -12,13 +12,14 @@ from ollim_bot.conversation.delivery import DeliveryQueue, record_fork_message
 from ollim_bot.conversation.delivery_queues import until
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.cards import ButtonPrompt
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingVerdict
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.text import PROGRAM, with_program
 from ollim_bot.ports import Clock
 from ollim_bot.store.deliveries import Delivery, DeliveryState
 from ollim_bot.store.messages import MAIN, Sender
@@ -31,15 +32,25 @@ _ANSWER_WITHIN = 10.0
 
 
 class MessagePoster:
-    """Implements `Poster`. A committed message is paid for and will be delivered."""
+    """Implements `Poster`. A committed message is paid for and will be delivered.
+
+    Commands in the program's own messages are written as `program` is called in a terminal.
+    """
 
     def __init__(
-        self, store: Store, fanout: SurfaceFanout, queues: Sequence[DeliveryQueue], clock: Clock
+        self,
+        store: Store,
+        fanout: SurfaceFanout,
+        queues: Sequence[DeliveryQueue],
+        clock: Clock,
+        *,
+        program: str = PROGRAM,
     ) -> None:
         self._store = store
         self._fanout = fanout
         self._queues = queues
         self._clock = clock
+        self._program = program
         self._unkept: dict[MessageId, ChatMessage] = {}
 
     @property
@@ -75,6 +86,8 @@ class MessagePoster:
 
     def add_to_log(self, tx: Transaction, message: ChatMessage, sender: Sender = MAIN) -> None:
         is_new = tx.messages.get(message.id) is None
+        if message.author is Author.PROGRAM:
+            message = replace(message, text=with_program(message.text, self._program))
         tx.messages.add(message, sender)
         if is_new:
             record_fork_message(tx, message, sender)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
+from ollim_bot.domain.text import with_program
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import OpenFork, Status
 from ollim_bot.store.store import Store
@@ -30,12 +31,12 @@ class StatusBoard:
 
     @property
     def current(self) -> Status:
-        fork = self._state.fork
+        fork, trouble = self._state.fork, (self._status.trouble, self._unkept)
         return replace(
             self._status,
             is_busy=self._state.is_busy,
             fork=None if fork is None else OpenFork(fork.topic, cards.entry_id(fork.id)),
-            trouble=" ".join(filter(None, (self._status.trouble, self._unkept))),
+            trouble=with_program(" ".join(filter(None, trouble)), self._status.program),
         )
 
     async def tell(self) -> None:

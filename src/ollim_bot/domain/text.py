@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile
 from unicodedata import category, normalize
 
+PROGRAM = "ollim-bot"
 LONGEST_SLUG = 50
 # Only the beginning of a longer text is used.
 _READ = 1000
@@ -16,6 +17,9 @@ _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 _UNSEEN = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
+# Elsewhere the word is the name of the bot, or part of a path.
+_NOUNS = "auth|config|doctor|help|messages|rehearse|reminder|routine|runs|today|web"
+_COMMAND = re.compile(rf"(?<![\w./-]){PROGRAM}(?= (?:{_NOUNS})\b|`)")
 _MARKUP = re.compile(r"([\\`*_~|<>\[\]:#])")
 # One joins emoji into families, the other separates words of Persian.
 _JOINERS = "\u200c\u200d"
@@ -28,6 +32,11 @@ _LEAD = 30
 def shortened(text: str, longest: int) -> str:
     """The text if it has at most `longest` characters, else its beginning and `…` within those."""
     return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+
+
+def with_program(text: str, program: str) -> str:
+    """The text with its commands as they are typed where the program is called `program`."""
+    return text if program == PROGRAM else _COMMAND.sub(lambda _: program, text)
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:

@@ -75,6 +75,7 @@ def status_json(status: Status) -> Json:
         "is_busy": status.is_busy,
         "bot_name": status.bot_name,
         "version": status.version,
+        "program": status.program,
         "fork": None if status.fork is None else _fork(status.fork),
         "trouble": " ".join(plain(status.trouble).split()),
     }

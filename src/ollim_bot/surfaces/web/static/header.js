@@ -59,6 +59,7 @@ function showStatus(status) {
     const offline = byId("offline");
     offline.hidden = !status.is_offline;
     say(offline, `${status.provider} — not a language model`);
+    say(byId("login-command"), `${status.program} auth login`);
     byId("provider").hidden = status.is_offline;
     say(byId("provider"), present(status.provider, status.model).join(" · "));
     say(byId("trouble"), status.trouble);

@@ -49,6 +49,7 @@
  * @property {boolean} is_busy
  * @property {string} bot_name
  * @property {string} version
+ * @property {string} program  how it is called in a terminal
  * @property {Fork | null} fork
  * @property {string} trouble
  *
