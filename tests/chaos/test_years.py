@@ -141,6 +141,7 @@ def test_for_two_months_every_law_is_kept(
 
 
 @pytest.mark.chaos
+@pytest.mark.minutes
 def test_a_planted_bug_is_found_within_a_week() -> None:
     chosen = bug("what was missed twice is noted once")
     done = outcome_with(chosen, "--seed", "1", "--days", "7")
