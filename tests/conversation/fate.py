@@ -25,12 +25,16 @@ class Crash(BaseException):
 
 
 class Fate:
-    """Counts the steps of a life and ends it at one of them; what is dead does nothing more."""
+    """Counts the steps of a life and ends it at one of them; what is dead does nothing more.
 
-    def __init__(self, at: int | None = None) -> None:
+    `only` is how the steps begin that count.
+    """
+
+    def __init__(self, at: int | None = None, only: str = "") -> None:
         self.steps: list[str] = []
         self.is_dead = False
         self._at = at
+        self._only = only
 
     def check(self) -> None:
         if self.is_dead:
@@ -38,6 +42,8 @@ class Fate:
 
     def step(self, what: str) -> None:
         self.check()
+        if not what.startswith(self._only):
+            return
         self.steps.append(what)
         if len(self.steps) == self._at:
             self.is_dead = True
