@@ -144,7 +144,9 @@ async def test_saving_is_refused_when_main_has_gone_on_and_a_report_is_offered()
         await at.enter("Rome")
         fork = at.fork
         assert fork is not None
-        await at.at.chat.command("web", f"/resume {old}")
+        # As after an edit of `sessions.json`.
+        at.at.stores.session.transact(lambda _: (old, None))
+        await at.at.talk.state.load()
         await at.press("Save Context")
         assert at.main == old
         assert at.fork is not None
@@ -155,6 +157,40 @@ async def test_saving_is_refused_when_main_has_gone_on_and_a_report_is_offered()
         await at.press("Report", refused)
         assert at.fork is None
         assert at.at.pending == ["Rome."]
+
+
+async def test_going_back_to_another_conversation_leaves_the_fork() -> None:
+    engine = scripted("Old.", "New.", "Rome.", "More.")
+    async with branch(engine) as at:
+        await at.at.ask("the old one")
+        old = at.main
+        await at.at.chat.command("web", "/clear")
+        await at.at.ask("the new one")
+        await at.enter("Rome")
+        fork, entry = at.fork, at.entry().id
+        assert fork is not None
+        await at.at.chat.command("web", f"/resume {fork.session}")
+        assert at.at.told[-1] == texts.SAME_FORK
+        assert not (await at.at.chat.command("web", f"/resume {old}")).is_error
+        assert at.at.told[-1].endswith(
+            "“the old one”. The side conversation about “Rome” was left too."
+        )
+        assert (at.fork, at.main) == (None, old)
+        card = at.at.message(entry).card
+        assert card is not None
+        assert all(button.is_used for button in card.buttons)
+        await at.at.ask("more")
+        assert engine.opened[-1].spec.resume == old
+
+
+async def test_going_back_to_the_conversation_that_a_fork_came_from_leaves_the_fork() -> None:
+    async with branch(scripted("Main.", "Rome.")) as at:
+        await at.at.ask("the main one")
+        main = at.main
+        await at.enter("Rome")
+        await at.at.chat.command("web", f"/resume {main}")
+        assert (at.fork, at.main) == (None, main)
+        assert at.at.changes.count(SessionChange.SWAPPED) == 0
 
 
 async def test_buttons_of_a_fork_that_is_over_do_nothing() -> None:

@@ -260,7 +260,6 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         approvals,
         forks,
         ForkCommands(forks, fork_requests, state, posting, clock),
-        main,
         runner,
         SetUp(set_up, intake.receive),
     )
@@ -376,7 +375,6 @@ def _command_services(
     approvals: Approvals,
     forks: Forks,
     fork_commands: ForkCommands,
-    main: MainSession,
     runner: TurnRunner,
     set_up: SetUp,
 ) -> CommandServices:
@@ -389,7 +387,7 @@ def _command_services(
             store,
             state,
             posting,
-            main,
+            forks,
             clock,
             deps.working_directory,
             price=deps.status.price,

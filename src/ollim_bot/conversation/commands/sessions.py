@@ -14,11 +14,7 @@ from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.posting import CommandChange, Posting
-from ollim_bot.conversation.sessions.main_session import (
-    MainSession,
-    leave_session,
-    replace_session,
-)
+from ollim_bot.conversation.sessions.main_session import leave_session, replace_session
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.cards import Button, Card, CardLine
@@ -49,12 +45,18 @@ from ollim_bot.store.transaction import Transaction
 UNDO_CLEAR = "undo_clear"
 
 
+def _left(fork: Fork | None) -> str:
+    """The sentence about the side conversation that was left; empty if there was none."""
+    if fork is None:
+        return ""
+    about = f" about “{fork.topic}”" if fork.topic else ""
+    return f" The side conversation{about} was left too."
+
+
 def _cleared_card(fork: Fork | None, key: str) -> Card:
-    about = f" about “{fork.topic}”" if fork is not None and fork.topic else ""
-    left = "" if fork is None else f" The side conversation{about} was left too."
     return Card(
         "Cleared",
-        f"The next message begins a new conversation; `/sessions` keeps the old one.{left}",
+        f"The next message begins a new conversation; `/sessions` keeps the old one.{_left(fork)}",
         buttons=(Button("Undo", "undo", f"clear:{key}"),),
     )
 
@@ -197,7 +199,7 @@ class SessionCommands:
         store: Store,
         state: ConversationState,
         posting: Posting,
-        session: MainSession,
+        forks: Forks,
         clock: Clock,
         working_directory: Path,
         *,
@@ -207,7 +209,7 @@ class SessionCommands:
         self._store = store
         self._state = state
         self._posting = posting
-        self._session = session
+        self._forks = forks
         self._clock = clock
         self._folder = working_directory
         self._price = price
@@ -220,7 +222,7 @@ class SessionCommands:
         buttons = (
             Button("Go back to it", RESUME, each.id, line=line)
             for line, each in enumerate(stored, 1)
-            if each.id != self._session.id
+            if each.id != self._forks.current.id
         )
         lines = tuple(CardLine(self._line(each)) for each in stored)
         note = self._posting.note(Card("Conversations", lines=lines, buttons=tuple(buttons)))
@@ -231,13 +233,21 @@ class SessionCommands:
         await _queue(self._state, self._clock, surface, RESUME, {"id": button.data})
         return CommandAnswer()
 
-    async def resume(self, call: CommandCall) -> str:
-        found = await self._found(call.arguments["id"].strip())
-        if found.id == self._session.id:
-            return "That is the conversation you are in."
-        await self._session.swap(found.id, Cause.RESUMED)
-        when = self._when(found)
-        return f"Back in the conversation of {when}: “{first_words(found.first_prompt)}”."
+    async def resume(self, call: CommandCall) -> CommandChange:
+        """Make another session the main one; an open fork is left, as by `/clear`."""
+        found, now = await self._found(call.arguments["id"].strip()), self._clock.now()
+        words = f"of {self._when(found)}: “{first_words(found.first_prompt)}”"
+
+        def step(tx: Transaction) -> str:
+            fork, main = tx.fork.get(), tx.session.get()
+            if found.id == (main if fork is None else fork.session):
+                return texts.SAME_CONVERSATION if fork is None else texts.SAME_FORK
+            self._forks.leave(tx)
+            if found.id != main:
+                replace_session(tx, found.id, Cause.RESUMED, now)
+            return f"Back in the conversation {words}.{_left(fork)}"
+
+        return CommandChange(step, after=self._forks.close)
 
     async def cost(self, _: CommandCall) -> str:
         now = self._clock.now()
@@ -292,7 +302,7 @@ class SessionCommands:
         ]
 
     def _line(self, stored: StoredSession) -> str:
-        mark = " (this one)" if stored.id == self._session.id else ""
+        mark = " (this one)" if stored.id == self._forks.current.id else ""
         size = f"{max(1, stored.size // 1000)} kB"
         words = first_words(stored.first_prompt) or "no words yet"
         return f"{self._when(stored)} · {words} · {size}{mark}"

@@ -99,11 +99,6 @@ class MainSession(ChatSession):
     def rest(self, tx: Transaction, now: datetime) -> None:
         """The main session has no idle timeout."""
 
-    async def swap(self, session_id: SessionId, cause: Cause) -> None:
-        """Make another session the main one; the next turn opens it."""
-        await self._become(session_id, cause)
-        await self.close()
-
     def forgetting(self) -> Step[None]:
         lost = self.id
         _logger.warning("The engine does not know session %s any more", lost)
