@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import string
 import tempfile
 from datetime import datetime
@@ -29,6 +30,17 @@ def test_a_reminder_repeats_the_promise_exactly_and_then_how_to_name_it(
         "Reminder set: call the dentist, tomorrow 9:00 (in 18 h 30 min).\n"
         "id dentist, file ~/.ollim-bot/reminders/call-the-dentist.md\n"
     )
+
+
+def test_a_reminder_for_a_quiet_moment_is_set_and_says_how_to_move_it(terminal: Terminal) -> None:
+    terminal.done("config", "set", "quiet_hours", "22:00-07:00")
+    _, out, notes = terminal.run(*REMINDER, "--at", "today 23:30")
+    assert out.startswith("Reminder set: call the dentist, today 23:30 (in 9 h).\n")
+    command = 'ollim-bot reminder edit dentist --at "2026-11-16 07:00"'
+    assert f"it comes in your quiet hours. `{command}` moves it to 7:00." in notes
+    moved = terminal.done(*shlex.split(command)[1:])
+    assert moved.startswith("Reminder changed: call the dentist, tomorrow 7:00 (in 16 h 30 min).")
+    assert "quiet" not in terminal.run(*REMINDER[:-1], "other", "--at", "tomorrow 9am")[2]
 
 
 def test_a_routine_says_its_rhythm_in_words_and_its_next_moment(terminal: Terminal) -> None:

@@ -45,6 +45,17 @@ async def test_a_new_routine_is_told_with_its_next_three_moments(stage: Stage) -
     assert stage.posts == 1
 
 
+async def test_a_reminder_for_a_quiet_moment_says_so_and_can_be_moved(stage: Stage) -> None:
+    stage.stores.state.run(
+        lambda tx: tx.config.change(lambda now: now.with_value("quiet_hours", "22:00-07:00"))
+    )
+    at = "2026-02-24T23:30:00+01:00"
+    await stage.turn(("reminders/call.md", f'---\nid: call\nrun-at: "{at}"\n---\nCall mum.\n'))
+    (card,) = stage.cards
+    assert card.description.endswith(", in your quiet hours.")
+    assert [button.label for button in card.buttons] == ["Move to 7:00", "Undo"]
+
+
 async def test_the_moments_are_in_the_owners_zone_whatever_the_jobs_is(stage: Stage) -> None:
     await stage.turn((PATH, routine("timezone: Asia/Tokyo", cron="0 9 * * *")))
     assert stage.cards[0].description == (

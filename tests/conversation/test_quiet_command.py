@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.conversation.scene import NOW, Scene, scene
 
+from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.digest import HeldMessage
+from ollim_bot.domain.jobs import JobSpec, Reminder
+from ollim_bot.domain.quiet import move_button
 from ollim_bot.store.steps import hold
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
@@ -95,3 +98,20 @@ async def test_off_ends_it_at_once_and_brings_what_waited() -> None:
         await at.clock.advance(timedelta(minutes=40).total_seconds())
         assert sum("Tuesday is full." in each.text for each in at.log) == 1
         assert (await at.chat.command("web", "/quiet")).text.startswith("It is not quiet now.")
+
+
+async def test_a_reminder_of_the_night_is_moved_to_its_end_by_a_button() -> None:
+    async with scene(ScriptedEngine()) as at:
+        night = Reminder(JobSpec(id="w1", message="Call mum."), NOW.replace(hour=23))
+        at.stores.reminders.add(night)
+        end = NOW.replace(hour=7, minute=0) + timedelta(days=1)
+        card = Card("Call mum: today 23:00, in your quiet hours", buttons=(move_button("w1", end),))
+        offer = ChatMessage(MessageId("1"), NOW, Author.PROGRAM, card.text, card=card)
+        await at.talk.poster.post(offer)
+        answer = await at.chat.click("web", offer.id, card.buttons[0].custom_id)
+        assert answer.text == "Moved: Call mum, tomorrow 7:00 (in 20 h 45 min)."
+        assert at.stores.reminders.get("w1").item.due(UTC) == end
+        after = at.log[-1].card
+        assert after is not None
+        assert (after.title, after.buttons) == ("⏱ Call mum. · tomorrow 7:00", ())
+        assert "moved: Call mum, tomorrow 7:00" in at.pending[0]

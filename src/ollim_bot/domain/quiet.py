@@ -1,4 +1,7 @@
-"""When it is quiet: the daily hours, and what the owner chose for now."""
+"""When it is quiet: the daily hours, and what the owner chose for now.
+
+A reminder that is set for a quiet moment comes then; its confirmation offers the end of the quiet.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,12 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
-from ollim_bot.domain.moments import instant
+from ollim_bot.domain.cards import Button
+from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.moments import clock_time, instant
+
+IN_QUIET_HOURS = "in your quiet hours"
+MOVE = "move"
 
 _HOURS = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9]) ?[-–] ?([01]?[0-9]|2[0-3]):([0-5][0-9])")
 _DAY = timedelta(days=1)
@@ -99,3 +107,9 @@ def ended_now(settings: QuietSettings, now: datetime) -> QuietChoice:
     """The choice after which it is not quiet at `now`: the hours hold again from their next day."""
     hours = settings.hours
     return QuietChoice(lifted_until=None if hours is None else hours.end_at(now, settings.zone))
+
+
+def move_button(reminder_id: str, end: datetime) -> Button:
+    """Moves a reminder to the end of the quiet that it lies in."""
+    data = f"{JobKind.REMINDER}:{reminder_id}:{int(end.timestamp())}"
+    return Button(f"Move to {clock_time(end)}", MOVE, data)

@@ -9,17 +9,20 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from ollim_bot.domain.cards import Card
+from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.initiative import MOST_PER_DAY, MOST_PER_RUN, objections, set_by, setter_of
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder
-from ollim_bot.domain.moments import describe_with_distance, later
+from ollim_bot.domain.moments import clock_time, describe_with_distance, later
 from ollim_bot.domain.phrases import parse_moment
 from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.quiet import IN_QUIET_HOURS, move_button, quiet_until
 from ollim_bot.domain.rehearsal import Assumptions, warnings
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.errors import DuplicateId, NotFound, StorageError, WrongInput
 from ollim_bot.ports import ToolAnswer
-from ollim_bot.store.steps import count_set
+from ollim_bot.store.steps import count_set, quiet_settings
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.declaration import (
     Arguments,
@@ -45,6 +48,7 @@ _BY_ITSELF = (
     "You set it by yourself: it takes a ping of the budget when it is due, and becomes an update "
     "if there is none then."
 )
+_OFFERED = "The owner has a button that moves it to {}."
 _LIMITS = (
     f"In a background run: {MOST_PER_RUN} at most and {MOST_PER_DAY} a day, without `must` and "
     "`foreground`, each for a ping of the budget when it is due."
@@ -67,8 +71,30 @@ async def _add_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
     budget = await context.poster.budget()
     config = await context.store.read(lambda tx: tx.config.get())
     warned = await asyncio.to_thread(_warnings, context, reminder, budget, config)
-    answer = f"Reminder {reminder.spec.id} set: {when}. File: {path}"
+    end = await _end_of_quiet(context, reminder)
+    where = "" if end is None else f", {IN_QUIET_HOURS}"
+    answer = f"Reminder {reminder.spec.id} set: {when}{where}. File: {path}"
+    if end is not None and setter is None:
+        await _offer_to_move(context, reminder, when, end)
+        answer += f"\n{_OFFERED.format(clock_time(end))}"
     return ToolAnswer("\n".join([answer, *warned, *([_BY_ITSELF] if setter else [])]))
+
+
+async def _end_of_quiet(context: ToolContext, reminder: Reminder) -> datetime | None:
+    """When the quiet ends that the reminder comes in; None if it comes in none."""
+    due = reminder.due(context.clock.now().tzinfo or UTC)
+    return await context.store.read(lambda tx: quiet_until(quiet_settings(tx), due))
+
+
+async def _offer_to_move(
+    context: ToolContext, reminder: Reminder, when: str, end: datetime
+) -> None:
+    title = f"{reminder.spec.short_title}: {when}, {IN_QUIET_HOURS}"
+    card = Card(title, buttons=(move_button(reminder.spec.id, end),))
+    now = context.clock.now()
+    name = numbered_id(now, int.from_bytes(os.urandom(3)))
+    message = ChatMessage(name, now, Author.PROGRAM, card.text, card=card)
+    await context.poster.send(message, context.run)
 
 
 ADD_REMINDER = OwnTool(

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from tests.storage.places import DataDirectory, QuickDisk
 from tests.tools.server.desk import BERLIN, EVERYWHERE, NOW, NOWHERE, DeskOf, desk_of
 
+from ollim_bot.domain.chat import Author
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.errors import BadJob, DuplicateId, WrongInput
+from ollim_bot.store.transaction import Transaction
 
 TOMORROW = datetime(2026, 11, 17, 9, tzinfo=BERLIN)
 
@@ -44,6 +46,36 @@ async def test_it_says_when_others_come_at_the_same_moment(desk: DeskOf) -> None
         assert "\n" not in answer
     answer = await at.works("add_reminder", prompt="Call dad", run_at="tomorrow 9am")
     assert answer.splitlines()[1:] == ["That is when 2 others run."]
+
+
+def at_night(tx: Transaction) -> None:
+    tx.config.change(lambda config: config.with_value("quiet_hours", "22:00-07:00"))
+
+
+async def test_for_a_quiet_moment_it_is_set_at_once_and_the_owner_may_move_it(desk: DeskOf) -> None:
+    at = desk(RunKind.MAIN)
+    at.stores.state.run(at_night)
+    answer = await at.works("add_reminder", prompt="Call mum", run_at="today 23:30")
+    (one,) = at.stores.reminders.all()
+    assert one.item.due(BERLIN) == NOW.replace(hour=23, minute=30)
+    assert "today 23:30 (in 14 h 30 min), in your quiet hours. File:" in answer
+    assert "The owner has a button that moves it to 7:00." in answer
+    ((offer, _),) = at.poster.sent.values()
+    assert offer.author is Author.PROGRAM
+    assert offer.card is not None
+    assert offer.card.title == "Call mum: today 23:30 (in 14 h 30 min), in your quiet hours"
+    (button,) = offer.card.buttons
+    end = datetime(2026, 11, 17, 7, tzinfo=BERLIN)
+    assert (button.label, button.action) == ("Move to 7:00", "move")
+    assert button.data == f"reminder:{one.item.spec.id}:{int(end.timestamp())}"
+
+
+async def test_a_run_in_the_background_offers_the_owner_nothing(desk: DeskOf) -> None:
+    at = desk(RunKind.BACKGROUND)
+    at.stores.state.run(at_night)
+    answer = await at.works("add_reminder", prompt="Call mum", run_at="today 23:30")
+    assert "in your quiet hours. File:" in answer
+    assert at.poster.sent == {}
 
 
 async def test_it_says_when_the_pings_would_not_suffice(desk: DeskOf) -> None:

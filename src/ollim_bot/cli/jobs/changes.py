@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
@@ -15,7 +15,8 @@ from ollim_bot.cli.framework import Caller, Given, print_json, small, title
 from ollim_bot.cli.jobs.fields import JobNoun, S, cleared, fields_given, message_given
 from ollim_bot.cli.jobs.views import job_object, promise
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.jobs import JobKind, Shelved
+from ollim_bot.domain.jobs import JobKind, Reminder, Shelved
+from ollim_bot.domain.moments import clock_time
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, OllimError, WrongInput
 from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
@@ -83,6 +84,7 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         else:
             print(_news(noun, "set", added.item, data.now))
             print(f"id {added.item.spec.id}, file {caller.shown(added.path)}", flush=True)
+        _note_quiet(added.item, data)
         _warn(added.item, data)
         _note_if_bot_is_stopped(added.item, data)
 
@@ -206,6 +208,20 @@ def _warn(job: S, data: Data) -> None:
 
     for sentence in warnings_of(job, data):
         note(small(sentence))
+
+
+def _note_quiet(job: S, data: Data) -> None:
+    """Say that a reminder comes in the quiet hours, and how to move it to their end."""
+    if not isinstance(job, Reminder):
+        return
+    from ollim_bot.domain.quiet import IN_QUIET_HOURS, quiet_until
+    from ollim_bot.store.steps import quiet_settings
+
+    settings, due = data.read(quiet_settings), job.due(data.now.tzinfo or UTC)
+    end = None if settings is None else quiet_until(settings, due)
+    if end is not None:
+        command = f'ollim-bot reminder edit {job.spec.id} --at "{end:%Y-%m-%d %H:%M}"'
+        note(f"it comes {IN_QUIET_HOURS}. `{command}` moves it to {clock_time(end)}.")
 
 
 def _note_if_bot_is_stopped(job: S, data: Data) -> None:

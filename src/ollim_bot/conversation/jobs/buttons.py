@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from ollim_bot.conversation.buttons import Action, Uses
-from ollim_bot.conversation.jobs.cards import cancelled_card
+from ollim_bot.conversation.jobs.cards import cancelled_card, moved_card
 from ollim_bot.conversation.jobs.echo import Former, Post
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.conversation.jobs.overview import (
@@ -30,6 +30,7 @@ from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.jobs import JobKind, Reminder, Shelved, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.owner_choices import Skips
+from ollim_bot.domain.quiet import MOVE
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
 from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder
 from ollim_bot.domain.snoozing import snoozed_until
@@ -88,6 +89,7 @@ class JobButtons:
             SKIP: self._doing(self._skip),
             SNOOZE: self._doing(self._snooze),
             CANCEL: self._doing(self._cancel),
+            MOVE: self._doing(self._move),
         }
 
     async def _run(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
@@ -165,6 +167,17 @@ class JobButtons:
         job = self._amended(job, {"run-at": moment.isoformat()})
         when = describe_with_distance(moment, now)
         return self._done(f"Snoozed: {job.spec.short_title}, {when}.", job)
+
+    def _move(self, data: str) -> _Done:
+        """Move a reminder to the end of the quiet that it was set in."""
+        name, _, seconds = data.rpartition(":")
+        job, now = self._shelved(name).item, self._clock.now()
+        moment = datetime.fromtimestamp(int(seconds), now.tzinfo)
+        if moment.astimezone(UTC) <= now.astimezone(UTC):
+            raise WrongInput("That moment is over. Tell me another one.")
+        job = self._amended(job, {"run-at": moment.isoformat()})
+        when = describe_with_distance(moment, now)
+        return _Done(f"Moved: {job.spec.short_title}, {when}.", moved_card(job, moment, now))
 
     def _cancel(self, name: str) -> _Done:
         job, path = self._shelved(name)

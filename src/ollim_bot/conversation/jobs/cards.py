@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.jobs import Job, Reminder, Routine, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
+from ollim_bot.domain.quiet import IN_QUIET_HOURS, QuietSettings, move_button, quiet_until
 from ollim_bot.domain.shared_files import JobFile, ProfileFile, SharedFile, UndoOutcome
 from ollim_bot.domain.text import as_code, difference, fenced, literal, one_line
 
@@ -31,11 +32,32 @@ _SUBJECTS: Mapping[ProfileFile, str] = {
 }
 
 
-def job_card(job: Job, now: datetime, *, is_new: bool, key: str | None) -> Card:
-    """The card of a changed job; with a key, it has an Undo button."""
+def job_card(
+    job: Job,
+    now: datetime,
+    *,
+    is_new: bool,
+    key: str | None,
+    quiet: QuietSettings | None = None,
+) -> Card:
+    """The card of a changed job; with a key, it has an Undo button.
+
+    A reminder for a quiet moment has a button that moves it to the end of the quiet.
+    """
+    end = _end_of_quiet(job, now, quiet)
+    buttons = () if end is None else (move_button(job.spec.id, end),)
     verb = "added" if is_new else "changed"
     title = f"{kind_of(job).capitalize()} {verb}: {one_line(job.spec.title, _LONGEST_TITLE)}"
-    return Card(title, "\n".join(_lines(job, now)), buttons=_undo(key))
+    lines = _lines(job, now, is_quiet=end is not None)
+    return Card(title, "\n".join(lines), buttons=(*buttons, *_undo(key)))
+
+
+def _end_of_quiet(job: Job, now: datetime, quiet: QuietSettings | None) -> datetime | None:
+    """When the quiet ends that the reminder comes in; None if it comes in none."""
+    if quiet is None or not isinstance(job, Reminder) or not job.spec.enabled:
+        return None
+    due = job.due(now.tzinfo or UTC)
+    return quiet_until(quiet, due) if due > now else None
 
 
 def cancelled_card(kind: str, title: str, key: str | None, *, was_new: bool = False) -> Card:
@@ -43,6 +65,10 @@ def cancelled_card(kind: str, title: str, key: str | None, *, was_new: bool = Fa
     verb = "added and cancelled again" if was_new else "cancelled"
     name = one_line(title, _LONGEST_TITLE)
     return Card(f"{kind.capitalize()} {verb}: {name}", buttons=_undo(key))
+
+
+def moved_card(job: Job, moment: datetime, now: datetime) -> Card:
+    return Card(f"⏱ {one_line(job.spec.title, _LONGEST_TITLE)} · {describe(moment, now)}")
 
 
 def text_card(
@@ -74,7 +100,7 @@ def _undo(key: str | None) -> tuple[Button, ...]:
     return (Button("Undo", UNDO, key),) if key else ()
 
 
-def _lines(job: Job, now: datetime) -> Iterator[str]:
+def _lines(job: Job, now: datetime, *, is_quiet: bool) -> Iterator[str]:
     if not job.spec.enabled:
         yield "It is paused, and does not run."
     elif isinstance(job, Routine):
@@ -83,7 +109,8 @@ def _lines(job: Job, now: datetime) -> Iterator[str]:
         yield f"Next: {', '.join(describe(each, now) for each in _next(job, now))}."
     elif isinstance(job, Reminder):
         due = job.due(now.tzinfo or UTC)
-        yield f"{'Due' if due > now else 'Was due'}: {describe_with_distance(due, now)}."
+        where = f", {IN_QUIET_HOURS}" if is_quiet else ""
+        yield f"{'Due' if due > now else 'Was due'}: {describe_with_distance(due, now)}{where}."
     else:
         yield "It runs when something is sent to it."
     if job.spec.set_by:

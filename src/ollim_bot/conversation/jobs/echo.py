@@ -37,7 +37,7 @@ from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, WRITING
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock, Gate, Refusal, Shelf, ToolCall
-from ollim_bot.store.steps import leave_update
+from ollim_bot.store.steps import leave_update, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.tools.job_validator import JobChecker
 from ollim_bot.tools.path_rules import job_files, profile_files
@@ -282,7 +282,8 @@ class ChangeWatch:
             return text_card(file, before, after, is_new=is_new, key=key, tools=tools)
         if reading.job is None:
             return None
-        return job_card(reading.job, now, is_new=is_new, key=key)
+        quiet = self._echo.store.query(quiet_settings)
+        return job_card(reading.job, now, is_new=is_new, key=key, quiet=quiet)
 
     async def _tell(
         self, watched: _Watched, after: str | None, card: Card, job: str, *, in_fork: bool
