@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -16,38 +17,32 @@ from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.offline.messages import Hang
 
-JOBS: dict[str, Job] = {
-    "routine-bg": routine(),
-    "reminder-bg": reminder(),
-    "chain": reminder(chain=Chain(max=2, depth=1, parent="root")),
-    "webhook": webhook(),
-    "restricted": routine(allowed_tools=("WebSearch",), allow_ping=False),
-}
-TAGS = {
-    "routine-bg": "[routine-bg:abc123]",
-    "reminder-bg": "[reminder-bg:abc123]",
-    "chain": "[reminder-bg:abc123]",
-    "webhook": "[webhook:abc123]",
-    "restricted": "[routine-bg:abc123]",
-}
+JOBS: Sequence[tuple[str, Job]] = [
+    ("[routine-bg:one]", routine("one")),
+    ("[reminder-bg:two]", reminder("two")),
+    ("[reminder-bg:three]", reminder("three", chain=Chain(max=2, depth=1, parent="root"))),
+    ("[webhook:five]", webhook("five")),
+    ("[routine-bg:four]", routine("four", allowed_tools=("WebSearch",), allow_ping=False)),
+]
 
 
-@pytest.mark.parametrize("name", JOBS)
-async def test_a_forked_run_keeps_all_that_the_cache_holds(real: RealScene, name: str) -> None:
+async def test_a_forked_run_keeps_all_that_the_cache_holds(real: RealScene) -> None:
     stage, model = real.stage, real.model
     async with real.engine.open(stage.base, real.main_tools()) as main:
         await ask(main, "my cat is called Miso")
         await ask(main, "and my dog Bo")
         stage.main = main.id
-        assert await stage.run(JOBS[name]) is OccurrenceState.DONE
-    before, forked = model.requests[1:]
-    for part in ("tools", "system"):
-        assert as_bytes(forked.body[part]) == as_bytes(before.body[part])
+        for _, job in JOBS:
+            assert await stage.run(job) is OccurrenceState.DONE
+    before, *all_forked = model.requests[1:]
     said = history(before)
-    assert history(forked)[: len(said)] == said
-    assert spoken(forked)[:4] == ["my cat is called Miso", "ok", "and my dog Bo", "ok"]
-    assert spoken(forked)[4].startswith(TAGS[name])
-    assert len(spoken(forked)) == 5
+    for (tag, _), forked in zip(JOBS, all_forked, strict=True):
+        for part in ("tools", "system"):
+            assert as_bytes(forked.body[part]) == as_bytes(before.body[part]), tag
+        assert history(forked)[: len(said)] == said, tag
+        assert spoken(forked)[:4] == ["my cat is called Miso", "ok", "and my dog Bo", "ok"]
+        assert spoken(forked)[4].startswith(tag)
+        assert len(spoken(forked)) == 5
 
 
 async def test_main_goes_on_untouched_while_a_run_is_going(real: RealScene) -> None:
@@ -63,24 +58,25 @@ async def test_main_goes_on_untouched_while_a_run_is_going(real: RealScene) -> N
     assert spoken(model.requests[2]) == ["my cat is called Miso", "ok", "go on"]
 
 
-@pytest.mark.parametrize("name", JOBS)
 async def test_an_isolated_run_has_the_same_tools_and_system_but_no_history(
-    real: RealScene, name: str
+    real: RealScene,
 ) -> None:
     stage, model = real.stage, real.model
-    job = replace(JOBS[name], spec=replace(JOBS[name].spec, isolated=True))
     async with real.engine.open(stage.base, real.main_tools()) as main:
         await ask(main, "my cat is called Miso")
         stage.main = main.id
-        assert await stage.run(job) is OccurrenceState.DONE
-    before, isolated = model.requests
-    assert as_bytes(isolated.body["tools"]) == as_bytes(before.body["tools"])
-    assert instructions(isolated) == instructions(before)
-    assert "Miso" not in str(isolated.body)
-    (prompt,) = spoken(isolated)
-    assert prompt.startswith(TAGS[name])
-    [event] = stage.events
-    assert (event.event, event.parent_session_id) == (SessionChange.ISOLATED_BG, None)
+        for _, job in JOBS:
+            isolated = replace(job, spec=replace(job.spec, isolated=True))
+            assert await stage.run(isolated) is OccurrenceState.DONE
+    before, *all_isolated = model.requests
+    for (tag, _), asked in zip(JOBS, all_isolated, strict=True):
+        assert as_bytes(asked.body["tools"]) == as_bytes(before.body["tools"]), tag
+        assert instructions(asked) == instructions(before), tag
+        assert "Miso" not in str(asked.body)
+        (prompt,) = spoken(asked)
+        assert prompt.startswith(tag)
+    ends = [(event.event, event.parent_session_id) for event in stage.events]
+    assert ends == [(SessionChange.ISOLATED_BG, None)] * len(JOBS)
 
 
 @pytest.mark.parametrize("isolated", [False, True], ids=["forked", "isolated"])
