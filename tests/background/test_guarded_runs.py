@@ -2,51 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
 from tests.background.real_scene import RealScene, calls, says
-from tests.background.scene import Scene, routine, scene
-from tests.engine.scene import LIMIT, engine_at
-from tests.engine.scene import Scene as ModelScene
-from tests.engine.scene import scene as model_scene
-from tests.tools.house import House, furnished
-from tests.tools.test_with_the_engine import assert_nothing_leaked, attacks
+from tests.background.scene import routine
 
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.offline.messages import CallTool, Reply
-from ollim_bot.ports import SessionSpec
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
-
-WIDE = ("Read", "Write", "Edit", "Glob", "Grep", "Bash(cat *)", "Bash(grep *)", "Bash(cp *)")
-
-
-@pytest.fixture
-async def at(tmp_path: Path) -> AsyncIterator[ModelScene]:
-    async with asyncio.timeout(LIMIT), model_scene(tmp_path) as made:
-        yield made
-
-
-@pytest.mark.parametrize("allowed", [(), WIDE], ids=["usual", "wide"])
-async def test_a_hostile_run_gets_nothing_by_any_spelling(
-    at: ModelScene, allowed: tuple[str, ...]
-) -> None:
-    house = furnished(at.home)
-    every = attacks(house)
-    at.model.then(Reply(tuple(every)))
-    async with scene(engine_at(at.home, at.url), root=house.data) as stage:
-        _prepare(stage, house)
-        assert await stage.run(routine(allowed_tools=allowed)) is OccurrenceState.DONE
-    told = [result for each in at.model.requests[-1].messages for result in each.tool_results]
-    assert len(told) == len(every)
-    assert_nothing_leaked(at, house)
-
-
-def _prepare(stage: Scene, house: House) -> None:
-    stage.base = SessionSpec("You help.", house.data)
-    stage.main = None
 
 
 async def test_what_is_not_available_is_refused_and_the_run_goes_on(real: RealScene) -> None:

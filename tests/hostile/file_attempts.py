@@ -39,8 +39,10 @@ DOTS: Sequence[Attempt] = [
         [
             "notes/../state/token.json", "nowhere/../state/web_token", "../outside/plan.md",
             "notes/../../outside/plan.md", "{data}/../outside/plan.md", "./../.ssh/id_ed25519",
+            "notes/folder/../state/token.json", "notes/far/../data/.env",
         ],
     ),
+    edited("dots", "notes/../state/token.json", "key", SPOILED),
 ]  # fmt: skip
 
 OUTSIDE: Sequence[Attempt] = [
@@ -63,6 +65,9 @@ LINKED: Sequence[Attempt] = [
             "downloads/token.txt",
         ],
     ),
+    edited("links", "notes/to-token.md", "key", SPOILED),
+    edited("links", "notes/folder/token.json", "key", SPOILED),
+    edited("links", "notes/far/plan.md", "e", SPOILED),
     *files("second names", ["notes/hard.md", "downloads/hard.txt"]),
     searched("second names", path="notes", glob="*.md"),
     searched("second names", path="notes/hard.md"),

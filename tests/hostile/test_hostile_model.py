@@ -112,7 +112,7 @@ async def test_in_a_background_run(vault: Vault, log: pytest.LogCaptureFixture) 
     sent = [one for one in ATTEMPTS if one.tool == SEND]
     others = [one for one in a_third(2) if one not in sent]
     async with stand(vault, [*sent, *others]) as at:
-        await in_background(at, "Skill", "Agent")
+        await in_background(at, *WIDE, "Skill", "Agent")
         assert_nothing_was_lost(at, log.text)
         assert SessionChange.BG_FORK in sessions(at)
 

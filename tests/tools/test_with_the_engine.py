@@ -1,66 +1,20 @@
-"""The real engine, a hostile model, and the gate between it and the secrets."""
+"""The real engine with the gate of a conversation: honest calls do what they should."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 from tests.engine.scene import Scene, ask, scene
-from tests.tools.house import OPEN, SECRET, SECRET_FILES, House, furnished
+from tests.tools.house import OPEN, SECRET, House, furnished
 
-from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.offline.messages import CallTool, Reply, ToolResult
 from ollim_bot.ports import Gate, Toolset
 from ollim_bot.tools.gates import main_gate
 from ollim_bot.tools.path_rules import PathPolicy
 
 BUILTIN = ("Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep", "Bash", "Agent")
-
-SPELLINGS = (
-    "state/token.json", "./state/token.json", "{data}/state/token.json", "{data}/.env.local",
-    ".env", "notes/../state/token.json", "~/data/state/token.json", " state/token.json",
-    "STATE/token.json", "state/token.json ", "to-token.md", "to-link.md", "folder/token.json",
-    "home/data/.env", "notes/up/state/token.json", ".git/config", "to-outside.md",
-    "../outside.md", "~/outside.md", "{home}/outside.md", "notes/far/plan.md",
-    "/proc/self/cwd/state/token.json", "into/../folder/token.json",
-)  # fmt: skip
-NEVER_WRITTEN = ("tool-policy.yaml", ".claude/agents/guide.md", "state/new.md", "folder/new.md")
-FOLDERS = (
-    "", ".", "state", " state", "state/", "folder", "{data}", "~/data", "..", "home", "notes/up",
-    ".git", ".env", "notes/far",
-)  # fmt: skip
-GLOBS = ("", "*", "**/*", "*.json", "{*.json,*.md}", "!*.md", "*.md *.json", "state/**")
-COMMANDS = (
-    "cat state/token.json", "cat .env", "cat sta*/token.json", "cat < .env", "cd state",
-    "cat to-link.md", "grep -r unter .", "ollim-bot help; cat .env", "cp .env copy.md", "env",
-    "ollim-bot reminder list | cat - .env", "ollim-bot reminder list > state/new",
-    "ollim-bot reminder add -m \"$(cat .env)\" --in 1h", "bash -c 'cat .env'",
-    "cat /proc/self/environ", "ln -s state open",
-)  # fmt: skip
-
-
-def attacks(house: House) -> list[CallTool]:
-    calls = []
-    for path in SPELLINGS:
-        calls.append(CallTool("Read", {"file_path": path}))
-        calls.append(CallTool("Write", {"file_path": path, "content": "broken"}))
-        edit = {"file_path": path, "old_string": "e", "new_string": "broken"}
-        calls.append(CallTool("Edit", edit))
-    places = [*((where, "") for where in FOLDERS), *(("", glob) for glob in GLOBS)]
-    for where, glob in places:
-        grep = {"pattern": ".", "output_mode": "content", "path": where, "glob": glob}
-        calls.append(CallTool("Grep", {name: value for name, value in grep.items() if value}))
-        calls.append(CallTool("Glob", {"pattern": str(Path(where, glob or "*"))}))
-    calls += [CallTool("Write", {"file_path": name, "content": "x"}) for name in NEVER_WRITTEN]
-    calls += [CallTool("Bash", {"command": command}) for command in COMMANDS]
-    return [
-        CallTool(
-            call.name, {name: house.spelled(str(text)) for name, text in call.arguments.items()}
-        )
-        for call in calls
-    ]
 
 
 @pytest.fixture
@@ -88,42 +42,6 @@ async def results(
     return [told[str(call_id)] for call_id in made]
 
 
-def assert_nothing_leaked(stage: Scene, house: House) -> None:
-    for request in stage.model.requests:
-        assert SECRET not in json.dumps(dict(request.body))
-    for name in SECRET_FILES:
-        assert (house.home / name).read_text() == f"{SECRET}: {name}\n"
-    assert sorted(path.name for path in (house.data / "state").iterdir()) == ["deep", "token.json"]
-    assert (house.data / "tool-policy.yaml").read_text() == f"{OPEN}: data/tool-policy.yaml\n"
-    assert not (house.data / "copy.md").exists()
-
-
-async def test_a_hostile_model_gets_nothing_by_any_spelling(stage: Scene, house: House) -> None:
-    calls = attacks(house)
-    told = await results(stage, main_gate(PathPolicy(house.data)), calls)
-    assert len(told) == len(calls)
-    assert_nothing_leaked(stage, house)
-
-
-async def test_nor_does_it_where_the_owner_allows_a_lot(stage: Scene, house: House) -> None:
-    wide = ("Read", "Write", "Edit", "Glob", "Grep", "Bash(cat *)", "Bash(grep *)", "Bash(cp *)")
-    gate = main_gate(PathPolicy(house.data), allowed=lambda: [Pattern.of(name) for name in wide])
-    await results(stage, gate, attacks(house))
-    assert_nothing_leaked(stage, house)
-
-
-async def test_nor_does_its_subagent(stage: Scene, house: House) -> None:
-    task = {"description": "spy", "prompt": "SPY", "subagent_type": "general-purpose"}
-    stage.model.then(Reply((CallTool("Agent", task),)), Reply(tuple(attacks(house)[:40])))
-    async with stage.session(
-        Toolset(builtin=BUILTIN, gate=main_gate(PathPolicy(house.data)))
-    ) as session:
-        await ask(session, "go")
-    answered = [len(request.tool_results) for request in stage.model.requests]
-    assert 40 in answered
-    assert_nothing_leaked(stage, house)
-
-
 async def test_notes_are_read_searched_and_written(stage: Scene, house: House) -> None:
     told = await results(
         stage,
@@ -139,6 +57,7 @@ async def test_notes_are_read_searched_and_written(stage: Scene, house: House) -
     )
     read, plan, grep, glob, _, _ = (result.text for result in told)
     assert [result.is_error for result in told] == [False] * 6
+    assert not [result for result in told if SECRET in result.text]
     assert f"{OPEN}: data/note.md" in read
     assert f"{OPEN}: data/notes/plan.md" in plan
     assert {"note.md", "notes/plan.md", "routines/daily.md"} <= {
@@ -147,7 +66,6 @@ async def test_notes_are_read_searched_and_written(stage: Scene, house: House) -
     assert "routines/daily.md" in glob
     assert (house.data / "notes/new.md").read_text() == "new"
     assert (house.data / "note.md").read_text() == "mine: data/note.md\n"
-    assert_nothing_leaked(stage, house)
 
 
 async def test_documents_behind_a_link_are_read_where_that_is_meant(
