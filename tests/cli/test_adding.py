@@ -59,6 +59,18 @@ def test_a_rhythm_in_words_becomes_a_cron_line(terminal: Terminal) -> None:
     assert "at 08:00 every day" in terminal.done("routine", "edit", "plan", "--every", "day at 8am")
 
 
+def test_an_interval_leaves_out_the_quiet_hours_and_says_so(terminal: Terminal) -> None:
+    terminal.done("config", "set", "quiet_hours", "22:00-07:00")
+    words = ("routine", "add", "drink water", "--every", "2 hours", "--id", "water")
+    _, out, notes = terminal.run(*words)
+    assert out.startswith("Routine set: drink water, every 2 hours from 08:00 to 20:00.")
+    assert notes.startswith(
+        'note: it leaves out your quiet hours, 22:00-07:00. `--cron "0 */2 * * *"` would keep'
+    )
+    out = terminal.done("routine", "edit", "water", "--cron", "0 */2 * * *")
+    assert "every 2 hours from 00:00 to 22:00" in out
+
+
 def test_a_text_that_comes_first_needs_no_flag(terminal: Terminal) -> None:
     assert terminal.done("reminder", "add", "call mum", "--in", "5m", "--id", "mum") == (
         "Reminder set: call mum, today 14:35 (in 5 min).\n"

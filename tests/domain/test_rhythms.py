@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, time
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.phrases import parse_rhythm
+from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.errors import BadPhrase
 
 RHYTHMS = {
@@ -76,6 +78,41 @@ def test_a_refused_rhythm_is_told_why_and_what_would_do(phrase: str, reason: str
     examples = re.findall(r"`([^`]*)`", str(refused.value).partition(" Write ")[2])
     assert examples
     assert all(parse_rhythm(example) for example in examples)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "quiet", "cron"),
+    [
+        ("every 2 hours", "22:00-07:00", "0 8-20/2 * * *"),
+        ("every hour", "22:00-07:00", "0 7-21 * * *"),
+        ("every 15 minutes", "22:30-07:00", "*/15 7-21 * * *"),
+        ("every 2 hours", "13:00-14:30", "0 0,2,4,6,8,10,12,16,18,20,22 * * *"),
+        ("every 12 hours", "22:00-07:00", "0 12 * * *"),
+        ("every 2 hours", "00:00-23:30", "0 */2 * * *"),
+        ("every 2 hours", "12:30-13:30", "0 */2 * * *"),
+        ("every day at 23:00", "22:00-07:00", "0 23 * * *"),
+    ],
+)
+def test_an_interval_leaves_out_the_quiet_hours_and_nothing_else_does(
+    phrase: str, quiet: str, cron: str
+) -> None:
+    assert parse_rhythm(phrase, QuietHours.parse(quiet)) == cron
+    assert str(Cron.parse(cron)) == cron
+
+
+@given(
+    st.sampled_from(["every hour", "every 3 hours", "every 10 minutes", "every 30 minutes"]),
+    st.tuples(st.times(), st.times()).filter(lambda two: f"{two[0]:%H:%M}" != f"{two[1]:%H:%M}"),
+)
+def test_no_moment_of_an_interval_is_quiet(phrase: str, ends: tuple[time, time]) -> None:
+    quiet = QuietHours.parse(f"{ends[0]:%H:%M}-{ends[1]:%H:%M}")
+    cron = parse_rhythm(phrase, quiet)
+    moment, moments = datetime(2026, 6, 1, tzinfo=UTC), []
+    for _ in range(30):
+        moment = Cron.parse(cron).next(moment, UTC)
+        moments.append(moment)
+    is_left = cron != parse_rhythm(phrase)
+    assert not (is_left and any(quiet.has(each.time()) for each in moments))
 
 
 @given(st.text() | st.builds("every {} at {}".format, st.text(), st.text()))

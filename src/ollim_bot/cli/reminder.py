@@ -24,6 +24,7 @@ from ollim_bot.cli.jobs.fields import Flag, JobNoun, whole_number
 from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.moments import clock_time, describe_with_distance
+from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_formats import REMINDERS
@@ -53,7 +54,12 @@ class ReminderNoun(JobNoun[Reminder]):
     def folder(self, paths: DataPaths) -> Path:
         return paths.reminders
 
-    def when_given(self, given: Given, now: datetime) -> dict[str, object]:
+    def when_given(
+        self,
+        given: Given,
+        now: datetime,
+        quiet: QuietHours | None,  # noqa: ARG002
+    ) -> dict[str, object]:
         ways = {"in": _in, "at": _at, "delay": _delay}
         said = [name for name in ways if name in given]
         if len(said) > 1:

@@ -7,11 +7,13 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
+from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import Caller, Given, run_verb, small, zone_of
 from ollim_bot.cli.jobs.fields import Flag, JobNoun, fields_given
 from ollim_bot.cli.jobs.verbs import job_verbs
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import describe, describe_with_distance
+from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_formats import ROUTINES
@@ -34,14 +36,23 @@ class RoutineNoun(JobNoun[Routine]):
     def folder(self, paths: DataPaths) -> Path:
         return paths.routines
 
-    def when_given(self, given: Given, now: datetime) -> dict[str, object]:  # noqa: ARG002
+    def when_given(
+        self,
+        given: Given,
+        now: datetime,  # noqa: ARG002
+        quiet: QuietHours | None,
+    ) -> dict[str, object]:
         if "every" not in given:
             return fields_given(given, ("cron",))
         if "cron" in given:
             raise WrongInput("--every and --cron both say when. Give one of them.")
         from ollim_bot.domain.phrases import parse_rhythm
 
-        return {"cron": parse_rhythm(given["every"])}
+        cron, unbroken = parse_rhythm(given["every"], quiet), parse_rhythm(given["every"])
+        if cron != unbroken:
+            hint = f'`--cron "{unbroken}"` would keep them in.'
+            note(f"it leaves out your quiet hours, {quiet}. {hint}")
+        return {"cron": cron}
 
     def upcoming(self, job: Routine, now: datetime) -> Iterator[datetime]:
         moment = now

@@ -163,7 +163,8 @@ def _arguments(when: str) -> dict[str, object]:
 
 def _repeat(intent: Repeat, situation: Situation) -> Part:
     # Joined to its flag, because the text may begin with a dash.
-    call = shell_call("routine", "add", f"--message={intent.message}", "--cron", intent.cron)
+    when = ("--every", intent.every) if intent.every else ("--cron", intent.cron)
+    call = shell_call("routine", "add", f"--message={intent.message}", *when)
     done = _outcome_once(call, situation)
     if not isinstance(done, ToolResult):
         return done

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
 from ollim_bot.domain.phrases.durations import Unclear, normalized
-from ollim_bot.domain.phrases.rhythm import RHYTHM_EXAMPLES, read_rhythm
+from ollim_bot.domain.phrases.rhythm import RHYTHM_EXAMPLES, is_interval, read_rhythm
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts, vocabulary
 from ollim_bot.offline.phrasings import is_courteous
@@ -353,7 +354,11 @@ def routine_intent(text: str) -> Repeat | AmbiguousIntent | None:
         if cron is None or (is_behind and not _order(order)):
             continue
         is_doubtful = is_behind and vocabulary.may_own_the_moment(order)
-        return AmbiguousIntent(texts.RHYTHM_FIRST) if is_doubtful else _checked_routine(order, cron)
+        if is_doubtful:
+            return AmbiguousIntent(texts.RHYTHM_FIRST)
+        wish = _checked_routine(order, cron)
+        every = rhythm if is_interval(normalized(rhythm)) else ""
+        return replace(wish, every=every) if isinstance(wish, Repeat) else wish
     is_order = _ORDER.fullmatch(text) or text.lower().startswith(("every ", "each ", "daily "))
     return AmbiguousIntent(texts.RHYTHM) if is_order and _ORDER.search(text) else None
 

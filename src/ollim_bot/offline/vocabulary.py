@@ -21,10 +21,14 @@ class Remind:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """`message` is what the owner wants to hear or to be asked, in the owner's own words."""
+    """`message` is what the owner wants to hear or to be asked, in the owner's own words.
+
+    `every` has the words of an interval, from which the command line leaves out the quiet hours.
+    """
 
     message: str
     cron: str
+    every: str = ""
 
 
 @dataclass(frozen=True, slots=True)

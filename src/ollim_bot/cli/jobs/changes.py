@@ -17,6 +17,7 @@ from ollim_bot.cli.jobs.views import job_object, promise
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.jobs import JobKind, Reminder, Shelved
 from ollim_bot.domain.moments import clock_time
+from ollim_bot.domain.quiet import IN_QUIET_HOURS, QuietHours, quiet_until
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, OllimError, WrongInput
 from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
@@ -70,7 +71,7 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     message = message_given(given)
     if message is None:
         raise WrongInput(f"Say what to do, with -m. Example: {noun.add_example}")
-    fields = _fields(noun, given, None, data.now)
+    fields = _fields(noun, given, None, data)
     if not fields.keys() >= {*noun.form.required} - {"id"}:
         raise WrongInput(f"Say when: {noun.say_when}. Example: {noun.add_example}")
     _refuse_more_power(fields, (), data, caller)
@@ -96,7 +97,7 @@ def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     message = message_given(given)
     gone = cleared(given, noun.form.rules)
     own_zone = job.spec.timezone if job and "timezone" not in gone else None
-    changes = gone | _fields(noun, given, own_zone, data.now)
+    changes = gone | _fields(noun, given, own_zone, data)
     if not changes and message is None:
         raise WrongInput(f"Say what to change. Example: {noun.edit_example}")
     _refuse_more_power(changes, job.spec.allowed_tools if job else (), data, caller)
@@ -152,12 +153,21 @@ def amend(
 
 
 def _fields(
-    noun: JobNoun[S], given: Given, own_zone: ZoneInfo | None, now: datetime
+    noun: JobNoun[S], given: Given, own_zone: ZoneInfo | None, data: Data
 ) -> dict[str, object]:
     """The given fields of the job. Moments in words are in its own time zone."""
     zone = ZoneInfo(given["timezone"]) if "timezone" in given else own_zone
-    when = noun.when_given(given, now.astimezone(zone or now.tzinfo))
+    # The hours of a cron line in another zone are not those of the owner's night.
+    quiet = _quiet_hours(data) if "every" in given and zone is None else None
+    when = noun.when_given(given, data.now.astimezone(zone or data.now.tzinfo), quiet)
     return when | fields_given(given, noun.form.rules)
+
+
+def _quiet_hours(data: Data) -> QuietHours | None:
+    from ollim_bot.store.steps import quiet_settings
+
+    settings = data.read(quiet_settings)
+    return None if settings is None else settings.hours
 
 
 def _known(shelf: MarkdownShelf[S], job_id: str) -> S | None:
@@ -214,7 +224,6 @@ def _note_quiet(job: S, data: Data) -> None:
     """Say that a reminder comes in the quiet hours, and how to move it to their end."""
     if not isinstance(job, Reminder):
         return
-    from ollim_bot.domain.quiet import IN_QUIET_HOURS, quiet_until
     from ollim_bot.store.steps import quiet_settings
 
     settings, due = data.read(quiet_settings), job.due(data.now.tzinfo or UTC)

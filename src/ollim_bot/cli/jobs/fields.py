@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from ollim_bot.cli.data import Data
 from ollim_bot.cli.framework import Flags, Given
 from ollim_bot.domain.jobs import Reminder, Routine
+from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.environment import near_zone, zone_named
 from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
@@ -177,8 +178,10 @@ class JobNoun(ABC, Generic[S]):
     def folder(self, paths: DataPaths) -> Path: ...
 
     @abstractmethod
-    def when_given(self, given: Given, now: datetime) -> dict[str, object]:
-        """The fields that say when; empty if no flag does."""
+    def when_given(
+        self, given: Given, now: datetime, quiet: QuietHours | None
+    ) -> dict[str, object]:
+        """The fields that say when; empty if no flag does. `quiet` are the owner's quiet hours."""
 
     @abstractmethod
     def upcoming(self, job: S, now: datetime) -> Iterator[datetime]:

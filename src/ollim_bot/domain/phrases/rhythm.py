@@ -4,6 +4,8 @@ rhythm = days [part] times | times days | "every" [number] ("minutes" | "hours")
 days   = every day | every weekday | every monday and friday | mondays | every month on the 1st
 times  = at 9 | at 8am and 8pm
 
+The last form leaves out the quiet hours, if they are given.
+
 An hour without am or pm means the 24-hour clock from 7 to 12, and is refused otherwise, unless a
 part of the day decides it.
 """
@@ -11,9 +13,12 @@ part of the day decides it.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from datetime import time
 
 from ollim_bot.domain.phrases.dates import MIDNIGHT, PARTS, ClockTime, read_time
 from ollim_bot.domain.phrases.durations import NUMBERS, Unclear, normalized
+from ollim_bot.domain.quiet import QuietHours
 
 RHYTHM_EXAMPLES = ("every day at 8am", "every monday and thursday at 18:30", "every 2 hours")
 _DAY_NAMES = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
@@ -43,14 +48,15 @@ _NOT_KNOWN = "is not a rhythm that I know"
 _TWO_WAYS = "can be read two ways"
 
 
-def parse_rhythm(text: str) -> str:
+def parse_rhythm(text: str, quiet: QuietHours | None = None) -> str:
     """The cron line of the rhythm that `text` names, with or without `every` in front.
 
-    Raises `BadPhrase` for everything else.
+    `every 2 hours` leaves out every hour with a moment in the `quiet` hours. Raises `BadPhrase` for
+    everything else.
     """
     phrase = normalized(text)
     try:
-        cron = read_rhythm(phrase) or read_rhythm(f"every {phrase}")
+        cron = read_rhythm(phrase, quiet) or read_rhythm(f"every {phrase}", quiet)
         if cron is None:
             raise Unclear(_NOT_KNOWN)
     except Unclear as unclear:
@@ -58,10 +64,15 @@ def parse_rhythm(text: str) -> str:
     return cron
 
 
-def read_rhythm(phrase: str) -> str | None:
+def is_interval(phrase: str) -> bool:
+    """Whether a normalized phrase is of the form `every 2 hours`."""
+    return _INTERVAL.fullmatch(phrase) is not None
+
+
+def read_rhythm(phrase: str, quiet: QuietHours | None = None) -> str | None:
     """As `parse_rhythm`, for a normalized phrase; None if it names no rhythm, or `Unclear`."""
     if every := _INTERVAL.fullmatch(phrase):
-        return _interval(every)
+        return _interval(every, quiet)
     found = _DAYS.search(phrase)
     if found is None:
         return None
@@ -75,7 +86,7 @@ def read_rhythm(phrase: str) -> str | None:
     return None if times is None else f"{times} {_dates(found, before or behind)}"
 
 
-def _interval(every: re.Match[str]) -> str:
+def _interval(every: re.Match[str], quiet: QuietHours | None) -> str:
     count = every["count"] or "1"
     number = NUMBERS.get(count) or int(count)
     is_minutes = every["unit"] == "min"
@@ -83,7 +94,26 @@ def _interval(every: re.Match[str]) -> str:
     if not shortest <= number < whole or whole % number:
         raise Unclear(_NOT_KNOWN, *(["every 10 minutes"] if is_minutes else ["every 2 hours"]))
     step = "*" if number == 1 else f"*/{number}"
-    return f"{step} * * * *" if is_minutes else f"0 {step} * * *"
+    minutes, hours = (step, "*") if is_minutes else ("0", step)
+    if quiet is not None:
+        marks = range(0, 60, number) if is_minutes else (0,)
+        pace = 1 if is_minutes else number
+        hours = _awake(hours, pace, [time(0, minute) for minute in marks], quiet)
+    return f"{minutes} {hours} * * *"
+
+
+def _awake(field: str, pace: int, marks: Sequence[time], quiet: QuietHours) -> str:
+    """The field of hours without those that have a moment in the quiet hours.
+
+    It stays as it is if no hour would be left.
+    """
+    hours = range(0, 24, pace)
+    kept = [hour for hour in hours if not any(quiet.has(mark.replace(hour=hour)) for mark in marks)]
+    if not kept or len(kept) == len(hours):
+        return field
+    if len(kept) > 1 and kept == [*range(kept[0], kept[-1] + 1, pace)]:
+        return f"{kept[0]}-{kept[-1]}" + (f"/{pace}" if pace > 1 else "")
+    return ",".join(map(str, kept))
 
 
 def _dates(found: re.Match[str], times: str) -> str:
