@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
+from tests.prompts.prompt_parts import NOW
 
 from ollim_bot.domain.jobs import Chain, ReportMode
 from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, chain_section
@@ -166,3 +168,20 @@ def test_the_preamble_of_an_ordered_reminder_reads_like_this() -> None:
         "\n"
         "YOUR TASK:"
     )
+
+
+@pytest.mark.parametrize(
+    ("mode", "advice"),
+    [
+        (ReportMode.FREELY, "report instead of pinging"),
+        (ReportMode.BLOCKED, "do not ping"),
+    ],
+)
+def test_a_run_in_the_quiet_is_told_until_when_and_to_report(mode: ReportMode, advice: str) -> None:
+    briefing = Briefing(mode, True, budget=BUDGET, quiet_until=NOW.replace(hour=19, minute=0))
+    assert (
+        f"It is quiet until 7:00 PM: {advice}, unless it is critical. "
+        "Any other ping is kept, and the owner gets it then."
+    ) in build_bg_preamble(briefing)
+    for other in (replace(briefing, must=True), replace(briefing, allow_ping=False)):
+        assert "quiet" not in build_bg_preamble(other)

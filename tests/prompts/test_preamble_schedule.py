@@ -19,6 +19,7 @@ from ollim_bot.domain.forward_schedule import (
 from ollim_bot.domain.jobs import Chain, JobKind, JobSpec, Reminder, ReportMode, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.schedule import JobKey, ScheduledJob
 from ollim_bot.prompts.context import lookalikes
 from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, upcoming_lines
@@ -175,3 +176,12 @@ def test_nothing_in_a_job_can_pose_as_ours(label: str, description: str, path: s
     lines = upcoming_lines(upcoming(task), FULL).splitlines()
     assert len(lines) == 3
     assert all(lines[1][place - 1] == "\\" for place in lookalikes(lines[1]))
+
+
+def test_tasks_that_fire_while_it_is_quiet_are_marked() -> None:
+    quiet = QuietSettings(ZONE, QuietHours.parse("11:30-12:30"))
+    lines = upcoming_lines(upcoming(entry(at(11)), entry(at(12), silent=True)), FULL, quiet)
+    assert lines.splitlines()[1:3] == [
+        "- 11:00 AM Reminder: Tea (reminders/tea.md)",
+        "- 12:00 PM Reminder (silent) (quiet): Tea (reminders/tea.md)",
+    ]

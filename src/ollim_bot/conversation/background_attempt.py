@@ -31,6 +31,7 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.provider import Price
+from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import EFFECT
 from ollim_bot.domain.runs import Run, RunKind
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
@@ -53,6 +54,7 @@ from ollim_bot.ports import (
 from ollim_bot.prompts.context import READ_ONLY, updates_block
 from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, upcoming_lines
 from ollim_bot.prompts.turns import background_prompt
+from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.tools.context import Poster, ToolContext
 from ollim_bot.tools.gates import BackgroundTools
@@ -385,17 +387,19 @@ class Attempt:
         waiting = PendingUpdates()
         if policy.kind is RunKind.BACKGROUND:
             waiting = await around.store.read(lambda tx: tx.updates.get())
+        quiet = await around.store.read(quiet_settings)
         briefing = Briefing(
             policy.report,
             policy.allow_ping,
             is_busy=around.is_busy(),
             budget=budget.status_line(now),
-            schedule=upcoming_lines(upcoming, budget) if upcoming else "",
+            schedule=upcoming_lines(upcoming, budget, quiet) if upcoming else "",
             allowed_tools=job.spec.allowed_tools,
             skills=job.spec.skills,
             chain=job.chain if isinstance(job, Reminder) else Chain(),
             must=policy.must,
             is_paid=self.run.occurrence in budget.held,
+            quiet_until=quiet_until(quiet, now),
         )
         return background_prompt(
             job,

@@ -9,6 +9,7 @@ from datetime import datetime
 from ollim_bot.domain.forward_schedule import ScheduleEntry, UpcomingSchedule
 from ollim_bot.domain.jobs import Chain, ReportMode
 from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.quiet import QuietSettings, is_quiet
 from ollim_bot.prompts.context import clock, joined, one_line, one_path
 
 _PING = (
@@ -46,7 +47,7 @@ class Briefing:
     """`budget` is a status line, `schedule` comes from `upcoming_lines`; empty parts are omitted.
 
     `must`: the owner ordered this message, so the run does not decide whether to ping. `is_paid`:
-    one ping of the budget is reserved for the run.
+    one ping of the budget is reserved for the run. `quiet_until` is set while it is quiet.
     """
 
     report: ReportMode
@@ -59,6 +60,7 @@ class Briefing:
     chain: Chain = _NO_CHAIN
     must: bool = False
     is_paid: bool = False
+    quiet_until: datetime | None = None
 
     @property
     def is_ordered(self) -> bool:
@@ -75,6 +77,7 @@ def build_bg_preamble(briefing: Briefing) -> str:
         _PING if briefing.allow_ping else _NO_PING,
         _update_section(briefing),
         _busy_section(briefing),
+        _quiet_section(briefing),
         _budget_section(briefing),
         _listed("Beside the usual tools, this job may use:", briefing.allowed_tools),
         _listed("REQUIRED SKILLS", [f"Skill({name})" for name in briefing.skills]),
@@ -83,14 +86,19 @@ def build_bg_preamble(briefing: Briefing) -> str:
     )
 
 
-def upcoming_lines(upcoming: UpcomingSchedule, budget: PingBudget) -> str:
-    """The tasks around this one, and the refills of the budget until the last; empty if none."""
+def upcoming_lines(
+    upcoming: UpcomingSchedule, budget: PingBudget, quiet: QuietSettings | None = None
+) -> str:
+    """The tasks around this one, and the refills of the budget until the last; empty if none.
+
+    Those that fire while it is quiet are marked.
+    """
     if not upcoming.entries:
         return ""
     return joined(
         "\n",
         f"Upcoming bg tasks (next {upcoming.hours}h):",
-        *(f"- {_upcoming_task(entry, upcoming.now)}" for entry in upcoming.entries),
+        *(f"- {_upcoming_task(entry, upcoming.now, quiet)}" for entry in upcoming.entries),
         _more(upcoming),
         _refills(upcoming, budget),
     )
@@ -128,6 +136,16 @@ def _busy_section(briefing: Briefing) -> str:
     return f"The owner is being answered now: {advice}, unless it is critical."
 
 
+def _quiet_section(briefing: Briefing) -> str:
+    if briefing.quiet_until is None or not briefing.allow_ping or briefing.is_ordered:
+        return ""
+    advice = "report instead of pinging" if briefing.can_report else "do not ping"
+    return (
+        f"It is quiet until {clock(briefing.quiet_until)}: {advice}, unless it is critical. "
+        "Any other ping is kept, and the owner gets it then."
+    )
+
+
 def _update_section(briefing: Briefing) -> str:
     is_alone = not briefing.can_report and briefing.allow_ping
     return joined(" ", _REPORTS[briefing.report], _SILENT_TO_MAIN if is_alone else "")
@@ -142,9 +160,11 @@ def _budget_section(briefing: Briefing) -> str:
     return joined("\n", briefing.budget, paid, briefing.schedule, rule)
 
 
-def _upcoming_task(entry: ScheduleEntry, now: datetime) -> str:
+def _upcoming_task(entry: ScheduleEntry, now: datetime, quiet: QuietSettings | None) -> str:
     path = one_path(entry.file_path)
-    title = joined(" ", one_line(entry.label), "(silent)" if entry.silent else "")
+    is_held = quiet is not None and is_quiet(quiet, entry.fire_time)
+    marks = "(silent)" if entry.silent else "", "(quiet)" if is_held else ""
+    title = joined(" ", one_line(entry.label), *marks)
     description = entry.description if entry.description != entry.label else ""
     return joined(
         " ",
