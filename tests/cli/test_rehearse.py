@@ -57,6 +57,22 @@ def test_the_page_says_what_it_assumes_then_what_to_look_at_then_the_days(
     )
 
 
+def test_it_shows_what_the_quiet_would_hold_and_let_through(terminal: Terminal) -> None:
+    terminal.done("config", "set", "quiet_hours", "22:00-07:00")
+    add(terminal, "mail", "30 23 * * *", "--background")
+    add(terminal, "day", "0 22 * * *")
+    terminal.done("reminder", "add", "-m", "call mum", "--at", "today 23:00", "--id", "mum")
+    page = terminal.done("rehearse", "--days", "1")
+    assert page.endswith(
+        "  22:00  do day    in the conversation, also in the quiet\n"
+        "  23:00  call mum  comes whatever happens, also in the quiet\n"
+        "  23:30  do mail   ping waits until 7:00, when the quiet ends\n"
+    )
+    fires = terminal.json("rehearse", "--days", "1")["fires"]
+    assert [fire["ping"] for fire in fires] == ["none", "ordered", "held"]
+    assert {fire["quiet_until"] for fire in fires} == {"2026-11-16T07:00:00+01:00"}
+
+
 def test_a_bot_that_does_not_run_is_thought_to_start_now(terminal: Terminal) -> None:
     terminal.done("reminder", "add", "-m", "call mum", "--in", "1m", "--id", "mum")
     terminal.wait(hours=2)
@@ -133,6 +149,7 @@ def test_programs_get_every_moment_and_every_finding(terminal: Terminal) -> None
         "state": "done",
         "reason": None,
         "ping": "sent",
+        "quiet_until": None,
     }
     (finding,) = told["findings"]
     assert (finding["kind"], finding["times"], len(finding["jobs"])) == ("together", 1, 3)

@@ -15,6 +15,7 @@ from tests.domain.rehearsal_jobs import BERLIN, HOUR, MINUTE, NOW, reminder, rou
 from ollim_bot.domain.jobs import Late
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.rehearsal import (
     Assumptions,
     Fire,
@@ -114,6 +115,18 @@ def test_the_budget_pays_for_pings_until_it_is_dry_and_refills() -> None:
         "The ping budget would run dry today 15:50: 6 pings would be refused."
     ]
     assert found.dry_days == {NOW.date()}
+
+
+def test_pings_wait_for_the_end_of_the_quiet_and_what_must_come_comes() -> None:
+    quiet = QuietSettings(BERLIN, QuietHours.parse("15:00-17:00"))
+    jobs = [routine("plan", "30 15,17 * * *"), routine("talk", "0 16 * * *", background=False)]
+    found = rehearsed(*jobs, reminder("pills", NOW + 2 * HOUR), days=1, quiet=quiet)
+    assert [fire.ping for fire in of("plan", found)] == [Ping.HELD, Ping.SENT]
+    (pills,) = of("pills", found)
+    assert pills.ping is Ping.ORDERED
+    held = [of("plan", found)[0], pills, *of("talk", found)]
+    assert clocks([fire.quiet_until for fire in held]) == ["17:00:00"] * 3
+    assert of("plan", found)[1].quiet_until is None
 
 
 def test_only_the_initiative_of_the_bot_is_paid_for() -> None:

@@ -21,11 +21,13 @@ from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_a
 from ollim_bot.ports import Clock, Prompt, SessionSpec, Toolset
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.steps import quiet_settings
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import CallsTool, ScriptedEngine, ScriptedSession, Step
 
 # The clocks of New York go forward in this night, at 7:00.
 NIGHT = datetime(2026, 3, 8, 5, 0, tzinfo=UTC)
+QUIET = "05:30-06:40"
 MORNING = datetime(2026, 3, 8, 7, 59, tzinfo=UTC)
 RUN = timedelta(seconds=90)
 PATIENCE = timedelta(seconds=60)
@@ -115,6 +117,7 @@ def prepare(at: Day) -> Rehearsal:
     skips = Skips().with_moment(occurrence, NIGHT)
     at.stores.state.run(lambda tx: tx.skips.put(skips))
     at.stores.config.transact(lambda config: (config.with_value("bg_concurrency", 2), None))
+    at.stores.config.transact(lambda config: (config.with_value("quiet_hours", QUIET), None))
     circumstances = Assumptions(
         NIGHT,
         UTC,
@@ -123,6 +126,7 @@ def prepare(at: Day) -> Rehearsal:
         watched_until,
         skills=frozenset(),
         is_skipped=skips.has,
+        quiet=at.store.query(quiet_settings),
     )
     return rehearse(jobs, circumstances, 1, guess=Guess(RUN))
 
@@ -193,7 +197,7 @@ def ping_of(job: ScheduledJob, told: RunStory) -> Ping:
     if not job.spec.background or not (facts.get("pings") or facts.get("refused_pings")):
         return Ping.NONE
     if facts.get("pings"):
-        return Ping.SENT
+        return Ping.HELD if told.held else Ping.SENT
     return Ping.REFUSED if "budget is used up" in str(facts["refused_pings"]) else Ping.NONE
 
 
@@ -213,5 +217,6 @@ async def test_the_real_schedule_does_what_the_rehearsal_has_said(tmp_path: Path
     gone = [story for story in real.elements() if story.reason == SkipReason.SUPERSEDED]
     real.subtract(gone)
     assert +real == Counter(foretold(fires))
+    assert {Ping.SENT, Ping.HELD, Ping.ORDERED} <= {fire.ping for fire in fires}
     assert len(gone) == plan.superseded > 0
     assert clock.now() == MORNING

@@ -34,6 +34,7 @@ from ollim_bot.errors import WrongInput
 from ollim_bot.store.codecs.records import PingBudgetCodec, RuntimeConfigCodec
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_formats import REMINDERS, ROUTINES
+from ollim_bot.store.steps import quiet_settings
 from ollim_bot.upkeep.instance import running_pid
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ _NOTHING = (
 )
 _PINGS = {
     Ping.SENT: "may ping",
+    Ping.HELD: "ping waits",
     Ping.REFUSED: "ping refused, the budget is empty",
     Ping.ORDERED: "comes whatever happens",
     Ping.NONE: "silent",
@@ -170,8 +172,14 @@ def _fate(fire: Fire) -> str:
     if fire.state is OccurrenceState.SKIPPED and fire.ping is not Ping.ORDERED:
         return _SKIPS.get(fire.reason, "does not run") if fire.reason else "does not run"
     if not fire.job.spec.background and fire.ping is Ping.NONE:
-        return "in the conversation"
-    return _PINGS[fire.ping]
+        return f"in the conversation{_in_the_quiet(fire)}"
+    if fire.ping is Ping.HELD and fire.quiet_until is not None:
+        return f"{_PINGS[fire.ping]} until {clock_time(fire.quiet_until)}, when the quiet ends"
+    return _PINGS[fire.ping] + (_in_the_quiet(fire) if fire.ping is Ping.ORDERED else "")
+
+
+def _in_the_quiet(fire: Fire) -> str:
+    return ", also in the quiet" if fire.quiet_until is not None else ""
 
 
 def _head(first: date, last: date, today: date) -> str:
@@ -227,6 +235,7 @@ def _fire_object(fire: Fire, rehearsal: Rehearsal) -> dict[str, object]:
         "state": fire.state,
         "reason": fire.reason,
         "ping": fire.ping,
+        "quiet_until": fire.quiet_until,
     }
 
 
@@ -271,6 +280,7 @@ def _circumstances(data: Data) -> Assumptions:
         zone_of(data.now),
         data.stored(data.paths.ping_budget, PingBudgetCodec(lambda: data.now)),
         data.stored(data.paths.config, RuntimeConfigCodec()),
+        quiet=data.read(quiet_settings),
     )
 
 

@@ -28,6 +28,7 @@ from ollim_bot.domain.jobs import Reminder, Routine, is_ordered
 from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.pings import PingBudget, PingRefused, charged
+from ollim_bot.domain.quiet import QuietSettings, quiet_until
 from ollim_bot.domain.runs import Run, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, key_of, moments_between, next_due, occurrence_at
@@ -38,7 +39,8 @@ class Assumptions:
     """What a rehearsal starts from. `zone` is the owner's.
 
     With `watched_until`, the bot ran until that moment and starts `now`. `skills` are the skills
-    that exist; None means that all do. `is_skipped` tells what the owner wants skipped.
+    that exist; None means that all do. `is_skipped` tells what the owner wants skipped. `quiet`
+    says when it is quiet; None means never.
     """
 
     now: datetime
@@ -48,13 +50,22 @@ class Assumptions:
     watched_until: datetime | None = None
     skills: Set[str] | None = None
     is_skipped: Callable[[Occurrence], bool] | None = None
+    quiet: QuietSettings | None = None
+
+    def quiet_until(self, moment: datetime) -> datetime | None:
+        """When the quiet ends that holds at `moment`; None if none does."""
+        return None if self.quiet is None else quiet_until(self.quiet, moment)
 
 
 class Ping(StrEnum):
-    """What becomes of the one ping of a run; a `must` reminder comes in any case."""
+    """What becomes of the one ping of a run; a `must` reminder comes in any case.
+
+    A held ping comes when the quiet ends.
+    """
 
     NONE = "none"
     SENT = "sent"
+    HELD = "held"
     REFUSED = "refused"
     ORDERED = "ordered"
 
@@ -70,7 +81,8 @@ class Guess:
 class Fire:
     """Moments are in UTC. At `at` the bot dispatches it; at `starts` the agent begins.
 
-    `starts` is None for an occurrence that is not run.
+    `starts` is None for an occurrence that is not run. `quiet_until` is the end of the quiet that
+    it comes in, or would have pinged in.
     """
 
     job: ScheduledJob
@@ -80,6 +92,7 @@ class Fire:
     reason: SkipReason | None = None
     starts: datetime | None = None
     ping: Ping = Ping.NONE
+    quiet_until: datetime | None = None
 
     @property
     def is_late(self) -> bool:
@@ -198,6 +211,7 @@ class Simulation:
 
     def _fire(self, fire: Fire) -> None:
         fire.ping = Ping.ORDERED if fire.is_ordered else Ping.NONE
+        fire.quiet_until = self._given.quiet_until(fire.at)
         decision = self._decided(fire)
         match decision:
             case RunInForeground():
@@ -289,7 +303,11 @@ class Simulation:
             is_busy=False,
             daily_cap=self._given.config.critical_daily_cap,
         )
-        fire.ping = Ping.REFUSED if isinstance(verdict, PingRefused) else Ping.SENT
+        fire.quiet_until = self._given.quiet_until(now)
+        if isinstance(verdict, PingRefused):
+            fire.ping = Ping.REFUSED
+        else:
+            fire.ping = Ping.SENT if fire.quiet_until is None else Ping.HELD
 
 
 def _name(fire: Fire) -> str:
