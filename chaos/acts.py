@@ -61,7 +61,7 @@ async def begin_fork(stage: Stage, _: random.Random) -> None:
 
 
 async def end_fork(stage: Stage, luck: random.Random) -> None:
-    label = luck.choice(("Exit Fork", "Report"))
+    label = luck.choice(("Leave it", "Keep a summary"))
     cards = [each for each in stage.discord.said if _button(each, label)]
     if cards and luck.random() < 0.5:
         stage.discord.click(cards[-1].id, _button(cards[-1], label))

@@ -32,7 +32,7 @@ async def fork(world: World, _: Random) -> None:
 
 
 async def end_fork(world: World, luck: Random) -> None:
-    found = world.machine.letters.button(luck.choice(("Exit Fork", "Report")))
+    found = world.machine.letters.button(luck.choice(("Leave it", "Keep a summary")))
     if found is not None:
         await _click(world, found)
 

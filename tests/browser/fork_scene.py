@@ -11,12 +11,12 @@ from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.ports import OpenFork
 
-SAVE = Button("Save Context", "fork_save", style=ButtonStyle.SUCCESS)
-REPORT = Button("Report", "fork_report", style=ButtonStyle.PRIMARY)
-EXIT = Button("Exit Fork", "fork_exit", style=ButtonStyle.DANGER)
-ENTRY = Card("Forked Session", "Topic: taxes", Color.PURPLE, buttons=(SAVE, REPORT, EXIT))
-ENDED = Card("Fork Ended — discarded", "", Color.PURPLE)
-NO_TOPIC = "Fork — separate from the main conversation"
+SAVE = Button("Keep all of it", "fork_save", style=ButtonStyle.SUCCESS)
+REPORT = Button("Keep a summary", "fork_report", style=ButtonStyle.PRIMARY)
+EXIT = Button("Leave it", "fork_exit", style=ButtonStyle.DANGER)
+ENTRY = Card("Side conversation", "Topic: taxes", Color.PURPLE, buttons=(SAVE, REPORT, EXIT))
+ENDED = Card("Side conversation ended — left", "", Color.PURPLE)
+NO_TOPIC = "Side conversation, apart from the main one"
 NOT_SAVED = "The main conversation has gone on since. Use **Report** instead."
 
 
@@ -34,7 +34,7 @@ async def end(stage: Stage, card: ChatMessage) -> None:
     await stage.core.change(fork=None)
 
 
-def banner(page: Page, name: str = "Fork: taxes") -> Locator:
+def banner(page: Page, name: str = "Side conversation: taxes") -> Locator:
     return page.get_by_role("region", name=name, exact=True)
 
 

@@ -17,7 +17,7 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 
 _SERVER_GONE = ("ERR_CONNECTION_REFUSED", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET", "WebSocket")
 
-_READY = re.compile("^Write (to Ollim|in the fork)$")
+_READY = re.compile("^Write (to Ollim|in the side conversation)$")
 
 _HIDE = """hidden => {
     Object.defineProperty(document, "hidden", {get: () => hidden, configurable: true});

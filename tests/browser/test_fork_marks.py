@@ -52,7 +52,7 @@ async def test_the_text_that_is_read_does_not_jump(stage: Stage) -> None:
     await expect(banner(page)).to_be_visible()
     assert abs(await top_of(read) - before) <= 1
     stage.core.answers[SAVE.custom_id] = CommandAnswer(NOT_SAVED, is_error=True)
-    await way(page, "Save Context").click()
+    await way(page, "Keep all of it").click()
     await expect(page.locator("#fork-answer")).to_be_visible()
     assert abs(await top_of(read) - before) <= 1
     await end(stage, card)
@@ -90,10 +90,10 @@ async def test_what_was_said_in_a_fork_stays_marked(stage: Stage, page: Page) ->
     for _ in range(2):
         await expect(messages(page)).to_have_count(7)
         await expect(marked).to_have_count(4)
-        await expect(page.get_by_role("article", name="in a fork")).to_have_count(4)
-        await expect(page.get_by_role("article", name="You, in a fork, today")).to_contain_text(
-            "a question"
-        )
+        await expect(page.get_by_role("article", name="in a side conversation")).to_have_count(4)
+        await expect(
+            page.get_by_role("article", name="You, in a side conversation, today")
+        ).to_contain_text("a question")
         lines: list[list[float]] = await marked.evaluate_all("""all => all.map((it) => {
             const line = getComputedStyle(it, "::before");
             const {top, bottom, right} = it.getBoundingClientRect();
@@ -124,7 +124,7 @@ async def test_the_cards_of_the_program_look_like_cards(stage: Stage, page: Page
     await end(stage, card)
     entry, ended, said = (messages(page).nth(place) for place in range(3))
     await expect(entry.get_by_role("button", name="used")).to_have_count(3)
-    await expect(ended).to_contain_text("Fork Ended — discarded")
+    await expect(ended).to_contain_text("Side conversation ended — left")
     await stage.core.say("an answer")
     await expect(said).to_contain_text("an answer")
     look = "it => [getComputedStyle(it).fontSize, getComputedStyle(it).color]"
@@ -142,19 +142,19 @@ async def test_it_is_announced_once(stage: Stage, page: Page) -> None:
     await end(stage, card)
     await expect(page.locator("#fork")).to_be_hidden()
     await stage.core.change(fork=OpenFork("rent", MessageId("to come")))
-    await expect(banner(page, "Fork: rent")).to_be_visible()
+    await expect(banner(page, "Side conversation: rent")).to_be_visible()
     await stage.core.change(is_busy=False)
     await stage.core.post(replace(card, id=MessageId("to come")))
     await expect(messages(page)).to_have_count(4)
     assert await announced(page) == [
-        "Program: Forked Session\nTopic: taxes",
+        "Program: Side conversation\nTopic: taxes",
         "Ollim: an answer",
-        "Program: Fork Ended — discarded",
-        "Fork: rent",
+        "Program: Side conversation ended — left",
+        "Side conversation: rent",
     ]
 
 
 async def test_who_opens_the_page_in_a_fork_is_told_so(stage: Stage) -> None:
     await enter(stage)
     page = await stage.open()
-    await expect(page.locator("#announcer")).to_have_text("Fork: taxes")
+    await expect(page.locator("#announcer")).to_have_text("Side conversation: taxes")

@@ -48,10 +48,10 @@ async def test_an_open_fork_is_seen_everywhere_and_is_gone_when_it_ends(
     card = await enter(stage)
     await expect(banner(page)).to_be_visible()
     await expect(page.locator("#fork-ways button")).to_have_text(
-        ["Save Context", "Report", "Exit Fork"]
+        ["Keep all of it", "Keep a summary", "Leave it"]
     )
-    await expect(box(page)).to_have_attribute("placeholder", "Write in the fork")
-    await expect(page).to_have_title("Fork: taxes · Ollim")
+    await expect(box(page)).to_have_attribute("placeholder", "Write in the side conversation")
+    await expect(page).to_have_title("Side conversation: taxes · Ollim")
     tinted = await paper(page)
     await page.emulate_media(color_scheme="dark")
     dark = await paper(page)
@@ -68,10 +68,10 @@ async def test_an_open_fork_is_seen_everywhere_and_is_gone_when_it_ends(
 async def test_a_fork_without_a_topic_says_that_it_is_apart(stage: Stage, page: Page) -> None:
     await enter(stage, "")
     await expect(banner(page, NO_TOPIC)).to_be_visible()
-    await expect(page).to_have_title("Fork · Ollim")
+    await expect(page).to_have_title("Side conversation · Ollim")
     hostile = "<img src=x onerror=alert(1)>"
     await enter(stage, hostile)
-    await expect(banner(page, f"Fork: {hostile}")).to_be_visible()
+    await expect(banner(page, f"Side conversation: {hostile}")).to_be_visible()
     await expect(page.locator("img")).to_have_count(0)
 
 
@@ -95,12 +95,12 @@ async def test_each_way_out_presses_its_button_of_the_card(
 async def test_a_way_out_that_is_pressed_twice_is_gone_once(stage: Stage, page: Page) -> None:
     await enter(stage)
     stage.core.may_answer.clear()
-    await way(page, "Report").dblclick()
-    await way(page, "Report").click(force=True)
-    await way(page, "Exit Fork").click(force=True)
+    await way(page, "Keep a summary").dblclick()
+    await way(page, "Keep a summary").click(force=True)
+    await way(page, "Leave it").click(force=True)
     await expect(page.locator("#fork-ways [aria-disabled]")).to_have_count(3)
     stage.core.may_answer.set()
-    await expect(way(page, "Exit Fork")).to_be_enabled()
+    await expect(way(page, "Leave it")).to_be_enabled()
     await expect(page.get_by_role("region", name="Answer to Report")).to_have_text(
         "ReportReport: done."
     )
@@ -116,7 +116,7 @@ async def test_a_way_out_that_waits_for_its_turn_stays_open(stage: Stage, page: 
         await route.fulfill(json={"text": "", "html": "", "is_error": False})
 
     await page.route("**/api/clicks", answered)
-    for press in (way(page, "Save Context"), messages(page).get_by_role("button", name="Save")):
+    for press in (way(page, "Keep all of it"), messages(page).get_by_role("button", name="Save")):
         await press.click()
         await expect(page.locator("[aria-disabled]")).to_have_count(0)
     assert len(pressed) == 2
@@ -128,16 +128,16 @@ async def test_why_a_way_is_closed_is_said_at_the_top_and_aloud(stage: Stage, pa
     await expect(banner(page)).to_be_visible()
     await listen(page)
     answer = page.locator("#fork-answer")
-    await way(page, "Save Context").click()
+    await way(page, "Keep all of it").click()
     await expect(answer).to_have_text(
         "The main conversation has gone on since. Use Report instead."
     )
-    await expect(answer.locator("strong")).to_have_text("Report")
-    await expect(way(page, "Save Context")).to_be_enabled()
+    await expect(answer.locator("strong")).to_have_text("Keep a summary")
+    await expect(way(page, "Keep all of it")).to_be_enabled()
     await expect(page.locator(".note")).to_have_count(0)
     assert len(await announced(page)) == 1
     stage.core.may_answer.clear()
-    await way(page, "Exit Fork").click()
+    await way(page, "Leave it").click()
     await expect(answer).to_be_hidden()
     stage.core.may_answer.set()
 
@@ -146,9 +146,9 @@ async def test_a_way_out_that_does_not_reach_the_bot_says_so(stage: Stage, page:
     await enter(stage)
     await expect(banner(page)).to_be_visible()
     async with stage.without_server():
-        await way(page, "Exit Fork").click()
+        await way(page, "Leave it").click()
         await expect(page.locator("#fork-answer")).to_contain_text("cannot be reached now")
-        await expect(way(page, "Exit Fork")).to_be_enabled()
+        await expect(way(page, "Leave it")).to_be_enabled()
     assert stage.core.calls == []
 
 
@@ -159,17 +159,17 @@ async def test_a_fork_whose_card_is_far_back_can_still_be_left(stage: Stage) -> 
     await stage.long_past(62)
     page = await stage.open()
     await expect(messages(page)).to_have_count(60)
-    await way(page, "Exit Fork").click()
-    await expect(page.get_by_role("region", name="Answer to Exit Fork")).to_be_visible()
+    await way(page, "Leave it").click()
+    await expect(page.get_by_role("region", name="Answer to Leave it")).to_be_visible()
     assert stage.core.clicks == [("web", card.id, EXIT.custom_id)]
-    await way(page, "Exit Fork").click()
+    await way(page, "Leave it").click()
     await expect(page.locator("#fork-answer")).to_have_text("That button was used already.")
 
 
 async def test_a_fork_without_its_card_says_a_sentence(stage: Stage, page: Page) -> None:
     stage.expect_complaint("404")
     await stage.core.change(fork=OpenFork("taxes", MessageId("gone")))
-    await way(page, "Exit Fork").click()
+    await way(page, "Leave it").click()
     await expect(page.locator("#fork-answer")).to_have_text("That message is not there any more.")
 
 
@@ -180,11 +180,11 @@ async def test_two_tabs_agree_and_a_reload_keeps_the_banner(stage: Stage, page: 
         await expect(banner(tab)).to_be_visible()
     await other.reload()
     await expect(banner(other)).to_be_visible()
-    await expect(other).to_have_title("Fork: taxes · Ollim")
+    await expect(other).to_have_title("Side conversation: taxes · Ollim")
     await end(stage, card)
     for tab in (page, other):
         await expect(tab.locator("#fork")).to_be_hidden()
-        await expect(message(tab, "Fork Ended — discarded")).to_be_visible()
+        await expect(message(tab, "Side conversation ended — left")).to_be_visible()
     await other.reload()
     await expect(messages(other)).to_have_count(2)
     await expect(other.locator("#fork")).to_be_hidden()
@@ -206,13 +206,13 @@ async def test_the_ways_out_need_no_mouse(stage: Stage, page: Page) -> None:
     await expect(banner(page)).to_be_visible()
     await expect(box(page)).to_be_focused()
     await page.get_by_role("button", name="Keys").focus()
-    for name in ("Save Context", "Report", "Exit Fork"):
+    for name in ("Keep all of it", "Keep a summary", "Leave it"):
         await page.keyboard.press("Tab")
         await expect(way(page, name)).to_be_focused()
         await expect(way(page, name)).to_have_css("outline-style", "solid")
     await page.keyboard.press("Enter")
-    await expect(way(page, "Exit Fork")).to_be_disabled()
-    await expect(way(page, "Exit Fork")).to_be_focused()
+    await expect(way(page, "Leave it")).to_be_disabled()
+    await expect(way(page, "Leave it")).to_be_focused()
     await end(stage, card)
     await expect(page.locator("#fork")).to_be_hidden()
     await expect(box(page)).to_be_focused()
@@ -225,9 +225,9 @@ async def test_the_banner_fits_a_small_phone(stage: Stage) -> None:
     for topic in ("", "what to do about the letter of the tax office " * 9, "x" * 300):
         await enter(stage, topic)
         await expect(page.locator("#fork-name")).to_have_text(
-            f"Fork: {topic}".strip() if topic else NO_TOPIC
+            f"Side conversation: {topic}".strip() if topic else NO_TOPIC
         )
-        for name in ("Save Context", "Report", "Exit Fork"):
+        for name in ("Keep all of it", "Keep a summary", "Leave it"):
             await expect(way(page, name)).to_be_in_viewport(ratio=1)
         assert await page.locator("#fork").evaluate("it => it.offsetHeight < innerHeight / 4")
         assert await page.evaluate("document.documentElement.scrollWidth") == 320
@@ -236,7 +236,7 @@ async def test_the_banner_fits_a_small_phone(stage: Stage) -> None:
 
 async def test_the_title_counts_what_is_unread_in_a_fork(stage: Stage, page: Page) -> None:
     await enter(stage)
-    await expect(page).to_have_title("Fork: taxes · Ollim")
+    await expect(page).to_have_title("Side conversation: taxes · Ollim")
     await set_hidden(page, True)
     await stage.core.say("an answer", in_fork=True)
-    await expect(page).to_have_title("(1) Fork: taxes · Ollim")
+    await expect(page).to_have_title("(1) Side conversation: taxes · Ollim")

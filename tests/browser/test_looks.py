@@ -142,7 +142,7 @@ async def in_fork(stage: Stage, page: Page) -> OpenFork:
     fork = OpenFork("averyveryverylongwordthatdoesnotendanywheresoon" * 3, MessageId("none"))
     await stage.core.change(fork=fork)
     stage.expect_complaint("404")
-    await page.locator("#fork").get_by_role("button", name="Report").click()
+    await page.locator("#fork").get_by_role("button", name="Keep a summary").click()
     await expect(page.locator("#fork-answer")).to_be_visible()
     for author in Author:
         await stage.core.say(RICH, author, in_fork=True)

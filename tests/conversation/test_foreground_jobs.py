@@ -92,7 +92,7 @@ async def test_it_becomes_late_while_it_waits_in_line() -> None:
         running = fired(at)
         await at.clock.advance(300)
         await at.ask("that is all")
-        await branch.press("Exit Fork")
+        await branch.press("Leave it")
         assert await running is OccurrenceState.DONE
         assert "[late: was scheduled for 10:15 AM, running now]" in engine.prompts[-1]
         assert at.answers[-1].footer == "Late: it was due today 10:15."
@@ -165,7 +165,7 @@ async def test_it_waits_while_a_fork_is_open() -> None:
         await at.ask("that is all")
         assert len(engine.prompts) == 2
         assert not running.done()
-        await branch.press("Exit Fork")
+        await branch.press("Leave it")
         assert await running is OccurrenceState.DONE
         assert engine.prompts[-1].startswith("[routine:plan]")
         assert at.answers[-1].session == branch.main

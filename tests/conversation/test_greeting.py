@@ -159,11 +159,14 @@ async def test_after_a_restart_it_says_that_it_was_one() -> None:
 @pytest.mark.parametrize(
     ("ending", "sentence"),
     [
-        ({}, "back. the fork “taxes” is still open."),
-        ({"for_restart": True}, "back after a restart. the fork “taxes” is still open."),
+        ({}, "back. the side conversation “taxes” is still open."),
+        (
+            {"for_restart": True},
+            "back after a restart. the side conversation “taxes” is still open.",
+        ),
         (
             {"is_killed": True},
-            f"{CUT_OFF} The fork “taxes” is still open.",
+            f"{CUT_OFF} The side conversation “taxes” is still open.",
         ),
     ],
     ids=["stopped", "restarted", "killed"],
@@ -186,7 +189,7 @@ async def test_a_fork_without_a_topic_is_named_as_such() -> None:
         await at.chat.command("web", "/fork")
         await at.quiet()
     async with life(engine, stores, clock) as later:
-        assert await greeted(later) == "back. a fork is still open."
+        assert await greeted(later) == "back. a side conversation is still open."
 
 
 async def test_after_a_crash_it_says_when_it_was_last_there() -> None:

@@ -162,8 +162,8 @@ async def test_a_card_that_changes_is_shown_again_and_not_sent_again() -> None:
         [card] = [each for each in at.log if each.card is not None]
         await at.until(lambda: not open_in(at.store))
         refs = at.store.run(lambda tx: tx.deliveries.refs(card.id))
-        await at.chat.click("web", card.id, _button(card, "Exit Fork"))
-        await at.until(lambda: any("Fork Ended" in text for text in service.texts))
+        await at.chat.click("web", card.id, _button(card, "Leave it"))
+        await at.until(lambda: any("Side conversation ended" in text for text in service.texts))
 
         await at.quiet()
         shown = [each for each in surface.posts if each.id == card.id]

@@ -25,7 +25,7 @@ from ollim_bot.surfaces.discord.translation import view_of
 
 BUTTONS = (
     Button("✅ Allow once", "approve", "k1:once", ButtonStyle.SUCCESS),
-    Button("Report", "fork_report", style=ButtonStyle.PRIMARY),
+    Button("Keep a summary", "fork_report", style=ButtonStyle.PRIMARY),
     Button("Later", "snooze", "r1:10m"),
     Button("❌ Refuse", "approve", "k1:no", ButtonStyle.DANGER, is_used=True),
 )
@@ -59,7 +59,7 @@ def test_a_button_stands_there_as_its_card_says() -> None:
     ]
     assert shown == [
         ("✅ Allow once", 3, "act:approve:k1:once", False),
-        ("Report", 1, "act:fork_report:", False),
+        ("Keep a summary", 1, "act:fork_report:", False),
         ("Later", 2, "act:snooze:r1:10m", False),
         ("❌ Refuse", 4, "act:approve:k1:no", True),
     ]

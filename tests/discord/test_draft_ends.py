@@ -170,7 +170,7 @@ async def test_drafts_that_could_not_be_noted_any_more_are_known_by_their_looks(
         "answer, which streams",
         "-# shutting down",
         "I think…",
-        "-# Retrying (1 of 10)… (3s)\n-# in a fork · apart from the main conversation",
+        "-# Retrying (1 of 10)… (3s)\n-# side conversation · apart from the main one",
     )
     newest = [await scene.channel.send(OutgoingMessage(text), text) for text in texts][-1]
     await scene.channel.send(OutgoingMessage("-# Thinking… (2s)"), "of this life")

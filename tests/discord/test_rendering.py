@@ -17,7 +17,7 @@ from ollim_bot.surfaces.discord.rendering import fitted, outgoing_of, parts_of
 from ollim_bot.surfaces.discord.split import LONGEST, is_character_boundary, shortened, split
 from ollim_bot.surfaces.discord.translation import view_of
 
-FORK = "-# in a fork · apart from the main conversation"
+FORK = "-# side conversation · apart from the main one"
 SAID = ChatMessage(MessageId("1"), datetime(2026, 1, 1, tzinfo=UTC), Author.ASSISTANT, "Hello.")
 PHOTO = Attachment("a.png", "attachments/a.png", "image/png", 3)
 TEA = Card("Tea", "It is *ready*.", fields=(CardField("Where", "kitchen"),))

@@ -27,7 +27,7 @@ from ollim_bot.surfaces.discord.split import LONGEST, split
 from ollim_bot.surfaces.discord.status_line import LiveText, elapsed, pieces
 
 READ = ToolStarted("1", "Read", {"file_path": "/a/notes/today.md"})
-FORK = "-# in a fork · apart from the main conversation"
+FORK = "-# side conversation · apart from the main one"
 HOSTILE = "a\n# b\r\n\u2028`c` ~~d~~ **e** <@1> https://evil.example ||f|| [g](h)\\"
 
 

@@ -155,9 +155,9 @@ def test_what_was_never_answered_is_not_saved(fork: Fork) -> None:
 @pytest.mark.parametrize(
     ("how", "title"),
     [
-        (Save(), "Fork Ended — saved to main"),
-        (Report("3 mails"), "Fork Ended — summary queued"),
-        (Discard(), "Fork Ended — discarded"),
+        (Save(), "Side conversation ended — all of it kept"),
+        (Report("3 mails"), "Side conversation ended — summary kept"),
+        (Discard(), "Side conversation ended — left"),
     ],
 )
 def test_the_end_card_says_how_it_ended(how: ForkExit, title: str) -> None:

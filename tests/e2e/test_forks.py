@@ -48,8 +48,8 @@ async def test_a_fork_knows_what_main_knows_and_main_nothing_of_it(scene: Scene)
     assert forked.body["tools"] == before.body["tools"]
     assert forked.body["system"] == before.body["system"]
 
-    await scene.bot.press("Exit Fork")
-    await scene.bot.title("Fork Ended — discarded")
+    await scene.bot.press("Leave it")
+    await scene.bot.title("Side conversation ended — left")
     await scene.bot.ask("hello again")
     assert scene.bot.session() == main
     said = "\n".join(spoken(scene.model.requests[-1]))
@@ -66,8 +66,8 @@ async def test_a_fork_goes_on_after_a_stop_and_becomes_main(scene: Scene) -> Non
     assert "Rome, in May." in "\n".join(spoken(scene.model.requests[-1]))
     assert scene.bot.session() == main
 
-    await scene.bot.press("Save Context")
-    await scene.bot.title("Fork Ended — saved to main")
+    await scene.bot.press("Keep all of it")
+    await scene.bot.title("Side conversation ended — all of it kept")
     assert scene.bot.session() != main
     await scene.bot.ask("which cat?")
     said = "\n".join(spoken(scene.model.requests[-1]))
@@ -91,8 +91,8 @@ async def test_a_fork_that_is_killed_in_the_middle_is_answered_once(scene: Scene
 async def test_a_report_reaches_main_at_its_next_turn(scene: Scene) -> None:
     await _in_a_fork(scene)
     scene.model.then(REPORT, Reply((Say("Reported."),)))
-    await scene.bot.press("Report")
-    await scene.bot.title("Fork Ended — summary queued")
+    await scene.bot.press("Keep a summary")
+    await scene.bot.title("Side conversation ended — summary kept")
     await scene.bot.ask("hello again")
     asked = scene.model.requests[-1].last_user_text
     assert "RECENT BACKGROUND UPDATES (mention key findings in your response)" in asked
@@ -109,7 +109,7 @@ async def test_a_fork_is_shown_on_the_page(newcomer: Bot) -> None:
     assert status["fork"]["topic"] == "Rome"
     entry = next(one for one in await newcomer.messages() if one["id"] == status["fork"]["card"])
     assert [button["label"] for button in entry["card"]["buttons"]] == [
-        "Save Context",
-        "Report",
-        "Exit Fork",
+        "Keep all of it",
+        "Keep a summary",
+        "Leave it",
     ]

@@ -89,7 +89,7 @@ async def test_a_reply_to_what_a_run_had_said_goes_on_from_it(scene: Scene) -> N
     scene.model.answers("They want a signature.")
     await bot.say("what do they want?", reply_to=sent["id"])
     assert await bot.answer(1) == "They want a signature."
-    await bot.title("Forked Session")
+    await bot.title("Side conversation")
     asked = scene.model.requests[-1]
     assert "Look at the mail." in "\n".join(spoken(asked))
     assert "> The bank wrote." in asked.last_user_text

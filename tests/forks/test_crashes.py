@@ -19,9 +19,9 @@ from ollim_bot.domain.sessions import SessionChange
 pytestmark = pytest.mark.usefixtures("at_once")
 
 WAYS_OUT = {
-    "Save Context": ("fork_save", "Fork Ended — saved to main"),
-    "Report": ("fork_report", "Fork Ended — summary queued"),
-    "Exit Fork": ("fork_exit", "Fork Ended — discarded"),
+    "Keep all of it": ("fork_save", "Side conversation ended — all of it kept"),
+    "Keep a summary": ("fork_report", "Side conversation ended — summary kept"),
+    "Leave it": ("fork_exit", "Side conversation ended — left"),
 }
 
 
@@ -68,18 +68,18 @@ async def test_whenever_the_bot_dies_a_fork_is_opened_answered_and_ended_once(wa
         assert story.stores.fork.read() is None, where
         cards = {one.id: one for one in story.log if one.card}
         titles = [one.card.title for one in cards.values() if one.card]
-        assert titles == ["Forked Session", WAYS_OUT[way_out][1]], where
+        assert titles == ["Side conversation", WAYS_OUT[way_out][1]], where
         events = story.stores.session_history.read().entries
         (forked,) = [one for one in events if one.event is SessionChange.INTERACTIVE_FORK]
         assert forked.parent_session_id == main, where
         assert story.texts.count("Hello.") == 2, where
         assert [story.times_shown(update) for update in UPDATES] == [1, 1], where
         swapped = [one.session_id for one in events if one.event is SessionChange.SWAPPED]
-        is_saved = way_out == "Save Context"
+        is_saved = way_out == "Keep all of it"
         assert swapped == ([forked.session_id] if is_saved else []), where
         assert story.stores.session.read() == (forked.session_id if is_saved else main), where
         pending = [entry.message for entry in story.stores.updates.read().entries]
         assert pending[:2] == [*UPDATES], where
-        assert len(pending) == (3 if way_out == "Report" else 2), where
+        assert len(pending) == (3 if way_out == "Keep a summary" else 2), where
         assert not story.waits, where
     assert step > 40

@@ -44,12 +44,12 @@ async def test_the_entry_card_names_the_topic_and_three_ways_out() -> None:
         await at.enter("taxes")
         card = at.entry().card
         assert card is not None
-        assert (card.title, card.description) == ("Forked Session", "Topic: taxes")
+        assert (card.title, card.description) == ("Side conversation", "Topic: taxes")
         assert card.color is Color.PURPLE
         assert [(one.label, one.action, one.style) for one in card.buttons] == [
-            ("Save Context", "fork_save", ButtonStyle.SUCCESS),
-            ("Report", "fork_report", ButtonStyle.PRIMARY),
-            ("Exit Fork", "fork_exit", ButtonStyle.DANGER),
+            ("Keep all of it", "fork_save", ButtonStyle.SUCCESS),
+            ("Keep a summary", "fork_report", ButtonStyle.PRIMARY),
+            ("Leave it", "fork_exit", ButtonStyle.DANGER),
         ]
 
 
@@ -72,7 +72,7 @@ async def test_while_it_is_open_every_message_goes_to_it_and_that_is_seen() -> N
         assert await at.at.ask("when?") == "In May."
         assert at.at.answers[-1].session == fork.session
         assert at.at.message("when?").in_fork
-        await at.press("Exit Fork")
+        await at.press("Leave it")
         assert at.at.chat.status.fork is None
         assert await at.at.ask("hello again") == "Back."
         assert at.at.answers[-1].session == at.main
@@ -98,7 +98,7 @@ async def test_an_agent_that_asks_twice_opens_one() -> None:
         await at.at.ask("branch off")
         assert at.fork is not None
         assert at.fork.topic == "a"
-        assert at.titles == ["Forked Session"]
+        assert at.titles == ["Side conversation"]
 
 
 async def test_there_is_one_at_a_time_and_none_in_another() -> None:
@@ -106,7 +106,7 @@ async def test_there_is_one_at_a_time_and_none_in_another() -> None:
         await at.enter("Rome")
         answer = await at.at.chat.command("web", "/fork Paris")
         assert answer.is_error
-        assert answer.text.startswith("You are in a fork already.")
+        assert answer.text.startswith("You are in a side conversation already.")
         assert at.fork is not None
         assert at.fork.topic == "Rome"
 
@@ -155,17 +155,17 @@ async def test_one_whose_first_turn_fails_can_still_be_left() -> None:
     async with branch(engine) as at:
         await at.enter("Rome")
         assert "It failed" in at.at.told[-1]
-        await at.press("Exit Fork")
+        await at.press("Leave it")
         assert at.fork is None
-        assert at.titles[-1] == "Fork Ended — discarded"
+        assert at.titles[-1] == "Side conversation ended — left"
 
 
 async def test_that_it_has_ended_is_said_in_the_main_conversation() -> None:
     async with branch(ScriptedEngine()) as at:
         await at.enter("Rome")
-        await at.press("Exit Fork")
+        await at.press("Leave it")
         cards = [each for each in at.at.log if each.card is not None]
         assert [(each.card.title, each.in_fork) for each in cards if each.card] == [
-            ("Forked Session", True),
-            ("Fork Ended — discarded", False),
+            ("Side conversation", True),
+            ("Side conversation ended — left", False),
         ]

@@ -34,7 +34,7 @@ async def test_after_ten_minutes_the_owner_sees_a_note_and_the_agent_is_asked() 
         await at.at.until(lambda: len(engine.prompts) == 2)
         await at.at.quiet()
         assert engine.prompts[-1].startswith("[fork-timeout] ")
-        note = "Nothing was said in this fork for 10 minutes."
+        note = "Nothing was said here for 10 minutes."
         assert [text for text in at.at.told if text.startswith(note)]
         assert at.fork is not None
 
@@ -48,9 +48,9 @@ async def test_after_the_same_time_again_it_ends_as_a_report() -> None:
         assert at.fork is not None
         await passes(at, 0.2)
         await at.at.until(lambda: at.fork is None)
-        assert at.titles[-1] == "Fork Ended — summary queued"
+        assert at.titles[-1] == "Side conversation ended — summary kept"
         (summary,) = at.at.pending
-        assert summary.startswith("A fork about “Rome” ended without a summary.")
+        assert summary.startswith("A side conversation about “Rome” ended without a summary.")
         assert len(engine.prompts) == 2
 
 

@@ -17,10 +17,10 @@ async def test_saving_makes_the_fork_the_main_conversation() -> None:
         await at.enter("Rome")
         fork = at.fork
         assert fork is not None
-        await at.press("Save Context")
+        await at.press("Keep all of it")
         assert at.fork is None
         assert at.main == fork.session
-        assert at.titles[-1] == "Fork Ended — saved to main"
+        assert at.titles[-1] == "Side conversation ended — all of it kept"
         (event,) = at.happened(SessionChange.SWAPPED)
         assert (event.session_id, event.parent_session_id) == (fork.session, before)
         assert await at.at.ask("and now?") == "Still Rome."
@@ -31,7 +31,7 @@ async def test_pending_updates_stay_pending_when_a_fork_is_saved() -> None:
     async with branch(engine := scripted("Rome.", "I see.")) as at:
         at.at.stores.leave_update("3 mails.", at.at.clock.now())
         await at.enter("Rome")
-        await at.press("Save Context")
+        await at.press("Keep all of it")
         assert at.at.pending == ["3 mails."]
         await at.at.ask("and now?")
         assert "mention key findings" in engine.prompts[-1]
@@ -44,7 +44,7 @@ async def test_a_report_queues_a_summary_and_drops_the_fork() -> None:
         await at.at.ask("hi")
         before = at.main
         await at.enter("Rome")
-        await at.press("Report")
+        await at.press("Keep a summary")
         assert engine.prompts[-1].startswith("[system] ")
         assert "`report_updates`" in engine.prompts[-1]
         assert at.fork is None
@@ -53,17 +53,17 @@ async def test_a_report_queues_a_summary_and_drops_the_fork() -> None:
         assert [answer.text for answer in at.at.answers] == ["Hello.", "Rome."]
         card = at.cards[-1].card
         assert card is not None
-        assert card.title == "Fork Ended — summary queued"
+        assert card.title == "Side conversation ended — summary kept"
         assert card.description == "We chose Rome."
 
 
 async def test_an_agent_that_does_not_report_is_reported_for() -> None:
     async with branch(scripted("Rome is best in May." + "x" * 600, "No.")) as at:
         await at.enter("Rome")
-        await at.press("Report")
+        await at.press("Keep a summary")
         assert at.fork is None
         (summary,) = at.at.pending
-        assert summary.startswith("A fork about “Rome” ended without a summary.")
+        assert summary.startswith("A side conversation about “Rome” ended without a summary.")
         assert summary.endswith("Its last answer began: No.")
 
 
@@ -71,7 +71,7 @@ async def test_what_is_reported_for_an_agent_is_cut_and_comes_from_its_last_answ
     engine = scripted("Rome is best in May." + "x" * 600).then()
     async with branch(engine) as at:
         await at.enter("Rome")
-        await at.press("Report")
+        await at.press("Keep a summary")
         (summary,) = at.at.pending
         assert summary.endswith("Rome is best in May." + "x" * 480)
 
@@ -81,9 +81,9 @@ async def test_leaving_drops_everything() -> None:
         await at.at.ask("hi")
         before = at.main
         await at.enter("Rome")
-        await at.press("Exit Fork")
+        await at.press("Leave it")
         assert (at.fork, at.main, at.at.pending) == (None, before, [])
-        assert at.titles[-1] == "Fork Ended — discarded"
+        assert at.titles[-1] == "Side conversation ended — left"
 
 
 async def test_the_agent_leaves_by_itself_when_its_turn_has_ended() -> None:
@@ -92,7 +92,7 @@ async def test_the_agent_leaves_by_itself_when_its_turn_has_ended() -> None:
         await at.enter("Rome")
         await at.at.ask("that is all")
         assert at.fork is None
-        assert at.titles[-1] == "Fork Ended — discarded"
+        assert at.titles[-1] == "Side conversation ended — left"
         assert at.at.answers[-1].text == "Bye."
 
 
@@ -112,13 +112,13 @@ async def test_the_owner_is_asked_when_the_agent_wants_to_save() -> None:
         fork = at.fork
         assert fork is not None
         await at.at.ask("keep this")
-        assert at.titles[-1] == "Save this fork?"
+        assert at.titles[-1] == "Keep all of this side conversation?"
         assert at.fork is not None
         question = at.cards[-1]
-        await at.press("Save Context", question)
+        await at.press("Keep all of it", question)
         assert at.main == fork.session
         assert at.fork is None
-        again = await at.press("Save Context", question)
+        again = await at.press("Keep all of it", question)
         assert (again.is_error, again.text) == (True, texts.BUTTON_USED)
 
 
@@ -128,9 +128,9 @@ async def test_the_owner_may_keep_talking_instead() -> None:
         await at.enter("Rome")
         await at.at.ask("keep this")
         question = at.cards[-1]
-        await at.press("Keep Talking")
+        await at.press("Go on talking")
         assert at.fork is not None
-        assert (await at.press("Save Context", question)).is_error
+        assert (await at.press("Keep all of it", question)).is_error
         assert await at.at.ask("more") == "Go on."
 
 
@@ -147,14 +147,14 @@ async def test_saving_is_refused_when_main_has_gone_on_and_a_report_is_offered()
         # As after an edit of `sessions.json`.
         at.at.stores.session.transact(lambda _: (old, None))
         await at.at.talk.state.load()
-        await at.press("Save Context")
+        await at.press("Keep all of it")
         assert at.main == old
         assert at.fork is not None
         refused = at.cards[-1]
         assert refused.card is not None
-        assert refused.card.title == "Not saved"
+        assert refused.card.title == "Not kept yet"
         assert "the main conversation has gone on" in refused.card.description
-        await at.press("Report", refused)
+        await at.press("Keep a summary", refused)
         assert at.fork is None
         assert at.at.pending == ["Rome."]
 
@@ -197,9 +197,9 @@ async def test_buttons_of_a_fork_that_is_over_do_nothing() -> None:
     async with branch(scripted("Rome.", "Paris.")) as at:
         await at.enter("Rome")
         old = at.entry()
-        await at.press("Exit Fork")
+        await at.press("Leave it")
         await at.enter("Paris")
-        for label in ("Save Context", "Report", "Exit Fork"):
+        for label in ("Keep all of it", "Keep a summary", "Leave it"):
             answer = await at.press(label, old)
             assert (answer.is_error, answer.text) == (True, texts.BUTTON_USED)
         assert at.fork is not None
@@ -210,12 +210,12 @@ async def test_pressing_twice_is_leaving_once() -> None:
     async with branch(scripted("Rome.")) as at:
         await at.enter("Rome")
         entry = at.entry()
-        for label in ("Report", "Report", "Exit Fork", "Save Context"):
+        for label in ("Keep a summary", "Keep a summary", "Leave it", "Keep all of it"):
             await at.pressed(label, entry)
         await at.at.quiet()
         assert at.fork is None
-        ended = [title for title in at.titles if title.startswith("Fork Ended")]
-        assert ended == ["Fork Ended — discarded"] or len(ended) == 1
+        ended = [title for title in at.titles if title.startswith("Side conversation ended")]
+        assert ended == ["Side conversation ended — left"] or len(ended) == 1
         assert len(at.at.pending) <= 1
 
 
@@ -225,7 +225,7 @@ async def test_leaving_does_not_wait_for_the_end_of_an_answer() -> None:
         await at.enter("Rome")
         await at.at.send("tell me all")
         await at.at.until(lambda: len(engine.prompts) == 2)
-        await at.press("Exit Fork")
+        await at.press("Leave it")
         assert at.fork is None
         assert at.at.answers[-1].is_cut_off
 
@@ -235,7 +235,7 @@ async def test_leaving_waits_for_the_first_answer() -> None:
     async with branch(engine) as at:
         await at.at.chat.command("web", "/fork Rome")
         await at.at.until(lambda: len(engine.prompts) == 1)
-        await at.pressed("Exit Fork")
+        await at.pressed("Leave it")
         assert at.fork is not None
         await at.at.chat.interrupt()
         await at.at.quiet()
@@ -247,13 +247,13 @@ async def test_there_is_nothing_to_report_before_the_first_answer() -> None:
     async with branch(engine) as at:
         await at.at.chat.command("web", "/fork Rome")
         await at.at.until(lambda: len(engine.prompts) == 1)
-        await at.pressed("Report")
+        await at.pressed("Keep a summary")
         await at.at.chat.interrupt()
         await at.at.quiet()
         assert at.fork is not None
-        assert "nothing to report" in at.at.told[-1]
-        await at.press("Save Context")
-        assert at.titles[-1] == "Not saved"
+        assert "nothing to keep" in at.at.told[-1]
+        await at.press("Keep all of it")
+        assert at.titles[-1] == "Not kept yet"
 
 
 async def test_clearing_discards_the_fork_and_the_conversation() -> None:
@@ -280,9 +280,9 @@ async def test_an_undone_clear_opens_the_fork_again_with_its_ways_out() -> None:
         assert fork is not None
         assert (at.fork.id, at.fork.session, at.main) == (fork.id, fork.session, main)
         assert await at.at.ask("and?") == "Still Rome."
-        await at.press("Exit Fork", entry)
+        await at.press("Leave it", entry)
         assert at.fork is None
-        assert at.titles[-1] == "Fork Ended — discarded"
+        assert at.titles[-1] == "Side conversation ended — left"
 
 
 async def test_a_message_that_comes_while_the_fork_reports_goes_to_main() -> None:
@@ -290,7 +290,7 @@ async def test_a_message_that_comes_while_the_fork_reports_goes_to_main() -> Non
     async with branch(engine) as at:
         await at.at.ask("hi")
         await at.enter("Rome")
-        await at.pressed("Report")
+        await at.pressed("Keep a summary")
         await at.at.until(lambda: len(engine.prompts) == 3)
         await at.at.send("one more thing")
         assert at.fork is not None

@@ -54,18 +54,18 @@ async def test_it_opens_a_fork_from_the_session_that_had_said_it() -> None:
         assert (at.fork.resumed_from, at.main) == (RUN, main)
         (event,) = at.happened(SessionChange.INTERACTIVE_FORK)
         assert event.parent_session_id == RUN
-        assert at.titles == ["Forked Session"]
+        assert at.titles == ["Side conversation"]
 
 
-async def test_such_a_fork_cannot_become_the_main_conversation() -> None:
+async def test_such_a_fork_does_not_offer_to_become_the_main_conversation() -> None:
     engine = scripted("Hello.", "The bank wrote.")
     engine.known.add(RUN)
     async with branch(engine) as at:
         await at.at.ask("hi")
         await at.at.ask("which ones?", reply_to=await pinged(at.at))
-        await at.press("Save Context")
-        assert at.titles[-1] == "Not saved"
-        assert at.fork is not None
+        card = at.cards[0].card
+        assert card is not None
+        assert [button.label for button in card.buttons] == ["Keep a summary", "Leave it"]
 
 
 async def test_an_expired_one_is_answered_in_main_with_the_quote_and_that_is_said() -> None:
@@ -102,7 +102,7 @@ async def test_one_of_a_fork_that_was_saved_is_an_ordinary_message() -> None:
     async with branch(scripted("Rome.", "And on.")) as at:
         await at.enter("Rome")
         said = at.at.answers[-1].id
-        await at.press("Save Context")
+        await at.press("Keep all of it")
         await at.at.ask("why Rome?", reply_to=said)
         assert at.fork is None
         assert at.at.answers[-1].session == at.main
@@ -114,7 +114,7 @@ async def test_one_of_a_fork_that_ended_goes_on_from_it() -> None:
         await at.enter("Rome")
         fork = at.fork
         said = at.at.answers[-1].id
-        await at.press("Exit Fork")
+        await at.press("Leave it")
         assert await at.at.ask("why Rome?", reply_to=said) == "For the food."
         assert fork is not None
         assert engine.opened[-1].spec.branch_of == fork.session
@@ -151,7 +151,7 @@ async def test_two_replies_to_one_message_branch_twice() -> None:
         ping = await pinged(at.at)
         await at.at.ask("which ones?", reply_to=ping)
         first = at.fork
-        await at.press("Exit Fork")
+        await at.press("Leave it")
         await at.at.ask("which others?", reply_to=ping)
         second = at.fork
         assert first is not None

@@ -24,7 +24,7 @@ async def test_a_fork_is_shown_each_update_once_and_main_sees_it_afterwards() ->
         assert "build is green" in engine.prompts[-1]
         assert "mails" not in engine.prompts[-1]
         assert at.at.pending == ["3 mails.", "The build is green."]
-        await at.press("Exit Fork")
+        await at.press("Leave it")
         await at.at.ask("hello again")
         assert FOR_MAIN in engine.prompts[-1]
         assert "3 mails." in engine.prompts[-1]
@@ -36,7 +36,7 @@ async def test_another_fork_is_shown_them_again() -> None:
     async with branch(engine := scripted("Rome.", "Paris.")) as at:
         at.at.stores.leave_update("3 mails.", at.at.clock.now())
         await at.enter("Rome")
-        await at.press("Exit Fork")
+        await at.press("Leave it")
         await at.enter("Paris")
         assert "3 mails." in engine.prompts[-1]
 
@@ -45,7 +45,7 @@ async def test_only_main_says_that_it_catches_up() -> None:
     async with branch(scripted("Rome.", "Hello.")) as at:
         at.at.stores.leave_update("3 mails.", at.at.clock.now())
         await at.enter("Rome")
-        await at.press("Exit Fork")
+        await at.press("Leave it")
         events = [event for shown in at.at.surface.events.values() for event in shown]
         assert not [event for event in events if isinstance(event, Noted)]
         await at.at.ask("hi")

@@ -261,7 +261,7 @@ async def test_every_tab_knows_what_does_not_work_elsewhere(scene: Scene, own: B
 async def test_every_tab_knows_the_fork_and_what_was_said_in_it(scene: Scene, own: Browser) -> None:
     fork = {"topic": "taxes", "card": "m1"}
     async with own.tab() as (tab, _):
-        card = await scene.reception.say("Forked Session", Author.PROGRAM, in_fork=True)
+        card = await scene.reception.say("Side conversation", Author.PROGRAM, in_fork=True)
         await scene.reception.change(fork=OpenFork("taxes", card.id))
         assert (await tab.until("message"))["message"]["in_fork"] is True
         assert (await tab.until("status"))["status"]["fork"] == fork

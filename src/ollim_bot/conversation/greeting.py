@@ -153,5 +153,5 @@ def _of_fork(fork: Fork | None, the: str, a: str) -> str:
     """A sentence about the open fork, in the case of the sentences before it; may be empty."""
     if fork is None:
         return ""
-    named = f"{the}he fork “{fork.topic}”" if fork.topic else f"{a} fork"
+    named = f"{the}he side conversation “{fork.topic}”" if fork.topic else f"{a} side conversation"
     return f" {named} is still open."

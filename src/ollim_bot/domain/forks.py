@@ -135,6 +135,11 @@ class Fork:
             return IdleAction.KEEP
         return IdleAction.CLOSE if self.is_prompted else IdleAction.PROMPT
 
+    @property
+    def may_become_main(self) -> bool:
+        """Whether it branched off from the main session, so that it can take its place."""
+        return self.resumed_from is None or self.resumed_from == self.main
+
     def obstacle_to_saving(self, main: SessionId | None) -> str:
         """Why the fork cannot become the main session; empty if it can."""
         if self.session is None or not self.has_answered:
@@ -149,9 +154,10 @@ class Fork:
     def summary(self) -> str:
         """The summary for the main session, used if the agent has left none."""
         about = f" about “{self.topic}”" if self.topic else ""
+        ended = f"A side conversation{about} ended without a summary"
         if not self.last_answer:
-            return f"A fork{about} ended without a summary; nothing was answered in it."
-        return f"A fork{about} ended without a summary. Its last answer began: {self.last_answer}"
+            return f"{ended}; nothing was answered in it."
+        return f"{ended}. Its last answer began: {self.last_answer}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +178,8 @@ class Discard:
 
 
 ForkExit = Save | Report | Discard
-ENDINGS = {Save: "saved to main", Report: "summary queued", Discard: "discarded"}
+ENDINGS = {Save: "all of it kept", Report: "summary kept", Discard: "left"}
 
 
 def end_title(how: ForkExit) -> str:
-    return f"Fork Ended — {ENDINGS[type(how)]}"
+    return f"Side conversation ended — {ENDINGS[type(how)]}"

@@ -169,7 +169,7 @@ class RuntimeConfig:
         f"{_A_MODEL} (then as model.main)",
         _model,
         "default",
-        about="the model of forks",
+        about="the model of side conversations",
     )
     thinking_main: str | int = _setting(
         "thinking.main",
@@ -179,7 +179,7 @@ class RuntimeConfig:
         about="how much it thinks before it answers you",
     )
     thinking_fork: str | int = _setting(
-        "thinking.fork", "adaptive", _A_THINKING, _thinking, about="the same in a fork"
+        "thinking.fork", "adaptive", _A_THINKING, _thinking, about="the same in a side conversation"
     )
     bg_fork_timeout: int = _number(
         "bg_fork_timeout", 1800, "seconds", 1, about="how long a background run may take"
@@ -188,7 +188,11 @@ class RuntimeConfig:
         "bg_concurrency", 3, "a number", 1, 16, about="how many background runs go on at once"
     )
     fork_idle_timeout: int = _number(
-        "fork_idle_timeout", 10, "minutes", 1, about="how long a fork waits for you before it asks"
+        "fork_idle_timeout",
+        10,
+        "minutes",
+        1,
+        about="how long a side conversation waits for you before it asks",
     )
     permission_mode: str = _setting(
         "permission_mode",

@@ -27,9 +27,7 @@ What works here:
 - `what is on today`, `what is coming up`, `list my reminders`, `list my routines`
 - `snooze the rent reminder by 1 hour`, `pause the meds routine`, `cancel the water reminder`
 - small talk: who I am, what time it is, what you said before, how to connect a real model
-- commands: `/clear`, `/compact`, `/cost`, `/fork`, `/interrupt`, `/model`, `/thinking`, \
-`/permissions`, `/ping-budget`, `/routines`, `/reminders`, `/runs`, `/quiet`, `/sessions`, \
-`/resume`, `/config`, `/setup`, `/doctor`, `/version`, `/restart`"""
+- commands: `/help` says what they are for"""
 
 GREETING = f"Hello. {NO_LANGUAGE_MODEL} Ask what I can do."
 THANKS = "You are welcome."
@@ -56,12 +54,10 @@ NOT_UNDERSTOOD = (
 )
 SAID_LAST = "The owner said last:"
 
-FORK_WITHOUT_TOPIC = (
-    "This fork is open. What is said here stays apart from the main conversation until you save it."
-)
-FORK_RESUMED = "This fork goes on from what you replied to."
-FORK_IDLE = "The fork was idle; nothing in it is left to do."
-FORK_REPORT = "The fork ended. The offline model kept no notes of it."
+FORK_WITHOUT_TOPIC = "What is said here stays apart from the main conversation, unless you keep it."
+FORK_RESUMED = "This side conversation goes on from what you replied to."
+FORK_IDLE = "The side conversation was idle; nothing in it is left to do."
+FORK_REPORT = "The side conversation ended. The offline model kept no notes of it."
 PROGRAM_SPOKE = "Noted."
 DONE = "Done."
 
@@ -170,7 +166,8 @@ def updates_to_mention(updates: tuple[str, ...]) -> str:
 
 
 def fork_about(topic: str) -> str:
-    return f"This fork is about: {topic}. {NO_LANGUAGE_MODEL} What you write here stays apart."
+    apart = "What you write here stays apart."
+    return f"This side conversation is about: {topic}. {NO_LANGUAGE_MODEL} {apart}"
 
 
 def reminder_due(task: str) -> str:

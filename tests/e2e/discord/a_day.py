@@ -31,7 +31,7 @@ cannot know them.
 A line with `·` is small and grey. `│` is the edge of a card, `[Done]` a button, and `‹Done›` one
 that cannot be pressed any more. What it all means is in [Discord](discord.md)."""
 
-_FORK = "Forked Session"
+_FORK = "Side conversation"
 _POST = "cat notes/post.txt"
 _ROUTINE = '---\nid: {id}\ncron: "{cron}"\ndescription: {name}\n{more}---\n{text}\n'
 
@@ -179,12 +179,12 @@ async def fork(day: Day) -> None:
     day.talk.model.answers("Rome. By train, or by plane?")
     await day.calls(
         "fork",
-        lambda: day.said_with("by plane?\n-# in a fork") and day.cards(_FORK),
+        lambda: day.said_with("by plane?\n-# side conversation") and day.cards(_FORK),
         topic="a trip to Rome",
     )
     day.talk.model.answers("Then the night train, on Friday.")
     day.say("by train")
-    await day.talk.said_with("on Friday.\n-# in a fork")
+    await day.talk.said_with("on Friday.\n-# side conversation")
     await day.at_rest()
     day.scribe.look()
     report = {"message": "They take the night train to Rome on Friday."}
@@ -192,7 +192,9 @@ async def fork(day: Day) -> None:
         Reply((CallTool("mcp__discord__report_updates", report),)), Reply((Say("Reported."),))
     )
     card = await day.talk.card(_FORK)
-    await day.presses(card, "Report", lambda: day.cards("Fork Ended — summary queued"))
+    await day.presses(
+        card, "Keep a summary", lambda: day.cards("Side conversation ended — summary kept")
+    )
     await day.asks("what did we decide?", "The night train to Rome, on Friday.")
 
 

@@ -194,11 +194,11 @@ async def test_a_question_in_a_fork_says_so_and_ends_with_the_fork(talk: Talk) -
     talk.model.answers("In May.")
     await talk.command("fork", topic="Rome")
     await talk.said_with("In May.")
-    entry = await talk.card("Forked Session")
+    entry = await talk.card("Side conversation")
     card = await asked(talk)
-    assert card.embeds[0]["footer"]["text"] == "in a fork · apart from the main conversation"
-    await talk.press(entry, "Exit Fork")
-    await talk.card("Fork Ended — discarded")
+    assert card.embeds[0]["footer"]["text"] == "side conversation · apart from the main one"
+    await talk.press(entry, "Leave it")
+    await talk.card("Side conversation ended — left")
     await closed(talk, card, "No longer needed.")
     assert not is_written(talk)
 

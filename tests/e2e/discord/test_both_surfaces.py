@@ -112,12 +112,12 @@ async def test_what_is_said_on_the_page_during_an_outage_arrives_later_once_in_o
 
 async def test_a_button_pressed_on_one_is_used_on_the_other(talk: Talk) -> None:
     await talk.bot.command("/fork a trip to Rome")
-    card = await talk.card("Forked Session")
+    card = await talk.card("Side conversation")
     await talk.said_with("ok")
-    await talk.bot.press("Exit Fork")
-    await talk.card("Fork Ended — discarded")
+    await talk.bot.press("Leave it")
+    await talk.card("Side conversation ended — left")
     await talk.until(lambda: all(each.get("disabled") for each in card.buttons))
-    await talk.bot.title("Fork Ended — discarded")
+    await talk.bot.title("Side conversation ended — left")
 
 
 def _without_drafts(messages: Sequence[Message]) -> list[str]:

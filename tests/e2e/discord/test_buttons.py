@@ -97,7 +97,7 @@ async def in_a_fork(talk: Talk) -> Message:
     talk.model.answers("In May.")
     await talk.command("fork", topic="Rome")
     await talk.said_with("In May.")
-    return await talk.card("Forked Session")
+    return await talk.card("Side conversation")
 
 
 async def test_set_up_asks_the_agent_once_however_often_it_is_pressed(talk: Talk) -> None:
@@ -138,11 +138,13 @@ async def test_cards_of_the_agent_ask_it_or_go_away_also_after_a_restart(talk: T
 
 async def test_a_fork_is_saved_by_its_button(talk: Talk) -> None:
     card, main = await in_a_fork(talk), talk.bot.session()
-    await talk.press(card, "Save Context")
-    end = await talk.card("Fork Ended — saved to main")
+    await talk.press(card, "Keep all of it")
+    end = await talk.card("Side conversation ended — all of it kept")
     assert "This is the main conversation now." in words(end)
     assert talk.bot.session() != main
-    await shows(talk, card, "Forked Session", Save_Context=False, Report=False, Exit_Fork=False)
+    await shows(
+        talk, card, "Side conversation", Keep_all_of_it=False, Keep_a_summary=False, Leave_it=False
+    )
     assert await words_of(talk, talk.discord.press(card, "act:fork_exit:")) == USED
 
 
@@ -150,10 +152,12 @@ async def test_a_fork_is_reported_by_its_button(talk: Talk) -> None:
     card = await in_a_fork(talk)
     call = CallTool("mcp__discord__report_updates", {"message": "We chose Rome."})
     talk.model.then(Reply((call,)), Reply((Say("Reported."),)))
-    await talk.press(card, "Report")
-    end = await talk.card("Fork Ended — summary queued")
+    await talk.press(card, "Keep a summary")
+    end = await talk.card("Side conversation ended — summary kept")
     assert "We chose Rome." in words(end)
-    await shows(talk, card, "Forked Session", Save_Context=False, Report=False, Exit_Fork=False)
+    await shows(
+        talk, card, "Side conversation", Keep_all_of_it=False, Keep_a_summary=False, Leave_it=False
+    )
     await talk.ask("and now?", "Rome it is.")
     assert "We chose Rome." in talk.model.requests[-1].last_user_text
 
@@ -163,9 +167,11 @@ async def test_a_fork_is_left_by_its_button_even_while_it_answers(talk: Talk) ->
     talk.model.then(Hang())
     talk.discord.say("and where?")
     await talk.model.seen(3, LIMIT)
-    await talk.press(card, "Exit Fork")
-    await talk.card("Fork Ended — discarded")
-    await shows(talk, card, "Forked Session", Save_Context=False, Report=False, Exit_Fork=False)
+    await talk.press(card, "Leave it")
+    await talk.card("Side conversation ended — left")
+    await shows(
+        talk, card, "Side conversation", Keep_all_of_it=False, Keep_a_summary=False, Leave_it=False
+    )
     assert talk.bot.session() == main
 
 
@@ -175,18 +181,30 @@ async def test_a_fork_that_the_agent_wants_to_save_is_kept_open_or_saved(talk: T
     save = Reply((CallTool("mcp__discord__save_context", {}),))
     talk.model.then(save, Reply((Say("Shall I?"),)))
     talk.discord.say("keep this")
-    first = await talk.card("Save this fork?")
-    await talk.press(first, "Keep Talking")
-    await shows(talk, first, "Save this fork?", Keep_Talking=False, Save_Context=False)
+    first = await talk.card("Keep all of this side conversation?")
+    await talk.press(first, "Go on talking")
+    await shows(
+        talk,
+        first,
+        "Keep all of this side conversation?",
+        Go_on_talking=False,
+        Keep_all_of_it=False,
+    )
     assert talk.bot.session() == main
 
     talk.model.then(save, Reply((Say("Now?"),)))
     talk.discord.say("keep it now")
-    await talk.until(lambda: _count(talk, "Save this fork?") == 2)
-    second = await talk.card("Save this fork?")
-    await talk.press(second, "Save Context")
-    await talk.card("Fork Ended — saved to main")
-    await shows(talk, second, "Save this fork?", Keep_Talking=False, Save_Context=False)
+    await talk.until(lambda: _count(talk, "Keep all of this side conversation?") == 2)
+    second = await talk.card("Keep all of this side conversation?")
+    await talk.press(second, "Keep all of it")
+    await talk.card("Side conversation ended — all of it kept")
+    await shows(
+        talk,
+        second,
+        "Keep all of this side conversation?",
+        Go_on_talking=False,
+        Keep_all_of_it=False,
+    )
     assert talk.bot.session() != main
 
 

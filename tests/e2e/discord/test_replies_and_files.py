@@ -49,7 +49,7 @@ async def test_a_reply_to_what_a_run_had_said_opens_a_fork(talk: Talk) -> None:
     await talk.until(lambda: not left(talk.bot))
     asked = await replied(talk, "what do they want?", "A signature.", to=ping.id)
     assert "> The bank wrote." in asked
-    await talk.card("Forked Session")
+    await talk.card("Side conversation")
     assert (await talk.said_with("A signature.")).text == f"A signature.\n-# {FORK}"
 
 

@@ -10,9 +10,9 @@ from tests.engine.scene import spoken
 
 from ollim_bot.offline.messages import Hang, Reply, Say
 
-FORK = "in a fork · apart from the main conversation"
+FORK = "side conversation · apart from the main one"
 CLEARED = "Cleared"
-ALREADY_OPEN = "You are in a fork already. End it first: save it, report it, or exit."
+ALREADY_OPEN = "You are in a side conversation already. Leave it first, or keep what it brought."
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ async def test_clear_begins_a_new_conversation_whatever_goes_on(talk: Talk) -> N
     await enter_fork(talk, "Rome", "In May.")
     await done(talk, "clear")
     await talk.until(lambda: talk.count(CLEARED) == 3)
-    await talk.until(lambda: is_closed(talk, "Forked Session"))
+    await talk.until(lambda: is_closed(talk, "Side conversation"))
     await talk.ask("and now", "Now what?")
     assert "Rome" not in heard(talk)
 
@@ -161,7 +161,7 @@ async def test_compact_tells_its_line_at_rest_after_an_answer_and_in_a_fork(talk
     await enter_fork(talk, "Rome", "In May.")
     await done(talk, "compact")
     await talk.said_with(f"tokens compacted\n-# {FORK}")
-    assert not is_closed(talk, "Forked Session")
+    assert not is_closed(talk, "Side conversation")
 
 
 async def test_a_fork_begins_at_rest_or_after_the_answer_and_never_in_a_fork(talk: Talk) -> None:
@@ -170,19 +170,23 @@ async def test_a_fork_begins_at_rest_or_after_the_answer_and_never_in_a_fork(tal
     await talk.until(lambda: waiting.is_deferred)
     talk.model.when("[fork-started]", _saying("In May."))
     hold.let_go()
-    card = await talk.card("Forked Session")
+    card = await talk.card("Side conversation")
     assert card.embeds[0]["description"] == "Topic: a trip to Rome"
     assert card.embeds[0]["footer"]["text"] == FORK
-    assert [each["label"] for each in card.buttons] == ["Save Context", "Report", "Exit Fork"]
+    assert [each["label"] for each in card.buttons] == [
+        "Keep all of it",
+        "Keep a summary",
+        "Leave it",
+    ]
     await talk.said(f"In May.\n-# {FORK}")
     await talk.until(lambda: waiting.is_deleted)
     assert (await talk.command("fork")).text == ALREADY_OPEN
 
-    await talk.press(card, "Exit Fork")
-    await talk.card("Fork Ended — discarded")
+    await talk.press(card, "Leave it")
+    await talk.card("Side conversation ended — left")
     await done(talk, "fork")
-    await talk.until(lambda: talk.count("Forked Session") == 2)
-    card = await talk.card("Forked Session")
+    await talk.until(lambda: talk.count("Side conversation") == 2)
+    card = await talk.card("Side conversation")
     expected = "What is said here stays separate from the main conversation."
     assert card.embeds[0]["description"] == expected
 
@@ -196,7 +200,7 @@ async def test_an_interrupt_stops_the_answer_and_nothing_else(talk: Talk) -> Non
     await hang(talk, "and where?")
     await done(talk, "interrupt")
     await talk.said(f"-# stopped.\n-# {FORK}")
-    assert not is_closed(talk, "Forked Session")
+    assert not is_closed(talk, "Side conversation")
 
 
 async def test_setup_asks_the_agent_and_shows_nothing_as_from_the_page(talk: Talk) -> None:

@@ -16,7 +16,7 @@ from ollim_bot.offline.messages import Hang
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.opening import open_database
 
-FORK = "in a fork · apart from the main conversation"
+FORK = "side conversation · apart from the main one"
 MODES = "dontAsk, default, acceptEdits, bypassPermissions"
 MODELS = "opus, sonnet, haiku, a full model id, or default"
 THINKING = "off, adaptive, or a number of tokens such as 4000"

@@ -118,7 +118,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
     ),
     SlashCommand(
         "fork",
-        "Branch off for a side topic, apart from the main conversation",
+        "Begin a side conversation, apart from the main one",
         (Argument("topic", "what it is about", takes_rest=True),),
         handler=lambda to: Queued(to.forks.enter, can_repeat=True),
     ),

@@ -1,4 +1,4 @@
-"""The cards and notes that show a fork to the owner."""
+"""The cards and notes that show a fork to the owner, who knows it as a side conversation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _LONGEST_TOPIC = 300
 _LONGEST_SUMMARY = 1000
 
 SEPARATE = "What is said here stays separate from the main conversation."
-ALREADY_OPEN = "You are in a fork already. End it first: save it, report it, or exit."
-NOTHING_ANSWERED = "Nothing has been answered in this fork yet, so there is nothing to report."
+ALREADY_OPEN = "You are in a side conversation already. Leave it first, or keep what it brought."
+NOTHING_ANSWERED = "Nothing has been answered here yet, so there is nothing to keep."
 EXPIRED = "this session has expired — starting fresh with quoted context"
-LOST = "What was said here before could not be found, so this fork begins anew."
-TAKEN_HERE = "You are in a fork, so your reply is taken here, with what it quotes."
+LOST = "What was said here before could not be found, so this side conversation begins anew."
+TAKEN_HERE = "You are in a side conversation, so your reply is taken here, with what it quotes."
 
 
 def entry_id(fork_id: str) -> MessageId:
@@ -34,14 +34,15 @@ def entry_card(fork: Fork, wanted_model: str | None) -> Card:
     lines = [f"Topic: {_cut(fork.topic, _LONGEST_TOPIC)}" if fork.topic else SEPARATE]
     if fork.model is not None:
         lines.append(f"The history does not fit into {wanted_model}, so {fork.model} answers here.")
+    keep_all = Button("Keep all of it", "fork_save", style=ButtonStyle.SUCCESS)
     return Card(
-        "Forked Session",
+        "Side conversation",
         "\n".join(lines),
         Color.PURPLE,
         buttons=(
-            Button("Save Context", "fork_save", style=ButtonStyle.SUCCESS),
-            Button("Report", "fork_report", style=ButtonStyle.PRIMARY),
-            Button("Exit Fork", "fork_exit", style=ButtonStyle.DANGER),
+            *([keep_all] if fork.may_become_main else []),
+            Button("Keep a summary", "fork_report", style=ButtonStyle.PRIMARY),
+            Button("Leave it", "fork_exit", style=ButtonStyle.DANGER),
         ),
     )
 
@@ -52,30 +53,30 @@ def end_card(how: ForkExit) -> Card:
 
 def confirm_card(fork: Fork) -> Card:
     return Card(
-        "Save this fork?",
+        "Keep all of this side conversation?",
         "It becomes the main conversation. The one before it stays in `/sessions`.",
         Color.PURPLE,
         buttons=(
-            Button("Keep Talking", "fork_save_dismiss", fork.id),
-            Button("Save Context", "fork_save_confirm", fork.id, ButtonStyle.SUCCESS),
+            Button("Go on talking", "fork_save_dismiss", fork.id),
+            Button("Keep all of it", "fork_save_confirm", fork.id, ButtonStyle.SUCCESS),
         ),
     )
 
 
 def refused_card(fork: Fork, obstacle: str) -> Card:
     return Card(
-        "Not saved",
-        f"This fork cannot become the main conversation: {obstacle}. "
-        "A report hands over a summary instead.",
+        "Not kept yet",
+        f"This side conversation cannot become the main one: {obstacle}. "
+        "A summary of it can be kept instead.",
         Color.YELLOW,
-        buttons=(Button("Report", "fork_report", fork.id, ButtonStyle.PRIMARY),),
+        buttons=(Button("Keep a summary", "fork_report", fork.id, ButtonStyle.PRIMARY),),
     )
 
 
 def idle_note(limit: timedelta) -> str:
     minutes = max(1, int(limit.total_seconds() // 60))
     span = "a minute" if minutes == 1 else f"{minutes} minutes"
-    return f"Nothing was said in this fork for {span}. After {span} more it ends with a summary."
+    return f"Nothing was said here for {span}. After {span} more, a summary is kept and it ends."
 
 
 def _what_became(how: ForkExit) -> str:

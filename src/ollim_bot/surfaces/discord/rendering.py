@@ -14,7 +14,7 @@ from ollim_bot.domain.taint import Untrusted
 from ollim_bot.surfaces.discord.messages import Forwarded, OutgoingMessage
 from ollim_bot.surfaces.discord.split import LONGEST, Fence, Pieces, opened_by, shortened, split
 
-FORK = "in a fork · apart from the main conversation"
+FORK = "side conversation · apart from the main one"
 
 _SMALL = "-# "
 _MARKUP = re.compile(r"([\\`*_~|<>\[\]:])")

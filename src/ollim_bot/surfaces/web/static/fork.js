@@ -9,12 +9,12 @@ import { leaveFork } from "./actions.js";
 import { byId, make, patch, rich, say } from "./dom.js";
 import { forkName } from "./format.js";
 import { BUTTON_IDS } from "./protocol.js";
-import { forkExitRefusal, isForkExitOpen, openFork } from "./state.js";
+import { forkExitRefusal, isForkExitOffered, isForkExitOpen, openFork } from "./state.js";
 
 const EXITS = [
-    { customId: BUTTON_IDS.forkSave, label: "Save Context", style: "success" },
-    { customId: BUTTON_IDS.forkReport, label: "Report", style: "report" },
-    { customId: BUTTON_IDS.forkExit, label: "Exit Fork", style: "danger" },
+    { customId: BUTTON_IDS.forkSave, label: "Keep all of it", style: "success" },
+    { customId: BUTTON_IDS.forkReport, label: "Keep a summary", style: "report" },
+    { customId: BUTTON_IDS.forkExit, label: "Leave it", style: "danger" },
 ];
 
 /**
@@ -40,6 +40,7 @@ export function showFork(store, scroll, focusElsewhere) {
             }
         }
         buttons.forEach((button, place) => {
+            button.hidden = !isForkExitOffered(state, EXITS[place].customId);
             setOpen(button, isForkExitOpen(state, EXITS[place].customId));
         });
     });

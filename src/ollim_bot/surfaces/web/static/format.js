@@ -64,7 +64,9 @@ export function botName(state) {
 
 /** @param {Fork} fork */
 export function forkName(fork) {
-    return fork.topic ? `Fork: ${fork.topic}` : "Fork — separate from the main conversation";
+    return fork.topic
+        ? `Side conversation: ${fork.topic}`
+        : "Side conversation, apart from the main one";
 }
 
 /**

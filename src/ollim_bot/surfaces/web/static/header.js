@@ -47,7 +47,7 @@ function titleOf(state) {
     const fork = openFork(state);
     const name = present(
         isAnswerNeeded(state) && "Answer needed",
-        fork && (fork.topic ? `Fork: ${fork.topic}` : "Fork"),
+        fork && (fork.topic ? `Side conversation: ${fork.topic}` : "Side conversation"),
         botName(state),
     ).join(" · ");
     return count > 0 ? `(${count}) ${name}` : name;
@@ -64,7 +64,7 @@ function showStatus(status) {
     say(byId("provider"), present(status.provider, status.model).join(" · "));
     say(byId("trouble"), status.trouble);
     byId("box", HTMLTextAreaElement).placeholder =
-        status.fork ? "Write in the fork" : `Write to ${status.bot_name}`;
+        status.fork ? "Write in the side conversation" : `Write to ${status.bot_name}`;
 }
 
 /** Let the owner switch between dark and light; a theme other than the system's is remembered. */

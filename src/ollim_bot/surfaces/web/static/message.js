@@ -44,7 +44,7 @@ export function fillMessage(article, message, context) {
     const when = momentInWords(new Date(message.at), context.now);
     article.className = `message ${message.author}${message.in_fork ? " in-fork" : ""}`;
     article.dataset.id = message.id;
-    const place = message.in_fork && "in a fork";
+    const place = message.in_fork && "in a side conversation";
     const names = [context.names[message.author], place, message.job, when];
     article.setAttribute("aria-label", present(...names).join(", "));
     const parts = present(

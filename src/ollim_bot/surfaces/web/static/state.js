@@ -223,9 +223,23 @@ export function isForkExitOpen(state, customId) {
     if (fork === null || currentForkExit(state)?.isRequested) {
         return false;
     }
-    const message = state.messages.find((one) => one.id === fork.card);
-    const button = message?.card?.buttons.find((one) => one.custom_id === customId);
+    const button = forkCard(state)?.buttons.find((one) => one.custom_id === customId);
     return !button?.is_used && !button?.isPressed;
+}
+
+/**
+ * Whether the card of the fork has this way out; true while the card is not loaded.
+ * @param {State} state
+ * @param {string} customId
+ */
+export function isForkExitOffered(state, customId) {
+    return forkCard(state)?.buttons.some((one) => one.custom_id === customId) ?? true;
+}
+
+/** @param {State} state */
+function forkCard(state) {
+    const fork = openFork(state);
+    return state.messages.find((one) => one.id === fork?.card)?.card ?? null;
 }
 
 /** @param {State} state */
