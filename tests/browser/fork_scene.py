@@ -17,7 +17,7 @@ EXIT = Button("Leave it", "fork_exit", style=ButtonStyle.DANGER)
 ENTRY = Card("Side conversation", "Topic: taxes", Color.PURPLE, buttons=(SAVE, REPORT, EXIT))
 ENDED = Card("Side conversation ended — left", "", Color.PURPLE)
 NO_TOPIC = "Side conversation, apart from the main one"
-NOT_SAVED = "The main conversation has gone on since. Use **Report** instead."
+NOT_SAVED = "The main conversation has gone on since. Use **Keep a summary** instead."
 
 
 async def enter(stage: Stage, topic: str = "taxes") -> ChatMessage:

@@ -101,8 +101,8 @@ async def test_a_way_out_that_is_pressed_twice_is_gone_once(stage: Stage, page: 
     await expect(page.locator("#fork-ways [aria-disabled]")).to_have_count(3)
     stage.core.may_answer.set()
     await expect(way(page, "Leave it")).to_be_enabled()
-    await expect(page.get_by_role("region", name="Answer to Report")).to_have_text(
-        "ReportReport: done."
+    await expect(page.get_by_role("region", name="Answer to Keep a summary")).to_have_text(
+        "Keep a summaryKeep a summary: done."
     )
     assert stage.core.calls == [REPORT.custom_id]
 
@@ -116,7 +116,7 @@ async def test_a_way_out_that_waits_for_its_turn_stays_open(stage: Stage, page: 
         await route.fulfill(json={"text": "", "html": "", "is_error": False})
 
     await page.route("**/api/clicks", answered)
-    for press in (way(page, "Keep all of it"), messages(page).get_by_role("button", name="Save")):
+    for press in (way(page, "Keep all of it"), messages(page).get_by_role("button", name="Keep all")):
         await press.click()
         await expect(page.locator("[aria-disabled]")).to_have_count(0)
     assert len(pressed) == 2
@@ -130,7 +130,7 @@ async def test_why_a_way_is_closed_is_said_at_the_top_and_aloud(stage: Stage, pa
     answer = page.locator("#fork-answer")
     await way(page, "Keep all of it").click()
     await expect(answer).to_have_text(
-        "The main conversation has gone on since. Use Report instead."
+        "The main conversation has gone on since. Use Keep a summary instead."
     )
     await expect(answer.locator("strong")).to_have_text("Keep a summary")
     await expect(way(page, "Keep all of it")).to_be_enabled()

@@ -107,7 +107,7 @@ async def test_set_up_asks_the_agent_once_however_often_it_is_pressed(talk: Talk
     clicks = [talk.discord.click(welcome.id, button) for _ in range(2)]
     await talk.said("How are you called?")
     await talk.until(lambda: all(each.answer is not None for each in clicks))
-    await shows(talk, welcome, WELCOME, Set_up=False)
+    await shows(talk, welcome, WELCOME, Set_up=False, What_I_can_do=True)
     assert await words_of(talk, talk.discord.press(welcome, button)) == USED
     assert [each.text for each in talk.discord.messages] == ["", "How are you called?"]
     assert len(talk.model.requests) == 1
@@ -309,7 +309,7 @@ async def test_a_card_that_is_answered_on_the_page_is_closed_on_discord(talk: Ta
     talk.model.answers("How are you called?")
     await talk.bot.press("Set up")
     await talk.said("How are you called?")
-    await shows(talk, welcome, WELCOME, Set_up=False)
+    await shows(talk, welcome, WELCOME, Set_up=False, What_I_can_do=True)
     assert await words_of(talk, talk.discord.press(welcome, custom_id(welcome, "Set up"))) == USED
     await talk.said("> Set up\n-# from the page")
 
