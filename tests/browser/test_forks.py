@@ -116,7 +116,10 @@ async def test_a_way_out_that_waits_for_its_turn_stays_open(stage: Stage, page: 
         await route.fulfill(json={"text": "", "html": "", "is_error": False})
 
     await page.route("**/api/clicks", answered)
-    for press in (way(page, "Keep all of it"), messages(page).get_by_role("button", name="Keep all")):
+    for press in (
+        way(page, "Keep all of it"),
+        messages(page).get_by_role("button", name="Keep all"),
+    ):
         await press.click()
         await expect(page.locator("[aria-disabled]")).to_have_count(0)
     assert len(pressed) == 2

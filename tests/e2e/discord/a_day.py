@@ -175,7 +175,7 @@ async def background(day: Day) -> None:
 
 
 async def fork(day: Day) -> None:
-    day.scribe.chapter("A side topic", "A fork, from its card to its report.")
+    day.scribe.chapter("A side topic", "A side conversation, from its card to its summary.")
     day.talk.model.answers("Rome. By train, or by plane?")
     await day.calls(
         "fork",
