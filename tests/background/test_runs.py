@@ -21,6 +21,7 @@ from tests.background.scene import (
 )
 
 from ollim_bot.conversation.background_attempt import Try
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnCost
 from ollim_bot.domain.events import EndCause, SessionNamed, TurnEnded, Usage
 from ollim_bot.domain.jobs import Job, Model, ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState
@@ -98,6 +99,17 @@ async def test_a_session_is_as_the_job_wants_it() -> None:
         assert {each.system_prompt for each in specs} == {"You help."}
         assert {each.working_directory for each in specs} == {HOME}
         assert MAIN not in {each.resume for each in specs}
+
+
+async def test_a_history_that_does_not_fit_gets_a_larger_model() -> None:
+    engine = WatchedEngine()
+    spent = TurnCost(context=190_000, window=1_000_000)
+    long = ChatMessage(MessageId("1"), NOW, Author.ASSISTANT, "So far.", session=MAIN, spent=spent)
+    async with scene(engine) as stage:
+        stage.store.run(lambda tx: tx.messages.add(long))
+        await stage.run(reminder(model=Model.HAIKU))
+        await stage.run(reminder(model=Model.HAIKU, isolated=True))
+        assert [session.spec.model for session in engine.opened] == ["sonnet", "haiku"]
 
 
 async def test_its_text_is_discarded() -> None:

@@ -288,6 +288,16 @@ def test_a_taken_id_is_refused(terminal: Terminal) -> None:
             id="tools with a comma",
         ),
         pytest.param(
+            ["reminder", "add", "-m", "x", "--in", "5m", "--allowed-tool", "Bash(*)"],
+            ["allowed-tools: `Bash(*)` would allow every command. Name one, such as "],
+            id="every command",
+        ),
+        pytest.param(
+            ["routine", "add", "-m", "x", "--cron", "@daily", "--skill", "mail"],
+            ["skills: is for background jobs only. Add --background."],
+            id="skill of a foreground job",
+        ),
+        pytest.param(
             ["reminder", "add", "-m", "x", "--in", "5m", "--foreground", "--model", "opus"],
             ["model: is for background jobs only. Add --background."],
             id="background only",

@@ -96,13 +96,16 @@ async def test_each_kind_of_job_is_told_in_its_words(
 
 
 async def test_tools_that_a_job_may_use_are_named(stage: Stage) -> None:
-    await stage.turn((PATH, routine('allowed-tools: ["Read(./a.md)", WebSearch]')))
+    await stage.turn(
+        (PATH, routine("background: true", 'allowed-tools: ["Read(./a.md)", WebSearch]'))
+    )
     assert stage.cards[0].description.endswith("It may also use: `Read(./a.md)`, `WebSearch`")
 
 
 async def test_a_long_text_makes_no_card_that_is_too_long(stage: Stage) -> None:
     tools = ", ".join(f'"Read(./{"x" * 90}{n}.md)"' for n in range(60))
-    text = f'---\nid: a\ncron: "@daily"\nallowed-tools: [{tools}]\n---\n{"word " * 500}\n'
+    head = f'id: a\ncron: "@daily"\nbackground: true\nallowed-tools: [{tools}]'
+    text = f"---\n{head}\n---\n{'word ' * 500}\n"
     await stage.turn((PATH, text))
     assert stage.cards[0].problems() == []
 

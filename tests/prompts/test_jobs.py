@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -88,6 +89,17 @@ def test_a_foreground_job_looks_like_this(
         "\n"
         "Then at the calendar."
     )
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_a_chain_in_the_conversation_is_advised_nothing_that_is_refused_there(depth: int) -> None:
+    turn = replace(JobTurn.of(routine(), InputId("o1"), NOW), chain=Chain(max=2, depth=depth))
+    prompt = foreground_prompt(turn, NOW)
+    section = next(line for line in prompt.splitlines() if line.startswith("CHAIN CONTEXT"))
+    assert not re.search(r"\bping|report", section, re.IGNORECASE)
+    assert ("Say that it is a follow-up." in section) == (depth > 0)
+    assert ("`follow_up_chain(minutes_from_now)`" in section) == (depth < 2)
+    assert ("This is the last check" in section) == (depth == 2)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,20 @@ async def test_a_mistake_is_told_once_with_file_line_and_reason(desk: Desk) -> N
     assert changes.problems == [said]
 
 
+async def test_a_webhook_file_is_said_to_be_off_until_it_is_gone(desk: Desk) -> None:
+    hook = desk.paths.webhooks / "build.md"
+    hook.write_text("---\nid: build\nfields: {type: object}\n---\nLook at the build.\n")
+    await desk.looked()
+    off = "Webhooks are off in this version, so nothing calls webhooks/build.md."
+    assert desk.told.said == [off]
+    await desk.looked_later()
+    assert desk.told.known == {off}
+    hook.unlink()
+    await desk.looked()
+    await desk.looked_later()
+    assert (desk.told.said, desk.told.known) == ([off], set())
+
+
 async def test_a_file_that_was_never_right_is_said_not_to_run(desk: Desk) -> None:
     desk.plan.write_text(WRONG)
     await desk.looked()

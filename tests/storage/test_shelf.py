@@ -72,6 +72,7 @@ cron: "30 8 * * 1-5"   # before work
 mood: calm
 allowed_tools:
   - Read
+background: true
 ---
 
 Plan the day.
@@ -93,7 +94,7 @@ def test_a_change_is_made_to_what_the_file_holds_now(data: DataDirectory) -> Non
     edited = FULL.replace("calm", "brisk").replace("Plan the day.", "Plan the week.")
     path = write(data, "mine.md", edited)
     shelf.amend("a1b2c3d4", {"enabled": False})
-    assert path.read_text() == edited.replace("  - Read\n", "  - Read\nenabled: false\n")
+    assert path.read_text() == edited.replace("true\n", "true\nenabled: false\n")
 
 
 def test_a_change_that_would_make_the_file_wrong_is_refused(data: DataDirectory) -> None:
@@ -177,6 +178,13 @@ def test_two_files_with_one_id_are_both_named_and_the_first_is_in_use(
         pytest.param("description: [a]", "it takes text", id="text"),
         pytest.param("description:", "it takes text", id="no value"),
         pytest.param("model: opus", "is for background jobs only", id="background only"),
+        pytest.param("allowed-tools: [Read]", "is for background jobs only", id="tools"),
+        pytest.param("skills: [mail]", "is for background jobs only", id="skills"),
+        pytest.param(
+            'allowed-tools: ["Bash(*)"]\nbackground: true',
+            "`Bash(*)` would allow every command. Name one, such as `Bash(ollim-bot help)`",
+            id="every command",
+        ),
         pytest.param("disallowed-tools: [Bash]", "is not a field of a routine", id="restriction"),
         pytest.param("allow-pings: false", "did you mean allow-ping?", id="near restriction"),
         pytest.param("isolatd: true", "did you mean isolated?", id="letter missing"),

@@ -18,7 +18,15 @@ from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.registry import MAIN_TOOLS
 
 DAILY = '---\nid: daily\ncron: "0 9 * * *"\n---\nPlan the day.\n'
-OWNERS = '---\nid: own\ncron: "0 9 * * *"\nallowed-tools: ["Bash(git log)"]\n---\nLook.\n'
+OWNERS = """\
+---
+id: own
+cron: "0 9 * * *"
+background: true
+allowed-tools: ["Bash(git log)"]
+---
+Look.
+"""
 MAIL = "---\nname: mail\ndescription: Reads mail.\n---\nRead it.\n"
 
 
@@ -181,7 +189,7 @@ def test_a_skill_may_do_no_more_either(desk: Desk) -> None:
 
 
 def test_what_the_owner_allows_now_counts_now(desk: Desk) -> None:
-    content = routine('allowed-tools: ["Bash(git log)"]')
+    content = routine("background: true", 'allowed-tools: ["Bash(git log)"]')
     desk.allowed.append("Bash(git *)")
     assert desk.write("routines/new.md", content) == ""
     desk.allowed.pop()

@@ -147,6 +147,21 @@ def test_a_tool_policy_passes_warns_or_fails(data: DataDirectory) -> None:
     assert detail.startswith("tool-policy.yaml:2: ")
 
 
+def test_a_job_that_may_use_every_command_is_named(data: DataDirectory) -> None:
+    tools = ("background: true", 'allowed-tools: ["Bash(*)"]')
+    write(data, "routines/a.md", job("a", 'cron: "0 9 * * *"', *tools))
+    level, detail = said(data, "routines")[0]
+    assert level is Level.FAIL
+    assert "allowed-tools: `Bash(*)` would allow every command" in detail
+
+
+def test_webhook_files_are_said_to_be_off(data: DataDirectory) -> None:
+    assert said(data, "webhooks") == [(Level.PASS, "none; webhooks are off in this version")]
+    write(data, "webhooks/build.md", "---\nid: build\nfields: {a: {type: string}}\n---\nLook.\n")
+    off = "Webhooks are off in this version, so nothing calls webhooks/build.md."
+    assert said(data, "webhooks") == [(Level.WARN, off)]
+
+
 def test_skills_that_are_wrong_or_missing_are_named(data: DataDirectory) -> None:
     assert said(data, "skills") == [(Level.PASS, "none")]
     write(data, "skills/mail/SKILL.md", "---\nname: mail\ndescription: reads mail\n---\nRead it.\n")

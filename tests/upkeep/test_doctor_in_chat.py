@@ -65,7 +65,7 @@ async def test_a_healthy_bot_says_so_in_one_sentence(home: Path) -> None:
         )
         with running(some):
             text = await examine_in_chat(some, OFFLINE, NOW, LIMIT)
-    assert text == "All is well: 17 checks passed."
+    assert text == "All is well: 18 checks passed."
 
 
 async def test_only_what_is_wrong_is_said_with_what_to_do(home: Path) -> None:
@@ -81,7 +81,7 @@ async def test_only_what_is_wrong_is_said_with_what_to_do(home: Path) -> None:
     assert page.startswith(f"- **FAIL** page: the bot runs, but nothing answers at port {port}. ")
     assert folder.startswith("- **WARN** data directory: others on this machine can look into ")
     assert f" Run `chmod 700 {some.paths.root}`; " in folder
-    assert summary == "SUMMARY: 15 passed, 1 warning, 2 failures"
+    assert summary == "SUMMARY: 16 passed, 1 warning, 2 failures"
 
 
 async def test_a_service_that_hangs_does_not_hold_up_the_answer(home: Path) -> None:

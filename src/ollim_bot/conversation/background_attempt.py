@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from ollim_bot.conversation.auto_commit import AutoCommit
+from ollim_bot.conversation.chat_log import context_of
 from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.domain.agent_caller import CONVERSATION
@@ -24,7 +25,7 @@ from ollim_bot.domain.events import (
     Usage,
 )
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
-from ollim_bot.domain.jobs import Chain, Job, Reminder, ReportMode
+from ollim_bot.domain.jobs import Chain, Job, Model, Reminder, ReportMode
 from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
@@ -34,6 +35,7 @@ from ollim_bot.domain.provider import Price
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import EFFECT
 from ollim_bot.domain.runs import Run, RunKind
+from ollim_bot.domain.session_use import fitting_model
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdates
@@ -373,10 +375,18 @@ class Attempt:
             resume=None,
             begin=run.session,
             branch_of=run.parent,
-            model=job.model.value if job.model else base.model,
+            model=await self._fitting(job.model) if job.model else base.model,
             thinking="adaptive" if job.thinking else "off",
             occurrence=run.occurrence,
         )
+
+    async def _fitting(self, wanted: Model) -> str:
+        """The model of the job, or a larger one if the history does not fit into it."""
+        parent = self.run.parent
+        if parent is None:
+            return wanted.value
+        length = await self._around.store.read(lambda tx: context_of(tx, parent))
+        return fitting_model(wanted.value, length)
 
     async def _prompt(self) -> str:
         around, job, policy = self._around, self._job, self.run.policy

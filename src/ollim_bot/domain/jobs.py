@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.moments import instant
-from ollim_bot.domain.text import shortened
+from ollim_bot.domain.text import counted, shortened
 
 if TYPE_CHECKING:
     from ollim_bot.domain.cron import Cron
@@ -229,6 +229,12 @@ def kind_of(job: Job) -> JobKind:
             return JobKind.REMINDER
         case WebhookSpec():
             return JobKind.WEBHOOK
+
+
+def webhooks_off(files: Sequence[str]) -> str:
+    """The sentence about webhook files, which nothing calls in this version."""
+    listed = files[0] if len(files) == 1 else f"{files[0]} and {counted(len(files) - 1, 'other')}"
+    return f"Webhooks are off in this version, so nothing calls {listed}."
 
 
 class Shelved(NamedTuple, Generic[T]):

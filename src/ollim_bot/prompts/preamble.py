@@ -104,6 +104,10 @@ def upcoming_lines(
     )
 
 
+_NEXT_CHECK = "`follow_up_chain(minutes_from_now)` sets the next check; without it the chain ends."
+_LAST_CHECK = "This is the last check: no further follow-up can be set."
+
+
 def chain_section(briefing: Briefing) -> str:
     """Empty for a job that is not a chain; names only what the run may do and has to decide."""
     chain = briefing.chain
@@ -112,12 +116,17 @@ def chain_section(briefing: Briefing) -> str:
     check = f"CHAIN CONTEXT: check {chain.depth + 1} of {chain.max + 1}."
     follow = "Say in a ping that it is a follow-up." if chain.depth and briefing.allow_ping else ""
     if chain.may_follow_up:
-        leave = (
-            "`follow_up_chain(minutes_from_now)` sets the next check; without it the chain ends."
-        )
-        return joined(" ", check, leave, follow)
-    last = "This is the last check: no further follow-up can be set."
-    return joined(" ", check, last, _advice_for_the_last_check(briefing), follow)
+        return joined(" ", check, _NEXT_CHECK, follow)
+    return joined(" ", check, _LAST_CHECK, _advice_for_the_last_check(briefing), follow)
+
+
+def foreground_chain_section(chain: Chain) -> str:
+    """As `chain_section`, for a turn of the conversation, whose answer the owner reads."""
+    if chain.max == 0:
+        return ""
+    check = f"CHAIN CONTEXT: check {chain.depth + 1} of {chain.max + 1}."
+    follow = "Say that it is a follow-up." if chain.depth else ""
+    return joined(" ", check, _NEXT_CHECK if chain.may_follow_up else _LAST_CHECK, follow)
 
 
 def _advice_for_the_last_check(briefing: Briefing) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.domain.inputs import JobTurn, OwnerMessage
-from ollim_bot.domain.jobs import Job, ReportMode, kind_of
+from ollim_bot.domain.jobs import Job, kind_of
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS
 from ollim_bot.domain.text import shortened
 from ollim_bot.prompts.context import (
@@ -25,7 +25,7 @@ from ollim_bot.prompts.context import (
     owner_words,
     timestamp,
 )
-from ollim_bot.prompts.preamble import Briefing, chain_section
+from ollim_bot.prompts.preamble import foreground_chain_section
 
 TOPIC = "Topic: "
 _NO_TOPIC = "No topic yet. Say in one short sentence that you are here, and wait for the owner."
@@ -95,8 +95,7 @@ def foreground_prompt(turn: JobTurn, now: datetime, updates: str = "") -> str:
     """A job in the main conversation, which needs only the instructions of a chain."""
     tag = job_tag(turn.kind, turn.job, background=False)
     head = joined("\n", joined(" ", tag, _late(turn.late_since, now)), timestamp(now), updates)
-    chain = chain_section(Briefing(ReportMode.FREELY, allow_ping=True, chain=turn.chain))
-    return joined("\n\n", head, chain, neutralised(turn.body))
+    return joined("\n\n", head, foreground_chain_section(turn.chain), neutralised(turn.body))
 
 
 def _late(since: datetime | None, now: datetime) -> str:

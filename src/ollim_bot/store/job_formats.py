@@ -27,6 +27,7 @@ from ollim_bot.domain.jobs import (
     parse_length,
 )
 from ollim_bot.domain.text import nearest
+from ollim_bot.domain.tool_policy import problems
 from ollim_bot.environment import zone_named
 from ollim_bot.errors import BadCron, BadJob
 from ollim_bot.store.document import Document, Field
@@ -71,6 +72,14 @@ def words(field: Field) -> tuple[str, ...]:
     if not all(isinstance(word, str) and word.strip() for word in field.value):
         raise wrong(field, right)
     return tuple(word.strip() for word in field.value)
+
+
+def patterns(field: Field) -> tuple[str, ...]:
+    """Patterns of tools, each of which can be used."""
+    found = words(field)
+    if errors := [error for pattern in found for error in problems(pattern).errors]:
+        raise WrongValue(" ".join(errors).removesuffix("."))
+    return found
 
 
 def job_id(field: Field) -> str:
@@ -150,8 +159,8 @@ COMMON = (
     FieldRule("isolated", flag, background_only=True, restricts=True),
     FieldRule("update-main-session", one_of(ReportMode), background_only=True, restricts=True),
     FieldRule("allow-ping", flag, background_only=True, restricts=True),
-    FieldRule("allowed-tools", words, restricts=True),
-    FieldRule("skills", words),
+    FieldRule("allowed-tools", patterns, background_only=True, restricts=True),
+    FieldRule("skills", words, background_only=True),
     FieldRule("timezone", zone),
     FieldRule("late", one_of(Late)),
     FieldRule("enabled", flag, restricts=True),

@@ -25,6 +25,7 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
     ("clock", machine.check_clock),
     ("routines", jobs.check_routines),
     ("reminders", jobs.check_reminders),
+    ("webhooks", jobs.check_webhooks),
     ("ledger", jobs.check_ledger),
     ("tool policy", data.check_tool_policy),
     ("skills", jobs.check_skills),

@@ -7,7 +7,14 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, ShelfReport
+from ollim_bot.domain.jobs import (
+    Job,
+    JobKind,
+    Reminder,
+    Routine,
+    ShelfReport,
+    webhooks_off,
+)
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.moments import describe_with_distance
 from ollim_bot.domain.occurrences import LedgerRow
@@ -27,6 +34,7 @@ from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, 
 J = TypeVar("J", Routine, Reminder)
 
 _SKILLS = "skills"
+_WEBHOOKS = "webhooks"
 _MEND_SKILL = "Mend the file; until then the skill may not work as meant."
 _LEDGER = "ledger"
 _MOST_NAMED = 5
@@ -43,6 +51,15 @@ def check_routines(given: DoctorInput) -> Iterator[DoctorFinding]:
 def check_reminders(given: DoctorInput) -> Iterator[DoctorFinding]:
     report = _report(given, REMINDERS)
     return _jobs(JobKind.REMINDER, report, given.local_now, given.data.zone)
+
+
+def check_webhooks(given: DoctorInput) -> Iterator[DoctorFinding]:
+    files = [f"webhooks/{path.name}" for path in sorted(given.data.paths.webhooks.glob("*.md"))]
+    if files:
+        keep = "Keep the files for a version that has webhooks, or remove them."
+        yield warned(_WEBHOOKS, webhooks_off(files), keep)
+    else:
+        yield passed(_WEBHOOKS, "none; webhooks are off in this version")
 
 
 def check_skills(given: DoctorInput) -> Iterator[DoctorFinding]:
