@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from ollim_bot.domain.tool_policy import ToolPolicy
 from ollim_bot.paths import DataPaths
+from ollim_bot.store.files import OsDisk
 from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 
@@ -53,6 +56,34 @@ def test_what_the_owner_adds_counts_at_once(owner: Owner) -> None:
         "WebFetch(https://example.com/*)",
     )
     assert owner.writes("").main(MAIN_TOOLS) == MAIN_TOOLS
+
+
+class SlowDisk(OsDisk):
+    """Reads only when it is told to."""
+
+    def __init__(self) -> None:
+        self.is_asked = threading.Event()
+        self.may_read = threading.Event()
+
+    def read(self, path: Path, most: int) -> bytes:
+        self.is_asked.set()
+        assert self.may_read.wait(60)
+        return super().read(path, most)
+
+
+def test_a_call_beside_the_one_that_reads_a_change_is_judged_by_it_too(tmp_path: Path) -> None:
+    paths, disk = DataPaths(tmp_path), SlowDisk()
+    paths.tool_policy.write_text('main_session:\n  additional_allowed: ["Bash(git status)"]\n')
+    file = PolicyFile(paths, lambda _: None, disk)
+    with ThreadPoolExecutor(2) as calls:
+        first = calls.submit(file.read)
+        assert disk.is_asked.wait(60)
+        second = calls.submit(file.read)
+        with pytest.raises(TimeoutError):
+            second.result(0.1)
+        disk.may_read.set()
+        allowed = [each.result(60).main(()) for each in (first, second)]
+    assert allowed == [("Bash(git status)",)] * 2
 
 
 def test_background_tools_can_be_replaced(owner: Owner) -> None:

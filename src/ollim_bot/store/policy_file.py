@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping
 
 from ollim_bot.domain.tool_policy import ToolPolicy, problems
@@ -25,7 +26,7 @@ class PolicyFile:
     """Reads the policy at every tool call, cheaply: only a changed file is read again.
 
     While the file is invalid, its last valid content counts; `tell` gets the problem, once for each
-    change.
+    change. Callable from any thread.
     """
 
     def __init__(
@@ -36,13 +37,16 @@ class PolicyFile:
         self._disk = disk or OsDisk()
         self._known: _Fingerprint | None = None
         self._policy = ToolPolicy()
+        # A call that comes while another reads the changed file must not get the policy before it.
+        self._lock = threading.Lock()
 
     def read(self) -> ToolPolicy:
-        fingerprint = self._fingerprint()
-        if fingerprint != self._known:
-            self._known = fingerprint
-            self._look()
-        return self._policy
+        with self._lock:
+            fingerprint = self._fingerprint()
+            if fingerprint != self._known:
+                self._known = fingerprint
+                self._look()
+            return self._policy
 
     def _fingerprint(self) -> _Fingerprint | None:
         try:
