@@ -261,7 +261,7 @@ class Status:
     """What a surface shows about the bot itself. `provider` is in words: `offline model`.
 
     `trouble` is a sentence about another surface that does not work now. `program` is how the owner
-    calls the program in a terminal.
+    calls the program in a terminal. `quiet_until` is set while it is quiet.
     """
 
     provider: str
@@ -275,6 +275,7 @@ class Status:
     trouble: str = ""
     price: Price = Price.LISTED
     program: str = PROGRAM
+    quiet_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,3 +252,13 @@ async def test_a_pause_in_the_conversation_says_when_it_went_on(stage: Stage) ->
     await expect(page.locator(".moment + article > .body")).to_have_text(
         ["200 minutes ago", "120 minutes ago", "5 minutes ago"]
     )
+
+
+async def test_the_bar_says_until_when_it_is_quiet(stage: Stage, page: Page) -> None:
+    sign = page.locator("#quiet")
+    await expect(sign).to_be_hidden()
+    await stage.core.change(quiet_until=datetime(2026, 11, 17, 7, 0, tzinfo=UTC))
+    await expect(sign).to_have_text("quiet until 7:00")
+    await expect(sign).to_be_visible()
+    await stage.core.change(quiet_until=None)
+    await expect(sign).to_be_hidden()

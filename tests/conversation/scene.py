@@ -318,7 +318,7 @@ async def scene(
         made.tasks += [
             asyncio.create_task(talk.loop.run()),
             asyncio.create_task(talk.notices.run()),
-            asyncio.create_task(talk.digest.run()),
+            asyncio.create_task(talk.quiet_watch.run()),
             asyncio.create_task(talk.idle_watch.run()),
             asyncio.create_task(talk.deliveries.run()),
             asyncio.create_task(talk.failures.run()),

@@ -50,6 +50,7 @@ async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, own: Browser) -
                 "version": "0.0",
                 "program": "ollim-bot",
                 "fork": None,
+                "quiet": "",
                 "trouble": "",
             },
             "missed": None,

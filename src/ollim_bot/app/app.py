@@ -317,7 +317,7 @@ class App:
             conversation = group.create_task(talk.loop.run())
             schedule = group.create_task(scheduler.run())
             others = [talk.notices.run(), talk.deliveries.run(), talk.failures.run()]
-            others += [talk.fanout.run(), talk.idle_watch.run(), talk.digest.run()]
+            others += [talk.fanout.run(), talk.idle_watch.run(), talk.quiet_watch.run()]
             others += [self._tell_problems(talk), self._tidied(), talk.echo.run()]
             tasks = [group.create_task(service) for service in (*others, *services)]
             await self._is_wanted_to_end.wait()

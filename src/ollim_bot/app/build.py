@@ -55,7 +55,7 @@ from ollim_bot.conversation.jobs.reminders import ReminderDelivery
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.posting import Posting
-from ollim_bot.conversation.quiet import QuietCommands, QuietDigest
+from ollim_bot.conversation.quiet import QuietCommands, QuietWatch
 from ollim_bot.conversation.sessions.conversation_tools import conversation_tools
 from ollim_bot.conversation.sessions.main_session import MainSession, main_run
 from ollim_bot.conversation.state import ConversationState
@@ -143,7 +143,7 @@ class ConversationParts:
     poster: MessagePoster
     failures: FailureNotices
     notices: Notices
-    digest: QuietDigest
+    quiet_watch: QuietWatch
     gate: DiskGate
     board: StatusBoard
     approvals: Approvals
@@ -315,7 +315,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         poster=poster,
         failures=FailureNotices(store, notices.tell),
         notices=notices,
-        digest=QuietDigest(store, state, poster, clock),
+        quiet_watch=QuietWatch(store, state, poster, board, clock),
         gate=gate,
         board=board,
         approvals=approvals,

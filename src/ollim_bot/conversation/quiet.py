@@ -1,4 +1,4 @@
-"""`/quiet`, and the digest that brings what had to wait when the quiet ends."""
+"""`/quiet`, the sign that it is quiet, and the digest that brings what had to wait."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
+from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.domain.digest import Digest, HeldMessage, HeldMessages, digest_of
 from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.domain.moments import describe, duration_in_words, elapsed, later
@@ -31,20 +32,29 @@ _CAUSES = frozenset({"held", "quiet", "config"})
 _logger = logging.getLogger(__name__)
 
 
-class QuietDigest:
-    """Posts everything that waited as one digest, once, and never during a turn."""
+class QuietWatch:
+    """Shows whether it is quiet. When the quiet ends, posts everything that waited as one digest.
+
+    The digest is posted once, and never during a turn.
+    """
 
     def __init__(
-        self, store: Store, state: ConversationState, poster: MessagePoster, clock: Clock
+        self,
+        store: Store,
+        state: ConversationState,
+        poster: MessagePoster,
+        board: StatusBoard,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._state = state
         self._poster = poster
+        self._board = board
         self._clock = clock
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Post each digest when its quiet ends, until cancelled."""
+        """Watch the clock and the settings, until cancelled."""
         unsubscribe = self._store.subscribe(self._note_change)
         try:
             while True:
@@ -60,17 +70,21 @@ class QuietDigest:
 
     async def _post_or_wait(self) -> None:
         now = self._clock.now()
-        has_held, until = await self._store.read(
-            lambda tx: (bool(tx.held.get().waiting), quiet_until(quiet_settings(tx), now))
+        settings, has_held = await self._store.read(
+            lambda tx: (quiet_settings(tx), bool(tx.held.get().waiting))
         )
-        if not has_held:
-            await self._changed.wait()
-        elif until is not None:
+        until = quiet_until(settings, now)
+        await self._board.show_quiet(until)
+        if until is not None:
             await self._pause(min(_LONGEST_SLEEP, elapsed(now, until).total_seconds()))
-        else:
+        elif has_held:
             await self._state.until_idle()
             now = self._clock.now()
             await self._store.transact(lambda tx: self._add_digest(tx, now))
+        elif settings.hours is not None:
+            await self._pause(_LONGEST_SLEEP)
+        else:
+            await self._changed.wait()
 
     def _add_digest(self, tx: Transaction, now: datetime) -> None:
         held = tx.held.get().waiting

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from datetime import datetime
 
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.state import ConversationState
@@ -53,6 +54,12 @@ class StatusBoard:
         """Show a sentence about a service that does not work; empty when it works again."""
         if sentence != self._status.trouble:
             self._status = replace(self._status, trouble=sentence)
+            await self.tell()
+
+    async def show_quiet(self, until: datetime | None) -> None:
+        """Show until when it is quiet; None when it is not."""
+        if until != self._status.quiet_until:
+            self._status = replace(self._status, quiet_until=until)
             await self.tell()
 
     async def show_unkept(self, sentence: str) -> None:

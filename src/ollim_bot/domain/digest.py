@@ -93,15 +93,12 @@ def _line(held: HeldMessage, now: datetime) -> str:
     message = held.message
     title = f"{message.job}: " if message.job else ""
     if held.needs_own_message:
-        said = f"{shortened(' '.join(_words(message).split()), _LONGEST_ABOVE)} {_BELOW}"
+        words = message.text if message.card is None else message.card.title
+        said = f"{shortened(' '.join(words.split()), _LONGEST_ABOVE)} {_BELOW}"
     else:
-        said = "\n  ".join(filter(str.strip, _words(message).splitlines()))
+        said = "\n  ".join(filter(str.strip, message.text.splitlines()))
     footer = f" ({message.footer})" if message.footer and not held.needs_own_message else ""
     return f"- {_time(message.at, now)} · {title}{said}{footer}"
-
-
-def _words(message: ChatMessage) -> str:
-    return message.text or ("" if message.card is None else message.card.text)
 
 
 def _time(moment: datetime, now: datetime) -> str:

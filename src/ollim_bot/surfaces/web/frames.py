@@ -11,6 +11,7 @@ from ollim_bot.domain.activity import Activity
 from ollim_bot.domain.cards import Button, Card, CardField
 from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
+from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.text import shortened
 from ollim_bot.ports import OpenFork, Status, TurnStart
 from ollim_bot.surfaces.web.markdown import plain, render
@@ -77,6 +78,7 @@ def status_json(status: Status) -> Json:
         "version": status.version,
         "program": status.program,
         "fork": None if status.fork is None else _fork(status.fork),
+        "quiet": "" if status.quiet_until is None else clock_time(status.quiet_until),
         "trouble": " ".join(plain(status.trouble).split()),
     }
 

@@ -62,6 +62,8 @@ function showStatus(status) {
     say(byId("login-command"), `${status.program} auth login`);
     byId("provider").hidden = status.is_offline;
     say(byId("provider"), present(status.provider, status.model).join(" · "));
+    byId("quiet").hidden = !status.quiet;
+    say(byId("quiet"), `quiet until ${status.quiet}`);
     say(byId("trouble"), status.trouble);
     byId("box", HTMLTextAreaElement).placeholder =
         status.fork ? "Write in the side conversation" : `Write to ${status.bot_name}`;

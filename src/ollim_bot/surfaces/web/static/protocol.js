@@ -51,6 +51,7 @@
  * @property {string} version
  * @property {string} program  how it is called in a terminal
  * @property {Fork | null} fork
+ * @property {string} quiet  until when it is quiet, such as 7:00; empty if it is not
  * @property {string} trouble
  *
  * @typedef {"running" | "done" | "refused" | "failed"} ToolState
