@@ -6,6 +6,8 @@ import gc
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left = [each for each in items if each.get_closest_marker("minutes")]
         config.hook.pytest_deselected(items=left)
         items[:] = [each for each in items if each not in left]
+    items[:] = _mixed(items)
+
+
+def _mixed(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Files that mostly wait between those that mostly work, so that the workers share both."""
+    files = [list(tests) for _, tests in groupby(items, lambda each: each.path)]
+    waiting = [tests for tests in files if "e2e" in tests[0].path.parts]
+    working = [tests for tests in files if "e2e" not in tests[0].path.parts]
+    placed = sorted([*_places(waiting), *_places(working)], key=lambda each: each[0])
+    return [test for _, tests in placed for test in tests]
+
+
+def _places(files: list[list[pytest.Item]]) -> Iterator[tuple[float, list[pytest.Item]]]:
+    """How much of all tests stands before each file."""
+    before, total = 0, sum(map(len, files))
+    for tests in files:
+        yield before / total, tests
+        before += len(tests)
 
 
 def pytest_collection_finish() -> None:
