@@ -26,7 +26,7 @@ from ollim_bot.domain.rehearsal import Assumptions, Fire, Guess, rehearse
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
 from ollim_bot.schedule.circumstances import DueOccurrence
 from ollim_bot.schedule.dispatch import Dispatcher
-from ollim_bot.schedule.must_reminders import MustReminders
+from ollim_bot.schedule.must_deliveries import MustDeliveries
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.testing.engine import Waits
 
@@ -161,7 +161,7 @@ async def dispatched(given: Given, stage: Scene, fires: Sequence[Fire]) -> list[
         gate,
         double,
         stage.runs,
-        MustReminders(double, gate, files, stage.clock),
+        MustDeliveries(double, gate, files, stage.clock),
         stage.clock,
         lambda _: UpcomingSchedule(NOW, 3),
         ends,

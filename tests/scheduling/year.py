@@ -22,7 +22,7 @@ from ollim_bot.domain.orders import Order
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.job_index import Changes, IndexedJob
-from ollim_bot.schedule.must_reminders import MustReminders
+from ollim_bot.schedule.must_deliveries import MustDeliveries
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.job_formats import REMINDERS
@@ -178,7 +178,7 @@ class Machine:
             agent, teller, clock = cast("Any", self.agent), cast("Any", self.teller), self.clock
             store = self.stores.state
             gate, files = DiskGate(store, teller, clock), JobFileChanges(store, self.stores.shelves)
-            must = MustReminders(agent, gate, files, clock)
+            must = MustDeliveries(agent, gate, files, clock)
             dispatch = Dispatcher(store, gate, agent, agent, must, clock, _no_outlook, ManualRuns())
             book, turner = cast("Any", self.book), cast("Any", self._turner)
             requests = cast("Any", NoRequests())

@@ -85,7 +85,7 @@ from ollim_bot.prompts.system import read_set_up
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.job_index import JobIndex
-from ollim_bot.schedule.must_reminders import MustReminders
+from ollim_bot.schedule.must_deliveries import MustDeliveries
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler, UpcomingReader
 from ollim_bot.schedule.watcher import Events, Watcher, file_events
@@ -216,7 +216,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     forks = Forks(state, main, fork, chat, poster, clock)
     replies = Replies(deps.engine, store, state, forks, clock)
 
-    foreground = ForegroundJobs(shelves.reminders, state, clock)
+    foreground = ForegroundJobs(shelves, state, clock)
     background = BackgroundRuns(
         BackgroundDeps(
             deps.engine,
@@ -438,7 +438,7 @@ def build_schedule(
         conversation.gate,
         conversation.foreground,
         conversation.background,
-        MustReminders(
+        MustDeliveries(
             conversation.reminders, conversation.gate, conversation.job_file_changes, clock
         ),
         clock,

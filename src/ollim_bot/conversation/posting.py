@@ -103,6 +103,10 @@ class Posting:
     def add_answer(self, tx: Transaction, dialogue: ChatSession, answer: ChatMessage) -> None:
         self._poster.add_to_log(tx, answer, dialogue.answering(tx, answer))
 
+    def add_item(self, tx: Transaction, card: ChatMessage) -> None:
+        """Add the card of a due item."""
+        self._poster.add_to_log(tx, card)
+
     def add_note(self, tx: Transaction, note: ChatMessage) -> None:
         """Add the note, in the open fork if there is one."""
         in_fork = tx.fork.get() is not None

@@ -11,7 +11,7 @@ from ollim_bot.domain.jobs import Job, Routine
 from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.run_history import RunStory
+from ollim_bot.domain.run_history import RunStory, claim_facts
 from ollim_bot.domain.schedule import (
     ScheduledJob,
     count_between,
@@ -44,7 +44,7 @@ class Missed:
     @property
     def facts(self) -> dict[str, object]:
         """The facts of the first row."""
-        return {"job": self.job.spec.title}
+        return claim_facts(self.job)
 
     def late_since(self, now: datetime) -> datetime | None:
         """The due moment, if a run at `now` would be late."""

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
 from ollim_bot.domain.initiative import is_initiative
-from ollim_bot.domain.jobs import Job, Late, Reminder, Routine
+from ollim_bot.domain.jobs import Job, Late, Reminder, Routine, WebhookSpec
 from ollim_bot.domain.lateness import late_rule
 from ollim_bot.domain.occurrences import MAX_ATTEMPTS, OccurrenceState, SkipReason, may_follow
 from ollim_bot.domain.tool_policy import problems
@@ -94,6 +94,11 @@ class RunInBackground:
 
 
 @dataclass(frozen=True, slots=True)
+class DeliverPlainly:
+    """Have the program deliver the text now, and end as `done`: no model is asked."""
+
+
+@dataclass(frozen=True, slots=True)
 class Skip:
     """End as `skipped`.
 
@@ -103,11 +108,6 @@ class Skip:
 
     reason: SkipReason
     detail: str = ""
-
-    @property
-    def delivers_plainly(self) -> bool:
-        """Whether the program delivers a `must` reminder in place of the run."""
-        return self.reason not in UNWANTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +136,11 @@ class Settle:
     """The occurrence has its end: deliver the reminder if it is owed, and remove its file."""
 
 
-Decision = RunInForeground | RunInBackground | Skip | Miss | GiveUp | Abandon | Settle
+Decision = (
+    RunInForeground | RunInBackground | DeliverPlainly | Skip | Miss | GiveUp | Abandon | Settle
+)
 
-# After a skip for these reasons, a `must` reminder is not delivered either.
-UNWANTED = frozenset({SkipReason.POLICY, SkipReason.SUPERSEDED, SkipReason.OVERLAP})
+_UNWANTED = frozenset({SkipReason.POLICY, SkipReason.SUPERSEDED, SkipReason.DISABLED})
 
 # A turn was removed from the inbox before it began: its reminder was delivered plainly.
 WITHDRAWN = Skip(SkipReason.POLICY)
@@ -159,13 +160,21 @@ def decide(job: Job | None, given: Circumstances) -> Decision:
     return _obstacle(job, given) or _run(job, given)
 
 
+def is_unwanted(reason: str, *, is_manual: bool) -> bool:
+    """Whether what must be delivered is not delivered either after a skip for that reason.
+
+    A manual run is not wanted twice at once; each moment of a routine is.
+    """
+    return reason in _UNWANTED or (is_manual and reason == SkipReason.OVERLAP)
+
+
 def needs_ping_token(job: Job, *, is_manual: bool) -> bool:
     """Whether a run reserves a token of the ping budget before it starts."""
     return is_initiative(job) and not is_manual
 
 
 def deliver_by(due: datetime | None, now: datetime) -> datetime:
-    """When the program delivers a `must` reminder that no run has delivered.
+    """When the program delivers what must be delivered and no run has delivered.
 
     A reminder that starts late leaves its run at least half of the time.
     """
@@ -185,6 +194,8 @@ def _obstacle(job: Job, given: Circumstances) -> Skip | Miss | None:
         return Skip(SkipReason.SUPERSEDED)
     if (missed := _missed(job, given)) is not None:
         return missed
+    if _is_plain(job):
+        return None
     if given.is_running and (isinstance(job, Routine) or given.is_manual):
         return Skip(SkipReason.OVERLAP)
     if given.reached_cost_cap is not None and not given.is_manual:
@@ -214,7 +225,13 @@ def _background_obstacle(job: Job, given: Circumstances) -> Skip | None:
     return None
 
 
-def _run(job: Job, given: Circumstances) -> RunInForeground | RunInBackground:
+def _is_plain(job: Job) -> bool:
+    return job.spec.plain and not isinstance(job, WebhookSpec)
+
+
+def _run(job: Job, given: Circumstances) -> RunInForeground | RunInBackground | DeliverPlainly:
+    if _is_plain(job):
+        return DeliverPlainly()
     if not job.spec.background:
         return RunInForeground()
     attempts = given.progress.attempts

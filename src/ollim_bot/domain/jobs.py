@@ -217,8 +217,8 @@ Job = Routine | Reminder | WebhookSpec
 
 
 def is_ordered(job: Job) -> bool:
-    """Whether the program itself delivers it if no run does: a reminder that must be delivered."""
-    return isinstance(job, Reminder) and job.must
+    """Whether the program itself delivers it if no run does."""
+    return not isinstance(job, WebhookSpec) and (job.must or job.spec.plain)
 
 
 def kind_of(job: Job) -> JobKind:

@@ -20,7 +20,7 @@ from ollim_bot.domain.definitions import (
 )
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, may_follow
-from ollim_bot.domain.run_history import CHECKPOINT, STARTED, History, RunStory
+from ollim_bot.domain.run_history import CHECKPOINT, PLAINLY, STARTED, History, RunStory
 from ollim_bot.domain.schedule import JobKey
 
 _STATES = frozenset({ARMED, CHANGED, REMOVED, ROSTER})
@@ -224,7 +224,7 @@ class _Reading:
         if len(ends) > 1:
             states = ", ".join(end.state for end in ends)
             yield f"{story.occurrence.id}: has {len(ends)} ends: {states}."
-        elif text := self._disorder(story, [state for state, _ in steps]):
+        elif text := self._disorder(story, [state for state, row in steps if not _is_plain(row)]):
             yield f"{story.occurrence.id}: {text}."
         elif story.occurrence not in self._oldest and not _has_all_attempts(steps):
             yield f"{story.occurrence.id}: an attempt is missing."
@@ -246,6 +246,11 @@ class _Reading:
             return f"begins with `{states[0]}`"
         wrong = (pair for pair in pairwise(states) if not may_follow(*pair))
         return next((f"`{after}` cannot follow `{before}`" for before, after in wrong), None)
+
+
+def _is_plain(row: LedgerRow) -> bool:
+    """Whether the row ends what the program delivered without an attempt."""
+    return row.state == OccurrenceState.DONE and PLAINLY.items() <= row.facts.items()
 
 
 def _has_all_attempts(steps: Sequence[tuple[OccurrenceState, LedgerRow]]) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ollim_bot.domain.decision import UNWANTED, Progress
+from ollim_bot.domain.decision import Progress, is_unwanted
 from ollim_bot.domain.due_items import ANSWERED
+from ollim_bot.domain.jobs import Job, Routine, is_ordered
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 
 # Rows that do not change the state of an occurrence: an attempt is about to ping, report or write
@@ -19,6 +20,12 @@ DELIVERED = "delivered"
 HELD = "held"
 RELEASED = "released"
 NOTES = frozenset({EFFECT, DELIVERED, ANSWERED, HELD, RELEASED})
+
+# The facts of an end without any attempt: the program delivered the text itself.
+PLAINLY: Mapping[str, object] = {"plain": True}
+
+# The fact of a first row: the routine has to be delivered, by its run or by the program.
+_MUST = "must"
 
 # The program has started.
 STARTED = "started"
@@ -73,12 +80,22 @@ class RunStory:
         return next(iter(self.ends), None)
 
     @property
+    def is_owed(self) -> bool:
+        """Whether it has ended and must still be delivered.
+
+        Routines only: a reminder that is owed still has its file.
+        """
+        is_must = any(row.facts.get(_MUST) for row in self.rows)
+        return is_must and bool(self.ends) and not self.is_left_out and self.delivery is None
+
+    @property
     def is_left_out(self) -> bool:
         """Whether it ended because it was no longer wanted, and not because the agent failed."""
         end = self.end
         if end is None:
             return False
-        return end.state == OccurrenceState.MISSED or str(end.facts.get("reason")) in UNWANTED
+        reason, is_manual = str(end.facts.get("reason")), self.occurrence.manual
+        return end.state == OccurrenceState.MISSED or is_unwanted(reason, is_manual=is_manual)
 
     @property
     def progress(self) -> Progress:
@@ -103,6 +120,16 @@ class History:
     @property
     def unfinished(self) -> list[RunStory]:
         return [story for story in self.stories.values() if story.end is None]
+
+    @property
+    def owed(self) -> list[RunStory]:
+        return [story for story in self.stories.values() if story.is_owed]
+
+
+def claim_facts(job: Job) -> dict[str, object]:
+    """The facts of the first row of an occurrence."""
+    is_must = isinstance(job, Routine) and is_ordered(job)
+    return {"job": job.spec.title} | ({_MUST: True} if is_must else {})
 
 
 def claiming_row(

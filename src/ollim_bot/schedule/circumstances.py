@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
 from ollim_bot.domain.decision import Circumstances, Progress
-from ollim_bot.domain.jobs import Job, Reminder, is_ordered, kind_of
+from ollim_bot.domain.jobs import Job, Reminder, Routine, is_ordered, kind_of
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.errors import StorageError
@@ -34,9 +34,10 @@ class DueOccurrence:
         return cls(job, Occurrence.by_hand(kind_of(job), job.spec.id, now))
 
     @property
-    def must_reminder(self) -> Reminder | None:
-        """The reminder that the program delivers if no run does."""
-        return self.job if isinstance(self.job, Reminder) and is_ordered(self.job) else None
+    def ordered(self) -> Reminder | Routine | None:
+        """The job, if the program delivers it where no run does."""
+        job = self.job
+        return job if isinstance(job, Reminder | Routine) and is_ordered(job) else None
 
 
 class CircumstanceReader:

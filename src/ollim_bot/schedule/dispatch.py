@@ -18,6 +18,7 @@ from ollim_bot.domain.decision import (
     Abandon,
     Circumstances,
     Decision,
+    DeliverPlainly,
     GiveUp,
     Miss,
     Progress,
@@ -26,6 +27,7 @@ from ollim_bot.domain.decision import (
     Settle,
     Skip,
     decide,
+    is_unwanted,
     needs_ping_token,
 )
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
@@ -39,13 +41,13 @@ from ollim_bot.domain.occurrences import (
     SkipReason,
 )
 from ollim_bot.domain.orders import Order
-from ollim_bot.domain.run_history import RunStory
+from ollim_bot.domain.run_history import PLAINLY, RunStory, claim_facts
 from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.errors import StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.circumstances import CircumstanceReader, DueOccurrence
-from ollim_bot.schedule.must_reminders import MustReminders
+from ollim_bot.schedule.must_deliveries import MustDeliveries
 from ollim_bot.store.steps import new_notice
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -68,7 +70,7 @@ _logger = logging.getLogger(__name__)
 
 
 def why_plainly(state: OccurrenceState, error: str = "") -> str:
-    """Why the program delivers a reminder; empty where the agent just did not say it."""
+    """Why the program delivers it; empty where the agent just did not say it."""
     if not error:
         return _WHY.get(state, "")
     reason = error.partition(". ")[0].removesuffix(".")
@@ -105,7 +107,7 @@ class Dispatcher:
         gate: DiskGate,
         foreground: ForegroundJobs,
         background: BackgroundRuns,
-        must: MustReminders,
+        must: MustDeliveries,
         clock: Clock,
         upcoming: Callable[[Occurrence], UpcomingSchedule],
         manual_runs: ManualRuns,
@@ -192,9 +194,9 @@ class Dispatcher:
     async def _claim(self, due: DueOccurrence, order: Order | None) -> bool:
         """Claim the occurrence; False if it was already claimed.
 
-        On a full disk, show a `must` reminder and wait.
+        On a full disk, show what must be delivered, and wait.
         """
-        facts = {"job": due.job.spec.title}
+        facts = claim_facts(due.job)
         scheduled = due.occurrence.scheduled_at
 
         def step(tx: Transaction) -> bool:
@@ -268,8 +270,8 @@ class Dispatcher:
     ) -> str | None:
         """Decide and act until the end row is written.
 
-        Returns why the program delivers a `must` reminder that no run has delivered; None if the
-        occurrence was not wanted.
+        Returns why the program delivers what must be delivered and no run has delivered; None if
+        the occurrence was not wanted.
         """
         given = await self._reader.read(due, progress, is_running=is_running)
         while True:
@@ -283,11 +285,13 @@ class Dispatcher:
                     if state is not OccurrenceState.ATTEMPT_FAILED:
                         return await self._why_plainly(due, state)
                     given = await self._reader.after_failure(due, given, decision.attempt)
+                case DeliverPlainly():
+                    await self._note_cut_off(due, given.progress)
+                    await self._end(due, OccurrenceState.DONE, PLAINLY, None)
+                    return ""
                 case Skip():
                     await self._note_cut_off(due, given.progress)
-                    await self._skip(due, decision)
-                    is_owed = decision.delivers_plainly
-                    return why_plainly(OccurrenceState.SKIPPED) if is_owed else None
+                    return await self._skip(due, decision)
                 case GiveUp():
                     await self._give_up(due, decision)
                     return WAS_CUT_OFF
@@ -299,7 +303,7 @@ class Dispatcher:
                     assert_never(decision)
 
     async def _why_plainly(self, due: DueOccurrence, state: OccurrenceState) -> str:
-        if due.must_reminder is None or state is not OccurrenceState.FAILED:
+        if due.ordered is None or state is not OccurrenceState.FAILED:
             return why_plainly(state)
         end = await self._store.read(lambda tx: tx.ledger.story(due.occurrence).end)
         return why_plainly(state, "" if end is None else str(end.facts.get("error", "")))
@@ -329,7 +333,13 @@ class Dispatcher:
         # The background runs own this run: a cancelled dispatch must not cancel it.
         return await asyncio.shield(self._background.start(due.job, due.occurrence, this))
 
-    async def _skip(self, due: DueOccurrence, skip: Skip) -> None:
+    async def _skip(self, due: DueOccurrence, skip: Skip) -> str | None:
+        """Returns as `_carry_out` does."""
+        await self._end_as_skipped(due, skip)
+        is_over = is_unwanted(skip.reason, is_manual=due.occurrence.manual)
+        return None if is_over else why_plainly(OccurrenceState.SKIPPED)
+
+    async def _end_as_skipped(self, due: DueOccurrence, skip: Skip) -> None:
         match skip.reason:
             case SkipReason.INVALID_TOOLS | SkipReason.MISSING_SKILL | SkipReason.BUDGET:
                 await self._background.skip(due.job, due.occurrence, skip)
@@ -339,17 +349,18 @@ class Dispatcher:
             today = f"{self._clock.now():%Y-%m-%d}"
             key = f"cost cap {today}"
             notice = new_notice(cost_cap(skip.detail), key=key, for_reminder=for_reminder)
-        await self._end(due, OccurrenceState.SKIPPED, {"reason": skip.reason.value}, notice)
+        facts = {**NOT_RUN, "reason": skip.reason.value}
+        await self._end(due, OccurrenceState.SKIPPED, facts, notice)
 
     async def _give_up(self, due: DueOccurrence, decision: GiveUp) -> None:
         title = due.job.spec.title
         is_interrupted = decision.state is OccurrenceState.INTERRUPTED
         sentence = interrupted(title) if is_interrupted else given_up(title)
         # A reminder that is given up is delivered, and says why itself.
-        is_told = is_interrupted or due.must_reminder is None
+        is_told = is_interrupted or due.ordered is None
         key, for_reminder = f"cut off {due.occurrence.id}", isinstance(due.job, Reminder)
         notice = new_notice(sentence, key=key, for_reminder=for_reminder) if is_told else None
-        await self._end(due, decision.state, {"error": sentence}, notice)
+        await self._end(due, decision.state, {**NOT_RUN, "error": sentence}, notice)
 
     async def _note_cut_off(self, due: DueOccurrence, progress: Progress) -> None:
         if progress.state is OccurrenceState.RUNNING:
@@ -366,7 +377,7 @@ class Dispatcher:
         notice: Notice | None,
     ) -> None:
         """Write the end row, together with the notice."""
-        named = {"job": due.job.spec.title, **NOT_RUN, **facts}
+        named = {"job": due.job.spec.title, **facts}
 
         def step(tx: Transaction) -> None:
             if tx.skips.get().has(due.occurrence):

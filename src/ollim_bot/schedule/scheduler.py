@@ -12,7 +12,7 @@ from ollim_bot.domain.catch_up import CatchUp, Missed, catch_up
 from ollim_bot.domain.decision import BETWEEN_LATE_RUNS
 from ollim_bot.domain.forward_schedule import UpcomingSchedule, build_upcoming_schedule
 from ollim_bot.domain.jobs import Job, Reminder, Routine
-from ollim_bot.domain.lateness import is_late
+from ollim_bot.domain.lateness import is_late, late_since
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.owner_choices import Skips
@@ -202,6 +202,11 @@ class Scheduler:
             one = story.occurrence
             job = self._job(JobKey(one.kind, one.job_id))
             await self._unfinished.recover(job, story, self._watched_until)
+        for story in history.owed:
+            one = story.occurrence
+            job = self._job(JobKey(one.kind, one.job_id))
+            if job is not None:
+                self._dispatch.resume(DueOccurrence(job, one, late_since(one, now)), story)
         await self._catch_up(now)
         self._looked_at = self._clock.monotonic()
         await self._heartbeat.checkpoint(now, now)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from ollim_bot.domain.definitions import ARMED, CHANGED, REMOVED, ROSTER, Armed, roster_of
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import (
+    DELIVERED,
     History,
     RunStory,
     checkpoint_row,
@@ -18,7 +19,7 @@ from ollim_bot.domain.run_history import (
 from ollim_bot.store.codecs.rows import LEDGER_ROWS
 from ollim_bot.store.connection import Row, Statements, escaped
 
-_ENDS = frozenset(state.value for state in OccurrenceState if state.is_end)
+_CLOSING = frozenset({DELIVERED, *(state.value for state in OccurrenceState if state.is_end)})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -66,7 +67,7 @@ class LedgerRows:
         return RunStory(occurrence, _decoded(rows))
 
     def open_history(self) -> History:
-        """The stories of the occurrences that have no end."""
+        """The stories of the occurrences that have no end, or are still to be delivered."""
         # A cross join keeps the order of the tables: the few open occurrences come first.
         rows = self._statements.rows(
             "SELECT ledger.value FROM occurrences CROSS JOIN ledger"
@@ -139,9 +140,16 @@ class LedgerRows:
             LEDGER_ROWS.encode(row).decode(),
         )
         if occurrence is not None:
-            self._note_occurrence(occurrence, seq, is_end=row.state in _ENDS)
+            self._note_occurrence(occurrence, seq, is_open=self._is_open_after(row))
 
-    def _note_occurrence(self, occurrence: str, seq: int, *, is_end: bool) -> None:
+    def _is_open_after(self, row: LedgerRow) -> bool:
+        """Whether the occurrence of a new row has no end, or is still to be delivered."""
+        if row.occurrence is None or row.state not in _CLOSING:
+            return True
+        story = self.story(row.occurrence)
+        return story.end is None or story.is_owed
+
+    def _note_occurrence(self, occurrence: str, seq: int, *, is_open: bool) -> None:
         self._statements.write(
             "ledger",
             "INSERT INTO occurrences (id, seq, is_open) VALUES (?, ?, ?)"
@@ -149,7 +157,7 @@ class LedgerRows:
             " is_open = CASE WHEN excluded.is_open = 0 THEN 0 ELSE occurrences.is_open END",
             occurrence,
             seq,
-            int(not is_end),
+            int(is_open),
         )
 
     def _last_roster(self) -> int:

@@ -100,17 +100,17 @@ async def send(
     *,
     is_critical: bool,
     prompts: Sequence[ButtonPrompt] = (),
-    item: DueItem | None = None,
 ) -> ToolAnswer:
     """Send a message of the run. In a background run it is a ping, which the budget may refuse.
 
-    `prompts` are those behind the buttons of its card; `item` is the due item that it shows.
+    `prompts` are those behind the buttons of its card. The first ping of a job that asks something
+    of the owner is a card that stays open until the owner answers it.
     """
-    outgoing = _Outgoing(message, prompts, item)
     if context.run.policy.kind.is_background:
+        outgoing = _as_item(context, _Outgoing(message, prompts))
         return await _ping(context, outgoing, is_critical=is_critical)
     try:
-        await context.poster.send(message, context.run, prompts=prompts, item=item)
+        await context.poster.send(message, context.run, prompts=prompts)
         answer = await _arrived(context, message)
     except DeliveryFailed as failed:
         return _not_sent(failed)
@@ -121,11 +121,24 @@ async def send(
 class _Outgoing(NamedTuple):
     message: ChatMessage
     prompts: Sequence[ButtonPrompt]
-    item: DueItem | None
+    item: DueItem | None = None
 
     def as_of(self, message: ChatMessage) -> _Outgoing:
         item = None if self.item is None else replace(self.item, card=message.id)
         return _Outgoing(message, self.prompts, item)
+
+
+def _as_item(context: ToolContext, outgoing: _Outgoing) -> _Outgoing:
+    run, message = context.run, outgoing.message
+    job = run.job
+    if run.has_pinged or not isinstance(job, Reminder | Routine) or not job.asks:
+        return outgoing
+    now, occurrence = context.clock.now(), Occurrence.parse(run.occurrence)
+    card = item_card(message.text, item_key(occurrence.id))
+    if message.card is not None:
+        card = replace(message.card, buttons=(*message.card.buttons, *card.buttons))
+    item = DueItem.of(job, occurrence, message.id, now)
+    return _Outgoing(replace(message, card=card), outgoing.prompts, item)
 
 
 async def _ping(context: ToolContext, outgoing: _Outgoing, *, is_critical: bool) -> ToolAnswer:
@@ -218,20 +231,7 @@ async def _ping_user(context: ToolContext, given: Arguments) -> ToolAnswer:
     if not words:
         return ToolAnswer("A ping needs words.", is_error=True)
     is_critical = given.get("critical") is True
-    job = context.run.job
-    if not isinstance(job, Reminder | Routine) or not job.asks:
-        return await send(context, message_of(context, words), is_critical=is_critical)
-    return await _ping_of_item(context, job, words, is_critical=is_critical)
-
-
-async def _ping_of_item(
-    context: ToolContext, job: Reminder | Routine, words: str, *, is_critical: bool
-) -> ToolAnswer:
-    """Send the ping as a card that stays open until the owner answers it."""
-    occurrence = Occurrence.parse(context.run.occurrence)
-    message = message_of(context, words, card=item_card(words, item_key(occurrence.id)))
-    item = DueItem.of(job, occurrence, message.id, context.clock.now())
-    return await send(context, message, is_critical=is_critical, item=item)
+    return await send(context, message_of(context, words), is_critical=is_critical)
 
 
 PING_USER = OwnTool(

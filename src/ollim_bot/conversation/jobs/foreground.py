@@ -16,7 +16,7 @@ from ollim_bot.domain.decision import WITHDRAWN
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inbox import Accepted, Ended, InputEnd
 from ollim_bot.domain.inputs import InputId, JobTurn
-from ollim_bot.domain.jobs import Job, JobKind, Reminder
+from ollim_bot.domain.jobs import Job, JobKind
 from ollim_bot.domain.occurrences import (
     COST_IN_ANSWER,
     LedgerRow,
@@ -26,7 +26,7 @@ from ollim_bot.domain.occurrences import (
 )
 from ollim_bot.domain.runs import Run
 from ollim_bot.errors import OllimError
-from ollim_bot.ports import Clock, Shelf
+from ollim_bot.ports import Clock, JobShelves
 from ollim_bot.store.transaction import Transaction
 
 # The time limit of a job in seconds.
@@ -54,8 +54,8 @@ _logger = logging.getLogger(__name__)
 class ForegroundJobs:
     """Keeps waiting jobs in the inbox; the ledger has one row for the end of each."""
 
-    def __init__(self, reminders: Shelf[Reminder], state: ConversationState, clock: Clock) -> None:
-        self._reminders = reminders
+    def __init__(self, shelves: JobShelves, state: ConversationState, clock: Clock) -> None:
+        self._shelves = shelves
         self._state = state
         self._clock = clock
         self._waiting: dict[InputId, asyncio.Future[OccurrenceState]] = {}
@@ -97,7 +97,7 @@ class ForegroundJobs:
     async def begin(self, turn: JobTurn, run: Run) -> None:
         """Write the `running` row, before the agent is asked."""
         run.label, run.late_since = turn.title, turn.as_of(run.began).late_since
-        run.job = await asyncio.to_thread(self._chained, turn)
+        run.job = await asyncio.to_thread(self._job_of, turn)
         session = run.session
 
         def step(tx: Transaction) -> None:
@@ -144,14 +144,18 @@ class ForegroundJobs:
         if waiting is not None and not waiting.done():
             waiting.set_result(state)
 
-    def _chained(self, turn: JobTurn) -> Reminder | None:
-        """The reminder of the turn, for which the agent may set a follow-up."""
-        if turn.kind is not JobKind.REMINDER:
-            return None
+    def _job_of(self, turn: JobTurn) -> Job | None:
+        """The job of the turn; None if its file is gone."""
         try:
-            return self._reminders.get(turn.job).item
+            match turn.kind:
+                case JobKind.ROUTINE:
+                    return self._shelves.routines.get(turn.job).item
+                case JobKind.REMINDER:
+                    return self._shelves.reminders.get(turn.job).item
+                case JobKind.WEBHOOK:
+                    return None
         except OllimError:
-            _logger.warning("The reminder of a turn is gone", exc_info=True)
+            _logger.warning("The job of a turn is gone", exc_info=True)
             return None
 
 

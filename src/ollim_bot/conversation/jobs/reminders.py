@@ -1,4 +1,4 @@
-"""Delivers a reminder without the agent."""
+"""Delivers reminders and routines without the agent."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import Protocol
 from ollim_bot.conversation.sessions.main_session import main_run
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.due_items import DueItem, item_key
-from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.orders import Order
-from ollim_bot.domain.snoozing import (
-    item_card,
-)
+from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.domain.snoozing import item_card
 from ollim_bot.errors import DeliveryFailed, NotStored
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
@@ -38,9 +36,9 @@ class ReminderPoster(Poster, Protocol):
 
 
 class ReminderDelivery:
-    """Delivers a `must` reminder exactly once.
+    """Delivers what must be delivered exactly once.
 
-    On a full disk the reminder is only shown, and stays owed until the log has it.
+    On a full disk it is only shown, and stays owed until the log has it.
     """
 
     def __init__(self, store: Store, poster: ReminderPoster, clock: Clock) -> None:
@@ -50,22 +48,21 @@ class ReminderDelivery:
         self._shown: set[Occurrence] = set()
 
     async def deliver(
-        self, reminder: Reminder, occurrence: Occurrence, order: Order, reason: str
+        self, job: ScheduledJob, occurrence: Occurrence, order: Order, reason: str
     ) -> bool:
-        """Deliver the reminder; False if that failed for now.
+        """Deliver the text of the job; False if that failed for now.
 
         `reason` says why the program does it.
         """
         if not order.take() and occurrence not in self._shown:
             return True
         now = self._clock.now()
-        message = _message(reminder, occurrence, reason, now)
-        item = DueItem.of(reminder, occurrence, message.id, now)
+        message, item = item_message(job, occurrence, now, reason)
         try:
             await self._poster.send(message, main_run(now), item=item)
             await self._poster.arrival(message.id)
         except NotStored:
-            await self._show(reminder, occurrence)
+            await self._show(job, occurrence)
             return False
         except DeliveryFailed:
             _logger.warning("A reminder could not be delivered", exc_info=True)
@@ -78,26 +75,30 @@ class ReminderDelivery:
         """Whether the log has a message for the occurrence, from the agent or from the program."""
         return bool(await self._store.read(lambda tx: tx.messages.of_occurrence(occurrence.id)))
 
-    async def flash(self, reminder: Reminder, occurrence: Occurrence, order: Order) -> None:
-        """Show the reminder although it cannot be stored: a full disk must not swallow it."""
+    async def flash(self, job: ScheduledJob, occurrence: Occurrence, order: Order) -> None:
+        """Show the text although it cannot be stored: a full disk must not swallow it."""
         if order.take() or occurrence in self._shown:
-            await self._show(reminder, occurrence)
+            await self._show(job, occurrence)
 
-    async def _show(self, reminder: Reminder, occurrence: Occurrence) -> None:
+    async def _show(self, job: ScheduledJob, occurrence: Occurrence) -> None:
         self._shown.add(occurrence)
-        now, words = self._clock.now(), reminder.spec.title
+        now, words = self._clock.now(), job.spec.title
         name = delivery_id(occurrence)
         message = ChatMessage(name, now, Author.BACKGROUND, words, footer=_NOT_KEPT)
         await self._poster.show_unkept(message)
 
 
-def _message(reminder: Reminder, occurrence: Occurrence, reason: str, now: datetime) -> ChatMessage:
-    return ChatMessage(
+def item_message(
+    job: ScheduledJob, occurrence: Occurrence, now: datetime, footer: str = ""
+) -> tuple[ChatMessage, DueItem]:
+    """The card that carries the job's own words, and the due item that it shows."""
+    message = ChatMessage(
         delivery_id(occurrence),
         now,
         Author.BACKGROUND,
-        reminder.spec.title,
-        footer=reason,
-        card=item_card(reminder.spec.title, item_key(occurrence.id)),
+        job.spec.title,
+        footer=footer,
+        card=item_card(job.spec.title, item_key(occurrence.id)),
         occurrence=occurrence.id,
     )
+    return message, DueItem.of(job, occurrence, message.id, now)

@@ -14,6 +14,7 @@ from uuid import uuid4
 from ollim_bot.conversation import background_attempt, texts
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.jobs.foreground import LIMIT, ForegroundJobs
+from ollim_bot.conversation.jobs.reminders import item_message
 from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.sessions.dialogue import ChatSession
 from ollim_bot.conversation.state import ConversationState
@@ -46,9 +47,9 @@ from ollim_bot.domain.inputs import (
     ProgramTurnReason,
     TurnRequest,
 )
-from ollim_bot.domain.jobs import Reminder, is_ordered
+from ollim_bot.domain.jobs import Reminder, Routine, is_ordered
 from ollim_bot.domain.notices import failing_key
-from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.errors import OllimError
@@ -433,6 +434,7 @@ class TurnRunner:
         usage = replace(end.usage, cost_usd=cost)
         note = self._posting.note(_explanation(turn, end, how), turn.start.turn)
         explain = self._explaining(jobs, end, note)
+        ask = self._asking(jobs, end)
         taken, is_taken = self._state.inbox.running, False
         if taken is not None and taken.turn == turn.start.turn:
             is_taken = turn.was_asked and (
@@ -444,6 +446,7 @@ class TurnRunner:
             is_superseded = can_be_superseded and _is_superseded(turn, tx.inbox.get())
             if answer is not None:
                 self._posting.add_answer(tx, dialogue, answer)
+                ask(tx)
             if not is_superseded:
                 explain(tx)
             if taken is not None and taken.turn == turn.start.turn:
@@ -458,6 +461,21 @@ class TurnRunner:
 
         self._note_ends(await self._state.transact(step))
         return False
+
+    def _asking(self, jobs: Sequence[JobTurn], end: TurnEnded) -> Step[None]:
+        """Adds, below the answer to a job that asks something of the owner, the card that does."""
+        job, now = self._bench.run.job, self._clock.now()
+        is_answered = bool(jobs) and end.cause is EndCause.COMPLETED
+        if not is_answered or not isinstance(job, Routine | Reminder) or not job.asks:
+            return lambda _: None
+        card, item = item_message(job, Occurrence.parse(jobs[0].id), now)
+
+        def step(tx: Transaction) -> None:
+            # The program may have delivered it while the turn went on.
+            if tx.due_items.add(item):
+                self._posting.add_item(tx, card)
+
+        return step
 
     def _explaining(self, jobs: Sequence[JobTurn], end: TurnEnded, note: ChatMessage) -> Step[None]:
         """Leaves why there is no answer: for a job as a notice, else as a note of the turn."""

@@ -16,11 +16,13 @@ from ollim_bot.domain.decision import (
     WITHDRAWN,
     Circumstances,
     Decision,
+    DeliverPlainly,
     RunInBackground,
     RunInForeground,
     Skip,
     decide,
     deliver_by,
+    is_unwanted,
     needs_ping_token,
     run_priority,
 )
@@ -218,8 +220,10 @@ class Simulation:
                 self._take_turn(fire)
             case RunInBackground():
                 self._queue(fire)
+            case DeliverPlainly():
+                fire.starts = fire.at
             case Skip():
-                if fire.is_ordered and not decision.delivers_plainly:
+                if is_unwanted(decision.reason, is_manual=False):
                     fire.ping = Ping.NONE
                 _skip(fire, decision)
             case _:

@@ -1,4 +1,4 @@
-"""Delivers each `must` reminder that no run delivers, and removes the files of ended reminders."""
+"""Delivers what must be delivered and no run delivers, and removes files of ended reminders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BETWEEN_TRIES = 5.0
 _BETWEEN_LOOKS = 1.0
 
 
-class MustReminders:
+class MustDeliveries:
     """Holds one order for each due occurrence, which the run and the program share."""
 
     def __init__(
@@ -37,7 +37,7 @@ class MustReminders:
 
     def order_of(self, due: DueOccurrence) -> Order | None:
         """The order of the occurrence; None if the program does not deliver it."""
-        if due.must_reminder is None:
+        if due.ordered is None:
             return None
         return self._orders.setdefault(due.occurrence, Order())
 
@@ -56,15 +56,15 @@ class MustReminders:
 
     async def show(self, due: DueOccurrence, order: Order) -> None:
         """Show the reminder while the disk refuses writes; the delivery is still owed."""
-        assert due.must_reminder is not None
-        await self._delivery.flash(due.must_reminder, due.occurrence, order)
+        assert due.ordered is not None
+        await self._delivery.flash(due.ordered, due.occurrence, order)
 
     async def deliver(self, due: DueOccurrence, order: Order, reason: str) -> None:
         """Return once the run or the program has delivered; `reason` says why the program does."""
-        assert due.must_reminder is not None
+        assert due.ordered is not None
         since = due.late_since
         while not await self._delivery.deliver(
-            due.must_reminder, due.occurrence, order, self._labelled(reason, since)
+            due.ordered, due.occurrence, order, self._labelled(reason, since)
         ):
             await self._clock.sleep(_BETWEEN_TRIES)
             since = late_since(due.occurrence, self._clock.now())

@@ -1,0 +1,199 @@
+"""What the program delivers by itself: plain jobs at their moment, and routines that must come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.conversation.fate import Fate
+from tests.scheduling.doom import Tale
+from tests.scheduling.scene import NOW, Day, day
+from tests.scheduling.test_costs import spend
+from tests.scheduling.test_firing import MINUTE, pings
+from tests.scheduling.test_full_disk import SmallDisk, shown
+
+from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.events import FailureKind
+from ollim_bot.domain.ledger_check import check
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Step, Waits
+
+MEDS = '---\nid: meds\ncron: "16 10 * * *"\n{}: true\nbackground: {}\n---\nTake the blue pill.\n'
+PLAIN = {"plain": "true"}
+
+
+def items(at: Day) -> list[DueItem]:
+    return at.store.query(lambda tx: tx.due_items.open())
+
+
+def is_right(at: Day) -> bool:
+    return check(at.rows, at.clock.now(), at.clock.now()) == []
+
+
+async def test_a_plain_reminder_comes_at_its_moment_without_any_model(tmp_path: Path) -> None:
+    async with day(engine := ScriptedEngine(), tmp_path) as at:
+        at.remind("w1", 2 * MINUTE, **PLAIN)
+        await at.passes(119.9, step=1)
+        assert at.pings == []
+        await at.passes(0.2, step=0.1)
+        await at.until(lambda: at.reminders == [])
+        assert at.pings == ["Drink water."]
+        assert engine.prompts == []
+        assert at.states("w1") == ["due", "done", "delivered"]
+        (end,) = at.ended("w1")
+        assert end.facts == {"job": "Drink water.", "plain": True}
+        assert is_right(at)
+
+
+async def test_a_plain_routine_comes_each_time_and_asks_for_an_answer(tmp_path: Path) -> None:
+    async with day(engine := ScriptedEngine(), tmp_path) as at:
+        at.routine("water", "*/10 * * * *", "Drink water.", **PLAIN)
+        await at.passes(16 * 60, step=30)
+        await at.until(lambda: len(at.ended("water")) == 2)
+        assert at.pings == ["Drink water."] * 2
+        assert [each.title for each in items(at)] == ["Drink water."] * 2
+        assert engine.prompts == []
+        assert is_right(at)
+
+
+async def test_a_plain_reminder_waits_for_no_slot_and_no_cost_cap(tmp_path: Path) -> None:
+    engine = ScriptedEngine()
+    for _ in range(4):
+        engine.then(Waits())
+    async with day(engine, tmp_path) as at:
+        for name in ("a", "b", "c", "d"):
+            at.routine(name, "16 10 * * *", background="true")
+        at.remind("w1", 2 * MINUTE, **PLAIN)
+        await at.passes(70)
+        spend(at, 2.5, cap=2.0)
+        await at.passes(55)
+        assert at.pings == ["Drink water."]
+
+
+async def test_a_plain_reminder_comes_once_although_the_disk_is_full(tmp_path: Path) -> None:
+    disk = SmallDisk()
+    async with day(ScriptedEngine(), tmp_path, disk=disk) as at:
+        at.remind("w1", MINUTE, **PLAIN)
+        await at.passes(30)
+        disk.is_full = True
+        await at.passes(60)
+        assert shown(at) == ["Drink water."]
+        disk.is_full = False
+        await at.passes(30)
+        await at.until(lambda: at.reminders == [])
+        assert shown(at) == ["Drink water."]
+        assert is_right(at)
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [[Says("I say nothing.")], [Fails(FailureKind.LOGIN)], [Waits()]],
+    ids=["silent", "without a model", "slow"],
+)
+async def test_a_routine_that_must_come_comes_without_the_agent(
+    tmp_path: Path, agent: Sequence[Step]
+) -> None:
+    async with day(ScriptedEngine().then(*agent), tmp_path) as at:
+        at.routine("meds", "16 10 * * *", "Take the blue pill.", background="true", must="true")
+        await at.passes(125)
+        assert at.pings == ["Take the blue pill."]
+        assert [each.title for each in items(at)] == ["Take the blue pill."]
+        await at.passes(60)
+        assert at.told == []
+
+
+async def test_a_routine_that_must_come_comes_while_its_last_run_goes_on(tmp_path: Path) -> None:
+    engine = ScriptedEngine().then(Waits()).then(Waits())
+    async with day(engine, tmp_path) as at:
+        at.routine("meds", "*/5 * * * *", "Take the blue pill.", background="true", must="true")
+        await at.passes(12 * 60, step=10)
+        assert at.pings == ["Take the blue pill."] * 2
+        (skipped,) = at.ended("meds")
+        assert skipped.facts["reason"] == "overlap"
+
+
+async def test_the_ping_of_a_routine_that_must_come_costs_nothing_of_the_budget(
+    tmp_path: Path,
+) -> None:
+    async with day(ScriptedEngine().then(pings("The blue one!")), tmp_path) as at:
+        at.routine("meds", "16 10 * * *", "Take the blue pill.", background="true", must="true")
+        await at.passes(125)
+        assert at.pings == ["The blue one!"]
+        budget = at.store.query(lambda tx: tx.budget.get())
+        assert budget.tokens == budget.capacity
+
+
+@pytest.mark.parametrize("tool", ["discord_embed", "send_file"])
+async def test_a_card_and_a_file_of_the_agent_ask_for_the_answer_too(
+    tmp_path: Path, tool: str
+) -> None:
+    given = {"discord_embed": {"title": "Pills"}, "send_file": {"file_path": "notes.md"}}
+    engine = ScriptedEngine().then(CallsTool(f"mcp__discord__{tool}", given[tool]))
+    async with day(engine, tmp_path) as at:
+        (tmp_path / "notes.md").write_text("blue")
+        at.routine("meds", "16 10 * * *", "Take the blue pill.", background="true", must="true")
+        await at.passes(125)
+        (item,) = items(at)
+        (message,) = (each for each in at.log if each.occurrence == item.occurrence)
+        assert message.card is not None
+        assert message.id == item.card
+        assert next(each.label for each in message.card.buttons) == "Done"
+
+
+async def test_the_answer_to_a_foreground_job_is_followed_by_the_card_that_asks(
+    tmp_path: Path,
+) -> None:
+    async with day(ScriptedEngine().answers("Time for the blue one."), tmp_path) as at:
+        at.routine("meds", "16 10 * * *", "Take the blue pill.", must="true")
+        await at.passes(70)
+        await at.until(lambda: at.states("meds")[-1:] == ["delivered"])
+        assert [each.text for each in at.log] == ["Time for the blue one.", "Take the blue pill."]
+        (item,) = items(at)
+        assert item.card == at.log[-1].id
+        assert at.states("meds") == ["due", "running", "done", "delivered"]
+
+
+async def test_a_routine_that_asks_nothing_leaves_no_card(tmp_path: Path) -> None:
+    async with day(ScriptedEngine().answers("Planned."), tmp_path) as at:
+        at.routine("plan", "16 10 * * *")
+        await at.passes(70)
+        await at.until(lambda: at.ended("plan"))
+        assert [each.text for each in at.log] == ["Planned."]
+        assert items(at) == []
+
+
+def has_come(at: Day) -> bool:
+    return at.states("meds")[-1:] == ["delivered"] and at.talk.state.is_quiet
+
+
+@pytest.mark.parametrize(
+    ("field", "background", "agent"),
+    [
+        ("plain", "true", []),
+        ("must", "true", [Says("I say nothing.")]),
+        ("must", "true", [pings("Take the blue pill.")]),
+        ("must", "false", [Says("Take the blue pill.")]),
+    ],
+    ids=["plain", "kept back", "pinged", "in the conversation"],
+)
+async def test_whenever_the_bot_dies_a_routine_that_must_come_comes_once(
+    tmp_path: Path, field: str, background: str, agent: Sequence[Step]
+) -> None:
+    step, fate = 0, Fate()
+    while not step or fate.is_dead:
+        step += 1
+        clock = ManualClock(NOW.replace(second=30))
+        tale, fate = Tale(tmp_path / str(step), agent, clock), Fate(step)
+        tale.write("routines/meds.md", MEDS.format(field, background))
+
+        def judge(at: Day, step: int = step, fate: Fate = fate) -> None:
+            where = f"crash at step {step}: {fate.steps[-1]}"
+            (end,) = at.ended("meds")
+            cards = [each for each in at.log if each.card is not None]
+            assert [each.text for each in cards] == ["Take the blue pill."], (where, end)
+            assert len(items(at)) == 1, where
+            assert is_right(at), where
+
+        for each in (fate, Fate()):
+            await tale.live(each, has_come, judge, seconds=30.5)
