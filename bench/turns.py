@@ -21,7 +21,7 @@ from bench.measure import Result, Unit, seconds
 from bench.places import prepared
 from bench.storage import bare_append
 from bench.watch import WatchingSurface
-from ollim_bot.app.app import App
+from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.shared_files import Names
 from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.launcher import launcher
@@ -92,7 +92,7 @@ async def watched(scene: Scene) -> AsyncIterator[WatchingSurface]:
     settings = Settings.from_env(environ, cwd=scene.paths.root)
     engine = ClaudeEngine(scene.our_environment, folder, cli=launcher(folder))
     surface = WatchingSurface()
-    app = App(settings, engine=engine, surfaces=[surface])
+    app = App(settings, Adapters(engine=engine, surfaces=[surface]))
     running = asyncio.create_task(app.run())
     try:
         yield surface

@@ -211,6 +211,15 @@ def test_nothing_rebinds_the_state_of_a_module() -> None:
     assert wrong == []
 
 
+def test_no_two_classes_have_one_name() -> None:
+    places: dict[str, list[str]] = {}
+    for name, tree in modules().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(name)
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
 # Reads like a table of contents: a constructor after the other, from the store to the loop.
 COMPOSITION = ("app.build.build_conversation",)
 

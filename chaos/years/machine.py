@@ -19,7 +19,7 @@ from chaos.years.hurry import HurryingLoop, Pace, WallClock
 from chaos.years.letters import Letters
 from chaos.years.mind import Mind
 from chaos.years.store import MortalStore
-from ollim_bot.app.app import App, Ending, Ground
+from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.settings import Settings
@@ -82,10 +82,14 @@ class Machine:
         self._store = MortalStore(settings.paths, self.clock.now, self._disk, self._paid)
         self._app = App(
             settings,
-            clock=self.clock,
-            engine=mind,
-            store=self._store,
-            ground=Ground(self._disk, Silence(), quiet),
+            Adapters(
+                clock=self.clock,
+                engine=mind,
+                store=self._store,
+                disk=self._disk,
+                journal=Silence(),
+                events=quiet,
+            ),
             channels=[lambda *_: self.letters],
         )
         self.pace.stir()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.stores import memory_stores
 
-from ollim_bot.app.app import App, Ending
+from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.cli.main import main
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.chat import Author
@@ -93,7 +93,7 @@ async def until_told(words: str, surface: RecordingSurface, clock: ManualClock) 
 async def test_a_message_is_answered_and_a_stop_is_clean(tmp_path: Path) -> None:
     surface = RecordingSurface()
     engine = ScriptedEngine().answers("Hello, Ada.")
-    app = App(settings(tmp_path), engine=engine, surfaces=[surface])
+    app = App(settings(tmp_path), Adapters(engine=engine, surfaces=[surface]))
     async with running(app) as task:
         await until(lambda: surface.receptions)
         await surface.receptions[0].receive(IncomingMessage(InputId("m1"), "test", "hello"))
@@ -121,10 +121,7 @@ async def test_what_the_agent_changed_when_the_bot_died_is_shown_once(tmp_path: 
         clock = ManualClock(NOW)
         app = App(
             settings(tmp_path),
-            clock=clock,
-            engine=ScriptedEngine(),
-            surfaces=[surface],
-            store=stores.state,
+            Adapters(clock=clock, engine=ScriptedEngine(), surfaces=[surface], store=stores.state),
         )
         async with running(app):
             await until(lambda: "Routine added: plan" in cards())
@@ -138,10 +135,12 @@ async def test_a_surface_that_dies_is_started_again_after_growing_pauses(tmp_pat
     dying = FailingSurface(RuntimeError("gone"), times=3)
     app = App(
         settings(tmp_path),
-        clock=clock,
-        engine=ScriptedEngine(),
-        surfaces=[dying, RecordingSurface()],
-        store=memory_stores(NOW).state,
+        Adapters(
+            clock=clock,
+            engine=ScriptedEngine(),
+            surfaces=[dying, RecordingSurface()],
+            store=memory_stores(NOW).state,
+        ),
     )
     async with running(app):
         for number, pause in enumerate((1, 2, 4), start=1):
@@ -154,7 +153,7 @@ async def test_a_surface_that_dies_is_started_again_after_growing_pauses(tmp_pat
 
 async def test_the_only_surface_that_cannot_be_served_ends_the_bot(tmp_path: Path) -> None:
     surface = FailingSurface(OllimError("The port is taken."), times=1)
-    app = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[surface])
+    app = App(settings(tmp_path), Adapters(engine=ScriptedEngine(), surfaces=[surface]))
     with pytest.raises(OllimError, match="The port is taken"):
         await asyncio.wait_for(app.run(), LIMIT)
 
@@ -162,7 +161,10 @@ async def test_the_only_surface_that_cannot_be_served_ends_the_bot(tmp_path: Pat
 async def test_what_ended_by_itself_was_not_cut_off(tmp_path: Path) -> None:
     """It has said why, so the next start has nothing to tell about it."""
     stores, surface = memory_stores(NOW), FailingSurface(OllimError("The port is taken."), times=1)
-    app = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[surface], store=stores.state)
+    app = App(
+        settings(tmp_path),
+        Adapters(engine=ScriptedEngine(), surfaces=[surface], store=stores.state),
+    )
     with pytest.raises(OllimError):
         await asyncio.wait_for(app.run(), LIMIT)
     assert stores.state.query(lambda tx: tx.presence.get()).running_since is None
@@ -170,7 +172,9 @@ async def test_what_ended_by_itself_was_not_cut_off(tmp_path: Path) -> None:
 
 async def test_what_a_fault_has_ended_was_cut_off(tmp_path: Path) -> None:
     stores, surface = memory_stores(NOW), RecordingSurface()
-    app = App(settings(tmp_path), engine=BrokenEngine(), surfaces=[surface], store=stores.state)
+    app = App(
+        settings(tmp_path), Adapters(engine=BrokenEngine(), surfaces=[surface], store=stores.state)
+    )
     with pytest.raises(RuntimeError):
         await asyncio.wait_for(app.run(), LIMIT)
     assert stores.state.query(lambda tx: tx.presence.get()).running_since is not None
@@ -181,24 +185,26 @@ async def test_one_of_two_surfaces_that_cannot_be_served_is_told_on_the_other(
 ) -> None:
     other = RecordingSurface()
     broken = FailingSurface(OllimError("The token was refused."), times=1)
-    app = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[broken, other])
+    app = App(settings(tmp_path), Adapters(engine=ScriptedEngine(), surfaces=[broken, other]))
     async with running(app):
         await until(lambda: other.posted_by(Author.PROGRAM))
     assert other.posted_by(Author.PROGRAM) == ["The token was refused."]
 
 
 async def test_a_fault_of_the_conversation_ends_the_bot_with_its_reason(tmp_path: Path) -> None:
-    app = App(settings(tmp_path), engine=BrokenEngine(), surfaces=[RecordingSurface()])
+    app = App(settings(tmp_path), Adapters(engine=BrokenEngine(), surfaces=[RecordingSurface()]))
     with pytest.raises(RuntimeError, match="a fault of our own"):
         await asyncio.wait_for(app.run(), LIMIT)
 
 
 async def test_a_second_bot_on_the_same_data_is_refused(tmp_path: Path) -> None:
     surface = RecordingSurface()
-    first = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[surface])
+    first = App(settings(tmp_path), Adapters(engine=ScriptedEngine(), surfaces=[surface]))
     async with running(first):
         await until(lambda: surface.receptions)
-        second = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[RecordingSurface()])
+        second = App(
+            settings(tmp_path), Adapters(engine=ScriptedEngine(), surfaces=[RecordingSurface()])
+        )
         with pytest.raises(AlreadyRunning):
             await second.run()
 
@@ -206,7 +212,10 @@ async def test_a_second_bot_on_the_same_data_is_refused(tmp_path: Path) -> None:
 async def test_a_restart_is_asked_for_and_written_down(tmp_path: Path) -> None:
     surface = RecordingSurface()
     stores = memory_stores(NOW)
-    app = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[surface], store=stores.state)
+    app = App(
+        settings(tmp_path),
+        Adapters(engine=ScriptedEngine(), surfaces=[surface], store=stores.state),
+    )
     async with running(app) as task:
         await until(lambda: surface.receptions)
         await surface.receptions[0].receive(IncomingMessage(InputId("m1"), "test", "hello"))
@@ -225,7 +234,7 @@ async def test_a_file_that_cannot_be_understood_is_told_and_hurts_nobody(tmp_pat
     (tmp_path / "data" / "USER.md").write_bytes(b"\xff\xfe broken")
     surface = RecordingSurface()
     engine, clock = ScriptedEngine().answers("Hello."), ManualClock(NOW)
-    app = App(settings(tmp_path), clock=clock, engine=engine, surfaces=[surface])
+    app = App(settings(tmp_path), Adapters(clock=clock, engine=engine, surfaces=[surface]))
     async with running(app):
         await until(lambda: surface.receptions)
         await surface.receptions[0].receive(IncomingMessage(InputId("m1"), "test", "hello"))

@@ -14,7 +14,7 @@ from tests.app.test_app import NOW, running, settings, until
 from tests.scheduling.scene import opened_store
 from tests.scheduling.test_full_disk import SmallDisk
 
-from ollim_bot.app.app import App
+from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.jobs import JobSpec, Reminder
@@ -48,10 +48,7 @@ async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) ->
     disk.is_full = True
     app = App(
         settings(tmp_path),
-        clock=clock,
-        engine=engine,
-        surfaces=[surface],
-        store=store,
+        Adapters(clock=clock, engine=engine, surfaces=[surface], store=store),
     )
     async with running(app):
         await until(lambda: surface.statuses and surface.statuses[-1].trouble)

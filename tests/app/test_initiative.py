@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.app.test_app import running, settings
 
-from ollim_bot.app.app import App
+from ollim_bot.app.app import Adapters, App
 from ollim_bot.ports import ToolCall
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
@@ -37,7 +37,9 @@ async def test_files_are_bounded_marked_and_no_louder_than_the_run(tmp_path: Pat
     job = tmp_path / "data/routines/plan.md"
     job.parent.mkdir(parents=True)
     job.write_text(PLAN.format(allow_ping="false"))
-    app = App(settings(tmp_path), clock=clock, engine=engine, surfaces=[RecordingSurface()])
+    app = App(
+        settings(tmp_path), Adapters(clock=clock, engine=engine, surfaces=[RecordingSurface()])
+    )
     async with running(app):
         for _ in range(1000):
             if engine.prompts:

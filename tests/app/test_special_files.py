@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.app.test_app import NOW, running, settings, until, until_told
 
-from ollim_bot.app.app import App, Ground
+from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.ports import IncomingMessage
@@ -57,8 +57,9 @@ async def test_everything_goes_on_and_each_is_named(
         make(some.paths.root / name)
     surface, clock = RecordingSurface(), ManualClock(NOW)
     engine = ScriptedEngine().answers("Hello, Ada.")
-    ground = Ground(journal=RecordingJournal())
-    app = App(some, clock=clock, engine=engine, surfaces=[surface], ground=ground)
+    app = App(
+        some, Adapters(clock=clock, engine=engine, surfaces=[surface], journal=RecordingJournal())
+    )
     async with running(app):
         await until(lambda: surface.receptions)
         await surface.receptions[0].receive(IncomingMessage(InputId("m1"), "test", "hello"))

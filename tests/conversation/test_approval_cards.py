@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.domain.strategies import json_values
 
-from ollim_bot.conversation.approvals import Answer, answered_card, asking_card, read_button
+from ollim_bot.conversation.approvals import ApprovalAnswer, answered_card, asking_card, read_button
 from ollim_bot.domain.cards import Button, Color
 from ollim_bot.domain.permissions import LONGEST_GRANT
 from ollim_bot.domain.tool_policy import Pattern
@@ -111,4 +111,4 @@ def test_who_asks_is_told() -> None:
 def test_a_button_says_what_it_says_or_nothing(data: str) -> None:
     read = read_button(Button("x", "approve", data))
     assert read is None or data == f"{read[0]}:{read[1].value}"
-    assert read_button(Button("x", "approve", f"{KEY}:always")) == (KEY, Answer.ALWAYS)
+    assert read_button(Button("x", "approve", f"{KEY}:always")) == (KEY, ApprovalAnswer.ALWAYS)

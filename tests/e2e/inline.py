@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.e2e.bot import LIMIT, Bot
 from tests.e2e.model_engine import ModelEngine
 
-from ollim_bot.app.app import App, Ending
+from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.app.surfaces import MakeChannel
 from ollim_bot.clock import SystemClock
 from ollim_bot.offline.scripted import ScriptedModel
@@ -62,7 +62,7 @@ class InlineBot(Bot):
     def _made(self) -> App:
         return App(
             self._read,
-            engine=self._engine,
+            Adapters(engine=self._engine),
             channels=[_discord(self._read)],
             announce=lambda *_: self._print("It is running with its data here."),
         )

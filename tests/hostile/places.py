@@ -21,7 +21,7 @@ from tests.hostile.vault import Vault
 from tests.storage.places import DataDirectory
 from tests.stores import Stores
 
-from ollim_bot.app.app import App
+from ollim_bot.app.app import Adapters, App
 from ollim_bot.app.build import ConversationDeps, ConversationParts
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.background import BackgroundRuns
@@ -183,7 +183,7 @@ class OpenApp(App):
 async def running(at: Stand) -> AsyncIterator[tuple[ChatService, BackgroundRuns]]:
     """The whole bot."""
     surface = RecordingSurface()
-    app = OpenApp(at.settings, engine=at.engine, surfaces=[surface])
+    app = OpenApp(at.settings, Adapters(engine=at.engine, surfaces=[surface]))
     task = asyncio.create_task(app.run())
     try:
         await at.until(lambda: surface.receptions or task.done())

@@ -16,7 +16,7 @@ from devtools.localdiscord.server import LocalDiscord
 from tests.web.scene import make_scene
 from tests.web.scene import running as serving
 
-from ollim_bot.app.app import App
+from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.provider import NO_LOGIN, OFFLINE
 from ollim_bot.settings import Settings
 from ollim_bot.store.data_directory import prepare_data_directory
@@ -101,7 +101,7 @@ async def test_the_command_asks_for_no_more_than_three_seconds(home: Path) -> No
         local.next_fail("GET /users/@me", Hanging(), None)
         token = {"DISCORD_TOKEN": local.token, "DISCORD_API_URL": local.api_url}
         some = settings(home, OLLIM_WEB_PORT="0", **token)
-        app = App(some, engine=ScriptedEngine(), surfaces=[surface])
+        app = App(some, Adapters(engine=ScriptedEngine(), surfaces=[surface]))
         task = asyncio.create_task(app.run())
         try:
             await until(lambda: bool(surface.receptions))

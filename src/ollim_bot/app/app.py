@@ -11,7 +11,6 @@ from enum import Enum
 from functools import partial
 
 from ollim_bot import __version__
-from ollim_bot.app.brain import Brain, open_brain
 from ollim_bot.app.build import (
     ConversationDeps,
     ConversationParts,
@@ -19,6 +18,7 @@ from ollim_bot.app.build import (
     build_schedule,
 )
 from ollim_bot.app.persona import Persona
+from ollim_bot.app.provider_engine import ProviderEngine, open_provider_engine
 from ollim_bot.app.surfaces import MakeChannel, Surfaces, open_surfaces
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation import texts
@@ -74,9 +74,13 @@ class Ending(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """Disk, journal and file events of the data directory; None stands for the real one."""
+class Adapters:
+    """What stands behind the ports of the bot; None stands for the real one."""
 
+    clock: Clock | None = None
+    engine: AgentEngine | None = None
+    surfaces: Sequence[ChatSurface] | None = None
+    store: Store | None = None
     disk: Disk | None = None
     journal: Journal | None = None
     events: Events = file_events
@@ -93,22 +97,15 @@ class App:
     def __init__(
         self,
         settings: Settings,
+        adapters: Adapters | None = None,
         *,
-        clock: Clock | None = None,
-        engine: AgentEngine | None = None,
-        surfaces: Sequence[ChatSurface] | None = None,
-        store: Store | None = None,
-        ground: Ground | None = None,
         channels: Sequence[MakeChannel] = (),
         announce: AnnounceStart = lambda _provider, _page: None,
         program: str = PROGRAM,
     ) -> None:
         self._settings = settings
-        self._clock = clock or SystemClock(settings.zone)
-        self._engine = engine
-        self._surfaces = None if surfaces is None else Surfaces(surfaces, self._clock)
-        self._store = store
-        self._ground = ground or Ground()
+        self._adapters = adapters or Adapters()
+        self._clock = self._adapters.clock or SystemClock(settings.zone)
         self._make_channels = channels
         self._announce = announce
         self._program = program
@@ -136,54 +133,47 @@ class App:
             lifetime.enter_context(single_instance(paths.bot_pid, report=self._problem))
             upkeep: list[Callable[[], Coroutine[None, None, None]]] = []
             edits = HandEdits(await self._journal(lifetime), paths.root, self._clock)
-            store = self._store or await self._opened_store(lifetime, upkeep, edits)
+            store = self._adapters.store or await self._opened_store(lifetime, upkeep, edits)
             shelves = self._opened_shelves(store, edits)
-            brain = await lifetime.enter_async_context(
-                open_brain(self._settings, store, self._engine)
+            chosen = await lifetime.enter_async_context(
+                open_provider_engine(self._settings, store, self._adapters.engine)
             )
-            surfaces = self._surfaces or await open_surfaces(
-                self._settings,
-                store,
-                self._clock,
-                self._make_channels,
-                self._heartbeat_age,
-                self._problem,
-            )
-            talk = self._parts(self._deps(store, shelves, brain, edits, surfaces))
-            lifetime.push_async_callback(talk.forks.close)
-            await talk.load()
-            if brain.provider.problem:
-                await talk.notices.tell(brain.provider.problem)
-            await self._tell_of(closing, talk)
+            surfaces = await self._opened_surfaces(store)
+            parts = self._parts(self._deps(store, shelves, chosen, edits, surfaces))
+            lifetime.push_async_callback(parts.forks.close)
+            await parts.load()
+            if chosen.provider.problem:
+                await parts.notices.tell(chosen.provider.problem)
+            await self._tell_of(closing, parts)
             try:
                 self._scheduler = build_schedule(
                     paths,
                     store,
                     shelves,
-                    talk,
+                    parts,
                     edits,
                     self._clock,
                     self._settings.zone,
-                    events=self._ground.events,
-                    disk=self._ground.disk,
+                    events=self._adapters.events,
+                    disk=self._adapters.disk,
                 )
-                heartbeat = HeartbeatFile(paths, self._ground.disk)
-                if refused := await talk.greeting.begun(await asyncio.to_thread(heartbeat.read)):
-                    await talk.notices.tell(texts.no_room(refused), for_reminder=True)
-                announce = partial(self._announce, brain.provider)
-                services = surfaces.services(talk.conversation, talk, announce)
+                heartbeat = HeartbeatFile(paths, self._adapters.disk)
+                if refused := await parts.greeting.begun(await asyncio.to_thread(heartbeat.read)):
+                    await parts.notices.tell(texts.no_room(refused), for_reminder=True)
+                announce = partial(self._announce, chosen.provider)
+                services = surfaces.services(parts.conversation, parts, announce)
                 services += [run() for run in upkeep]
-                await self._serve(talk, self._scheduler, services)
+                await self._serve(parts, self._scheduler, services)
             except BaseExceptionGroup as several:
                 error = _first(several)
                 if isinstance(error, OllimError):
                     # The bot ends with a stated reason, so the next start must not report a crash.
-                    await talk.greeting.ended()
+                    await parts.greeting.ended()
                 raise error from None
-            await talk.greeting.ended(for_restart=self._ending is Ending.RESTART)
-            if self._ending is Ending.RESTART and talk.state.session is not None:
+            await parts.greeting.ended(for_restart=self._ending is Ending.RESTART)
+            if self._ending is Ending.RESTART and parts.state.session is not None:
                 now = self._clock.now()
-                event = SessionEvent(talk.state.session, SessionChange.RESTARTING, now)
+                event = SessionEvent(parts.state.session, SessionChange.RESTARTING, now)
                 await store.transact(lambda tx: tx.session_history.append(event))
         return self._ending
 
@@ -192,17 +182,17 @@ class App:
             self._problem(problem)
         return close_to_others(paths)
 
-    async def _tell_of(self, closing: Closing, talk: ConversationParts) -> None:
+    async def _tell_of(self, closing: Closing, parts: ConversationParts) -> None:
         if closing.mended:
             # A key with the moment: the notice is told at every such start.
             key = f"{closing.mended} {self._clock.now().isoformat()}"
-            await talk.notices.tell(closing.mended, key=key)
+            await parts.notices.tell(closing.mended, key=key)
         for problem in closing.problems:
-            await talk.notices.tell(problem)
+            await parts.notices.tell(problem)
 
     async def _journal(self, lifetime: AsyncExitStack) -> Journal:
-        if self._ground.journal is not None:
-            return self._ground.journal
+        if self._adapters.journal is not None:
+            return self._adapters.journal
         journal = open_journal(self._settings.paths, on_problem=self._problem)
         await asyncio.to_thread(lifetime.enter_context(journal).prepare)
         return journal
@@ -211,7 +201,19 @@ class App:
         def choose_holder(rivals: Sequence[Job]) -> int:
             return store.query(lambda tx: holder_of_id(tx, rivals))
 
-        return open_shelves(self._settings.paths, edits, self._ground.disk, choose_holder)
+        return open_shelves(self._settings.paths, edits, self._adapters.disk, choose_holder)
+
+    async def _opened_surfaces(self, store: Store) -> Surfaces:
+        if self._adapters.surfaces is not None:
+            return Surfaces(self._adapters.surfaces, self._clock)
+        return await open_surfaces(
+            self._settings,
+            store,
+            self._clock,
+            self._make_channels,
+            self._heartbeat_age,
+            self._problem,
+        )
 
     async def _opened_store(
         self,
@@ -225,7 +227,7 @@ class App:
                 self._clock.now,
                 report=self._state_problem,
                 told=self._tell_of_return,
-                disk=self._ground.disk,
+                disk=self._adapters.disk,
                 journal=journal,
             )
 
@@ -248,13 +250,18 @@ class App:
             self._loop.call_soon_threadsafe(self._problems.put_nowait, (sentence, for_agent))
 
     def _deps(
-        self, store: Store, shelves: JobShelves, brain: Brain, journal: Journal, surfaces: Surfaces
+        self,
+        store: Store,
+        shelves: JobShelves,
+        chosen: ProviderEngine,
+        journal: Journal,
+        surfaces: Surfaces,
     ) -> ConversationDeps:
         settings, paths = self._settings, self._settings.paths
         persona = Persona(settings, store, self._problem)
         return ConversationDeps(
             store=store,
-            engine=brain.engine,
+            engine=chosen.engine,
             shelves=shelves,
             clock=self._clock,
             surfaces=surfaces.followers,
@@ -271,18 +278,18 @@ class App:
             job_files=self._job_files,
             former=UndoStore(paths, journal),
             working_directory=paths.root,
-            doctor=lambda: examine_in_chat(settings, brain.provider, self._clock.now()),
+            doctor=lambda: examine_in_chat(settings, chosen.provider, self._clock.now()),
             restart=lambda: self.stop(Ending.RESTART),
             channels=surfaces.channels,
             status=Status(
-                provider=brain.provider.name,
-                is_offline=brain.provider.is_offline,
+                provider=chosen.provider.name,
+                is_offline=chosen.provider.is_offline,
                 model=settings.engine_environment().get("ANTHROPIC_MODEL", "default"),
                 is_busy=False,
                 user_name=settings.user_name,
                 bot_name=settings.bot_name,
                 version=__version__,
-                price=brain.provider.price,
+                price=chosen.provider.price,
                 program=self._program,
             ),
         )
@@ -308,37 +315,37 @@ class App:
 
     async def _serve(
         self,
-        talk: ConversationParts,
+        parts: ConversationParts,
         scheduler: Scheduler,
         services: Sequence[Coroutine[None, None, None]],
     ) -> None:
         """Run all services. A failure of the conversation or of the schedule ends all of them."""
         async with asyncio.TaskGroup() as group:
-            conversation = group.create_task(talk.loop.run())
+            conversation = group.create_task(parts.loop.run())
             schedule = group.create_task(scheduler.run())
-            others = [talk.notices.run(), talk.deliveries.run(), talk.failures.run()]
-            others += [talk.fanout.run(), talk.idle_watch.run(), talk.quiet_watch.run()]
-            others += [self._tell_problems(talk), self._tidied(), talk.echo.run()]
+            others = [parts.notices.run(), parts.deliveries.run(), parts.failures.run()]
+            others += [parts.fanout.run(), parts.idle_watch.run(), parts.quiet_watch.run()]
+            others += [self._tell_problems(parts), self._tidied(), parts.echo.run()]
             tasks = [group.create_task(service) for service in (*others, *services)]
             await self._is_wanted_to_end.wait()
             schedule.cancel()
-            await asyncio.gather(self._end(talk, conversation), talk.background.close())
+            await asyncio.gather(self._end(parts, conversation), parts.background.close())
             await scheduler.close()
-            await talk.deliveries.settle(_LAST_WORDS)
+            await parts.deliveries.settle(_LAST_WORDS)
             for task in tasks:
                 task.cancel()
 
-    async def _end(self, talk: ConversationParts, task: asyncio.Task[None]) -> None:
+    async def _end(self, parts: ConversationParts, task: asyncio.Task[None]) -> None:
         """Give the running turn time to end; the next start resumes it otherwise."""
-        talk.loop.end_soon()
-        if not talk.state.is_idle:
+        parts.loop.end_soon()
+        if not parts.state.is_idle:
             await asyncio.wait({task}, timeout=_GRACE)
         task.cancel()
 
-    async def _tell_problems(self, talk: ConversationParts) -> None:
+    async def _tell_problems(self, parts: ConversationParts) -> None:
         while True:
             sentence, for_agent = await self._problems.get()
-            await talk.notices.tell(sentence, for_agent=for_agent)
+            await parts.notices.tell(sentence, for_agent=for_agent)
 
     async def _tidied(self) -> None:
         """Delete old attachments once a day."""

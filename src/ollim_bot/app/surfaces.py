@@ -45,12 +45,12 @@ class Surfaces:
         self._clock = clock
 
     def services(
-        self, conversation: Conversation, talk: ConversationParts, announce: Announce
+        self, conversation: Conversation, parts: ConversationParts, announce: Announce
     ) -> list[Coroutine[None, None, None]]:
         """The coroutines that must run for the surfaces."""
-        found = [self._kept_up(surface, conversation, talk) for surface in self._all]
+        found = [self._kept_up(surface, conversation, parts) for surface in self._all]
         found.append(self._announced(announce))
-        found += [_greeted(channel, talk) for channel in self.channels]
+        found += [_greeted(channel, parts) for channel in self.channels]
         return found
 
     async def _announced(self, announce: Announce) -> None:
@@ -62,7 +62,7 @@ class Surfaces:
         announce(self._page)
 
     async def _kept_up(
-        self, surface: Surface, conversation: Conversation, talk: ConversationParts
+        self, surface: Surface, conversation: Conversation, parts: ConversationParts
     ) -> None:
         pause = _FIRST_PAUSE
         while True:
@@ -72,7 +72,7 @@ class Surfaces:
             except OllimError as error:
                 if len(self._all) == 1:
                     raise
-                await self._said(str(error), talk)
+                await self._said(str(error), parts)
             except Exception:  # a fault of a surface must not end the bot
                 _logger.exception("The surface %s failed", surface.name)
             if self._clock.monotonic() - began > _LONGEST_PAUSE:
@@ -80,10 +80,10 @@ class Surfaces:
             await self._clock.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    async def _said(self, sentence: str, talk: ConversationParts) -> None:
+    async def _said(self, sentence: str, parts: ConversationParts) -> None:
         """Show the problem in the status while it lasts, and tell it once a day."""
-        await talk.board.trouble(sentence)
-        await talk.notices.tell(sentence, key=f"{sentence} {self._clock.now():%Y-%m-%d}")
+        await parts.board.trouble(sentence)
+        await parts.notices.tell(sentence, key=f"{sentence} {self._clock.now():%Y-%m-%d}")
 
 
 async def open_surfaces(
@@ -115,6 +115,6 @@ async def open_surfaces(
     return Surfaces([page], clock, channels=channels, page=page)
 
 
-async def _greeted(channel: Channel, talk: ConversationParts) -> None:
+async def _greeted(channel: Channel, parts: ConversationParts) -> None:
     await channel.connected()
-    await talk.greeting.say()
+    await parts.greeting.say()

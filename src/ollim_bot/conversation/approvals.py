@@ -35,7 +35,7 @@ NOT_KEPT = "This could not be written down, so nothing is allowed yet. Allow it 
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ApprovalOutcome:
     """How a question ended.
 
     `said` is shown on the card. `refusal` is what the model is told; None if the call is made.
@@ -46,37 +46,37 @@ class Outcome:
     refusal: str | None = None
 
 
-ONCE = Outcome("Allowed once.", Color.GREEN)
-REFUSED = Outcome(
+ONCE = ApprovalOutcome("Allowed once.", Color.GREEN)
+REFUSED = ApprovalOutcome(
     "Refused.",
     Color.RED,
     "The owner said no to this call. Do not try the same in another way: go on without it, or ask "
     "what to do instead.",
 )
-NOT_NEEDED = Outcome(
+NOT_NEEDED = ApprovalOutcome(
     "No longer needed.",
     Color.BLUE,
     "The owner went on to something else before answering, so this call was not made.",
 )
-NOT_ASKED = Outcome(
+NOT_ASKED = ApprovalOutcome(
     "Refused: this question could not be shown.",
     Color.RED,
     "The owner could not be asked, so this call was not made. Go on without it, and say so.",
 )
-DEAD = Outcome("Expired: nothing waits for this answer any more.", Color.BLUE)
+DEAD = ApprovalOutcome("Expired: nothing waits for this answer any more.", Color.BLUE)
 
 
-def from_now_on(grant: Pattern) -> Outcome:
-    return Outcome(f"Allowed from now on: `{grant}`", Color.GREEN)
+def from_now_on(grant: Pattern) -> ApprovalOutcome:
+    return ApprovalOutcome(f"Allowed from now on: `{grant}`", Color.GREEN)
 
 
-def expired(seconds: float) -> Outcome:
+def expired(seconds: float) -> ApprovalOutcome:
     length = duration_in_words(timedelta(seconds=seconds))
     refusal = (
         f"Nobody answered in {length}, so this call was not made. Go on without it, and say what "
         "is still to be done."
     )
-    return Outcome(f"Expired: no answer in {length}.", Color.BLUE, refusal)
+    return ApprovalOutcome(f"Expired: no answer in {length}.", Color.BLUE, refusal)
 
 
 def too_late(grant: Pattern) -> str:
@@ -96,7 +96,7 @@ _FRAME = 120
 _DECISIVE = ("command", "file_path", "notebook_path", "url", "path", "pattern", "glob")
 
 
-class Answer(Enum):
+class ApprovalAnswer(Enum):
     ONCE = "once"
     ALWAYS = "always"
     NO = "no"
@@ -129,10 +129,10 @@ def answered_card(card: Card, outcome: str, color: Color) -> Card:
     return replace(card, color=color, fields=(CardField("Answer", outcome),), buttons=buttons)
 
 
-def read_button(button: Button) -> tuple[str, Answer] | None:
+def read_button(button: Button) -> tuple[str, ApprovalAnswer] | None:
     """The key of the question and the answer of the button; None for another kind of button."""
     key, _, word = button.data.partition(":")
-    return next(((key, answer) for answer in Answer if answer.value == word), None)
+    return next(((key, answer) for answer in ApprovalAnswer if answer.value == word), None)
 
 
 def _why(tainted: TaintedCall) -> str:
@@ -149,11 +149,11 @@ def _title(call: ToolCall) -> str:
 
 
 def _buttons(key: str, grant: Pattern | None) -> Iterator[Button]:
-    yield Button("✅ Allow once", ACTION, f"{key}:{Answer.ONCE.value}", ButtonStyle.SUCCESS)
+    yield Button("✅ Allow once", ACTION, f"{key}:{ApprovalAnswer.ONCE.value}", ButtonStyle.SUCCESS)
     if grant is not None:
         label = _cut(f"🔓 Always allow {grant}", _LONGEST_LABEL)
-        yield Button(label, ACTION, f"{key}:{Answer.ALWAYS.value}")
-    yield Button("❌ Refuse", ACTION, f"{key}:{Answer.NO.value}", ButtonStyle.DANGER)
+        yield Button(label, ACTION, f"{key}:{ApprovalAnswer.ALWAYS.value}")
+    yield Button("❌ Refuse", ACTION, f"{key}:{ApprovalAnswer.NO.value}", ButtonStyle.DANGER)
 
 
 def _described(parts: Sequence[tuple[str, str]], shares: Sequence[int]) -> str:
@@ -214,12 +214,12 @@ class _Question:
     grant: Pattern | None
     message: ChatMessage
     is_tainted: bool = False
-    outcome: asyncio.Future[Outcome] = field(
+    outcome: asyncio.Future[ApprovalOutcome] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
     is_taken: bool = False
 
-    def end(self, outcome: Outcome) -> bool:
+    def end(self, outcome: ApprovalOutcome) -> bool:
         """Set the outcome; False if there was one already."""
         if self.outcome.done():
             return False
@@ -310,16 +310,16 @@ class Approvals:
 
     async def answer(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
         """Handle the owner's click on a button of a question."""
-        key, said = read_button(button) or ("", Answer.NO)
+        key, said = read_button(button) or ("", ApprovalAnswer.NO)
         question = self._questions.get(key)
         if question is None or question.message.id != message.id:
             await self._bury(message)
             return CommandAnswer(OVER, is_error=True)
         if question.is_taken:
             return CommandAnswer(OVER, is_error=True)
-        if said is Answer.ALWAYS and question.grant is not None:
+        if said is ApprovalAnswer.ALWAYS and question.grant is not None:
             return await self._grant(question, question.grant)
-        is_first = question.end(ONCE if said is Answer.ONCE else REFUSED)
+        is_first = question.end(ONCE if said is ApprovalAnswer.ONCE else REFUSED)
         return CommandAnswer() if is_first else CommandAnswer(OVER, is_error=True)
 
     async def cancel(self) -> None:
@@ -354,7 +354,7 @@ class Approvals:
             in_fork=self._state.fork is not None,
         )
 
-    async def _outcome(self, question: _Question) -> Outcome:
+    async def _outcome(self, question: _Question) -> ApprovalOutcome:
         alarm = asyncio.create_task(self._expire(question))
         try:
             # A caller that is cancelled must not cancel the outcome, which the card still shows.
@@ -424,7 +424,7 @@ class Approvals:
             _logger.warning("A question that is over could not be shown so", exc_info=True)
 
 
-def _answered(message: ChatMessage, outcome: Outcome) -> ChatMessage:
+def _answered(message: ChatMessage, outcome: ApprovalOutcome) -> ChatMessage:
     assert message.card is not None
     card = answered_card(message.card, outcome.said, outcome.color)
     return replace(message, text=card.text, card=card)

@@ -15,8 +15,8 @@ from itertools import count
 from ollim_bot.conversation import background_attempt
 from ollim_bot.conversation.background_attempt import (
     Attempt,
+    AttemptOutcome,
     BackgroundDeps,
-    Outcome,
     Try,
     end_facts,
     why_refused,
@@ -191,7 +191,7 @@ class BackgroundRuns:
 
     async def _run(
         self, job: Job, occurrence: Occurrence, limit: int, this: Try
-    ) -> tuple[Run, Outcome]:
+    ) -> tuple[Run, AttemptOutcome]:
         around = self._around
         run = Run(
             RunPolicy.of_job(job, ()),
@@ -213,7 +213,7 @@ class BackgroundRuns:
             outcome = await attempt.within(limit)
         except asyncio.CancelledError:
             if is_begun.is_set():
-                cut = Outcome(
+                cut = AttemptOutcome(
                     OccurrenceState.CUT_OFF, attempt.usage, background_attempt.BOT_STOPPED
                 )
                 await _at_once(partial(self._end, run, occurrence, cut, this.number))
@@ -221,7 +221,7 @@ class BackgroundRuns:
         except Exception as error:  # a fault of one job must not reach the others
             _logger.exception("A background run failed")
             reason = str(error) if isinstance(error, OllimError) else background_attempt.FAULT
-            outcome = Outcome(OccurrenceState.FAILED, attempt.usage, reason)
+            outcome = AttemptOutcome(OccurrenceState.FAILED, attempt.usage, reason)
         progress = Progress(OccurrenceState.RUNNING, this.number, run.has_effects)
         is_retried = this.may_fail and is_begun.is_set() and progress.may_retry
         if outcome.state is OccurrenceState.FAILED and is_retried and outcome.may_pass:
@@ -244,7 +244,12 @@ class BackgroundRuns:
             is_begun.set()
 
     async def _end(
-        self, run: Run, occurrence: Occurrence, outcome: Outcome, number: int, hurry: asyncio.Event
+        self,
+        run: Run,
+        occurrence: Occurrence,
+        outcome: AttemptOutcome,
+        number: int,
+        hurry: asyncio.Event,
     ) -> None:
         """Write the end row, together with the notice or update that the run leaves."""
         facts = end_facts(run, occurrence, outcome, self._around.clock.now(), attempts=number)
@@ -266,7 +271,7 @@ class BackgroundRuns:
         await self._commit(step, hurry)
         _logger.info("A background run ended: %s", outcome.state)
 
-    def _last_word(self, run: Run, occurrence: Occurrence, outcome: Outcome) -> _Word:
+    def _last_word(self, run: Run, occurrence: Occurrence, outcome: AttemptOutcome) -> _Word:
         """The notice of a failure, or the report that the agent owes and did not write."""
         assert run.job is not None
         if outcome.error:

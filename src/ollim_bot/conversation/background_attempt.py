@@ -113,7 +113,7 @@ _NOTHING_USED = Usage()
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AttemptOutcome:
     """`error` says why it did not work, if it did not; `kind` says it if the model failed."""
 
     state: OccurrenceState
@@ -132,7 +132,7 @@ class Outcome:
 
 
 def end_facts(
-    run: Run, occurrence: Occurrence, outcome: Outcome, ended: datetime, *, attempts: int
+    run: Run, occurrence: Occurrence, outcome: AttemptOutcome, ended: datetime, *, attempts: int
 ) -> dict[str, object]:
     """The facts of the end row of an attempt, without empty ones."""
     usage = outcome.usage
@@ -287,7 +287,7 @@ class Attempt:
         run.began = now
         run.late_since = run.late_since or late_since(Occurrence.parse(run.occurrence), now)
 
-    async def within(self, seconds: float) -> Outcome:
+    async def within(self, seconds: float) -> AttemptOutcome:
         """Run until the limit. The session is closed when this returns or raises."""
         turn = asyncio.ensure_future(self._whole())
         alarm = asyncio.ensure_future(self._around.clock.sleep(seconds))
@@ -301,9 +301,9 @@ class Attempt:
             await asyncio.wait({turn, alarm})
             await self._calls.ended()
         too_long = took_too_long(seconds)
-        return Outcome(OccurrenceState.TIMED_OUT, self.usage, too_long)
+        return AttemptOutcome(OccurrenceState.TIMED_OUT, self.usage, too_long)
 
-    async def _whole(self) -> Outcome:
+    async def _whole(self) -> AttemptOutcome:
         try:
             return await self._turn()
         except SessionLost:
@@ -314,7 +314,7 @@ class Attempt:
             self.run.parent = None
             return await self._turn()
 
-    async def _turn(self) -> Outcome:
+    async def _turn(self) -> AttemptOutcome:
         around, run = self._around, self.run
         spec = await self._session()
         context = ToolContext(
@@ -445,12 +445,12 @@ class Attempt:
         row = SessionEvent(session, event, self._around.clock.now(), run.parent)
         await self._around.store.transact(lambda tx: tx.session_history.append(row))
 
-    def _outcome(self, end: TurnEnded) -> Outcome:
+    def _outcome(self, end: TurnEnded) -> AttemptOutcome:
         if end.failure is not None:
             return replace(self._failed(end.failure.sentence), kind=end.failure.kind)
         if end.cause is not EndCause.COMPLETED:
             return self._failed(STOPPED)
-        return Outcome(OccurrenceState.DONE, self.usage)
+        return AttemptOutcome(OccurrenceState.DONE, self.usage)
 
-    def _failed(self, reason: str) -> Outcome:
-        return Outcome(OccurrenceState.FAILED, self.usage, reason)
+    def _failed(self, reason: str) -> AttemptOutcome:
+        return AttemptOutcome(OccurrenceState.FAILED, self.usage, reason)

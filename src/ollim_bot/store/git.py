@@ -188,7 +188,7 @@ _READ_BY_GIT = frozenset((".gitignore", ".gitattributes", ".gitmodules"))
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WorktreeChange:
     """A file that differs from the last commit, by its path below the root.
 
     `staged` says that the index already has the content of the folder.
@@ -212,7 +212,7 @@ class Repository:
         there = (f"--git-dir={folder}", f"--work-tree={git.root}")
         return cls(replace(git, options=there), folder)
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[WorktreeChange]:
         """The files that differ from the last commit, except ignored files and other repositories.
 
         Raises `GitUnfinished` while a merge, a rebase or a conflict waits for its owner.
@@ -225,7 +225,7 @@ class Repository:
         if self._is_unfinished() or any(entry[:2] in _CONFLICTS for entry in entries):
             raise GitUnfinished(self.git.root)
         return [
-            Change(PurePosixPath(entry[3:]), staged=entry[1] == " ")
+            WorktreeChange(PurePosixPath(entry[3:]), staged=entry[1] == " ")
             for entry in entries
             if not (entry.endswith("/") or self._is_untracked_on_purpose(entry))
         ]

@@ -17,12 +17,12 @@ from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.files import FileLock
 from ollim_bot.store.git import (
-    Change,
     Git,
     GitBusy,
     GitFailed,
     GitUnfinished,
     Repository,
+    WorktreeChange,
     has_repository,
 )
 
@@ -61,7 +61,7 @@ def _is_never_tracked(part: str) -> bool:
     return part in ("..", ".env") or part.startswith(".env.") or part.lower() == ".git"
 
 
-def tracked_changes(repository: Repository) -> list[Change]:
+def tracked_changes(repository: Repository) -> list[WorktreeChange]:
     return [change for change in repository.changes() if is_tracked(change.path)]
 
 

@@ -34,7 +34,7 @@ class DeliveryFault(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class ReceivedPart:
     id: str
     nonce: str
     text: str
@@ -61,7 +61,7 @@ class FakeChatService:
     ) -> None:
         self.name = name
         self.account = "owner-1"
-        self.history: list[Arrival] = []
+        self.history: list[ReceivedPart] = []
         self.drafts: dict[str, list[str]] = {}
         self.ends: list[tuple[MessageId, tuple[str, ...]]] = []
         self.edits = 0
@@ -105,7 +105,7 @@ class FakeChatService:
 
     def draw(self, turn: str, text: str) -> str:
         """A draft of a turn stands there."""
-        arrival = Arrival(str(next(self._ids)), f"draft-{turn}", text, self._clock.now())
+        arrival = ReceivedPart(str(next(self._ids)), f"draft-{turn}", text, self._clock.now())
         self.history.append(arrival)
         self.drafts.setdefault(turn, []).append(arrival.id)
         return arrival.id
@@ -179,22 +179,24 @@ class FakeChatService:
     def add_foreign(self, messages: int) -> None:
         """Others write there too."""
         for _ in range(messages):
-            self.history.append(Arrival(str(next(self._ids)), "", "words", self._clock.now()))
+            self.history.append(ReceivedPart(str(next(self._ids)), "", "words", self._clock.now()))
 
     def _let_in(self, part: MessagePart) -> str:
         for each in self.history:
             if each.nonce == part.nonce and self._is_remembered(each):
                 return each.id
-        arrival = Arrival(str(next(self._ids)), part.nonce, part.content.text, self._clock.now())
+        arrival = ReceivedPart(
+            str(next(self._ids)), part.nonce, part.content.text, self._clock.now()
+        )
         self.history.append(arrival)
         return arrival.id
 
-    def _is_same(self, arrival: Arrival, part: MessagePart) -> bool:
+    def _is_same(self, arrival: ReceivedPart, part: MessagePart) -> bool:
         if self._is_remembered(arrival):
             return arrival.nonce == part.nonce
         return arrival.text == part.content.text and bool(arrival.nonce)
 
-    def _is_remembered(self, arrival: Arrival) -> bool:
+    def _is_remembered(self, arrival: ReceivedPart) -> bool:
         return self._clock.now() - arrival.at < self._remembers
 
 

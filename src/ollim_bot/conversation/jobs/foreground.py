@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from ollim_bot.conversation.background_attempt import Outcome, end_facts
+from ollim_bot.conversation.background_attempt import AttemptOutcome, end_facts
 from ollim_bot.conversation.chat_log import answer_of
 from ollim_bot.conversation.sessions.main_session import main_run
 from ollim_bot.conversation.state import ConversationState
@@ -127,7 +127,7 @@ class ForegroundJobs:
         story = tx.ledger.story(occurrence)
         if story.end is not None:
             return state
-        outcome = Outcome(state, usage, error or _WHY.get(how, ""))
+        outcome = AttemptOutcome(state, usage, error or _WHY.get(how, ""))
         run = replace(run, has_answered=_has_answer(tx, turn))
         facts = end_facts(run, occurrence, outcome, tx.now, attempts=story.attempts)
         if "cost_usd" in facts:

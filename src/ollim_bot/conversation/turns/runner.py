@@ -211,7 +211,7 @@ class TurnRunner:
         forks: Forks,
         fanout: SurfaceFanout,
         posting: Posting,
-        bench: ToolContext,
+        context: ToolContext,
         watch: Watch,
         jobs: ForegroundJobs,
         tainting: Tainting,
@@ -223,7 +223,7 @@ class TurnRunner:
         self._forks = forks
         self._fanout = fanout
         self._posting = posting
-        self._bench = bench
+        self._context = context
         self._watch = watch
         self._jobs = jobs
         self._tainting = tainting
@@ -318,7 +318,7 @@ class TurnRunner:
         error: str = "",
     ) -> _JobEnds:
         """End the inputs, and in the ledger the jobs among them; `error` says why they failed."""
-        jobs, run = [each for each in asked if isinstance(each, JobTurn)], self._bench.run
+        jobs, run = [each for each in asked if isinstance(each, JobTurn)], self._context.run
         ends = [(each, self._jobs.end(tx, each, how, run, usage, error)) for each in jobs]
         tx.inbox.append(Ended(tx.now, tuple(each.id for each in asked), how))
         return ends
@@ -356,12 +356,12 @@ class TurnRunner:
             return _no_engine(error)
         if turn.is_interrupted:
             return TurnEnded(EndCause.INTERRUPTED)
-        self._bench.run = dialogue.run_at(turn.start.at, session_id)
-        self._bench.run.taint = await self._tainting.of(question.asked)
+        self._context.run = dialogue.run_at(turn.start.at, session_id)
+        self._context.run.taint = await self._tainting.of(question.asked)
         prompt_id = str(uuid4())
         for each in question.asked:
             if isinstance(each, JobTurn):
-                await self._jobs.begin(each, self._bench.run)
+                await self._jobs.begin(each, self._context.run)
         claim = await self._take(turn.start, dialogue, question, prompt_id, session_id)
         turn.notes = question.notes
         is_news = bool(claim.entries) and not dialogue.in_fork
@@ -464,7 +464,7 @@ class TurnRunner:
 
     def _asking(self, jobs: Sequence[JobTurn], end: TurnEnded) -> Step[None]:
         """Adds, below the answer to a job that asks something of the owner, the card that does."""
-        job, now = self._bench.run.job, self._clock.now()
+        job, now = self._context.run.job, self._clock.now()
         is_answered = bool(jobs) and end.cause is EndCause.COMPLETED
         if not is_answered or not isinstance(job, Routine | Reminder) or not job.asks:
             return lambda _: None
@@ -496,7 +496,7 @@ class TurnRunner:
         assert end.failure is not None
         reason, is_outage = end.failure.sentence, end.failure.kind.is_outage
         sentence = background_attempt.failed(job.title, reason)
-        given = self._bench.run.job
+        given = self._context.run.job
         key, for_reminder = failing_key(job.job, reason), isinstance(given, Reminder)
         notice = new_notice(sentence, key=key, for_reminder=for_reminder)
         if given is None or not is_ordered(given):
@@ -535,7 +535,7 @@ class TurnRunner:
             turn.text.so_far if is_cut_off else turn.text.whole(end),
             end.usage,
             is_cut_off=is_cut_off,
-            late_since=None if is_cut_off else self._bench.run.late_since,
+            late_since=None if is_cut_off else self._context.run.late_since,
             began=turn.began,
             remarks=(*turn.notes, turn.activity.refused),
         )

@@ -34,18 +34,18 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Brain:
+class ProviderEngine:
     provider: Provider
     engine: AgentEngine
 
 
 @asynccontextmanager
-async def open_brain(
+async def open_provider_engine(
     settings: Settings, store: Store, engine: AgentEngine | None
-) -> AsyncIterator[Brain]:
+) -> AsyncIterator[ProviderEngine]:
     """Choose the provider and open its engine. A given `engine` counts as the built-in model."""
     if engine is not None:
-        yield Brain(OFFLINE, engine)
+        yield ProviderEngine(OFFLINE, engine)
         return
     provider = await _provider(settings, store)
     # An unchanged provider is not written, so that the bot can start on a read-only disk.
@@ -53,10 +53,14 @@ async def open_brain(
         await store.transact(lambda tx: change_provider(tx, provider.kind))
     if not provider.is_offline:
         first = _FirstAnswer(store)
-        yield Brain(provider, _claude(settings, settings.engine_environment(), provider, first))
+        yield ProviderEngine(
+            provider, _claude(settings, settings.engine_environment(), provider, first)
+        )
         return
     async with MessagesServer(OfflineModel()) as server:
-        yield Brain(provider, _claude(settings, _offline_environment(server.url), provider))
+        yield ProviderEngine(
+            provider, _claude(settings, _offline_environment(server.url), provider)
+        )
 
 
 class _FirstAnswer:
