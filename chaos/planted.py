@@ -70,9 +70,9 @@ PLANTED = (
     ),
     Planted(
         "a click is not marked as used",
-        "conversation/jobs/reminders.py",
-        "    return tx.inquiries.take(lambda known: known.taken(key, tx.now.timestamp()))\n",
-        "    return tx.inquiries.get().taken(key, tx.now.timestamp())[1]\n",
+        "store/steps.py",
+        "    if item is None or not item.is_open:\n        return None\n    after =",
+        "    if item is None:\n        return None\n    after =",
     ),
     Planted(
         "catch-up begins at the wrong message",
