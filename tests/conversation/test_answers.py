@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversation.scene import scene
 
-from ollim_bot.conversation.turns.runner import NO_RESPONSE, AnswerText
+from ollim_bot.domain.answer_text import NO_RESPONSE, AnswerText
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -116,6 +116,31 @@ async def test_a_failure_is_said_and_what_there_was_of_the_answer_stays(kind: Fa
         assert at.surface.events[turn][-1] == replace(end, messages=posted)
         assert at.answers[0].footer == ""
         assert await at.ask("again") == "ok"
+
+
+async def test_the_words_of_a_broken_stream_stay() -> None:
+    """The engine takes streamed words back before it tries again, or gives up."""
+    failure = TurnFailure(FailureKind.UNREACHABLE, "Claude could not be reached.")
+    end = TurnEnded(EndCause.FAILED, failure=failure)
+    engine = ScriptedEngine()
+    engine.then(
+        TextStreamed("First"), TextWithdrawn(), TextStreamed("Half an"), TextWithdrawn(), end
+    )
+    async with scene(engine) as at:
+        await at.ask_in_vain("hello")
+        assert [(each.text, each.is_cut_off) for each in at.answers] == [("Half an", True)]
+        card = at.log[-1].card
+        assert card is not None
+        assert card.title == "The answer was cut off"
+
+
+async def test_the_words_of_an_answer_that_was_declined_do_not_stay() -> None:
+    failure = TurnFailure(FailureKind.REFUSED, "The model declined.")
+    end = TurnEnded(EndCause.FAILED, failure=failure)
+    engine = ScriptedEngine().then(TextStreamed("Half an"), TextWithdrawn(), end)
+    async with scene(engine) as at:
+        assert await at.ask_in_vain("hello") == "The model declined."
+        assert (at.answers, at.log[-1].card) == ([], None)
 
 
 async def test_a_failure_without_a_word_leaves_only_its_sentence() -> None:

@@ -64,6 +64,7 @@ from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.conversation.turns.loop import InputLoop, Questions
 from ollim_bot.conversation.turns.questions import Tainting, TurnInputs
 from ollim_bot.conversation.turns.recovery import Recovery
+from ollim_bot.conversation.turns.retries import Retries
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.errors import StorageError
@@ -298,6 +299,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         files,
         {
             **fork_buttons.actions,
+            **Retries(state, clock).actions,
             **services.conversation.actions,
             **services.sessions.actions,
             **services.help.actions,

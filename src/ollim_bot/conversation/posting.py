@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.sessions.dialogue import ChatSession
-from ollim_bot.domain.cards import Card
+from ollim_bot.domain.cards import Button, Card, Color
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnCost, TurnId, numbered_id
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inputs import InputId
@@ -22,6 +22,8 @@ from ollim_bot.ports import Clock
 from ollim_bot.prompts.context import joined
 from ollim_bot.store.database import Step
 from ollim_bot.store.transaction import Transaction
+
+RETRY = "retry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,18 @@ class Posting:
     ) -> ChatMessage:
         """A note; with a `name` it is posted only once, under that id."""
         return note_of(words, self._clock.now(), MessageId(name or uuid4().hex), turn)
+
+    def failure(
+        self, sentence: str, turn: TurnId, *, has_words: bool, name: str | None = None
+    ) -> ChatMessage:
+        """A note with a button that asks the messages of the turn again.
+
+        `has_words`: a part of the answer stands above it.
+        """
+        title = "The answer was cut off" if has_words else "No answer"
+        retry = Button("Retry", RETRY, turn)
+        card = Card(title, sentence, color=Color.RED, buttons=(retry,))
+        return replace(self.note(sentence, turn, name=name), card=card)
 
     def add_answer(self, tx: Transaction, dialogue: ChatSession, answer: ChatMessage) -> None:
         self._poster.add_to_log(tx, answer, dialogue.answering(tx, answer))

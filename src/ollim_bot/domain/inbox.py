@@ -6,18 +6,20 @@ time and ends once. After a crash, the rows tell how far a turn had come.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from itertools import groupby, takewhile
+from itertools import count, groupby, takewhile
 
 from ollim_bot.domain.chat import TurnId
-from ollim_bot.domain.inputs import Input, InputId, JobTurn, OwnerMessage
+from ollim_bot.domain.events import FailureKind, TurnFailure
+from ollim_bot.domain.inputs import Input, InputId, JobTurn, OwnerMessage, TurnRequest
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
 
 MOST_ATTEMPTS = 2
+MOST_FAILED = 50
 
 _NO_UPDATES = PendingUpdates()
 
@@ -88,6 +90,56 @@ class Ended:
     at: datetime
     inputs: tuple[InputId, ...]
     end: InputEnd
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTurn:
+    """Messages that got no whole answer, and can be asked again once.
+
+    With `for_login` they are asked again by themselves when the login works again.
+    """
+
+    turn: TurnId
+    at: datetime
+    asked: tuple[OwnerMessage, ...]
+    for_login: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        turn: TurnId,
+        now: datetime,
+        asked: Sequence[TurnRequest],
+        failure: TurnFailure | None,
+    ) -> FailedTurn | None:
+        """None for a turn without a failure or of another than the owner, or a declined one."""
+        messages = tuple(each for each in asked if isinstance(each, OwnerMessage))
+        if failure is None or failure.kind is FailureKind.REFUSED or len(messages) < len(asked):
+            return None
+        return cls(turn, now, messages, for_login=failure.kind is FailureKind.LOGIN)
+
+    def again(self, now: datetime) -> tuple[Accepted, ...]:
+        """The messages as new inputs, with the same ids each time."""
+        ids = (InputId(f"retry-{self.turn}-{number}") for number in count(1))
+        return tuple(
+            Accepted(now, replace(each, id=input_id, at=now))
+            for each, input_id in zip(self.asked, ids, strict=False)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTurns:
+    """The newest failed turns that were not asked again, the newest as the last."""
+
+    turns: tuple[FailedTurn, ...] = ()
+
+    def with_turn(self, failed: FailedTurn) -> FailedTurns:
+        return FailedTurns((*self.turns, failed)[-MOST_FAILED:])
+
+    def taken(self, turn: TurnId) -> tuple[FailedTurns, FailedTurn | None]:
+        """The turns without that one, and that one unless it was taken before."""
+        found = next((each for each in self.turns if each.turn == turn), None)
+        return FailedTurns(tuple(each for each in self.turns if each is not found)), found
 
 
 InboxRow = Accepted | Edited | Taken | ToolCalled | Released | Ended

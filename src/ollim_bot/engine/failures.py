@@ -17,7 +17,7 @@ SENTENCES: Mapping[FailureKind, str] = {
         "Claude refused the login of your account. Run `ollim-bot auth login`, then send it again. "
         "With `OLLIM_MODEL=offline` the built-in model answers."
     ),
-    FailureKind.BILLING: "The Claude account has no credit left. Add some, then send it again.",
+    FailureKind.BILLING: "The Claude account has no credit left. Add some, then try again.",
     FailureKind.OVERLOADED: "Claude is overloaded. Try again in a few minutes.",
     FailureKind.UNREACHABLE: "Claude could not be reached. Check the connection, then try again.",
     FailureKind.MODEL_UNKNOWN: (
@@ -44,7 +44,7 @@ _BY_ACCESS: Mapping[tuple[ModelAccess, FailureKind], str] = {
         "again. With `OLLIM_MODEL=offline` the built-in model answers."
     ),
     (ModelAccess.OWN_SERVER, FailureKind.BILLING): (
-        "{name} says that the account has no credit left. Add some, then send it again."
+        "{name} says that the account has no credit left. Add some, then try again."
     ),
     (ModelAccess.OWN_SERVER, FailureKind.OVERLOADED): (
         "{name} is overloaded. Try again in a few minutes."

@@ -11,6 +11,7 @@ from typing import Generic, NoReturn, TypeVar
 from ollim_bot.domain.cards import ButtonPrompts
 from ollim_bot.domain.digest import HeldMessages
 from ollim_bot.domain.forks import Fork, ForkMessage
+from ollim_bot.domain.inbox import FailedTurns
 from ollim_bot.domain.initiative import SetInBackground
 from ollim_bot.domain.notices import NoticeRecord
 from ollim_bot.domain.owner_choices import GivenNames, Grants, Skips
@@ -123,6 +124,7 @@ class Records:
     cleared_fork = RecordSpec[Fork | None]("cleared_fork", ForkCodec(), lambda _: None)
     presence = _plain("presence", Presence)
     notices = _plain("notices", NoticeRecord)
+    failed_turns = _plain("failed_turns", FailedTurns)
     provider = _plain("provider", ProviderMemory)
     names = _plain("names", GivenNames)
     grants = _plain("grants", Grants)

@@ -17,8 +17,8 @@ from ollim_bot.conversation.turns.questions import TurnInputs
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import Usage
-from ollim_bot.domain.inbox import MOST_ATTEMPTS, Ended, InputEnd, Taken
-from ollim_bot.domain.inputs import CommandCall, InputId, JobTurn, OwnerMessage, TurnRequest
+from ollim_bot.domain.inbox import MOST_ATTEMPTS, Ended, FailedTurn, InputEnd, Taken
+from ollim_bot.domain.inputs import CommandCall, JobTurn, OwnerMessage, TurnRequest
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.ports import Clock
 from ollim_bot.store.database import Step
@@ -84,7 +84,7 @@ class Recovery:
             add = partial(self._posting.add_answer, dialogue=dialogue, answer=answer)
             await self._runner.end(asked, InputEnd.ANSWERED, _both(settle, add))
         elif taken.attempt >= MOST_ATTEMPTS:
-            tell = self._telling_of(asked)
+            tell = self._telling_of(taken, asked)
             await self._runner.end(asked, InputEnd.SET_ASIDE, _both(settle, tell))
         else:
             await self._state.transact(settle)
@@ -102,17 +102,25 @@ class Recovery:
             dialogue, taken.turn, text, Usage(), session=taken.session, late_since=late
         )
 
-    def _telling_of(self, asked: Sequence[TurnRequest]) -> Step[None]:
+    def _telling_of(self, taken: Taken, asked: Sequence[TurnRequest]) -> Step[None]:
         """Tell the owner which messages are set aside; a turn of the program has none to tell."""
-        messages = [each for each in asked if isinstance(each, OwnerMessage)]
+        messages = tuple(each for each in asked if isinstance(each, OwnerMessage))
         if not messages:
             return lambda _: None
-        return self._telling(texts.set_aside(messages), messages[0].id)
+        sentence, name = texts.set_aside(messages), f"given-up-{messages[0].id}"
+        note = self._posting.failure(sentence, taken.turn, has_words=False, name=name)
+        tell, failed = self._telling(note), FailedTurn(taken.turn, note.at, messages)
+
+        def step(tx: Transaction) -> None:
+            tell(tx)
+            tx.failed_turns.change(lambda known: known.with_turn(failed))
+
+        return step
 
     async def _give_up_command(self, command: CommandCall) -> None:
         """End the command without a second run: how far it came is known only if it answered."""
-        tell = self._telling(texts.command_cut_off(command.name), command.id)
-        now = self._clock.now()
+        sentence, now = texts.command_cut_off(command.name), self._clock.now()
+        tell = self._telling(self._posting.note(sentence, name=f"given-up-{command.id}"))
 
         def step(tx: Transaction) -> None:
             is_done = tx.messages.get(answer_name(command.id)) is not None
@@ -123,15 +131,12 @@ class Recovery:
 
         await self._state.transact(step)
 
-    def _telling(self, sentence: str, about: InputId) -> Step[None]:
-        """Post the sentence as a note, not as a notice: the owner is waiting for an answer."""
-        name = f"given-up-{about}"
-        note = self._posting.note(sentence, name=name)
-        update = PendingUpdate(self._clock.now(), sentence, name)
+    def _telling(self, note: ChatMessage) -> Step[None]:
+        """Post the note, which is no notice, since the owner waits; leave it for the agent too."""
 
         def step(tx: Transaction) -> None:
             self._posting.add_note(tx, note)
-            leave_update(tx, update)
+            leave_update(tx, PendingUpdate(note.at, note.text, note.id))
 
         return step
 

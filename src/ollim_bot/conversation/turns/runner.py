@@ -21,6 +21,7 @@ from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import Presentation, SurfaceFanout
 from ollim_bot.conversation.turns.questions import Tainting, TurnInput
 from ollim_bot.domain.activity import Activity
+from ollim_bot.domain.answer_text import AnswerText
 from ollim_bot.domain.chat import ChatMessage, TurnId
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -31,13 +32,12 @@ from ollim_bot.domain.events import (
     Noted,
     TextCompleted,
     TextStreamed,
-    TextWithdrawn,
     ToolStarted,
     TurnEnded,
     TurnFailure,
     Usage,
 )
-from ollim_bot.domain.inbox import Ended, Inbox, InputEnd, Released, Taken
+from ollim_bot.domain.inbox import Ended, FailedTurn, Inbox, InputEnd, Released, Taken
 from ollim_bot.domain.inputs import (
     CommandCall,
     InputId,
@@ -66,38 +66,6 @@ from ollim_bot.store.steps import (
 )
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.context import ToolContext
-
-NO_RESPONSE = "no response — try again."
-
-
-class AnswerText:
-    """Collects the answer. A complete piece replaces the streamed text that it repeats."""
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._streamed = ""
-
-    def add(self, event: AgentEvent) -> None:
-        match event:
-            case TextStreamed(text):
-                self._streamed += text
-            case TextWithdrawn():
-                self._streamed = ""
-            case TextCompleted(text):
-                self._streamed = ""
-                self._pieces.append(text)
-
-    @property
-    def so_far(self) -> str:
-        return joined([*self._pieces, self._streamed])
-
-    def whole(self, end: TurnEnded) -> str:
-        """The collected text, else the engine's final text, else `NO_RESPONSE`."""
-        return self.so_far or end.text.strip() or NO_RESPONSE
-
-
-def joined(pieces: list[str]) -> str:
-    return "\n\n".join(piece.strip() for piece in pieces if piece.strip())
 
 
 class RunningTurn:
@@ -432,8 +400,7 @@ class TurnRunner:
             answer = self._answer(turn, dialogue, end)
         cost = answer.spent.cost_usd if answer is not None and answer.spent is not None else 0.0
         usage = replace(end.usage, cost_usd=cost)
-        note = self._posting.note(_explanation(turn, end, how), turn.start.turn)
-        explain = self._explaining(jobs, end, note)
+        explain = self._explaining(turn, asked, end, answer)
         ask = self._asking(jobs, end)
         taken, is_taken = self._state.inbox.running, False
         if taken is not None and taken.turn == turn.start.turn:
@@ -477,9 +444,19 @@ class TurnRunner:
 
         return step
 
-    def _explaining(self, jobs: Sequence[JobTurn], end: TurnEnded, note: ChatMessage) -> Step[None]:
+    def _explaining(
+        self,
+        turn: RunningTurn,
+        asked: Sequence[TurnRequest],
+        end: TurnEnded,
+        answer: ChatMessage | None,
+    ) -> Step[None]:
         """Leaves why there is no answer: for a job as a notice, else as a note of the turn."""
-        over = new_notice("")
+        over, jobs = new_notice(""), [each for each in asked if isinstance(each, JobTurn)]
+        note = self._posting.note(_explanation(turn, end), turn.start.turn)
+        failed = FailedTurn.of(turn.start.turn, self._clock.now(), asked, end.failure)
+        if failed is not None:
+            note = self._posting.failure(note.text, failed.turn, has_words=answer is not None)
 
         def step(tx: Transaction) -> None:
             if end.cause is EndCause.COMPLETED:
@@ -488,6 +465,8 @@ class TurnRunner:
                     note_success(tx, each.job)
             elif note.text:
                 self._posting.add_note(tx, note)
+            if failed is not None:
+                tx.failed_turns.change(lambda known: known.with_turn(failed))
 
         is_failed_job = bool(jobs) and end.failure is not None
         return self._failing(jobs[0], end) if is_failed_job else step
@@ -527,12 +506,13 @@ class TurnRunner:
     ) -> ChatMessage | None:
         """The answer, or what there is of one that will not be whole."""
         is_cut_off = end.cause is not EndCause.COMPLETED
-        if is_cut_off and not turn.text.so_far:
+        words = turn.text.broken_off if _is_broken_off(end) else turn.text.so_far
+        if is_cut_off and not words:
             return None
         return self._posting.answer(
             dialogue,
             turn.start.turn,
-            turn.text.so_far if is_cut_off else turn.text.whole(end),
+            words if is_cut_off else turn.text.whole(end),
             end.usage,
             is_cut_off=is_cut_off,
             late_since=None if is_cut_off else self._context.run.late_since,
@@ -549,10 +529,17 @@ def _how_ended(turn: RunningTurn, end: TurnEnded) -> InputEnd:
     return InputEnd.TIMED_OUT if turn.is_timed_out else InputEnd.STOPPED
 
 
-def _explanation(turn: RunningTurn, end: TurnEnded, how: InputEnd) -> str:
+def _is_broken_off(end: TurnEnded) -> bool:
+    """Whether the words that came stay: not those of a refusal, or of a turn that is resumed."""
+    resumed_or_refused = (*_CUT_OFF, FailureKind.REFUSED)
+    return end.failure is not None and end.failure.kind not in resumed_or_refused
+
+
+def _explanation(turn: RunningTurn, end: TurnEnded) -> str:
     """Why there is no whole answer; empty where the conversation already shows the reason."""
     if end.failure is not None:
         return end.failure.sentence
+    how = _how_ended(turn, end)
     if how is InputEnd.TIMED_OUT:
         return texts.JOB_TOO_LONG
     return texts.STOPPED if how is InputEnd.STOPPED and not turn.text.so_far else ""
