@@ -313,9 +313,12 @@ class ChatService(Protocol):
     async def command(self, surface: str, line: str) -> CommandAnswer:
         """Runs `/model sonnet` as typed. Returns when it is done; never raises `OllimError`."""
 
-    async def click(self, surface: str, message_id: MessageId, custom_id: str) -> CommandAnswer:
+    async def click(
+        self, surface: str, message_id: MessageId, custom_id: str, words: str = ""
+    ) -> CommandAnswer:
         """Presses a button of a card. Returns when the click is on disk or done.
 
+        `words` answer the question of a button that asks.
         A button that was used or has expired answers with a sentence and does nothing.
         """
 

@@ -323,6 +323,7 @@ async def scene(
             asyncio.create_task(talk.deliveries.run()),
             asyncio.create_task(talk.failures.run()),
             asyncio.create_task(talk.fanout.run()),
+            asyncio.create_task(talk.undo_expiry.run()),
         ]
     try:
         async with asyncio.timeout(LONGEST):

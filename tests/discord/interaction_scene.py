@@ -47,9 +47,11 @@ class Core(FakeReception):
         self._check()
         return await super().command(surface, line)
 
-    async def click(self, surface: str, message_id: MessageId, custom_id: str) -> CommandAnswer:
+    async def click(
+        self, surface: str, message_id: MessageId, custom_id: str, words: str = ""
+    ) -> CommandAnswer:
         self._check()
-        return await super().click(surface, message_id, custom_id)
+        return await super().click(surface, message_id, custom_id, words)
 
     async def completions(self, command: str, argument: str, typed: str) -> Sequence[str]:
         self._check()

@@ -12,7 +12,7 @@ from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.due_items import Answer, DueItem
 from ollim_bot.domain.jobs import JobKind, JobSpec, Nag, Reminder
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.store.steps import answer_item
+from ollim_bot.store.item_answers import answer_item
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -28,7 +28,7 @@ OPS = {
     "remove": (remove_reminder(TEA, "reminder:tea:1"), {"check", "other"}),
     "end the chain": (end_chain("tea", "key"), {"other", "tea"}),
     "snooze": (
-        add_snoozed(note_of(TEA), "later", NOW + HOUR, "key"),
+        add_snoozed(note_of(TEA), "later", NOW + HOUR),
         {"check", "later", "other", "tea"},
     ),
 }

@@ -47,7 +47,7 @@ from ollim_bot.conversation.forks.session import ForkSession, fork_spec
 from ollim_bot.conversation.greeting import Greeting
 from ollim_bot.conversation.intake import MessageIntake, OwnerMessages
 from ollim_bot.conversation.jobs.buttons import JobButtons
-from ollim_bot.conversation.jobs.due_items import ItemButtons
+from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch, Former
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
@@ -91,6 +91,7 @@ from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler, UpcomingReader
 from ollim_bot.schedule.watcher import Events, Watcher, file_events
 from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.store.store import Store
@@ -162,6 +163,7 @@ class ConversationParts:
     reminders: ReminderDelivery
     job_file_changes: JobFileChanges
     manual_runs: ManualRuns
+    undo_expiry: UndoExpiry
 
     async def load(self) -> None:
         """Read the stored state; inputs that were accepted earlier are queued again."""
@@ -335,6 +337,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         reminders=ReminderDelivery(store, poster, clock),
         job_file_changes=files,
         manual_runs=manual_runs,
+        undo_expiry=UndoExpiry(store, clock),
     )
 
 
@@ -362,7 +365,7 @@ def _button_router(
         actions={
             "approve": Action(approvals.answer, Uses.NOTHING),
             "undo": Action(echo.undo),
-            **ItemButtons(deps.store, files, clock).actions,
+            **ItemButtons(ItemAnswers(deps.store, files), clock).actions,
             **jobs.actions,
             **others,
         },

@@ -32,7 +32,10 @@ class Uses(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a button does, called with the surface, the message and the button."""
+    """What a button does, called with the surface, the message and the button.
+
+    At the end of the data of a button that asks are the words of the answer.
+    """
 
     run: Callable[[str, ChatMessage, Button], Awaitable[CommandAnswer]]
     uses: Uses = Uses.ITSELF
@@ -63,7 +66,10 @@ class ButtonRouter:
         self._receive = receive
         self._actions = {"agent": Action(self._ask), "dismiss": Action(nothing), **actions}
 
-    async def click(self, surface: str, message_id: MessageId, custom_id: str) -> CommandAnswer:
+    async def click(
+        self, surface: str, message_id: MessageId, custom_id: str, words: str = ""
+    ) -> CommandAnswer:
+        """`words` answer the question of the button, if it asks one."""
         message = await self._chat.find(message_id)
         buttons = message.card.buttons if message and message.card else ()
         button = next((each for each in buttons if each.custom_id == custom_id), None)
@@ -75,7 +81,8 @@ class ButtonRouter:
         action = self._actions.get(f"{button.action}:{kind}") or self._actions.get(button.action)
         if action is None:
             return CommandAnswer(texts.BUTTON_IDLE, is_error=True)
-        answer = await action.run(surface, message, button)
+        said = replace(button, data=f"{button.data}:{words}") if button.asks else button
+        answer = await action.run(surface, message, said)
         if not answer.is_error or answer.text == texts.BUTTON_USED:
             await self._store.transact(
                 lambda tx: self._mark_used(tx, message.id, button, action.uses)

@@ -70,8 +70,10 @@ class Conversation:
         await self._board.tell()
         return self._as_typed(answer)
 
-    async def click(self, surface: str, message_id: MessageId, custom_id: str) -> CommandAnswer:
-        return self._as_typed(await self._buttons.click(surface, message_id, custom_id))
+    async def click(
+        self, surface: str, message_id: MessageId, custom_id: str, words: str = ""
+    ) -> CommandAnswer:
+        return self._as_typed(await self._buttons.click(surface, message_id, custom_id, words))
 
     async def interrupt(self) -> bool:
         return await self._runner.interrupt()

@@ -22,6 +22,7 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.text import PROGRAM, with_program
 from ollim_bot.ports import Clock
 from ollim_bot.store.deliveries import Delivery, DeliveryState
+from ollim_bot.store.item_answers import add_item
 from ollim_bot.store.messages import MAIN, Sender
 from ollim_bot.store.steps import hold, quiet_settings, store_prompts, was_held
 from ollim_bot.store.store import Store
@@ -130,14 +131,15 @@ class MessagePoster:
             if not isinstance(verdict, PingAllowed):
                 return verdict
             store_prompts(tx, prompts)
-            if item is not None:
-                tx.due_items.add(item)
             sender = Sender(verdict.charge, fork, parent)
             # What costs a token is the bot's own initiative.
             if verdict.charge is Charge.TOKEN or waits_as is not None:
                 held_until = self.hold_or_add(tx, message, sender, waits_as or "")
-                return replace(verdict, held_until=held_until)
-            self.add_to_log(tx, message, sender)
+                verdict = replace(verdict, held_until=held_until)
+            else:
+                self.add_to_log(tx, message, sender)
+            if item is not None:
+                add_item(tx, item)
             return verdict
 
         try:

@@ -12,6 +12,7 @@ from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.sessions.dialogue import ChatSession
 from ollim_bot.domain.cards import Button, Card, Color
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnCost, TurnId, numbered_id
+from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.provider import Price
@@ -21,6 +22,7 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Clock
 from ollim_bot.prompts.context import joined
 from ollim_bot.store.database import Step
+from ollim_bot.store.item_answers import add_item
 from ollim_bot.store.transaction import Transaction
 
 RETRY = "retry"
@@ -117,9 +119,10 @@ class Posting:
     def add_answer(self, tx: Transaction, dialogue: ChatSession, answer: ChatMessage) -> None:
         self._poster.add_to_log(tx, answer, dialogue.answering(tx, answer))
 
-    def add_item(self, tx: Transaction, card: ChatMessage) -> None:
-        """Add the card of a due item."""
+    def add_item(self, tx: Transaction, card: ChatMessage, item: DueItem) -> None:
+        """Add a due item with its card."""
         self._poster.add_to_log(tx, card)
+        add_item(tx, item)
 
     def add_note(self, tx: Transaction, note: ChatMessage) -> None:
         """Add the note, in the open fork if there is one."""

@@ -19,6 +19,7 @@ SESSION_LOST = (
 )
 NOTHING_TO_CLEAR = "There was nothing to clear: the next message begins a new conversation."
 UNDO_TOO_LATE = "Undo works for 10 minutes. `/sessions` goes back to the conversation."
+UNDO_OVER = "It is too late to undo that."
 UNDO_IN_FORK = "You are in a side conversation. End it first, then press Undo."
 SAME_CONVERSATION = "That is the conversation you are in."
 SAME_FORK = "That is the side conversation you are in. Its buttons say how it can end."

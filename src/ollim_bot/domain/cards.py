@@ -41,7 +41,8 @@ class Button:
     """`action` and `data` say what a click does, for example `agent` with the key of a prompt.
 
     A button that `is_used` is shown and does nothing. `line` is the line of the card that the
-    button belongs to, counted from 1; 0 means the whole card.
+    button belongs to, counted from 1; 0 means the whole card. `asks` is a question whose answer,
+    in words, comes with the click.
     """
 
     label: str
@@ -50,6 +51,7 @@ class Button:
     style: ButtonStyle = ButtonStyle.SECONDARY
     is_used: bool = False
     line: int = 0
+    asks: str = ""
 
     @property
     def custom_id(self) -> str:

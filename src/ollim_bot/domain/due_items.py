@@ -5,16 +5,22 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
+from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.jobs import ItemKind, Reminder, Routine
+from ollim_bot.domain.jobs import ItemKind, JobKind, Reminder, Routine, short_title
+from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.snoozing import note_of
 
 # The row of an answer, which follows the end row of the occurrence; the newest one counts.
 ANSWERED = "answered"
+
+# How long an answer can be undone. The reminder that a snooze made must not be due before.
+_UNDO_FOR = timedelta(minutes=10)
+_MARGIN = timedelta(seconds=5)
 
 
 class Answer(StrEnum):
@@ -37,8 +43,13 @@ class DueItem:
     """What was due at one occurrence of a job.
 
     `note` is the job as a text, from which a snooze makes a reminder. `card` is the newest message
-    that shows the item. `shown` counts those messages; `again_at` is when the next one is due.
-    `answered_by` is a surface, or `agent`. `until` is the moment that a snooze or a move chose.
+    that shows the item. `shown` counts those messages; `again_at` is when the next one is due, if
+    the item is open then. A dose that is taken after `late_after` is nearer to the next one.
+    `is_followed_up` says that a later check of the same chain asks in its place.
+
+    `answered_by` is a surface, or `agent`. `until` is the moment that a snooze or a move chose, and
+    `copy` the id of the reminder that it made. `asked` and `footer` are what the message showed
+    before the answer; an Undo, until `undo_until`, shows them again.
     """
 
     occurrence: str
@@ -49,25 +60,33 @@ class DueItem:
     is_dose: bool = False
     shown: int = 1
     again_at: datetime | None = None
+    late_after: datetime | None = None
+    is_followed_up: bool = False
     answer: Answer | None = None
     answered_at: datetime | None = None
     answered_by: str = ""
     until: datetime | None = None
+    copy: str = ""
+    asked: Card | None = None
+    footer: str = ""
+    undo_until: datetime | None = None
 
     @classmethod
     def of(
         cls, job: Reminder | Routine, occurrence: Occurrence, card: MessageId, now: datetime
     ) -> DueItem:
-        nag = job.spec.nag
+        nag, is_dose = job.spec.nag, job.spec.kind is ItemKind.DOSE
+        due = (occurrence.scheduled_at or now).astimezone(now.tzinfo)
         return cls(
             occurrence.id,
             job.spec.title,
-            (occurrence.scheduled_at or now).astimezone(now.tzinfo),
+            due,
             note_of(job),
             card,
-            job.spec.kind is ItemKind.DOSE,
+            is_dose,
             # By the hour of UTC: Python adds to the wall clock of a zone.
             again_at=None if nag is None else now.astimezone(UTC) + nag.pause,
+            late_after=_nearer_to_next(job, due) if is_dose else None,
         )
 
     @property
@@ -75,18 +94,66 @@ class DueItem:
         return item_key(self.occurrence)
 
     @property
+    def short_title(self) -> str:
+        """The title as part of a line."""
+        return short_title(self.title)
+
+    @property
     def is_open(self) -> bool:
-        return self.answer is None
+        return self.answer is None and not self.is_followed_up
+
+    @property
+    def is_of_routine(self) -> bool:
+        return Occurrence.parse(self.occurrence).kind is JobKind.ROUTINE
 
     def answered(
-        self, answer: Answer, now: datetime, by: str, until: datetime | None = None
+        self,
+        answer: Answer,
+        now: datetime,
+        by: str,
+        until: datetime | None = None,
+        copy: str = "",
     ) -> DueItem:
+        undo_until = now.astimezone(UTC) + _UNDO_FOR
+        if until is not None:
+            undo_until = min(undo_until, until.astimezone(UTC) - _MARGIN)
         return replace(
-            self, answer=answer, answered_at=now, answered_by=by, until=until, again_at=None
+            self,
+            answer=answer,
+            answered_at=now,
+            answered_by=by,
+            until=until,
+            copy=copy,
+            undo_until=undo_until if undo_until > now else None,
         )
+
+    def reopened(self) -> DueItem:
+        """The item without its answer, as the Undo leaves it."""
+        return replace(
+            self,
+            answer=None,
+            answered_at=None,
+            answered_by="",
+            until=None,
+            copy="",
+            asked=None,
+            footer="",
+            undo_until=None,
+        )
+
+    def can_undo(self, now: datetime) -> bool:
+        return self.undo_until is not None and now.astimezone(UTC) < self.undo_until
 
     def row(self, answer: Answer, now: datetime, by: str) -> LedgerRow:
         """The row of an answer in the ledger."""
-        after = (now.astimezone(UTC) - self.due.astimezone(UTC)).total_seconds()
+        after = elapsed(self.due, now).total_seconds()
         facts: Mapping[str, object] = {"answer": answer.value, "after_s": round(after), "by": by}
         return LedgerRow(now, ANSWERED, Occurrence.parse(self.occurrence), facts)
+
+
+def _nearer_to_next(job: Reminder | Routine, due: datetime) -> datetime | None:
+    """The moment in the middle between this dose and the next; None for a single one."""
+    if not isinstance(job, Routine) or due.tzinfo is None:
+        return None
+    following = job.next_after(due, due.tzinfo)
+    return due.astimezone(UTC) + elapsed(due, following) / 2

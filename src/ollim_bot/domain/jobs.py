@@ -94,6 +94,12 @@ class Nag:
         return f"{length_text(self.pause)} x {self.times}"
 
 
+def short_title(title: str) -> str:
+    """The title as part of a line: 60 characters at most, without a full stop."""
+    line = " ".join(title.split())
+    return shortened(line.rstrip(".,;: ") or line, _LONGEST_TITLE)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """The fields that all jobs share. `message` is the body of the file.
@@ -133,9 +139,7 @@ class JobSpec:
 
     @property
     def short_title(self) -> str:
-        """The title as part of a line: 60 characters at most, without a full stop."""
-        line = " ".join(self.title.split())
-        return shortened(line.rstrip(".,;: ") or line, _LONGEST_TITLE)
+        return short_title(self.title)
 
     def zone(self, default: tzinfo) -> tzinfo:
         return self.timezone or default

@@ -1,14 +1,12 @@
-"""Delivered reminders: their buttons, and what a click needs when the file is gone."""
+"""Reminders that come again: when, and what they need when their file is gone."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.jobs import (
     Chain,
     ItemKind,
@@ -22,39 +20,36 @@ from ollim_bot.domain.jobs import (
 )
 from ollim_bot.domain.moments import instant, later
 
-DONE, SNOOZE = "done", "snooze"
-
-_LONGEST_TITLE = 256
-_MORNING = 9
+_MORNING, _EVENING = 9, 20
 # A snooze is counted in whole minutes.
 _MINUTE = timedelta(minutes=1)
-_WAITS: Mapping[str, str] = {"10m": "Snooze 10 min", "1h": "1 h", "9am": "Tomorrow 9:00"}
-
-
-def item_card(words: str, key: str) -> Card:
-    """The card of a due item, which `key` names."""
-    line = " ".join(words.split())
-    is_short = line == words and len(line) <= _LONGEST_TITLE
-    buttons = (
-        Button("Done", DONE, key, ButtonStyle.SUCCESS),
-        *(Button(label, SNOOZE, f"{key}:{wait}") for wait, label in _WAITS.items()),
-    )
-    if is_short:
-        return Card(line, color=Color.BLUE, buttons=buttons)
-    return Card("Reminder", words, Color.BLUE, buttons=buttons)
 
 
 def snoozed_until(wait: str, now: datetime) -> datetime:
-    """The moment that a button means; tomorrow is by the clocks of `now`."""
+    """The moment that a button means: `10m`, `1h`, `today` for later today, or `9am` for tomorrow.
+
+    Days and hours are by the clocks of `now`.
+    """
     match wait:
         case "10m":
             return later(now, timedelta(minutes=10), _MINUTE)
         case "1h":
             return later(now, timedelta(hours=1), _MINUTE)
+        case "today":
+            return _later_today(now)
         case _:
-            tomorrow = now.date() + timedelta(days=1)
-            wall = datetime(tomorrow.year, tomorrow.month, tomorrow.day, _MORNING)
-            return instant(wall, now.tzinfo) if now.tzinfo else wall
+            return _at(now.date() + timedelta(days=1), _MORNING, now)
+
+
+def _later_today(now: datetime) -> datetime:
+    """In three hours, or earlier in the evening, but at least an hour from now."""
+    soonest, latest = (later(now, timedelta(hours=each), _MINUTE) for each in (1, 3))
+    return max(soonest, min(latest, _at(now.date(), _EVENING, now)))
+
+
+def _at(day: date, hour: int, now: datetime) -> datetime:
+    wall = datetime(day.year, day.month, day.day, hour)
+    return instant(wall, now.tzinfo) if now.tzinfo else wall
 
 
 def note_of(job: Reminder | Routine) -> str:
@@ -79,6 +74,11 @@ def root_in(note: str) -> str:
     """The id that all checks of the chain share."""
     known = json.loads(note)
     return str(known["chain"]["parent"] or known["spec"]["id"])
+
+
+def first_step_in(note: str) -> str:
+    """The smallest step towards it; empty if the job names none."""
+    return str(json.loads(note)["spec"].get("first_step", ""))
 
 
 def reminder_from(note: str, new_id: str, run_at: datetime) -> Reminder:

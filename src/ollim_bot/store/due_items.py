@@ -30,15 +30,17 @@ class DueItems:
         """Add the item, or replace the one of the same occurrence."""
         self._statements.write(
             "due_items",
-            "INSERT INTO due_items (key, due, is_open, answered_at, again_at, value)"
-            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
+            "INSERT INTO due_items (key, due, is_open, answered_at, again_at, undo_until, value)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
             " is_open = excluded.is_open, answered_at = excluded.answered_at,"
-            " again_at = excluded.again_at, value = excluded.value",
+            " again_at = excluded.again_at, undo_until = excluded.undo_until,"
+            " value = excluded.value",
             item.key,
             microseconds(item.due),
             int(item.is_open),
             _number(item.answered_at),
-            _number(item.again_at),
+            _number(item.again_at if item.is_open else None),
+            _number(item.undo_until),
             encode_plain(item).decode(),
         )
 
@@ -52,6 +54,13 @@ class DueItems:
         rows = self._statements.rows(
             "SELECT value FROM due_items WHERE answered_at >= ? ORDER BY answered_at",
             microseconds(moment),
+        )
+        return _decoded(rows)
+
+    def with_undo(self) -> list[DueItem]:
+        """The items whose message offers Undo, the one that offers it shortest first."""
+        rows = self._statements.rows(
+            "SELECT value FROM due_items WHERE undo_until IS NOT NULL ORDER BY undo_until"
         )
         return _decoded(rows)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.domain.jobs import Job, Reminder
-from ollim_bot.domain.snoozing import reminder_from
+from ollim_bot.domain.snoozing import note_of, reminder_from
 from ollim_bot.errors import DuplicateId, NotFound, OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, JobShelves, Journal
@@ -17,9 +17,12 @@ from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_formats import REMINDERS, ROUTINES, WEBHOOKS, JobFormat
 from ollim_bot.store.job_shelf import ChooseHolder, MarkdownShelf
 from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import JobOp
+from ollim_bot.store.transaction import JobOp, JobOps
 
 J = TypeVar("J", bound=Job)
+
+# The checks that the end of a chain has removed.
+_CHECKS = "checks"
 
 _logger = logging.getLogger(__name__)
 
@@ -61,10 +64,31 @@ def end_chain(root: str, key: str) -> JobOp:
     return JobOp(f"end-chain {key}", {"op": "end_chain", "root": root})
 
 
-def add_snoozed(note: str, reminder_id: str, until: datetime, key: str) -> JobOp:
-    """Add a reminder again, from the note behind its buttons."""
-    what = {"op": "add", "note": note, "reminder": reminder_id, "due": until.isoformat()}
-    return JobOp(f"snooze {key}", what)
+def bring_back_chain(ops: JobOps, ended: JobOp) -> None:
+    """Add the checks again that the change `ended` has removed, or give it up in time."""
+    found = ops.find(ended.id)
+    if found is None:
+        return
+    op, _ = found
+    ops.done(op.id)
+    checks = op.what.get(_CHECKS)
+    for number, check in enumerate(checks if isinstance(checks, list) else ()):
+        ops.add(JobOp(f"bring back {number} {op.id}", check))
+
+
+def add_snoozed(note: str, reminder_id: str, until: datetime) -> JobOp:
+    """Add a reminder again, from the note of its item."""
+    return JobOp(f"snooze {reminder_id}", _adding(note, reminder_id, until))
+
+
+def remove_copy(reminder_id: str, until: datetime) -> JobOp:
+    """Remove the reminder that a snooze has made, unless it was moved since."""
+    what = {"op": "remove", "reminder": reminder_id, "due": until.isoformat()}
+    return JobOp(f"unsnooze {reminder_id}", what)
+
+
+def _adding(note: str, reminder_id: str, due: datetime) -> dict[str, object]:
+    return {"op": "add", "note": note, "reminder": reminder_id, "due": due.isoformat()}
 
 
 class JobFileChanges:
@@ -73,6 +97,8 @@ class JobFileChanges:
     def __init__(self, store: Store, shelves: JobShelves) -> None:
         self._store = store
         self._shelves = shelves
+        # A change and the one that undoes it must not overtake each other.
+        self._one_at_a_time = asyncio.Lock()
 
     async def make(self, wanted: JobOp | None = None) -> OllimError | None:
         """Apply all pending changes; those that fail now are tried again next time.
@@ -80,15 +106,31 @@ class JobFileChanges:
         Returns why `wanted` could not be applied.
         """
         refusal: OllimError | None = None
-        for op in await self._store.read(lambda tx: tx.job_ops.pending()):
-            try:
-                await asyncio.to_thread(self._make, op)
-                await self._note_made(op)
-            except OllimError as refused:
-                _logger.warning("A job file could not be changed: %s", op.id, exc_info=True)
-                if op == wanted:
-                    refusal = refused
+        async with self._one_at_a_time:
+            for op in await self._store.read(lambda tx: tx.job_ops.pending()):
+                try:
+                    await self._note_checks(op)
+                    await asyncio.to_thread(self._make, op)
+                    await self._note_made(op)
+                except OllimError as refused:
+                    _logger.warning("A job file could not be changed: %s", op.id, exc_info=True)
+                    if op == wanted:
+                        refusal = refused
         return refusal
+
+    async def _note_checks(self, op: JobOp) -> None:
+        """Commit what the end of a chain removes, before it does, so that it can come back."""
+        if op.what["op"] != "end_chain" or _CHECKS in op.what:
+            return
+        found = await asyncio.to_thread(self._checks, str(op.what["root"]))
+        if found:
+            checks = [_adding(note_of(each), each.spec.id, each.run_at) for each in found]
+            noted = JobOp(op.id, {**op.what, _CHECKS: checks})
+            await self._store.transact(lambda tx: tx.job_ops.describe(noted))
+
+    def _checks(self, root: str) -> list[Reminder]:
+        found = (each.item for each in self._shelves.reminders.all())
+        return [each for each in found if each.chain.parent == root]
 
     async def _note_made(self, op: JobOp) -> None:
         await self._store.transact(lambda tx: tx.job_ops.done(op.id))
@@ -99,9 +141,8 @@ class JobFileChanges:
             case "remove":
                 self._remove(str(what["reminder"]), str(what["due"]))
             case "end_chain":
-                for shelved in reminders.all():
-                    if shelved.item.chain.parent == what["root"]:
-                        self._remove(shelved.item.spec.id)
+                for check in self._checks(str(what["root"])):
+                    self._remove(check.spec.id)
             case "add":
                 due = datetime.fromisoformat(str(what["due"]))
                 try:

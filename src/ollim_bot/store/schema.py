@@ -122,11 +122,13 @@ CREATE TABLE due_items (
     is_open INTEGER NOT NULL,
     answered_at INTEGER,
     again_at INTEGER,
+    undo_until INTEGER,
     value TEXT NOT NULL
 );
 CREATE INDEX due_items_open ON due_items (due) WHERE is_open = 1;
 CREATE INDEX due_items_answered ON due_items (answered_at) WHERE answered_at IS NOT NULL;
 CREATE INDEX due_items_again ON due_items (again_at) WHERE again_at IS NOT NULL;
+CREATE INDEX due_items_undo ON due_items (undo_until) WHERE undo_until IS NOT NULL;
 """
 
 MIGRATIONS: tuple[str, ...] = (_FIRST, _DUE_ITEMS)

@@ -12,7 +12,6 @@ from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.definitions import holder_among
 from ollim_bot.domain.digest import HeldMessage
-from ollim_bot.domain.due_items import Answer, DueItem
 from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.notices import Notice, failing_key, outage_over
@@ -98,19 +97,6 @@ def store_prompts(tx: Transaction, prompts: Sequence[ButtonPrompt]) -> None:
     """Keep the prompts behind the buttons of a message that is added in the same step."""
     for prompt in prompts:
         tx.inquiries.change(lambda known, prompt=prompt: known.stored(prompt))  # type: ignore[misc]
-
-
-def answer_item(
-    tx: Transaction, key: str, answer: Answer, by: str, until: datetime | None = None
-) -> DueItem | None:
-    """Answer an open item, in its row and in the ledger; None if it has an answer already."""
-    item = tx.due_items.get(key)
-    if item is None or not item.is_open:
-        return None
-    after = item.answered(answer, tx.now, by, until)
-    tx.due_items.put(after)
-    tx.ledger.append(item.row(answer, tx.now, by))
-    return after
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,22 @@ class JobOps:
         rows = self._statements.rows("SELECT id, value FROM job_ops WHERE is_done = 0 ORDER BY seq")
         return [JobOp(unescaped(row[0]), _object(row[1])) for row in rows]
 
+    def find(self, op_id: str) -> tuple[JobOp, bool] | None:
+        """The change, and whether it is applied or given up; None if it was never added."""
+        found = self._statements.row(
+            "SELECT value, is_done FROM job_ops WHERE id = ?", escaped(op_id)
+        )
+        return None if found is None else (JobOp(op_id, _object(found[0])), bool(found[1]))
+
+    def describe(self, op: JobOp) -> None:
+        """Replace what is known of the change."""
+        self._statements.write(
+            "job_ops",
+            "UPDATE job_ops SET value = ? WHERE id = ?",
+            render_json(dict(op.what)).decode(),
+            escaped(op.id),
+        )
+
     def done(self, op_id: str) -> None:
         self._statements.write(
             "job_ops", "UPDATE job_ops SET is_done = 1 WHERE id = ?", escaped(op_id)

@@ -125,9 +125,11 @@ class FakeReception:
         word = line.partition(" ")[0]
         return self.answers.get(word, CommandAnswer(f"`{line}` is done."))
 
-    async def click(self, surface: str, message_id: MessageId, custom_id: str) -> CommandAnswer:
+    async def click(
+        self, surface: str, message_id: MessageId, custom_id: str, words: str = ""
+    ) -> CommandAnswer:
         """The button is used from then on, unless the answer is an error."""
-        self.calls.append(custom_id)
+        self.calls.append(f"{custom_id} {words}".strip())
         await self.may_answer.wait()
         message = await self.message(message_id)
         card = message.card if message else None

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from ollim_bot.domain.cards import ButtonPrompt, Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, numbered_id
-from ollim_bot.domain.due_items import DueItem, item_key
+from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.item_cards import open_card
 from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.occurrences import Occurrence
@@ -30,7 +31,6 @@ from ollim_bot.domain.pings import (
     is_must_ping,
 )
 from ollim_bot.domain.runs import RefusedPing, late_label
-from ollim_bot.domain.snoozing import item_card
 from ollim_bot.errors import DeliveryFailed, WrongInput
 from ollim_bot.ports import ToolAnswer
 from ollim_bot.tools.context import Arrival, Payment, ToolContext
@@ -134,10 +134,10 @@ def _as_item(context: ToolContext, outgoing: _Outgoing) -> _Outgoing:
     if run.has_pinged or not isinstance(job, Reminder | Routine) or not job.asks:
         return outgoing
     now, occurrence = context.clock.now(), Occurrence.parse(run.occurrence)
-    card = item_card(message.text, item_key(occurrence.id))
+    item = DueItem.of(job, occurrence, message.id, now)
+    card = open_card(item, now, message.text)
     if message.card is not None:
         card = replace(message.card, buttons=(*message.card.buttons, *card.buttons))
-    item = DueItem.of(job, occurrence, message.id, now)
     return _Outgoing(replace(message, card=card), outgoing.prompts, item)
 
 

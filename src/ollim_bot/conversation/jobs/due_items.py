@@ -1,90 +1,126 @@
-"""Answers due items by the buttons on their cards."""
+"""Answers due items by the buttons on their cards, and removes each Undo in time."""
 
 from __future__ import annotations
 
-import os
+import asyncio
+import logging
 from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.due_items import Answer, DueItem
-from ollim_bot.domain.moments import describe
-from ollim_bot.domain.snoozing import DONE, SNOOZE, root_in, snoozed_until
-from ollim_bot.domain.updates import owner_did
+from ollim_bot.domain.due_items import Answer
+from ollim_bot.domain.item_cards import (
+    DONE,
+    ITEM,
+    LET_GO,
+    NOT_TAKEN,
+    OTHER,
+    SNOOZE,
+    TAKEN,
+    UNDO,
+)
+from ollim_bot.domain.moments import elapsed
+from ollim_bot.domain.phrases import parse_moment
+from ollim_bot.domain.quiet import MOVE
+from ollim_bot.domain.snoozing import snoozed_until
+from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock
-from ollim_bot.store.job_files import JobFileChanges, add_snoozed, end_chain
-from ollim_bot.store.steps import answer_item, leave_update
+from ollim_bot.store.item_answers import ItemAnswers, end_undo
 from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import JobOp, Transaction
+
+# Seconds until a disk that refused to remove an Undo is tried again.
+_NEXT_TRY = 60.0
+
+_logger = logging.getLogger(__name__)
 
 
 class ItemButtons:
     """Answers due items by their buttons; only the first click counts."""
 
-    def __init__(self, store: Store, files: JobFileChanges, clock: Clock) -> None:
-        self._store = store
-        self._files = files
+    def __init__(self, items: ItemAnswers, clock: Clock) -> None:
+        self._items = items
         self._clock = clock
         self.actions: Mapping[str, Action] = {
-            DONE: Action(self._done, Uses.ALL),
-            SNOOZE: Action(self._snooze, Uses.ALL),
+            DONE: self._answering(Answer.DONE),
+            TAKEN: self._answering(Answer.TAKEN),
+            NOT_TAKEN: self._answering(Answer.NOT_TAKEN),
+            LET_GO: self._answering(Answer.LET_GO),
+            SNOOZE: self._answering(Answer.SNOOZED),
+            f"{MOVE}:{ITEM}": self._answering(Answer.MOVED),
+            f"{UNDO}:{ITEM}": Action(self._undo, Uses.NOTHING),
         }
 
-    async def _done(self, surface: str, _: ChatMessage, button: Button) -> CommandAnswer:
-        """End the chain of the reminder: its further checks are not needed."""
+    def _answering(self, answer: Answer) -> Action:
+        async def run(surface: str, _: ChatMessage, button: Button) -> CommandAnswer:
+            key, wait = button.data.removeprefix(f"{ITEM}:").partition(":")[::2]
+            try:
+                until = self._until(wait) if wait else None
+                item = await self._items.answer(key, answer, surface, until)
+            except OllimError as refused:
+                return CommandAnswer(str(refused), is_error=True)
+            return CommandAnswer() if item else CommandAnswer(texts.BUTTON_USED, is_error=True)
 
-        def step(tx: Transaction) -> bool:
-            item = answer_item(tx, button.data, Answer.DONE, surface)
-            if item is None:
-                return False
-            said = f"done with “{item.title}”."
-            leave_update(tx, owner_did(tx.now, said, f"done-{item.key}"))
-            tx.job_ops.add(end_chain(root_in(item.note), item.key))
-            return True
+        return Action(run, Uses.NOTHING)
 
-        if not await self._store.transact(step):
-            return CommandAnswer(texts.BUTTON_USED, is_error=True)
-        await self._files.make()
-        return CommandAnswer()
+    def _until(self, wait: str) -> datetime:
+        """Raises `BadPhrase` for words that name no moment."""
+        now, (kind, _, words) = self._clock.now(), wait.partition(":")
+        return parse_moment(words, now) if kind == OTHER else snoozed_until(wait, now)
 
-    async def _snooze(self, surface: str, __: ChatMessage, button: Button) -> CommandAnswer:
-        key, _, wait = button.data.partition(":")
-        now, name = self._clock.now(), os.urandom(4).hex()
-        until = snoozed_until(wait, now)
+    async def _undo(self, surface: str, _: ChatMessage, button: Button) -> CommandAnswer:
+        item = await self._items.undo(button.data.removeprefix(f"{ITEM}:"), surface)
+        return CommandAnswer() if item else CommandAnswer(texts.UNDO_OVER, is_error=True)
 
-        def step(tx: Transaction) -> tuple[DueItem, JobOp] | None:
-            before = tx.due_items.get(key)
-            item = answer_item(tx, key, Answer.SNOOZED, surface, until)
-            if before is None or item is None:
-                return None
-            # The new reminder brings its own follow-ups; those of the snoozed one end.
-            tx.job_ops.add(end_chain(root_in(item.note), key))
-            added = add_snoozed(item.note, name, until, name)
-            tx.job_ops.add(added)
-            said = f"snoozed “{item.title}”, {describe(until, now)}."
-            leave_update(tx, owner_did(tx.now, said, f"snoozed-{key}"))
-            return before, added
 
-        taken = await self._store.transact(step)
-        if taken is None:
-            return CommandAnswer(texts.BUTTON_USED, is_error=True)
-        before, added = taken
-        if refused := await self._files.make(added):
-            await self._take_back(before, added)
-            return CommandAnswer(str(refused), is_error=True)
-        title = before.title.removesuffix(".")
-        return CommandAnswer(f"Reminder set: {title}, {describe(until, now)}.")
+class UndoExpiry:
+    """Removes the Undo of each answered item from the log when its time is over."""
 
-    async def _take_back(self, item: DueItem, op: JobOp) -> None:
-        """Open the item again: its snooze could not be written."""
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
 
-        def step(tx: Transaction) -> None:
-            tx.job_ops.done(op.id)
-            tx.due_items.put(item)
-            tx.ledger.append(item.row(Answer.UNDONE, tx.now, item.answered_by))
-            tx.updates.change(lambda pending: pending.without({f"snoozed-{item.key}"}))
+    async def run(self) -> None:
+        """Run until cancelled."""
+        has_changed = asyncio.Event()
 
-        await self._store.transact(step)
+        def note(names: frozenset[str]) -> None:
+            if "due_items" in names:
+                has_changed.set()
+
+        unsubscribe = self._store.subscribe(note)
+        try:
+            while True:
+                has_changed.clear()
+                await _first(has_changed, await self._seconds_left(), self._clock)
+        finally:
+            unsubscribe()
+
+    async def _seconds_left(self) -> float | None:
+        """Remove what is over; returns how long the next Undo lasts, None if there is none."""
+        offered = await self._store.read(lambda tx: tx.due_items.with_undo())
+        try:
+            if any(not each.can_undo(self._clock.now()) for each in offered):
+                await self._store.transact(end_undo)
+        except StorageError:
+            _logger.warning("An Undo could not be removed", exc_info=True)
+            return _NEXT_TRY
+        now = self._clock.now()
+        ends = [each.undo_until for each in offered if each.undo_until and each.can_undo(now)]
+        return min((elapsed(now, each).total_seconds() for each in ends), default=None)
+
+
+async def _first(event: asyncio.Event, seconds: float | None, clock: Clock) -> None:
+    """Wait for the event, for `seconds` at most."""
+    waits: set[asyncio.Future[Any]] = {asyncio.ensure_future(event.wait())}
+    if seconds is not None:
+        waits.add(asyncio.ensure_future(clock.sleep(seconds)))
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waits:
+            each.cancel()

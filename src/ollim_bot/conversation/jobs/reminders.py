@@ -9,11 +9,11 @@ from typing import Protocol
 
 from ollim_bot.conversation.sessions.main_session import main_run
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.due_items import DueItem, item_key
+from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.item_cards import open_card
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.schedule import ScheduledJob
-from ollim_bot.domain.snoozing import item_card
 from ollim_bot.errors import DeliveryFailed, NotStored
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
@@ -92,13 +92,15 @@ def item_message(
     job: ScheduledJob, occurrence: Occurrence, now: datetime, footer: str = ""
 ) -> tuple[ChatMessage, DueItem]:
     """The card that carries the job's own words, and the due item that it shows."""
+    item = DueItem.of(job, occurrence, delivery_id(occurrence), now)
     message = ChatMessage(
-        delivery_id(occurrence),
+        item.card,
         now,
         Author.BACKGROUND,
-        job.spec.title,
+        item.title,
         footer=footer,
-        card=item_card(job.spec.title, item_key(occurrence.id)),
-        occurrence=occurrence.id,
+        card=open_card(item, now),
+        job=item.short_title,
+        occurrence=item.occurrence,
     )
-    return message, DueItem.of(job, occurrence, message.id, now)
+    return message, item

@@ -439,8 +439,8 @@ class TurnRunner:
 
         def step(tx: Transaction) -> None:
             # The program may have delivered it while the turn went on.
-            if tx.due_items.add(item):
-                self._posting.add_item(tx, card)
+            if tx.due_items.get(item.key) is None:
+                self._posting.add_item(tx, card, item)
 
         return step
 

@@ -73,7 +73,8 @@ def _button_json(button: Button) -> dict[str, object]:
         "style": button.style.value,
         "is_used": button.is_used,
     }
-    return named | {"line": button.line} if button.line else named
+    rest = {"line": button.line, "asks": button.asks}
+    return named | {name: value for name, value in rest.items() if value}
 
 
 def card_of(fields: Fields) -> Card:
@@ -101,6 +102,7 @@ def _button(value: object) -> Button:
         fields.choice("style", ButtonStyle),
         fields.flag("is_used"),
         fields.whole_or_none("line") or 0,
+        fields.text_or_none("asks") or "",
     )
 
 
