@@ -17,7 +17,6 @@ Act = Callable[[World, Random], Awaitable[None]]
 
 _MOST_ROUTINES = 14
 _SNOOZES = ("Snooze 10 min", "1 h", "Tomorrow 9:00")
-_SET = "Reminder set"
 
 
 async def say(world: World, luck: Random) -> None:
@@ -109,7 +108,7 @@ async def snooze(world: World, luck: Random) -> None:
         return
     answers = [await _click(world, found) for _ in range(2)]
     known = world.snoozed[found.title.removeprefix("Put off ").removesuffix(".")]
-    if any(each is not None and each.text.startswith(_SET) for each in answers):
+    if any(each is not None and not each.is_error for each in answers):
         known.surely += 1
     elif None in answers:
         known.perhaps += 1

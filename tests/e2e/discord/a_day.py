@@ -119,7 +119,7 @@ async def reminder(day: Day) -> None:
     due = await day.talk.said_with("Drink water.")
     await day.run_ended("water")
     day.scribe.look()
-    await day.presses(due, "10 min", is_told=True)
+    await day.presses(due, "10 min")
 
 
 async def routine(day: Day) -> None:

@@ -281,15 +281,18 @@ async def test_a_reminder_that_came_is_done_or_comes_again(talk: Talk) -> None:
     await talk.until(lambda: not list(reminders.glob("*.md")))
     for set_again, label in enumerate(labels):
         card = await talk.card(f"For {label}.")
-        if label == "Done":
-            await talk.press(card, label)
-        else:
-            answer = await answered(talk, card, label)
-            assert answer.startswith(f"Reminder set: For {label}, ")
-        await talk.until(lambda card=card: states(card) == dict.fromkeys(labels, False))
-        assert await page_states(talk, f"For {label}.") == states(card)
+        button = custom_id(card, label)
+        await talk.press(card, label)
+        await talk.until(lambda card=card: states(card) == {"Undo": True})
+        line = words(card).partition("\n")[0]
+        assert line.startswith("✓ For Done · " if label == "Done" else f"⏱ For {label} · again ")
+        assert await page_states(talk, line) == states(card)
         assert len(list(reminders.glob("*.md"))) == set_again
-        assert await words_of(talk, talk.discord.press(card, custom_id(card, label))) == USED
+        assert await words_of(talk, talk.discord.press(card, button)) == GONE
+    await talk.press(card, "Undo")
+    await talk.until(lambda: list(states(card)) == [*labels, "Other…"])
+    assert words(card).startswith("For Tomorrow 9:00.")
+    await talk.until(lambda: len(list(reminders.glob("*.md"))) == len(labels) - 2)
 
 
 async def test_a_button_that_leads_nowhere_says_so(talk: Talk) -> None:

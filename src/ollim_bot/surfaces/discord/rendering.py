@@ -221,9 +221,9 @@ def _foot(message: ChatMessage) -> list[str]:
 def _card_footer(message: ChatMessage) -> str:
     """The footer on one line. It names the job, so that the card's words are its own.
 
-    The name of a reminder that equals the card's title is left out.
+    A name that is part of the card's title is left out.
     """
-    is_named = message.card is not None and message.card.title == message.job
+    is_named = message.card is not None and message.job in message.card.title
     parts = [
         f"⏰ {one_line(message.job, _LONGEST_JOB)}" if message.job and not is_named else "",
         one_line(message.footer, _LONGEST_FOOTER),
