@@ -35,6 +35,7 @@ class InteractionKind(IntEnum):
     COMMAND = 2
     CLICK = 3
     COMPLETION = 4
+    FORM = 5
 
 
 class ResponseType(IntEnum):
@@ -45,11 +46,19 @@ class ResponseType(IntEnum):
     DEFERRED_UPDATE = 6
     UPDATE = 7
     CHOICES = 8
+    FORM = 9
 
 
 _MEANT_FOR = {
     InteractionKind.COMMAND: (ResponseType.MESSAGE, ResponseType.DEFERRED_MESSAGE),
     InteractionKind.CLICK: (
+        ResponseType.MESSAGE,
+        ResponseType.DEFERRED_MESSAGE,
+        ResponseType.DEFERRED_UPDATE,
+        ResponseType.UPDATE,
+        ResponseType.FORM,
+    ),
+    InteractionKind.FORM: (
         ResponseType.MESSAGE,
         ResponseType.DEFERRED_MESSAGE,
         ResponseType.DEFERRED_UPDATE,
@@ -63,8 +72,8 @@ _MEANT_FOR = {
 class Interaction:
     """`message` is the first response, or the message of the button if that was updated.
 
-    `answered_after` is how many seconds the first response took; None without one. `late` counts
-    responses that came too late.
+    `form` is the form that the bot opens. `answered_after` is how many seconds the first response
+    took; None without one. `late` counts responses that came too late.
     """
 
     id: str
@@ -80,6 +89,7 @@ class Interaction:
     message: Message | None = None
     arguments: Mapping[str, object] = field(default_factory=dict)
     choices: list[Json] = field(default_factory=list)
+    form: Json = field(default_factory=dict)
     followups: list[Message] = field(default_factory=list)
     late: int = 0
 
@@ -170,6 +180,9 @@ class InteractionResponses:
         if answer is ResponseType.CHOICES:
             _check_choices(data.get("choices", []))
             found.choices = list(data.get("choices", []))
+        elif answer is ResponseType.FORM:
+            _check_form(data)
+            found.form = data
         elif answer is ResponseType.DEFERRED_UPDATE:
             found.message = found.clicked
         elif answer is ResponseType.UPDATE:
@@ -258,6 +271,17 @@ def _answer(kind: InteractionKind, number: object) -> ResponseType:
             return each
     message = "The specified interaction response type is invalid."
     raise FormErrors.of("type", "INTERACTION_RESPONSE_TYPE_INVALID", message)
+
+
+def _check_form(data: Json) -> None:
+    form = FormErrors()
+    form.between("data.title", data.get("title"), 1, 45)
+    form.between("data.custom_id", data.get("custom_id"), 1, 100)
+    for row in data.get("components", []):
+        for each in row.get("components", []):
+            form.between("data.components.label", each.get("label"), 1, 45)
+            form.between("data.components.custom_id", each.get("custom_id"), 1, 100)
+    form.check()
 
 
 def _check_choices(choices: list[Json]) -> None:

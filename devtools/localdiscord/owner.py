@@ -167,6 +167,20 @@ class OwnerActions:
         self._announce(began, data, {"message": self._messages.payloads.message(message)})
         return began
 
+    def submit(self, asked: Interaction, words: str) -> Interaction:
+        """Fill in the form that the click `asked` has opened, with the same words in each field."""
+        assert asked.clicked is not None
+        began = self._responses.begin(
+            InteractionKind.FORM, asked.user, asked.channel, asked.clicked
+        )
+        rows = [
+            {**row, "components": [{**each, "value": words} for each in row["components"]]}
+            for row in asked.form["components"]
+        ]
+        data = {"custom_id": asked.form["custom_id"], "components": rows}
+        self._announce(began, data, {"message": self._messages.payloads.message(asked.clicked)})
+        return began
+
     def _begin(
         self,
         kind: InteractionKind,

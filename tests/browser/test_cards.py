@@ -237,3 +237,30 @@ async def test_signs_are_drawn_so_that_no_font_is_needed(stage: Stage, page: Pag
     await expect(shown.get_by_role("img", name="always")).to_be_visible()
     assert (await shown.inner_text()).count("✅") == 1, "code is shown as it is"
     assert "🔓" not in await shown.inner_text()
+
+
+async def test_a_button_that_asks_takes_words_and_shows_a_refusal_as_a_hint(
+    stage: Stage, page: Page
+) -> None:
+    other = Button("Other…", "snooze", "w1:other", asks="When? (in 20 minutes)")
+    done = Button("Done", "done", "w1", ButtonStyle.SUCCESS)
+    card = Card("Drink water.", buttons=(done, other))
+    sent, hint = await said(stage, card), "“in 20 minuts”: in 20 minutes?"
+    await button(page, "Other…").click()
+    words = page.get_by_label("When? (in 20 minutes)")
+    await expect(words).to_be_focused()
+    stage.core.answers[other.custom_id] = CommandAnswer(hint, is_error=True)
+    await words.press_sequentially("in 20 minuts?")
+    await words.press("Enter")
+    await expect(page.locator(".asking .problem")).to_have_text(hint)
+    await expect(words).to_have_value("in 20 minuts?")
+    await expect(words).to_be_focused()
+    await words.press("Escape")
+    await expect(words).to_have_count(0)
+    await expect(button(page, "Other…")).to_be_focused()
+    settled = Card("⏱ Drink water · again at 9:14", buttons=(Button("Undo", "undo", "item:w1"),))
+    await stage.core.post(replace(sent, card=settled))
+    await expect(button(page, "Undo")).to_be_visible()
+    title, undo = page.locator(".card h2"), button(page, "Undo")
+    assert abs((await place(title))["y"] - (await place(undo))["y"]) < 24
+    assert stage.core.calls == [f"{other.custom_id} in 20 minuts?"]

@@ -214,3 +214,18 @@ async def test_what_went_wrong_is_told_to_who_clicked(
     ref, _ = await on.scene.show(on.client, CARD)
     on.scene.core.fault = fault
     assert await on.scene.discord.click(ref, LATER).said() == sentence
+
+
+async def test_a_button_that_asks_opens_a_form_whose_words_come_with_the_click(
+    on: Connected,
+) -> None:
+    other = Button("Other…", "snooze", "r1:other", asks="When? " + "x" * 60)
+    ref, _ = await on.scene.show(on.client, Card("Drink water.", buttons=(other,)))
+    clicked = on.scene.discord.click(ref, other.custom_id)
+    assert await clicked.answered() is ResponseType.FORM
+    assert clicked.form["title"] == "Other"
+    assert not on.scene.core.calls
+    on.scene.core.answers[other.custom_id] = CommandAnswer("In 20 minutes?", is_error=True)
+    said = on.scene.discord.submit(clicked, "in 20 minuts")
+    assert await said.said() == "In 20 minutes?"
+    assert on.scene.core.calls == [f"{other.custom_id} in 20 minuts"]

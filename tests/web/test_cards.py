@@ -75,6 +75,7 @@ async def test_a_card_comes_rendered_and_its_text_only_once(scene: Scene, own: B
                 "style": "primary",
                 "is_used": False,
                 "line": 0,
+                "asks": "",
             },
             {
                 "label": "Later",
@@ -82,6 +83,7 @@ async def test_a_card_comes_rendered_and_its_text_only_once(scene: Scene, own: B
                 "style": "secondary",
                 "is_used": False,
                 "line": 0,
+                "asks": "",
             },
         ],
         "lines": [],
@@ -123,6 +125,14 @@ async def test_a_click_without_words_to_say_has_no_html(scene: Scene, own: Brows
     scene.reception.answers[DONE.custom_id] = CommandAnswer()
     reply = await own.post("/api/clicks", click(message.id))
     assert reply.json == {"text": "", "html": "", "is_error": False}
+
+
+async def test_the_words_of_an_answer_come_with_the_click(scene: Scene, own: Browser) -> None:
+    other = Button("Other…", "snooze", "r1:other", asks="When?")
+    message = await scene.reception.say("Water", card=Card("Water", buttons=(other,)))
+    body = click(message.id, other.custom_id) | {"words": "at 9"}
+    assert (await own.post("/api/clicks", body)).status == 200
+    assert scene.reception.calls == [f"{other.custom_id} at 9"]
 
 
 async def test_a_used_button_answers_with_a_sentence_and_does_nothing(

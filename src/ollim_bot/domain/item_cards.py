@@ -23,7 +23,7 @@ _LONGEST_TITLE = 256
 _MINUTE = timedelta(minutes=1)
 _WAITS: Mapping[str, str] = {"10m": "Snooze 10 min", "1h": "1 h", "9am": "Tomorrow 9:00"}
 _MOVES: Mapping[str, str] = {"today": "Later today", "9am": "Tomorrow"}
-_ASK_WHEN = "When? For example: in 20 minutes, 17:30, friday 9:00"
+_ASK_WHEN = "When? (in 20 minutes, 17:30, friday 9:00)"
 
 
 def open_card(item: DueItem, now: datetime, words: str = "") -> Card:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import discord
 from discord import InteractionType
 from discord.app_commands import Choice
+from discord.ui import Modal, TextInput
 
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
@@ -19,7 +20,7 @@ from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unre
 from ollim_bot.ports import ChatService
 from ollim_bot.surfaces.discord.errors import writing
 from ollim_bot.surfaces.discord.messages import NAME
-from ollim_bot.surfaces.discord.split import split
+from ollim_bot.surfaces.discord.split import shortened, split
 
 # Sends the owner a sentence that is not recorded in the message log.
 SendNotice = Callable[[str], Awaitable[None]]
@@ -31,6 +32,11 @@ _ALREADY_ACKNOWLEDGED = 40060
 UNKNOWN = "This button is from a message that I no longer know."
 # Discord itself waits three seconds.
 COMPLETION_SECONDS = 2.0
+# How long to look for the question of a button, and how long Discord keeps a form.
+_QUESTION_SECONDS = 1.0
+_FORM_SECONDS = 900.0
+_LONGEST_QUESTION = 45
+_LONGEST_ANSWER = 200
 _MOST_CHOICES = 25
 _LONGEST_CHOICE = 100
 _ACTION = "approve"
@@ -111,27 +117,77 @@ def _is_repeated(error: OllimError) -> bool:
 
 
 class ButtonInteractions:
+    """Clicks on buttons. One that asks opens a form, whose words come with the click."""
+
     def __init__(self, reception: ChatService, fallback: SendNotice) -> None:
         self._reception = reception
         self._replies = EphemeralReplies(fallback)
 
     async def clicked(self, interaction: discord.Interaction) -> None:
-        if await acknowledge(interaction):
-            await self._replies.add(interaction, await self._answer(interaction))
+        button = await self._asking(interaction)
+        if button is not None:
+            await _open_form(interaction, button)
+        elif await acknowledge(interaction):
+            await self._replies.add(interaction, await self._answer(interaction, ""))
 
-    async def _answer(self, interaction: discord.Interaction) -> str:
-        ref = "" if interaction.message is None else str(interaction.message.id)
-        custom_id = cast("dict[str, Any]", interaction.data or {}).get("custom_id", "")
+    async def filled_in(self, interaction: discord.Interaction) -> None:
+        if await acknowledge(interaction):
+            words = " ".join(_words_in(_data(interaction)))
+            await self._replies.add(interaction, await self._answer(interaction, words))
+
+    async def _asking(self, interaction: discord.Interaction) -> Button | None:
+        """The clicked button if it asks; a slow disk must not delay the acknowledgement."""
         try:
-            message = await self._reception.by_ref(NAME, ref)
+            async with asyncio.timeout(_QUESTION_SECONDS):
+                message = await self._reception.by_ref(NAME, _ref(interaction))
+        except (OllimError, TimeoutError):
+            return None
+        buttons = message.card.buttons if message and message.card else ()
+        custom_id = _data(interaction).get("custom_id")
+        return next((one for one in buttons if one.asks and one.custom_id == custom_id), None)
+
+    async def _answer(self, interaction: discord.Interaction, words: str) -> str:
+        custom_id = _data(interaction).get("custom_id", "")
+        try:
+            message = await self._reception.by_ref(NAME, _ref(interaction))
             if message is None:
                 return UNKNOWN
-            return (await self._reception.click(NAME, message.id, custom_id)).text
+            return (await self._reception.click(NAME, message.id, custom_id, words)).text
         except OllimError as error:
             return str(error)
         except Exception:  # the owner must get an answer to every click
             _logger.exception("A click on %s failed", custom_id)
             return FAILED
+
+
+async def _open_form(interaction: discord.Interaction, button: Button) -> None:
+    # The label of the button without its dots.
+    form = Modal(title=button.label.rstrip("…"), timeout=_FORM_SECONDS, custom_id=button.custom_id)
+    label = shortened(button.asks, _LONGEST_QUESTION)
+    form.add_item(TextInput(label=label, max_length=_LONGEST_ANSWER))
+    try:
+        async with writing():
+            await interaction.response.send_modal(form)
+    except OllimError as error:
+        _logger.warning("A question could not be asked: %s", error)
+
+
+def _ref(interaction: discord.Interaction) -> str:
+    return "" if interaction.message is None else str(interaction.message.id)
+
+
+def _data(interaction: discord.Interaction) -> dict[str, Any]:
+    return cast("dict[str, Any]", interaction.data or {})
+
+
+def _words_in(part: Mapping[str, Any]) -> Iterator[str]:
+    """The words of all fields of a form."""
+    if part.get("value"):
+        yield str(part["value"])
+    for each in part.get("components", ()):
+        yield from _words_in(each)
+    if "component" in part:
+        yield from _words_in(part["component"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +271,7 @@ def line_of(spec: CommandSpec, given: Mapping[str, str]) -> str:
 
 
 def _call(interaction: discord.Interaction) -> _Call:
-    data = cast("dict[str, Any]", interaction.data or {})
+    data = _data(interaction)
     options = data.get("options", [])
     given = {each["name"]: str(each.get("value", "")) for each in options}
     focused = next((each["name"] for each in options if each.get("focused")), "")
@@ -247,6 +303,8 @@ class InteractionRouter:
             await self._commands.complete(interaction)
         elif interaction.type is InteractionType.component:
             await self._buttons.clicked(interaction)
+        elif interaction.type is InteractionType.modal_submit:
+            await self._buttons.filled_in(interaction)
 
 
 class ApprovalReactions:

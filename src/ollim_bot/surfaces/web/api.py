@@ -95,7 +95,8 @@ class Api:
         buttons = message.card.buttons if message.card else ()
         if custom_id not in [button.custom_id for button in buttons]:
             raise RequestRefused(404, texts.NO_BUTTON)
-        return await _answered(await self._reception.click(NAME, message.id, custom_id))
+        words = _text(body, "words") if "words" in body else ""
+        return await _answered(await self._reception.click(NAME, message.id, custom_id, words))
 
     async def _interrupt(self, request: web.Request) -> web.Response:
         await self._body(request)

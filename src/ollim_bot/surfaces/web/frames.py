@@ -200,4 +200,5 @@ def _button(button: Button) -> Json:
         "style": button.style.value,
         "is_used": button.is_used,
         "line": button.line,
+        "asks": button.asks,
     }

@@ -52,7 +52,8 @@ export async function runTypedCommand(store, line) {
 }
 
 /**
- * Press a button of a card in the conversation and show its answer as a note.
+ * Press a button of a card in the conversation and show its answer as a note. A button that asks
+ * asks first; a second press takes the question away.
  * @param {Store} store
  * @param {Message} message
  * @param {string} customId
@@ -62,15 +63,37 @@ export async function pressCardButton(store, { id, card }, customId) {
     if (!button || button.is_used || button.isPressed) {
         return;
     }
+    if (button.asks) {
+        const asking = button.asking ? undefined : { words: "", problem: "" };
+        store.change(buttonChanged, id, customId, { asking });
+        return;
+    }
     const key = `${id} ${customId}`;
     store.change(noteRemoved, key);
-    store.change(buttonChanged, id, customId, true);
+    store.change(buttonChanged, id, customId, { isPressed: true });
     const answer = await answerTo(pressButton(id, customId), BUTTON_NOT_PRESSED);
     const { html, is_error: isError } = answer;
-    store.change(buttonChanged, id, customId, false);
+    store.change(buttonChanged, id, customId, { isPressed: false });
     if (html !== "" || isError) {
         addButtonNote(store, { key, after: id, title: button.label, html, isError });
         announce(plain(html));
+    }
+}
+
+/**
+ * Answer the question of a button; a refusal is shown below the words.
+ * @param {Store} store
+ * @param {string} id
+ * @param {string} customId
+ * @param {string} words
+ */
+async function answerQuestion(store, id, customId, words) {
+    store.change(buttonChanged, id, customId, { isPressed: true });
+    const answer = await answerTo(pressButton(id, customId, words), BUTTON_NOT_PRESSED);
+    const asking = answer.is_error ? { words, problem: plain(answer.html) } : undefined;
+    store.change(buttonChanged, id, customId, { isPressed: false, asking });
+    if (asking) {
+        announce(asking.problem);
     }
 }
 
@@ -122,6 +145,22 @@ export function listenToMessageButtons(page) {
         const action = button?.dataset.action ?? "";
         if (button && isAction(action)) {
             ACTIONS[action](page, button, event);
+        }
+    });
+    byId("log").addEventListener("submit", (event) => {
+        event.preventDefault();
+        const form = closest(event, "form");
+        const words = String(new FormData(/** @type {HTMLFormElement} */ (form)).get("words"));
+        if (form && words.trim() !== "") {
+            answerQuestion(page.store, idOf(form), form.dataset.customId ?? "", words);
+        }
+    });
+    byId("log").addEventListener("keydown", (event) => {
+        const form = closest(event, "form");
+        const message = form && messageOf(page, form);
+        if (event.key === "Escape" && message) {
+            event.stopPropagation();
+            pressCardButton(page.store, message, form.dataset.customId ?? "");
         }
     });
 }

@@ -29,10 +29,11 @@ export function runCommand(line) {
 /**
  * @param {string} id
  * @param {string} customId
+ * @param {string} [words]  the answer to the question of the button, if it asks one
  * @returns {Promise<Answer>}
  */
-export function pressButton(id, customId) {
-    return json("/api/clicks", jsonRequest({ message_id: id, custom_id: customId }));
+export function pressButton(id, customId, words) {
+    return json("/api/clicks", jsonRequest({ message_id: id, custom_id: customId, words }));
 }
 
 /** @returns {Promise<unknown>} */

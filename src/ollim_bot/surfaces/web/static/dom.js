@@ -34,11 +34,12 @@ const SVG = "http://www.w3.org/2000/svg";
  */
 const SIGNS = {
     "\u2705": ["done", "yes"],
+    "\u2713": ["done", "done"],
     "\u{1f513}": ["unlock", "always"],
     "\u274c": ["close", "no"],
     "\u23f1": ["clock", "later"],
 };
-const SIGN = /([\u2705\u{1f513}\u274c\u23f1])\ufe0f?/u;
+const SIGN = /([\u2705\u2713\u{1f513}\u274c\u23f1])\ufe0f?/u;
 
 /**
  * The element with this id, which is of the given kind.

@@ -24,6 +24,8 @@ export function listenToKeys(store, composer) {
         }
         if (event.key === "Escape") {
             escapePressed(store, composer);
+        } else if (event.target instanceof HTMLInputElement) {
+            return;
         } else if (event.key === "?" && composer.isEmpty) {
             event.preventDefault();
             list.showModal();

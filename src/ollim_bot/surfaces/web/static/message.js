@@ -65,17 +65,18 @@ export function fillMessage(article, message, context) {
 }
 
 /**
- * Focus the button that replaced the focused one, or else the message.
+ * Focus the open question, or the button that replaced the focused one, or else the message.
  * @param {HTMLElement} article
  * @param {HTMLElement} focused
  */
 function restoreFocus(article, { dataset: { action, customId } }) {
+    const question = article.querySelector("input");
     const buttons = [...article.querySelectorAll("button")];
     const same = buttons.find(
         ({ dataset, disabled }) =>
-            !disabled && dataset.action === action && dataset.customId === customId,
+            !disabled && (customId ? dataset.customId === customId : dataset.action === action),
     );
-    (same ?? article).focus({ preventScroll: true });
+    (question ?? same ?? article).focus({ preventScroll: true });
 }
 
 /**
@@ -186,15 +187,42 @@ export function noteElement(note) {
 function cardElement(card) {
     const names = { role: "group", "aria-label": card.title };
     const buttons = buttonsOf(card, 0);
+    const asking = card.buttons.find((button) => button.asking);
     return make(
         "div",
-        { class: "card", "data-color": card.color, ...names },
+        { class: isLine(card) ? "card is-line" : "card", "data-color": card.color, ...names },
         make("h2", {}, ...drawn(card.title)),
         card.html && make("div", { class: "body" }, rich(card.html)),
         card.fields.length > 0 && make("dl", {}, ...card.fields.map(fieldElement)),
         card.lines.length > 0
             && make("ul", { class: "lines" }, ...card.lines.flatMap(lineElements(card))),
         buttons.length > 0 && make("div", { class: "buttons" }, ...buttons.map(buttonElement)),
+        asking && questionElement(asking),
+    );
+}
+
+/**
+ * Whether the card is one line, with at most one button beside it.
+ * @param {Card} card
+ */
+function isLine({ html, fields, lines, buttons }) {
+    return html === "" && fields.length + lines.length === 0 && buttons.length < 2;
+}
+
+/**
+ * The question of a button, which is answered in words.
+ * @param {Button} button
+ */
+function questionElement({ asks, custom_id: customId, asking, isPressed = false }) {
+    const { words, problem } = asking ?? { words: "", problem: "" };
+    const box = { name: "words", type: "text", value: words, maxlength: "200", readonly: isPressed };
+    const ways = { autocomplete: "off", enterkeyhint: "done", "data-custom-id": customId };
+    return make(
+        "form",
+        { class: "asking", "data-custom-id": customId },
+        make("label", {}, asks, make("input", { ...box, ...ways })),
+        make("button", { type: "submit", "aria-disabled": isPressed ? "true" : null }, "Set"),
+        problem && make("p", { class: "problem" }, problem),
     );
 }
 
@@ -246,6 +274,7 @@ function buttonElement(button) {
         class: button.style,
         disabled: button.is_used,
         "aria-disabled": button.isPressed ? "true" : null,
+        "aria-expanded": button.asks ? String(Boolean(button.asking)) : null,
         ...actionAttribute("press"),
         "data-custom-id": button.custom_id,
     };
@@ -276,9 +305,12 @@ function quoteButton(quote, names) {
  * @param {Message} message
  * @param {string} when
  */
-function backgroundMark({ at, job }, when) {
-    const name = make("span", { class: "name", title: job || null }, job || "background");
+function backgroundMark({ at, job, card }, when) {
     const time = make("time", { datetime: at }, when);
+    if (job && card?.title.includes(job)) {
+        return make("p", { class: "mark" }, icon("clock"), time);
+    }
+    const name = make("span", { class: "name", title: job || null }, job || "background");
     return make("p", { class: "mark" }, icon("clock"), name, " · ", time);
 }
 

@@ -13,7 +13,13 @@
  * @property {string} style
  * @property {boolean} is_used
  * @property {number} line  the line of the card that it belongs to, from 1; 0 for the whole card
+ * @property {string} asks  a question that is answered in words; empty if there is none
  * @property {boolean} [isPressed]  set by the page while the server answers the press
+ * @property {Asking} [asking]  set by the page while it asks the question
+ *
+ * @typedef {object} Asking
+ * @property {string} words  what was answered last
+ * @property {string} problem  why that was refused
  *
  * @typedef {object} Card
  * @property {string} title

@@ -334,22 +334,22 @@ export function noteRemoved(state, key) {
 }
 
 /**
- * Mark a button of a card as pressed, or as free again once the server has answered.
+ * Change what the page itself knows of a button: that it is pressed, or that it asks its question.
  * @param {State} state
  * @param {string} id
  * @param {string} customId
- * @param {boolean} isPressed
+ * @param {{isPressed?: boolean, asking?: import("./protocol.js").Asking}} change
  * @returns {State}
  */
-export function buttonChanged(state, id, customId, isPressed) {
+export function buttonChanged(state, id, customId, change) {
     const message = state.messages.find((one) => one.id === id);
     const card = message?.card;
     const button = card?.buttons.find((one) => one.custom_id === customId);
-    if (!message || !card || !button || Boolean(button.isPressed) === isPressed) {
+    if (!message || !card || !button) {
         return state;
     }
     const buttons = card.buttons.map(
-        (one) => (one.custom_id === customId ? { ...one, isPressed } : one),
+        (one) => (one.custom_id === customId ? { ...one, ...change } : one),
     );
     return messageReplaced(state, { ...message, card: { ...card, buttons } });
 }
