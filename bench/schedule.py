@@ -23,6 +23,7 @@ from ollim_bot.domain.definitions import ARMED, CHANGED
 from ollim_bot.paths import DataPaths
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.hand_edits import HandEdits
+from ollim_bot.schedule.heads_ups import HeadsUps
 from ollim_bot.schedule.job_index import JobIndex
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
@@ -121,6 +122,7 @@ async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
         UTC,
         HeartbeatFile(paths),
         requests,
+        HeadsUps(stores.state, nobody, UTC),
     )
     began = time.perf_counter()
     running = asyncio.create_task(scheduler.run())

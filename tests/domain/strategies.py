@@ -173,8 +173,15 @@ def runtime_configs(draw: st.DrawFn) -> RuntimeConfig:
 job_ids = st.from_regex(r"[a-z0-9][a-z0-9-]{0,39}", fullmatch=True)
 delivery_keys = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 timed_kinds = st.sampled_from([JobKind.ROUTINE, JobKind.REMINDER])
+_moments = st.builds(Occurrence.scheduled, timed_kinds, job_ids, instants)
+_by_hand = st.builds(Occurrence.by_hand, timed_kinds, job_ids, instants)
+lengths = st.integers(1, 9999).map(lambda minutes: timedelta(minutes=minutes))
+parted = st.builds(Occurrence.again, _moments | _by_hand, st.integers(2, 9)) | st.builds(
+    Occurrence.before, _moments, lengths
+)
 occurrences = (
-    st.builds(Occurrence.scheduled, timed_kinds, job_ids, instants)
+    _moments
+    | parted
     | st.builds(Occurrence.by_hand, st.sampled_from(JobKind), job_ids, instants)
     | st.builds(Occurrence, st.just(JobKind.WEBHOOK), job_ids, delivery_keys)
 )

@@ -14,7 +14,13 @@ from ollim_bot.domain.definitions import Armed, Definition, removed_row
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
-from ollim_bot.domain.run_history import CHECKPOINT, STARTED
+from ollim_bot.domain.run_history import (
+    CHECKPOINT,
+    PLAINLY,
+    STARTED,
+    claiming_row,
+    planned_row,
+)
 
 DAY = timedelta(days=1)
 STEPS = frozenset(state.value for state in OccurrenceState)
@@ -232,6 +238,49 @@ def test_two_ends_and_an_impossible_order_are_named_in_words() -> None:
     assert checked(scene, scene.rows + torn) == [f"{one.id}: begins with `running`."]
     lost = [row for row in course(one, scene.now, "running failed") if row.state != "running"]
     assert checked(scene, scene.rows + lost) == [f"{one.id}: an attempt is missing."]
+
+
+def test_each_planned_time_needs_an_end_soon_after_its_moment() -> None:
+    scene = a_week()
+    one = Occurrence.by_hand(JobKind.ROUTINE, "a", scene.now)
+    at = scene.now + timedelta(minutes=10)
+    planned = planned_row(one.again(2), "a", at, scene.now)
+    rows = [*scene.rows, *course(one, scene.now, "running done"), planned]
+    for minutes, findings in ((0, 0), (14, 0), (16, 1)):
+        now = scene.now + timedelta(minutes=minutes)
+        assert len(check(rows, now, now)) == findings
+    ended = [*rows, LedgerRow(at, "done", one.again(2), PLAINLY)]
+    assert check(ended, at + timedelta(hours=1), at + timedelta(hours=1)) == []
+    unplanned = [*rows[:-1], *ended[-1:]]
+    assert checked(scene, unplanned) == [f"{one.again(2).id}: begins with `done`."]
+
+
+def test_a_time_without_its_first_time_has_no_cause() -> None:
+    scene = a_week()
+    one = Occurrence.by_hand(JobKind.ROUTINE, "a", scene.now).again(2)
+    rows = [planned_row(one, "a", scene.now, scene.now), LedgerRow(scene.now, "skipped", one)]
+    no_cause = f"{one.id}: has no cause; no such job was due then."
+    assert checked(scene, scene.rows + rows) == [no_cause]
+
+
+def test_heads_ups_are_demanded_and_no_others_are_allowed() -> None:
+    scene = a_week()
+    job = routine("a", "0 12 * * *")
+    told = replace(job, spec=replace(job.spec, before=(timedelta(minutes=30),)))
+    scene.put(told)
+    scene.wait(DAY)
+    missing = [text for text in checked(scene, scene.rows) if "#before-30m: was due" in text]
+    assert len(missing) == 1
+    one = Occurrence.parse(missing[0].partition(": was due")[0])
+    assert one.scheduled_at is not None
+    end = LedgerRow(one.scheduled_at, "done", one, PLAINLY)
+    assert checked(scene, [*scene.rows, claiming_row(one, one.scheduled_at), end]) == []
+    other = one.whole.before(timedelta(minutes=20))
+    assert other.scheduled_at is not None
+    made_up = [claiming_row(other, other.scheduled_at), replace(end, occurrence=other)]
+    assert f"{other.id}: has no cause; no such job was due then." in checked(
+        scene, [*scene.rows, *made_up]
+    )
 
 
 def test_a_ledger_whose_older_months_are_gone_is_judged_from_its_first_roster_on() -> None:

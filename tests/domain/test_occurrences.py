@@ -13,6 +13,7 @@ from tests.domain.strategies import (
     instants,
     job_ids,
     occurrences,
+    parted,
     timed_kinds,
     zones,
 )
@@ -44,6 +45,16 @@ ENDS = [state for state in STATES if state.is_end]
             id="by-hand",
         ),
         pytest.param(
+            Occurrence.scheduled(JobKind.ROUTINE, "meds", NINE).again(2),
+            "routine:meds:2026-11-16T08:00:00Z#2",
+            id="again",
+        ),
+        pytest.param(
+            Occurrence.scheduled(JobKind.REMINDER, "meds", NINE).before(timedelta(minutes=90)),
+            "reminder:meds:2026-11-16T08:00:00Z#before-90m",
+            id="heads-up",
+        ),
+        pytest.param(
             Occurrence(JobKind.WEBHOOK, "github-ci", "72d3162e:cc78"),
             "webhook:github-ci:72d3162e:cc78",
             id="delivery",
@@ -57,12 +68,31 @@ def test_an_occurrence_is_named_by_job_and_moment(occurrence: Occurrence, expect
 @given(occurrences)
 @example(Occurrence(JobKind.WEBHOOK, "ci", "x:manual"))
 @example(Occurrence(JobKind.WEBHOOK, "ci", ":manual"))
+@example(Occurrence(JobKind.WEBHOOK, "ci", "x#2"))
+@example(Occurrence.by_hand(JobKind.ROUTINE, "ci", NINE).again(3))
 @example(Occurrence(JobKind.WEBHOOK, "ci", "x:manual:manual"))
 @example(Occurrence(JobKind.WEBHOOK, "ci", "x:delivery"))
 @example(Occurrence(JobKind.WEBHOOK, "ci", "x:manual:delivery"))
 @example(Occurrence(JobKind.WEBHOOK, "ci", "2026-11-16T08:00:00Z:manual"))
 def test_an_id_can_be_read_back(occurrence: Occurrence) -> None:
     assert Occurrence.parse(occurrence.id) == occurrence
+
+
+@pytest.mark.parametrize("part", ["1", "10", "x", "before-", "before-30", "2#3"])
+def test_only_a_number_and_a_length_before_are_parts_of_a_moment(part: str) -> None:
+    with pytest.raises(ValueError, match="is not an occurrence"):
+        Occurrence.parse(f"routine:meds:2026-11-16T08:00:00Z#{part}")
+
+
+@given(parted)
+def test_a_part_belongs_to_its_moment_and_a_heads_up_comes_before_it(one: Occurrence) -> None:
+    assert one.whole.part == ""
+    assert one.id.startswith(f"{one.whole.id}#")
+    moment = one.whole.scheduled_at
+    if one.is_again:
+        assert one.scheduled_at is None
+    elif moment is not None and one.comes_before is not None:
+        assert one.scheduled_at == moment - one.comes_before
 
 
 @given(job_ids, instants, delivery_keys)
@@ -150,8 +180,9 @@ def test_these_states_are_ends_and_no_others() -> None:
     assert ENDS == ["done", "failed", "timed_out", "skipped", "missed", "interrupted"]
 
 
-def test_an_occurrence_begins_by_being_due() -> None:
-    assert [state for state in STATES if may_follow(None, state)] == [OccurrenceState.DUE]
+def test_an_occurrence_begins_by_being_due_or_planned() -> None:
+    first = [state for state in STATES if may_follow(None, state)]
+    assert first == [OccurrenceState.PLANNED, OccurrenceState.DUE]
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -187,7 +218,8 @@ def test_any_allowed_history_has_one_end_and_it_is_the_last(data: st.DataObject)
             following = [state for state in following if state is not OccurrenceState.RUNNING]
         history.append(data.draw(st.sampled_from(following)))
     assert [state for state in history if state.is_end] == history[-1:]
-    assert history.count(OccurrenceState.DUE) == 1
+    first = {OccurrenceState.PLANNED, OccurrenceState.DUE}
+    assert [state for state in history if state in first] == history[:1]
 
 
 def reachable(start: OccurrenceState | None) -> set[OccurrenceState]:

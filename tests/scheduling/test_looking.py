@@ -19,6 +19,7 @@ from tests.stores import memory_stores
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.schedule import JobKey, key_of
+from ollim_bot.schedule.heads_ups import HeadsUps
 from ollim_bot.schedule.job_index import Changes, IndexedJob, rest_after
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import SCAN_SECONDS
@@ -88,7 +89,17 @@ async def looking(book: Book, nobody: Nobody, *, is_calm: bool) -> AsyncIterator
     beats = cast("Any", Beats())
     files = JobFileChanges(stores.state, stores.shelves)
     scheduler = Scheduler(
-        stores.state, own, watching, double, double, files, book.clock, zone, beats, double
+        stores.state,
+        own,
+        watching,
+        double,
+        double,
+        files,
+        book.clock,
+        zone,
+        beats,
+        double,
+        HeadsUps(stores.state, double, zone),
     )
     running = asyncio.create_task(scheduler.run())
     try:

@@ -15,12 +15,14 @@ from tests.stores import Stores
 from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Job, JobKind, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.schedule.dispatch import Dispatcher
+from ollim_bot.schedule.heads_ups import HeadsUps
 from ollim_bot.schedule.job_index import Changes, IndexedJob
 from ollim_bot.schedule.must_deliveries import MustDeliveries
 from ollim_bot.schedule.scheduler import Scheduler
@@ -182,8 +184,19 @@ class Machine:
             dispatch = Dispatcher(store, gate, agent, agent, must, clock, _no_outlook, ManualRuns())
             book, turner = cast("Any", self.book), cast("Any", self._turner)
             requests = cast("Any", NoRequests())
+            poster = MessagePoster(store, cast("Any", None), (), clock)
             scheduler = Scheduler(
-                store, book, turner, dispatch, gate, files, clock, self._zone, self._beats, requests
+                store,
+                book,
+                turner,
+                dispatch,
+                gate,
+                files,
+                clock,
+                self._zone,
+                self._beats,
+                requests,
+                HeadsUps(store, poster, self._zone),
             )
             self._life = asyncio.create_task(scheduler.run()), scheduler
         task, _ = self._life

@@ -85,6 +85,7 @@ from ollim_bot.ports import (
 from ollim_bot.prompts.system import read_set_up
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.hand_edits import HandEdits
+from ollim_bot.schedule.heads_ups import HeadsUps
 from ollim_bot.schedule.job_index import JobIndex
 from ollim_bot.schedule.must_deliveries import MustDeliveries
 from ollim_bot.schedule.run_requests import RunRequests
@@ -461,4 +462,5 @@ def build_schedule(
         zone,
         HeartbeatFile(paths, disk),
         RunRequests(RequestFolder(paths), shelves, dispatch, clock),
+        HeadsUps(store, conversation.poster, zone),
     )

@@ -10,7 +10,15 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, kind_of
+from ollim_bot.domain.jobs import (
+    Job,
+    JobKind,
+    Reminder,
+    Routine,
+    kind_of,
+    length_text,
+    parse_length,
+)
 from ollim_bot.domain.moments import instant
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.schedule import JobKey
@@ -43,20 +51,23 @@ def holder_among(rivals: Sequence[Job], armed: Mapping[JobKey, str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """`timing` is a cron line, a `run-at` as in the file, or empty for a webhook."""
+    """`timing` is a cron line, a `run-at` as in the file, or empty for a webhook.
+
+    `before` are the lengths at which heads-ups precede its moments.
+    """
 
     key: JobKey
     mark: str
     timing: str
     zone: str
     enabled: bool
+    before: tuple[timedelta, ...] = ()
 
     @classmethod
     def of(cls, job: Job, default_zone: tzinfo) -> Definition:
-        key = JobKey(kind_of(job), job.spec.id)
-        return cls(
-            key, mark_of(job), _timing(job), str(job.spec.zone(default_zone)), job.spec.enabled
-        )
+        key, spec = JobKey(kind_of(job), job.spec.id), job.spec
+        zone = str(spec.zone(default_zone))
+        return cls(key, mark_of(job), _timing(job), zone, spec.enabled, spec.before)
 
     @classmethod
     def read(cls, facts: Mapping[str, object]) -> Definition:
@@ -66,12 +77,15 @@ class Definition:
             raise ValueError("not a definition")
         key = JobKey(JobKind(str(kind)), job)
         timing = str(facts.get(_TIMING[key.kind], ""))
-        return cls(key, mark, timing, zone, facts.get("enabled") is True)
+        before = facts.get("before")
+        lengths = [parse_length(str(each)) for each in before] if isinstance(before, list) else ()
+        return cls(key, mark, timing, zone, facts.get("enabled") is True, tuple(lengths))
 
     @property
     def facts(self) -> dict[str, object]:
         """The facts of the row that records it."""
         timing = {_TIMING[self.key.kind]: self.timing} if self.timing else {}
+        before = {"before": [length_text(each) for each in self.before]} if self.before else {}
         return {
             "kind": self.key.kind.value,
             "job": self.key.id,
@@ -79,6 +93,7 @@ class Definition:
             **timing,
             "zone": self.zone,
             "enabled": self.enabled,
+            **before,
         }
 
     def moments(self, after: datetime) -> Iterator[datetime]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise, takewhile
@@ -20,7 +19,15 @@ from ollim_bot.domain.definitions import (
 )
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, may_follow
-from ollim_bot.domain.run_history import CHECKPOINT, PLAINLY, STARTED, History, RunStory
+from ollim_bot.domain.run_history import (
+    CHECKPOINT,
+    PLAINLY,
+    PLANNED_AT,
+    STARTED,
+    History,
+    RunStory,
+    moment_in,
+)
 from ollim_bot.domain.schedule import JobKey
 
 _STATES = frozenset({ARMED, CHANGED, REMOVED, ROSTER})
@@ -53,8 +60,21 @@ class DefinitionPeriod:
         # Before the first row of a truncated ledger, a reminder may already have been served.
         return (moment for moment in due if moment > self.after or not self.is_first)
 
-    def allows(self, moment: datetime) -> bool:
-        """Whether an occurrence of that moment is possible in this period."""
+    def expected_before(self, horizon: datetime) -> Iterator[tuple[datetime, timedelta]]:
+        """The moments and lengths of the heads-ups that must have occurrences by `horizon`."""
+        end = horizon if self.until is None else min(horizon, self.until)
+        for length in self.definition.before if self.definition.enabled else ():
+            for moment in self.definition.moments(self.after + length):
+                if moment - length > end:
+                    break
+                if moment - length > self.after:
+                    yield moment, length
+
+    def allows(self, one: Occurrence) -> bool:
+        """Whether the occurrence is possible in this period."""
+        moment = one.whole.scheduled_at
+        if one.comes_before not in (None, *self.definition.before) or moment is None:
+            return False
         # A reminder that was overdue when it was armed still comes.
         if self.definition.key.kind is JobKind.ROUTINE and moment <= self.earliest:
             return False
@@ -145,6 +165,10 @@ class DefinitionHistory:
 _PATIENCE = timedelta(days=1)
 _GRACE = timedelta(minutes=5)
 _MOST = 10**9
+# What the program delivers without an attempt may follow these.
+_BEFORE_PLAIN = frozenset(
+    {OccurrenceState.DUE, OccurrenceState.ATTEMPT_FAILED, OccurrenceState.CUT_OFF}
+)
 
 
 def check(
@@ -187,7 +211,7 @@ class _Reading:
         for row in rows:
             self.definitions.note(row)
             if row.state == CHECKPOINT:
-                self.watched_until = _watched_until(row) or self.watched_until
+                self.watched_until = moment_in(row, "watched_until") or self.watched_until
             elif row.state == STARTED:
                 self._started = row.ts
             elif row.occurrence is not None and row.occurrence not in self._causes:
@@ -202,21 +226,24 @@ class _Reading:
 
     def expected(self, horizon: datetime) -> dict[Occurrence, None]:
         """The occurrences that must have rows by `horizon`."""
-        return {
-            Occurrence.scheduled(key.kind, key.id, moment): None
-            for key, definitions in self.definitions.of.items()
-            for period in definitions
-            for moment in period.expected(horizon)
-        }
+        found: dict[Occurrence, None] = {}
+        for key, definitions in self.definitions.of.items():
+            for period in definitions:
+                for moment in period.expected(horizon):
+                    found[Occurrence.scheduled(key.kind, key.id, moment)] = None
+                for moment, length in period.expected_before(horizon):
+                    found[Occurrence.scheduled(key.kind, key.id, moment).before(length)] = None
+        return found
 
     def has_cause(self, story: RunStory, expected: dict[Occurrence, None]) -> bool:
         """Whether a job caused it. Deliveries and manual runs are caused from outside."""
         one = story.occurrence
-        moment = one.scheduled_at
-        if one in expected or one.manual or moment is None or one in self._oldest:
+        if one.is_again:
+            return one.whole in self.history.stories or one in self._oldest
+        if one in expected or one.manual or one.scheduled_at is None or one in self._oldest:
             return True
         cause = self._causes[one]
-        return cause is not None and cause.allows(moment)
+        return cause is not None and cause.allows(one)
 
     def wrong_with(self, story: RunStory, horizon: datetime | None) -> Iterator[str]:
         """At most one violation: a doubled end is out of order as well."""
@@ -224,7 +251,7 @@ class _Reading:
         if len(ends) > 1:
             states = ", ".join(end.state for end in ends)
             yield f"{story.occurrence.id}: has {len(ends)} ends: {states}."
-        elif text := self._disorder(story, [state for state, row in steps if not _is_plain(row)]):
+        elif text := self._disorder(story):
             yield f"{story.occurrence.id}: {text}."
         elif story.occurrence not in self._oldest and not _has_all_attempts(steps):
             yield f"{story.occurrence.id}: an attempt is missing."
@@ -236,16 +263,22 @@ class _Reading:
 
         The time counts anew from each start, because the program did not run before.
         """
-        since = story.rows[-1].ts
+        planned_at = moment_in(story.rows[-1], PLANNED_AT)
+        since = max(story.rows[-1].ts, planned_at or story.rows[-1].ts)
         if self._started is not None:
             since = max(since, self._started)
-        return horizon - since > _patience(story)
+        return horizon - since > (_GRACE if planned_at else _patience(story))
 
-    def _disorder(self, story: RunStory, states: Sequence[OccurrenceState]) -> str | None:
-        if states and not may_follow(None, states[0]) and story.occurrence not in self._oldest:
-            return f"begins with `{states[0]}`"
-        wrong = (pair for pair in pairwise(states) if not may_follow(*pair))
-        return next((f"`{after}` cannot follow `{before}`" for before, after in wrong), None)
+    def _disorder(self, story: RunStory) -> str | None:
+        one, steps = story.occurrence, story.steps
+        first = OccurrenceState.PLANNED if one.is_again else OccurrenceState.DUE
+        if steps and steps[0][0] is not first and one not in self._oldest:
+            return f"begins with `{steps[0][0]}`"
+        for (before, _), (after, row) in pairwise(steps):
+            is_plain = before in _BEFORE_PLAIN and _is_plain(row)
+            if not (is_plain or may_follow(before, after)):
+                return f"`{after}` cannot follow `{before}`"
+        return None
 
 
 def _is_plain(row: LedgerRow) -> bool:
@@ -266,13 +299,6 @@ def _patience(story: RunStory) -> timedelta:
     if isinstance(limit, int | float) and 0 <= limit < _MOST:
         return timedelta(seconds=limit) + _GRACE
     return _PATIENCE
-
-
-def _watched_until(row: LedgerRow) -> datetime | None:
-    with suppress(ValueError):
-        moment = datetime.fromisoformat(str(row.facts.get("watched_until")))
-        return moment if moment.tzinfo else None
-    return None
 
 
 def _no_cause(story: RunStory) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.jobs import JobKind, length_text, parse_length
 
 MAX_ATTEMPTS = 3
 
@@ -17,11 +17,15 @@ MAX_ATTEMPTS = 3
 COST_IN_ANSWER = "cost_in_answer"
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+# The number of a time that an item comes again, or the length by which a heads-up comes before.
+_PART = re.compile(r"[2-9]|before-[0-9]{1,5}[mhd]", re.ASCII)
+_BEFORE = "before-"
 _BY_HAND = ":manual"
 _DELIVERED = ":delivery"
 
 
 class OccurrenceState(StrEnum):
+    PLANNED = "planned"
     DUE = "due"
     RUNNING = "running"
     ATTEMPT_FAILED = "attempt_failed"
@@ -50,7 +54,8 @@ _ENDS = frozenset(
 )
 
 _FOLLOWERS = {
-    None: frozenset({OccurrenceState.DUE}),
+    None: frozenset({OccurrenceState.DUE, OccurrenceState.PLANNED}),
+    OccurrenceState.PLANNED: frozenset({OccurrenceState.DONE, OccurrenceState.SKIPPED}),
     # A cost cap or a missing model ends an occurrence that never ran as `failed`.
     OccurrenceState.DUE: frozenset(
         {
@@ -105,18 +110,25 @@ class SkipReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """`key` is the scheduled instant in UTC, or a webhook's delivery key, which may be any text."""
+    """`key` is the scheduled instant in UTC, or a webhook's delivery key, which may be any text.
+
+    `part` is empty for the moment itself. A time that it comes again has a number from 2 on, and a
+    heads-up the length by which it comes before, such as `before-30m`.
+    """
 
     kind: JobKind
     job_id: str
     key: str
     manual: bool = False
+    part: str = ""
 
     def __post_init__(self) -> None:
         if not self.job_id or ":" in self.job_id or not self.key:
             raise ValueError(f"{self.job_id!r} and {self.key!r} do not name an occurrence")
         if not self._is_delivery:
             _instant(self.key)
+        if self.part and (self.kind is JobKind.WEBHOOK or not _PART.fullmatch(self.part)):
+            raise ValueError(f"{self.part!r} is no part of a moment")
 
     @classmethod
     def scheduled(cls, kind: JobKind, job_id: str, at: datetime) -> Occurrence:
@@ -128,7 +140,8 @@ class Occurrence:
 
     @property
     def id(self) -> str:
-        return f"{self.kind}:{self.job_id}:{self.key}{self._suffix}"
+        part = f"#{self.part}" if self.part else ""
+        return f"{self.kind}:{self.job_id}:{self.key}{self._suffix}{part}"
 
     @property
     def _suffix(self) -> str:
@@ -142,18 +155,49 @@ class Occurrence:
         """The inverse of `id`; raises `ValueError` for anything else."""
         kind, _, rest = text.partition(":")
         job_id, _, key = rest.partition(":")
+        part = ""
+        if kind != JobKind.WEBHOOK:
+            key, _, part = key.partition("#")
         manual = key.endswith(_BY_HAND)
         key = key.removesuffix(_BY_HAND if manual else _DELIVERED)
         with suppress(ValueError):
-            occurrence = cls(JobKind(kind), job_id, key, manual)
+            occurrence = cls(JobKind(kind), job_id, key, manual, part)
             if occurrence.id == text:
                 return occurrence
         raise ValueError(f"{text!r} is not an occurrence: kind:job:moment")
 
     @property
     def scheduled_at(self) -> datetime | None:
-        """The scheduled moment; None for a webhook's delivery."""
-        return None if self._is_delivery else _instant(self.key)
+        """The scheduled moment; None for a webhook's delivery, and for a time that it comes again.
+
+        The moment of the latter depends on when it came before.
+        """
+        if self._is_delivery or self.is_again:
+            return None
+        return _instant(self.key) - (self.comes_before or timedelta())
+
+    @property
+    def whole(self) -> Occurrence:
+        """The moment itself."""
+        return replace(self, part="") if self.part else self
+
+    @property
+    def is_again(self) -> bool:
+        return bool(self.part) and not self.part.startswith(_BEFORE)
+
+    @property
+    def comes_before(self) -> timedelta | None:
+        """The length by which a heads-up comes before the moment; None for anything else."""
+        is_before = self.part.startswith(_BEFORE)
+        return parse_length(self.part.removeprefix(_BEFORE)) if is_before else None
+
+    def again(self, number: int) -> Occurrence:
+        """The time with that number; the first has number 1."""
+        return replace(self, part=str(number))
+
+    def before(self, length: timedelta) -> Occurrence:
+        """The heads-up that comes so long before the moment."""
+        return replace(self, part=f"{_BEFORE}{length_text(length)}")
 
     @property
     def _is_delivery(self) -> bool:

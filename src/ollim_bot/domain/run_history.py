@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from ollim_bot.domain.decision import Progress, is_unwanted
 from ollim_bot.domain.due_items import ANSWERED
@@ -23,6 +23,9 @@ NOTES = frozenset({EFFECT, DELIVERED, ANSWERED, HELD, RELEASED})
 
 # The facts of an end without any attempt: the program delivered the text itself.
 PLAINLY: Mapping[str, object] = {"plain": True}
+
+# The fact of a planned row: its moment.
+PLANNED_AT = "at"
 
 # The fact of a first row: the routine has to be delivered, by its run or by the program.
 _MUST = "must"
@@ -122,8 +125,29 @@ class History:
         return [story for story in self.stories.values() if story.end is None]
 
     @property
+    def begun(self) -> list[RunStory]:
+        """The unfinished ones without those that are planned for later."""
+        planned = OccurrenceState.PLANNED
+        return [story for story in self.unfinished if story.state is not planned]
+
+    @property
     def owed(self) -> list[RunStory]:
         return [story for story in self.stories.values() if story.is_owed]
+
+
+def planned_row(occurrence: Occurrence, title: str, at: datetime, now: datetime) -> LedgerRow:
+    """The first row of a time that something comes again."""
+    facts = {"job": title, PLANNED_AT: at.astimezone(UTC).isoformat()}
+    return LedgerRow(now, OccurrenceState.PLANNED.value, occurrence, facts)
+
+
+def moment_in(row: LedgerRow, fact: str) -> datetime | None:
+    """The moment that a fact of the row names; None if it names none."""
+    try:
+        moment = datetime.fromisoformat(str(row.facts.get(fact)))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None
 
 
 def claim_facts(job: Job) -> dict[str, object]:

@@ -31,6 +31,7 @@ from ollim_bot.ports import Clock
 from ollim_bot.schedule.catch_up import UnfinishedRuns, away_notice, end_missed
 from ollim_bot.schedule.circumstances import DueOccurrence, SkipWishes
 from ollim_bot.schedule.dispatch import Dispatcher
+from ollim_bot.schedule.heads_ups import HeadsUps
 from ollim_bot.schedule.job_index import Changes, JobIndex
 from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, kept
 from ollim_bot.schedule.run_requests import RunRequests
@@ -137,6 +138,7 @@ class Scheduler:
         zone: tzinfo,
         heartbeat: HeartbeatFile,
         requests: RunRequests,
+        heads_ups: HeadsUps,
     ) -> None:
         self._store = store
         self._index = index
@@ -147,6 +149,7 @@ class Scheduler:
         self._clock = clock
         self._zone = zone
         self._requests = requests
+        self._heads_ups = heads_ups
         self._armed = ArmedJobs(store, zone)
         self._agenda = JobAgenda(zone)
         self._unfinished = UnfinishedRuns(store, dispatch, clock, zone)
@@ -198,7 +201,7 @@ class Scheduler:
         await self._heartbeat.start(now)
         await self._write_armed(now)
         history = await self._store.read(lambda tx: tx.ledger.open_history())
-        for story in history.unfinished:
+        for story in history.begun:
             one = story.occurrence
             job = self._job(JobKey(one.kind, one.job_id))
             await self._unfinished.recover(job, story, self._watched_until)
@@ -207,6 +210,8 @@ class Scheduler:
             job = self._job(JobKey(one.kind, one.job_id))
             if job is not None:
                 self._dispatch.resume(DueOccurrence(job, one, late_since(one, now)), story)
+        self._heads_ups.put_all(self._scheduled(), self._watched_until)
+        await self._send_heads_ups(now)
         await self._catch_up(now)
         self._looked_at = self._clock.monotonic()
         await self._heartbeat.checkpoint(now, now)
@@ -221,9 +226,11 @@ class Scheduler:
         await self._write_armed(now, changes)
         for gone in changes.removed:
             self._agenda.remove(gone.key)
+            self._heads_ups.remove(gone.key)
         for booked in (*changes.added, *changes.changed):
             # Use the earlier moment: an occurrence between the two readings would be skipped.
             self._agenda.put(booked.job, self._watched_until)
+            self._heads_ups.put(booked.job, self._watched_until)
 
     async def _tick(self) -> None:
         now = self._now
@@ -232,7 +239,9 @@ class Scheduler:
             self._watched_until = now
             await self._heartbeat.checkpoint(now, now)
             self._agenda.put_all(self._scheduled(), now)
-        elif now - self._watched_until > _ASLEEP:
+            self._heads_ups.put_all(self._scheduled(), now)
+        await self._send_heads_ups(now)
+        if now - self._watched_until > _ASLEEP:
             await self._catch_up(now)
         for key, at in self._agenda.due(now):
             job = self._job(key)
@@ -242,6 +251,12 @@ class Scheduler:
         self._watched_until = now
         self._looked_at = self._clock.monotonic()
         await self._beat(now)
+
+    async def _send_heads_ups(self, now: datetime) -> None:
+        for key, since in [*self._heads_ups.due(now)]:
+            job = self._job(key)
+            if isinstance(job, Routine | Reminder):
+                await self._heads_ups.send(job, since, now)
 
     async def _catch_up(self, now: datetime) -> None:
         """Schedule all jobs, start late runs one by one, and tell the rest in one message."""
@@ -327,7 +342,7 @@ class Scheduler:
     async def _beat(self, now: datetime) -> None:
         """Write the heartbeat, if everything due until `now` is claimed."""
         self._claiming = [claim for claim in self._claiming if not claim.is_set()]
-        if not self._claiming:
+        if not (self._claiming or self._heads_ups.is_behind):
             await self._heartbeat.beat(now)
 
     @property
@@ -339,12 +354,16 @@ class Scheduler:
 
         A due job's file is read again before its start.
         """
-        next_at = self._agenda.next_at
+        next_at = self._next_at
         return self._clock.monotonic() < self._look_at and (next_at is None or next_at > self._now)
 
+    @property
+    def _next_at(self) -> datetime | None:
+        found = (self._agenda.next_at, self._heads_ups.next_at)
+        return min((at for at in found if at is not None), default=None)
+
     def _pause(self) -> float:
-        now = self._now
-        next_at = self._agenda.next_at
+        now, next_at = self._now, self._next_at
         waits = [_LONGEST_SLEEP, self._look_at - self._clock.monotonic()]
         if next_at is not None:
             waits.append((next_at - now).total_seconds())

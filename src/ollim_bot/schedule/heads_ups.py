@@ -1,0 +1,178 @@
+"""Announces jobs before their moments."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import NamedTuple
+
+from ollim_bot.conversation.jobs.reminders import delivery_id
+from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.jobs import Job, JobSpec, Reminder, Routine
+from ollim_bot.domain.moments import duration_in_words
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
+from ollim_bot.domain.quiet import is_quiet
+from ollim_bot.domain.run_history import PLAINLY, claiming_row
+from ollim_bot.domain.schedule import (
+    Agenda,
+    JobKey,
+    ScheduledJob,
+    key_of,
+    moments_between,
+    next_due,
+    occurrence_at,
+)
+from ollim_bot.errors import StorageError
+from ollim_bot.store.steps import quiet_settings
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
+
+_MINUTE = timedelta(minutes=1)
+_HAIR = datetime.resolution
+_BETWEEN_TRIES = timedelta(seconds=10)
+# Enough for a line that is due every minute and was missed for days.
+_MOST = 5000
+
+_logger = logging.getLogger(__name__)
+
+
+class HeadsUp(NamedTuple):
+    """One announcement: when it is due, and the moment that it announces. Both are in UTC."""
+
+    at: datetime
+    moment: datetime
+    occurrence: Occurrence
+
+
+def heads_ups_between(
+    job: ScheduledJob, start: datetime, end: datetime, zone: tzinfo
+) -> list[HeadsUp]:
+    """The heads-ups due after `start` and not after `end`, in order."""
+    found = (
+        HeadsUp(moment - length, moment, occurrence_at(job, moment).before(length))
+        for length in job.spec.before
+        for moment in moments_between(
+            job, _utc(start) + length, _utc(end) + length, zone, limit=_MOST
+        )
+    )
+    return sorted(found)
+
+
+def next_heads_up(job: ScheduledJob, after: datetime, zone: tzinfo) -> datetime | None:
+    """When the next one later than `after` is due, if any."""
+    found = (
+        moment - length
+        for length in job.spec.before
+        if (moment := next_due(job, _utc(after) + length, zone)) is not None
+    )
+    return min(found, default=None)
+
+
+def announcement(spec: JobSpec, moment: datetime, now: datetime) -> str:
+    """`in 30 min: dentist`."""
+    left = max(_MINUTE, _MINUTE * round((moment - _utc(now)) / _MINUTE))
+    return f"in {duration_in_words(left)}: {spec.short_title}"
+
+
+class HeadsUps:
+    """Sends each heads-up once, and none when its moment has come.
+
+    Of several that are due at once for one job, only the newest is sent. `is_behind` says that some
+    could not be recorded, which are tried again.
+    """
+
+    def __init__(self, store: Store, poster: MessagePoster, zone: tzinfo) -> None:
+        self._store = store
+        self._poster = poster
+        self._zone = zone
+        self._agenda: Agenda[JobKey] = Agenda()
+        self._unrecorded: dict[JobKey, datetime] = {}
+
+    @property
+    def next_at(self) -> datetime | None:
+        return self._agenda.next_at
+
+    @property
+    def is_behind(self) -> bool:
+        return bool(self._unrecorded)
+
+    def put_all(self, jobs: Iterable[ScheduledJob], after: datetime) -> None:
+        for job in jobs:
+            self.put(job, after)
+
+    def put(self, job: Job, after: datetime) -> None:
+        """Schedule the next heads-up later than `after`."""
+        at = None
+        if isinstance(job, Routine | Reminder):
+            at = next_heads_up(job, after, self._zone)
+        if at is None:
+            self.remove(key_of(job))
+        else:
+            self._agenda.put(key_of(job), at)
+
+    def remove(self, key: JobKey) -> None:
+        self._agenda.remove(key)
+        self._unrecorded.pop(key, None)
+
+    def due(self, now: datetime) -> Iterator[tuple[JobKey, datetime]]:
+        """Remove what is due by `now`; each job with the moment of its first heads-up."""
+        for key, at in self._agenda.due(now):
+            yield key, min(at, self._unrecorded.pop(key, at))
+
+    async def send(self, job: ScheduledJob, since: datetime, now: datetime) -> None:
+        """Send or skip the heads-ups of the job from `since` until `now`, and schedule the next."""
+        found = heads_ups_between(job, since - _HAIR, now, self._zone)
+        try:
+            await self._store.transact(lambda tx: self._record(tx, job, found, now))
+        except StorageError:
+            _logger.warning("A heads-up could not be recorded", exc_info=True)
+            self._unrecorded[key_of(job)] = since
+            self._agenda.put(key_of(job), now + _BETWEEN_TRIES)
+        else:
+            self.put(job, now)
+
+    def _record(
+        self, tx: Transaction, job: ScheduledJob, found: list[HeadsUp], now: datetime
+    ) -> None:
+        title = job.spec.title
+        for number, each in enumerate(found, 1):
+            if tx.ledger.has(each.occurrence):
+                continue
+            is_newest = number == len(found) and each.moment > now
+            reason = _obstacle(tx, job, each, now) if is_newest else SkipReason.SUPERSEDED
+            if reason is None:
+                self._poster.add_to_log(tx, _message(job.spec, each, tx.now))
+            begun = claiming_row(each.occurrence, max(now, each.at), {"job": title})
+            tx.ledger.append(begun, _end(each.occurrence, title, reason, now))
+
+
+def _end(occurrence: Occurrence, title: str, reason: SkipReason | None, now: datetime) -> LedgerRow:
+    if reason is None:
+        return LedgerRow(now, OccurrenceState.DONE.value, occurrence, {"job": title, **PLAINLY})
+    facts = {"job": title, "reason": reason.value}
+    return LedgerRow(now, OccurrenceState.SKIPPED.value, occurrence, facts)
+
+
+def _obstacle(tx: Transaction, job: ScheduledJob, one: HeadsUp, now: datetime) -> SkipReason | None:
+    if tx.skips.get().has(one.occurrence.whole):
+        return SkipReason.POLICY
+    if not job.must and is_quiet(quiet_settings(tx), now):
+        return SkipReason.QUIET
+    return None
+
+
+def _message(spec: JobSpec, one: HeadsUp, now: datetime) -> ChatMessage:
+    return ChatMessage(
+        delivery_id(one.occurrence),
+        now,
+        Author.BACKGROUND,
+        announcement(spec, one.moment, now),
+        job=spec.short_title,
+        occurrence=one.occurrence.id,
+    )
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC)
