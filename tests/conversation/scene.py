@@ -324,6 +324,7 @@ async def scene(
             asyncio.create_task(talk.failures.run()),
             asyncio.create_task(talk.fanout.run()),
             asyncio.create_task(talk.undo_expiry.run()),
+            asyncio.create_task(talk.overviews.run()),
         ]
     try:
         async with asyncio.timeout(LONGEST):

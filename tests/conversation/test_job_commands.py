@@ -56,11 +56,17 @@ async def press(at: Scene, label: str) -> CommandAnswer:
     return await at.chat.click("web", message.id, button.custom_id)
 
 
+async def opened(at: Scene, command: str) -> None:
+    """The card of the first job that the overview shows."""
+    await listed(at, command)
+    assert await press(at, "More") == CommandAnswer()
+
+
 async def test_a_routine_is_shown_with_its_next_moment_and_its_buttons() -> None:
     async with scene(scripted()) as at:
         at.stores.routines.add(PLAN)
-        assert await listed(at, "/routines") == CommandAnswer()
-        (card,) = cards(at)
+        await opened(at, "/routines")
+        card = cards(at)[-1]
         assert card.title == "Morning"
         assert card.description == ("At 08:00 every day.\nNext: tomorrow 8:00 (in 21 h 45 min).")
         assert labels(card) == ["Run now", "Skip once", "Pause", "Cancel"]
@@ -70,23 +76,43 @@ async def test_a_routine_is_shown_with_its_next_moment_and_its_buttons() -> None
 async def test_a_reminder_is_shown_with_its_moment_and_can_be_snoozed() -> None:
     async with scene(scripted()) as at:
         at.stores.reminders.add(WATER)
-        await listed(at, "/reminders")
-        (card,) = cards(at)
+        await opened(at, "/reminders")
+        card = cards(at)[-1]
         assert card.text == "Drink water.\nDue: today 11:15 (in 1 h)."
         assert labels(card) == ["Run now", "Snooze 1 h", "Next day 9:00", "Pause", "Cancel"]
         assert card.problems() == []
 
 
-async def test_the_soonest_get_a_card_each_and_the_rest_is_counted() -> None:
+async def test_all_jobs_are_one_message_with_an_action_for_each_line() -> None:
     async with scene(scripted()) as at:
-        for number in reversed(range(8)):
+        at.stores.routines.add(PLAN)
+        assert await listed(at, "/routines") == CommandAnswer()
+        (card,) = cards(at)
+        assert card.problems() == []
+        assert card.text == "Routines\nMorning · At 08:00 every day · next tomorrow 8:00"
+        assert labels(card) == ["Skip once", "More"]
+        said = (await press(at, "Skip once")).text
+        assert said.startswith("Skipped: Morning, tomorrow 8:00.")
+        (card,) = cards(at)
+        assert card.lines[0].text.endswith(" · next Thu 26 Feb 08:00")
+        assert labels(card) == ["Do not skip", "More"]
+
+
+async def test_the_soonest_come_first_paused_ones_last_and_the_rest_is_counted() -> None:
+    async with scene(scripted()) as at:
+        for number in reversed(range(9)):
             at.stores.routines.add(routine(number))
-        paused = routine(9)
-        at.stores.routines.add(replace(paused, spec=replace(paused.spec, enabled=False)))
-        answer = await listed(at, "/routines")
-        assert [card.title for card in cards(at)] == [f"Number {number}" for number in range(5)]
-        assert answer.text == ("Not shown: 4 more routines. `ollim-bot routine list` shows all.")
-        assert [message.id for message in at.log] == sorted(message.id for message in at.log)
+        for number in (20, 21, 22):
+            paused = routine(number)
+            at.stores.routines.add(replace(paused, spec=replace(paused.spec, enabled=False)))
+        assert (await listed(at, "/routines")).text == ""
+        (card,) = cards(at)
+        assert card.problems() == []
+        shown = [line.text.partition(" · ")[0] for line in card.lines]
+        assert shown == [f"Number {number}" for number in (*range(9), 20)]
+        assert [line.heading for line in card.lines] == [*([""] * 9), "Paused"]
+        left_out = "Not shown: 2 more routines. `ollim-bot routine list` shows all."
+        assert card.description == left_out
 
 
 @pytest.mark.parametrize("what", ["routines", "reminders"])
@@ -102,14 +128,18 @@ async def test_an_overdue_reminder_comes_first_and_says_so() -> None:
         at.stores.reminders.add(WATER)
         late = Reminder(JobSpec(id="x1", message="Call."), NOW - HOUR)
         at.stores.reminders.add(late)
-        await listed(at, "/reminders")
-        assert cards(at)[0].text == "Call.\nOverdue since: today 9:15 (1 h ago)."
+        await opened(at, "/reminders")
+        assert [line.text for line in cards(at)[0].lines] == [
+            "Call · overdue since today 9:15",
+            "Drink water · today 11:15",
+        ]
+        assert cards(at)[-1].text == "Call.\nOverdue since: today 9:15 (1 h ago)."
 
 
 async def test_a_pause_is_seen_on_the_card_and_taken_back_there() -> None:
     async with scene(scripted()) as at:
         at.stores.routines.add(PLAN)
-        await listed(at, "/routines")
+        await opened(at, "/routines")
         message = at.log[-1]
         assert (await press(at, "Pause")).text == "Paused: Morning."
         assert not at.stores.routines.get("plan").item.spec.enabled
@@ -127,7 +157,7 @@ async def test_a_pause_is_seen_on_the_card_and_taken_back_there() -> None:
 async def test_a_skip_is_seen_on_the_card_and_taken_back_there() -> None:
     async with scene(scripted()) as at:
         at.stores.routines.add(PLAN)
-        await listed(at, "/routines")
+        await opened(at, "/routines")
         message = at.log[-1]
         said = (await press(at, "Skip once")).text
         assert said == (
@@ -149,11 +179,11 @@ async def test_a_skip_is_seen_on_the_card_and_taken_back_there() -> None:
 async def test_skipping_twice_skips_one_moment() -> None:
     async with scene(scripted()) as at:
         at.stores.routines.add(PLAN)
-        await listed(at, "/routines")
+        await opened(at, "/routines")
         old = at.log[-1]
         assert old.card is not None
         button = next(one for one in old.card.buttons if one.label == "Skip once")
-        await listed(at, "/routines")
+        await opened(at, "/routines")
         first = await press(at, "Skip once")
         skips = at.store.query(lambda tx: tx.skips.get()).moments
         again = await at.chat.click("web", old.id, button.custom_id)
@@ -169,7 +199,7 @@ async def test_a_snooze_counts_from_the_moment_of_the_reminder(
 ) -> None:
     async with scene(scripted()) as at:
         at.stores.reminders.add(WATER)
-        await listed(at, "/reminders")
+        await opened(at, "/reminders")
         answer = await press(at, label)
         assert answer.text.startswith("Snoozed: Drink water, t")
         (only,) = at.stores.reminders.all()
@@ -180,7 +210,7 @@ async def test_a_snooze_counts_from_the_moment_of_the_reminder(
 async def test_a_snooze_of_what_is_overdue_counts_from_now() -> None:
     async with scene(scripted()) as at:
         at.stores.reminders.add(replace(WATER, run_at=NOW - HOUR))
-        await listed(at, "/reminders")
+        await opened(at, "/reminders")
         await press(at, "Snooze 1 h")
         assert at.stores.reminders.get("w1").item.run_at == NOW + HOUR
 
@@ -195,7 +225,7 @@ def test_an_hour_is_an_hour_also_in_the_night_when_the_clocks_are_set_back() -> 
 async def test_a_cancelled_job_is_gone_and_named() -> None:
     async with scene(scripted()) as at:
         at.stores.routines.add(PLAN)
-        await listed(at, "/routines")
+        await opened(at, "/routines")
         message = at.log[-1]
         assert (await press(at, "Cancel")).text == "Cancelled: Morning."
         assert at.pending == [f"{KNOWN_TO_OWNER}cancelled: Morning."]
@@ -209,7 +239,7 @@ async def test_a_cancelled_job_is_gone_and_named() -> None:
 async def test_a_button_of_a_job_that_is_gone_says_so(label: str) -> None:
     async with scene(scripted()) as at:
         at.stores.routines.add(PLAN)
-        await listed(at, "/routines")
+        await opened(at, "/routines")
         at.stores.routines.remove("plan")
         answer = await press(at, label)
         assert (answer.is_error, answer.text[:30]) == (True, "There is no routine plan. `oll")
@@ -218,7 +248,7 @@ async def test_a_button_of_a_job_that_is_gone_says_so(label: str) -> None:
 async def test_run_now_requests_one_run_of_a_job_at_a_time() -> None:
     async with scene(scripted()) as at:
         at.stores.routines.add(PLAN)
-        await listed(at, "/routines")
+        await opened(at, "/routines")
         answer = await press(at, "Run now")
         assert answer == CommandAnswer("Running now: Morning. `/runs` shows what comes of it.")
         refused = await press(at, "Run now")
@@ -264,7 +294,7 @@ async def test_only_the_newest_runs_are_told() -> None:
 async def test_a_refused_change_leaves_the_card_as_it_is() -> None:
     async with scene(scripted()) as at:
         at.stores.routines.add(PLAN)
-        await listed(at, "/routines")
+        await opened(at, "/routines")
         message = at.log[-1]
         at.stores.routines.remove("plan")
         assert (await press(at, "Pause")).is_error

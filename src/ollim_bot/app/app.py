@@ -325,7 +325,7 @@ class App:
             schedule = group.create_task(scheduler.run())
             others = [parts.notices.run(), parts.deliveries.run(), parts.failures.run()]
             others += [parts.fanout.run(), parts.idle_watch.run(), parts.quiet_watch.run()]
-            others += [parts.undo_expiry.run()]
+            others += [parts.undo_expiry.run(), parts.overviews.run()]
             others += [self._tell_problems(parts), self._tidied(), parts.echo.run()]
             tasks = [group.create_task(service) for service in (*others, *services)]
             await self._is_wanted_to_end.wait()

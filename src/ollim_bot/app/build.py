@@ -51,6 +51,7 @@ from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch, Former
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
+from ollim_bot.conversation.jobs.overviews import Overviews
 from ollim_bot.conversation.jobs.reminders import ReminderDelivery
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
@@ -165,6 +166,7 @@ class ConversationParts:
     job_file_changes: JobFileChanges
     manual_runs: ManualRuns
     undo_expiry: UndoExpiry
+    overviews: Overviews
 
     async def load(self) -> None:
         """Read the stored state; inputs that were accepted earlier are queued again."""
@@ -256,6 +258,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     intake = MessageIntake(state, messages, poster, runner, board, clock)
 
     set_up = read_set_up()
+    overviews = Overviews(store, shelves, posting, poster, clock)
     services = _command_services(
         deps,
         state,
@@ -266,6 +269,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         ForkCommands(forks, fork_requests, state, posting, clock),
         runner,
         SetUp(set_up, intake.receive),
+        overviews,
     )
     dispatcher = CommandDispatcher(
         state,
@@ -299,6 +303,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         approvals,
         echo,
         manual_runs,
+        overviews,
         files,
         {
             **fork_buttons.actions,
@@ -339,6 +344,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         job_file_changes=files,
         manual_runs=manual_runs,
         undo_expiry=UndoExpiry(store, clock),
+        overviews=overviews,
     )
 
 
@@ -350,12 +356,20 @@ def _button_router(
     approvals: Approvals,
     echo: ChangeEcho,
     manual_runs: ManualRuns,
+    overviews: Overviews,
     files: JobFileChanges,
     others: Mapping[str, Action],
 ) -> ButtonRouter:
     clock = deps.clock
     jobs = JobButtons(
-        deps.store, deps.shelves, deps.job_files, deps.former, poster.post, clock, manual_runs
+        deps.store,
+        deps.shelves,
+        deps.job_files,
+        deps.former,
+        poster.post,
+        clock,
+        manual_runs,
+        overviews,
     )
     return ButtonRouter(
         deps.store,
@@ -383,6 +397,7 @@ def _command_services(
     fork_commands: ForkCommands,
     runner: TurnRunner,
     set_up: SetUp,
+    overviews: Overviews,
 ) -> CommandServices:
     store, clock = deps.store, deps.clock
     return CommandServices(
@@ -403,9 +418,7 @@ def _command_services(
         PermissionCommands(approvals),
         PingCommands(store, clock),
         QuietCommands(store, clock),
-        JobCommands(
-            store, deps.shelves, clock, poster.post, in_fork=lambda: state.fork is not None
-        ),
+        JobCommands(store, overviews, clock),
         set_up,
         ProgramCommands(deps.doctor, deps.restart),
         HelpCommands(store, posting),

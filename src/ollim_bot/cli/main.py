@@ -31,6 +31,7 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "web": ("the address of the local page", "ollim_bot.cli.web"),
 }
 _ALL: Mapping[str, tuple[str, str]] = {
+    "today": ("what waits for you, what comes today, what is done", "ollim_bot.cli.today"),
     **GROUPS,
     "doctor": ("whether everything is as it should be", "ollim_bot.cli.doctor"),
     "rehearse": ("what the bot would do in the days to come", "ollim_bot.cli.rehearse"),

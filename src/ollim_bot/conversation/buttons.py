@@ -118,7 +118,7 @@ class ButtonRouter:
         if uses is Uses.NOTHING or message is None or message.card is None:
             return
         buttons = tuple(
-            replace(each, is_used=each.is_used or uses is Uses.ALL or each == button)
+            replace(each, is_used=each.is_used or _is_used_up(each, button, uses))
             for each in message.card.buttons
         )
         card = replace(message.card, buttons=buttons)
@@ -131,6 +131,11 @@ def _untrusted(inquiry: ButtonPrompt) -> Untrusted | None:
         return None
     read = Taint(inquiry.untrusted).in_words
     return Untrusted(inquiry.untrusted[0], f"a card that was made after reading {read}")
+
+
+def _is_used_up(button: Button, clicked: Button, uses: Uses) -> bool:
+    """Whether a click also uses this button up: of the same line only, where a card has lines."""
+    return button == clicked or (uses is Uses.ALL and button.line == clicked.line)
 
 
 async def nothing(_: str, __: ChatMessage, ___: Button) -> CommandAnswer:

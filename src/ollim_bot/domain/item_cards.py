@@ -56,7 +56,7 @@ def _asking(item: DueItem) -> tuple[Button, ...]:
     # A dose is not for tomorrow: the next one is.
     waits = [each for each in _WAITS.items() if not (item.is_dose and each[0] == "9am")]
     return (
-        *_settling(item),
+        *settling_buttons(item),
         *(Button(label, SNOOZE, f"{item.key}:{wait}") for wait, label in waits),
         Button("Other…", SNOOZE, f"{item.key}:{OTHER}", asks=_ASK_WHEN),
     )
@@ -65,13 +65,14 @@ def _asking(item: DueItem) -> tuple[Button, ...]:
 def _deciding(item: DueItem) -> tuple[Button, ...]:
     moves = [each for each in _MOVES.items() if not (item.is_dose and each[0] == "9am")]
     return (
-        *_settling(item),
+        *settling_buttons(item),
         *(Button(label, MOVE, f"{ITEM}:{item.key}:{wait}") for wait, label in moves),
         Button("Let it go", LET_GO, item.key),
     )
 
 
-def _settling(item: DueItem) -> tuple[Button, ...]:
+def settling_buttons(item: DueItem) -> tuple[Button, ...]:
+    """The buttons that answer the item for good."""
     if not item.is_dose:
         return (Button("Done", DONE, item.key, ButtonStyle.SUCCESS),)
     return (

@@ -14,6 +14,7 @@ from ollim_bot.domain.forks import Fork, ForkMessage
 from ollim_bot.domain.inbox import FailedTurns
 from ollim_bot.domain.initiative import SetInBackground
 from ollim_bot.domain.notices import NoticeRecord
+from ollim_bot.domain.overviews import OpenOverviews
 from ollim_bot.domain.owner_choices import GivenNames, Grants, Skips
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.presence import Presence
@@ -122,6 +123,7 @@ class Records:
     config = RecordSpec("config", RuntimeConfigCodec(), lambda _: RuntimeConfig(), "config.json")
     cleared = _plain("cleared", ClearedConversation)
     cleared_fork = RecordSpec[Fork | None]("cleared_fork", ForkCodec(), lambda _: None)
+    overviews = _plain("overviews", OpenOverviews)
     presence = _plain("presence", Presence)
     notices = _plain("notices", NoticeRecord)
     failed_turns = _plain("failed_turns", FailedTurns)

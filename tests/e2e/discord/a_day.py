@@ -12,7 +12,7 @@ import tempfile
 from datetime import timedelta
 from pathlib import Path
 
-from tests.e2e.discord.hours import RUN_NOW, Day
+from tests.e2e.discord.hours import MORE, RUN_NOW, Day
 from tests.e2e.discord.scribe import Scribe
 from tests.e2e.discord.talk import WELCOME, talking
 
@@ -140,7 +140,9 @@ async def routine(day: Day) -> None:
     await day.talk.card("Routine added: Plan the day")
     await day.at_rest()
     day.scribe.look(cards_first=True)
-    await day.calls("routines", lambda: day.cards("Plan the day"))
+    await day.calls("routines", lambda: day.cards("Routines"))
+    overview = await day.talk.card("Routines")
+    await day.presses(overview, MORE, lambda: day.cards("Plan the day"))
     await day.presses(await day.talk.card("Plan the day"), "Pause", is_told=True)
 
 
@@ -168,7 +170,8 @@ async def background(day: Day) -> None:
             text="Look at the mail.",
         ),
     )
-    await day.calls("routines", lambda: day.cards("Mail") and day.cards("Plan the day") == 2)
+    await day.calls("routines", lambda: day.cards("Routines") == 2)
+    await day.presses(await day.talk.card("Routines"), MORE, lambda: day.cards("Mail"))
     mail = await day.talk.card("Mail")
     await day.presses(mail, RUN_NOW, lambda: day.said_with("The bank wants"), is_told=True)
     await day.run_ended("mail")

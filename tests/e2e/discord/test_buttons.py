@@ -84,6 +84,8 @@ def read(talk: Talk, name: str) -> str:
 
 async def card_of(talk: Talk, command: str, title: str) -> Message:
     assert (await talk.command(command)).is_deleted
+    overview = await talk.card(command.capitalize())
+    await talk.press(overview, "1 · More")
     return await talk.card(title)
 
 

@@ -29,7 +29,7 @@ HELP_TOPICS: Mapping[str, HelpTopic] = {
         "Remind me once",
         (
             "Say what and when: `remind me tomorrow at 9 to call mum`, `tea in 10 minutes`.",
-            "`/reminders` shows what is set, to snooze or cancel it.",
+            "`/today` shows what waits for you and what comes, `/reminders` all that is set.",
         ),
     ),
     "routine": HelpTopic(

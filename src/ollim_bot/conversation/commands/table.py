@@ -86,6 +86,11 @@ class SlashCommand(CommandSpec):
 
 COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand(
+        "today",
+        "What waits for you, what comes, and what is done",
+        handler=lambda to: Immediate(to.jobs.today),
+    ),
+    SlashCommand(
         "reminders",
         "What comes once, with its moment",
         handler=lambda to: Immediate(to.jobs.reminders),

@@ -13,22 +13,24 @@ from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.jobs.cards import cancelled_card, moved_card
 from ollim_bot.conversation.jobs.echo import Former, Post
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
-from ollim_bot.conversation.jobs.overview import (
+from ollim_bot.conversation.jobs.overviews import Overviews
+from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
+from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.jobs import JobKind, Reminder, Shelved, kind_of
+from ollim_bot.domain.moments import describe, describe_with_distance
+from ollim_bot.domain.overviews import (
     CANCEL,
     PAUSE,
     RESUME,
     RUN,
+    SHOW,
     SKIP,
-    SNOOZE,
-    job_overview,
+    SNOOZE_JOB,
+    job_card,
     next_moment,
     skipped_moment,
 )
-from ollim_bot.domain.cards import Button, Card
-from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.jobs import JobKind, Reminder, Shelved, kind_of
-from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.quiet import MOVE
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
@@ -74,6 +76,7 @@ class JobButtons:
         post: Post,
         clock: Clock,
         manual_runs: ManualRuns,
+        overviews: Overviews,
     ) -> None:
         self._store = store
         self._shelves = shelves
@@ -82,12 +85,14 @@ class JobButtons:
         self._post = post
         self._clock = clock
         self._manual_runs = manual_runs
+        self._overviews = overviews
         self.actions: Mapping[str, Action] = {
             RUN: Action(self._run, Uses.NOTHING),
+            SHOW: Action(self._show, Uses.NOTHING),
             PAUSE: self._doing(self._pause),
             RESUME: self._doing(self._resume),
             SKIP: self._doing(self._skip),
-            SNOOZE: self._doing(self._snooze),
+            SNOOZE_JOB: self._doing(self._snooze),
             CANCEL: self._doing(self._cancel),
             MOVE: self._doing(self._move),
         }
@@ -102,6 +107,22 @@ class JobButtons:
             return CommandAnswer(f"“{title}” is running already.", is_error=True)
         return CommandAnswer(f"Running now: {title}. `/runs` shows what comes of it.")
 
+    async def _show(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
+        """Post the card of a job on an overview, with all its buttons."""
+        try:
+            job = (await asyncio.to_thread(self._shelved, button.data)).item
+        except OllimError as refused:
+            return CommandAnswer(str(refused), is_error=True)
+        skips = await self._store.read(lambda tx: tx.skips.get())
+        now = self._clock.now()
+        card = job_card(job, skips, now)
+        name = numbered_id(now, secrets.randbits(20))
+        in_fork = message.in_fork
+        await self._post(
+            ChatMessage(name, now, Author.PROGRAM, card.text, card=card, in_fork=in_fork)
+        )
+        return CommandAnswer()
+
     def _doing(self, do: Callable[[str], _Done]) -> Action:
         """An action that calls `do` in a thread, because `do` waits for the disk."""
 
@@ -112,7 +133,10 @@ class JobButtons:
                 return CommandAnswer(str(refused), is_error=True)
             if not done.is_left:
                 await self._leave(self._update(done.text))
-            await self._post(replace(message, text=done.card.text, card=done.card))
+            is_overview = message.card is not None and bool(message.card.lines)
+            if not is_overview:
+                await self._post(replace(message, text=done.card.text, card=done.card))
+            await self._overviews.refresh()
             return CommandAnswer(done.text)
 
         return Action(run, Uses.NOTHING)
@@ -192,7 +216,7 @@ class JobButtons:
         return _Done(f"Cancelled: {job.spec.short_title}.", card)
 
     def _done(self, text: str, job: ScheduledJob, *, is_left: bool = False) -> _Done:
-        return _Done(text, job_overview(job, self._skips(), self._clock.now()), is_left)
+        return _Done(text, job_card(job, self._skips(), self._clock.now()), is_left)
 
     def _update(self, text: str) -> PendingUpdate:
         return owner_did(self._clock.now(), text[:1].lower() + text[1:], secrets.token_hex(4))

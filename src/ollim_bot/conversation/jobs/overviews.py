@@ -1,0 +1,178 @@
+"""Posts the overviews of today and of the jobs, and keeps the newest of each up to date."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.conversation.posting import Posting
+from ollim_bot.domain.cards import Card
+from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.inputs import CommandCall
+from ollim_bot.domain.jobs import JobKind, Reminder, Routine
+from ollim_bot.domain.moments import elapsed
+from ollim_bot.domain.overviews import (
+    OpenOverviews,
+    closed,
+    jobs_card,
+    midnight_after,
+    today_card,
+)
+from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.errors import StorageError
+from ollim_bot.ports import Clock, JobShelves, Shelf
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
+
+# The records and tables that an overview is made of. The ledger has a row for each change of a job.
+_MADE_OF = frozenset({"ledger", "due_items", "skips", "overviews"})
+_TODAY = "today"
+_BETWEEN_LOOKS = 1.0
+_LONGEST_WAIT = 600.0
+
+_logger = logging.getLogger(__name__)
+
+
+class Overviews:
+    """Posts overviews. The newest of each kind is kept up to date until the next or midnight."""
+
+    def __init__(
+        self,
+        store: Store,
+        shelves: JobShelves,
+        posting: Posting,
+        poster: MessagePoster,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._shelves = shelves
+        self._posting = posting
+        self._poster = poster
+        self._clock = clock
+        self._kinds: Mapping[str, Callable[[datetime], Card]] = {
+            _TODAY: self._today,
+            "reminders": lambda now: self._jobs(JobKind.REMINDER, shelves.reminders, now),
+            "routines": lambda now: self._jobs(JobKind.ROUTINE, shelves.routines, now),
+        }
+
+    def showing(self, kind: str) -> Callable[[CommandCall], Awaitable[str]]:
+        """The command that posts an overview of this kind."""
+
+        async def show(call: CommandCall) -> str:
+            card = await self._drawn(kind)
+            if not card.lines and kind != _TODAY:
+                return card.description
+            note = self._posting.note(card, name=f"{kind}-{call.id}")
+
+            def step(tx: Transaction) -> None:
+                self._close(tx, kind)
+                self._posting.add_note(tx, note)
+                tx.overviews.change(lambda open_: _with(open_, kind, note.id))
+
+            await self._store.transact(step)
+            return ""
+
+        return show
+
+    async def run(self) -> None:
+        """Redraw the open overviews after each change of what they show; until cancelled."""
+        has_changed = asyncio.Event()
+
+        def note(names: frozenset[str]) -> None:
+            if names & _MADE_OF:
+                has_changed.set()
+
+        unsubscribe = self._store.subscribe(note)
+        try:
+            while True:
+                has_changed.clear()
+                if await self.refresh():
+                    await self._clock.sleep(_BETWEEN_LOOKS)
+                    await self._change_or_midnight(has_changed)
+                else:
+                    await has_changed.wait()
+        finally:
+            unsubscribe()
+
+    async def refresh(self) -> bool:
+        """Redraw the open overviews; False if none is open. Never raises `StorageError`."""
+        try:
+            open_ = await self._store.read(lambda tx: tx.overviews.get())
+            for kind, message_id in open_.messages.items():
+                await self._bring_up_to_date(kind, MessageId(message_id))
+        except StorageError:
+            _logger.warning("An overview could not be brought up to date", exc_info=True)
+            return True
+        return bool(open_.messages)
+
+    async def _bring_up_to_date(self, kind: str, message_id: MessageId) -> None:
+        card, today = await self._drawn(kind), self._clock.now().date()
+
+        def step(tx: Transaction) -> None:
+            message = tx.messages.get(message_id)
+            if message is None or message.at.date() != today:
+                self._close(tx, kind)
+            else:
+                self._put(tx, message_id, card)
+
+        await self._store.transact(step)
+
+    async def _change_or_midnight(self, has_changed: asyncio.Event) -> None:
+        now = self._clock.now()
+        seconds = min(elapsed(now, midnight_after(now)).total_seconds(), _LONGEST_WAIT)
+        waits: set[asyncio.Future[Any]] = {
+            asyncio.ensure_future(has_changed.wait()),
+            asyncio.ensure_future(self._clock.sleep(seconds)),
+        }
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+
+    def _close(self, tx: Transaction, kind: str) -> None:
+        """Take the buttons from the open overview of a kind, and leave it as it is."""
+        message_id = tx.overviews.get().messages.get(kind)
+        message = tx.messages.get(MessageId(message_id)) if message_id else None
+        if message is not None and message.card is not None:
+            self._put(tx, message.id, closed(message.card))
+        tx.overviews.change(lambda open_: _with(open_, kind, None))
+
+    def _put(self, tx: Transaction, message_id: MessageId, card: Card) -> None:
+        message = tx.messages.get(message_id)
+        if message is not None and message.card != card:
+            self._poster.add_to_log(tx, replace(message, text=card.text, card=card))
+
+    async def _drawn(self, kind: str) -> Card:
+        return await asyncio.to_thread(self._kinds[kind], self._clock.now())
+
+    def _today(self, now: datetime) -> Card:
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+
+        def question(tx: Transaction) -> Card:
+            items = tx.due_items
+            return today_card(
+                items.open(), items.answered_since(midnight), jobs, tx.skips.get(), now
+            )
+
+        jobs: Sequence[ScheduledJob] = [
+            *(each.item for each in self._shelves.reminders.all()),
+            *(each.item for each in self._shelves.routines.all()),
+        ]
+        return self._store.query(question)
+
+    def _jobs(self, kind: JobKind, shelf: Shelf[Routine] | Shelf[Reminder], now: datetime) -> Card:
+        report = shelf.report()
+        jobs: list[ScheduledJob] = [shelved.item for shelved in report.jobs]
+        skips = self._store.query(lambda tx: tx.skips.get())
+        return jobs_card(kind, jobs, len(report.problems), skips, now)
+
+
+def _with(open_: OpenOverviews, kind: str, message_id: MessageId | None) -> OpenOverviews:
+    others = {name: each for name, each in open_.messages.items() if name != kind}
+    return OpenOverviews(others if message_id is None else {**others, kind: message_id})

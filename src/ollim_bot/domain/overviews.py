@@ -1,0 +1,270 @@
+"""Cards that show what is scheduled: one job, all jobs of a kind, and today.
+
+An overview has a line for each thing, with the buttons that are most wanted beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from ollim_bot.domain.cards import MOST_ON_LINES, Button, ButtonStyle, Card, CardLine
+from ollim_bot.domain.due_items import Answer, DueItem
+from ollim_bot.domain.item_cards import SNOOZE, settled_card, settled_line, settling_buttons
+from ollim_bot.domain.jobs import JobKind, Reminder, Routine, kind_of
+from ollim_bot.domain.moments import (
+    MONTHS,
+    WEEKDAYS,
+    clock_time,
+    describe,
+    describe_with_distance,
+    instant,
+)
+from ollim_bot.domain.owner_choices import Skips
+from ollim_bot.domain.schedule import ScheduledJob, count_between, next_due, occurrence_at
+from ollim_bot.domain.text import one_line
+
+RUN, PAUSE, RESUME, SHOW = "job_run", "job_pause", "job_resume", "job_show"
+SKIP, SNOOZE_JOB, CANCEL = "job_skip", "job_snooze", "job_cancel"
+
+_LONGEST_TITLE = 200
+_SNOOZES = {"1h": "Snooze 1 h", "9am": "Next day 9:00"}
+_MOST_JOBS = 10
+_MOST_IN_GROUP = 6
+_DAY = timedelta(days=1)
+_NOTHING: Mapping[JobKind, str] = {
+    JobKind.ROUTINE: "There are no routines. Tell me what to do again and again, and when.",
+    JobKind.REMINDER: "There are no reminders. Tell me what to remind you of, and when.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenOverviews:
+    """The newest message of each overview, by its kind: `today`, `reminders`, `routines`."""
+
+    messages: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    text: str
+    buttons: tuple[Button, ...] = ()
+
+
+_Groups = Mapping[str, Sequence[_Line]]
+
+
+def next_moment(job: ScheduledJob, skips: Skips, now: datetime) -> datetime | None:
+    """The first moment that is not skipped; None if there is none."""
+    moment = next_due(job, now, now.tzinfo or UTC)
+    if moment is not None and skips.has(occurrence_at(job, moment)):
+        return next_due(job, moment, now.tzinfo or UTC)
+    return moment
+
+
+def skipped_moment(job: ScheduledJob, skips: Skips, now: datetime) -> datetime | None:
+    """The moment that a skip would leave out; None if there is none."""
+    moment = next_due(job, now, now.tzinfo or UTC)
+    is_skipped = moment is not None and skips.has(occurrence_at(job, moment))
+    return moment if is_skipped else None
+
+
+def job_card(job: ScheduledJob, skips: Skips, now: datetime) -> Card:
+    """One job with all that can be done with it."""
+    is_skipped = skipped_moment(job, skips, now) is not None
+    return Card(
+        one_line(job.spec.title, _LONGEST_TITLE) or job.spec.id,
+        "\n".join(_about(job, skips, now)),
+        buttons=tuple(_buttons(job, is_skipped=is_skipped)),
+    )
+
+
+def _about(job: ScheduledJob, skips: Skips, now: datetime) -> Iterator[str]:
+    if isinstance(job, Routine):
+        yield f"{_rhythm(job)}."
+    if not job.spec.enabled:
+        yield "Paused: it does not run until it is resumed."
+    elif isinstance(job, Reminder):
+        due = job.due(now.tzinfo or UTC)
+        word = "Due" if due.astimezone(UTC) > now.astimezone(UTC) else "Overdue since"
+        yield f"{word}: {describe_with_distance(due, now)}."
+    else:
+        skipped, following = skipped_moment(job, skips, now), next_moment(job, skips, now)
+        if skipped is not None:
+            yield f"Skipped: {describe(skipped, now)}."
+        if following is not None:
+            yield f"Next: {describe_with_distance(following, now)}."
+    if job.spec.set_by:
+        yield f"Set by {job.spec.set_by} in the background, within the ping budget."
+
+
+def _rhythm(routine: Routine) -> str:
+    zone = f" ({routine.spec.timezone})" if routine.spec.timezone else ""
+    return f"{routine.cron.explain()}{zone}"
+
+
+def _buttons(job: ScheduledJob, *, is_skipped: bool) -> Iterator[Button]:
+    name = _name(job)
+    yield Button("Run now", RUN, name)
+    if not job.spec.enabled:
+        yield Button("Resume", RESUME, name)
+    else:
+        if isinstance(job, Reminder):
+            waits = _SNOOZES.items()
+            yield from (Button(label, SNOOZE_JOB, f"{name}:{wait}") for wait, label in waits)
+        else:
+            yield _first_button(job, is_skipped=is_skipped)
+        yield Button("Pause", PAUSE, name)
+    yield Button("Cancel", CANCEL, name, ButtonStyle.DANGER)
+
+
+def _first_button(job: ScheduledJob, *, is_skipped: bool) -> Button:
+    """The button that is most wanted beside a job."""
+    if not job.spec.enabled:
+        return Button("Resume", RESUME, _name(job))
+    if isinstance(job, Reminder):
+        return Button("Snooze 1 h", SNOOZE_JOB, f"{_name(job)}:1h")
+    if is_skipped:
+        return Button("Do not skip", RESUME, _name(job))
+    return Button("Skip once", SKIP, _name(job))
+
+
+def _name(job: ScheduledJob) -> str:
+    return f"{kind_of(job)}:{job.spec.id}"
+
+
+def jobs_card(
+    kind: JobKind, jobs: Sequence[ScheduledJob], problems: int, skips: Skips, now: datetime
+) -> Card:
+    """All jobs of a kind, the soonest first; `problems` are files that could not be read."""
+
+    def order(job: ScheduledJob) -> tuple[float, str]:
+        # An overdue reminder has no next moment, and is the most urgent of all.
+        moment = next_moment(job, skips, now)
+        return moment.timestamp() if moment else 0, job.spec.id
+
+    enabled = sorted((job for job in jobs if job.spec.enabled), key=order)
+    shown = [*enabled, *(job for job in jobs if not job.spec.enabled)][:_MOST_JOBS]
+    groups = {
+        "": [_job_line(job, skips, now) for job in shown if job.spec.enabled],
+        "Paused": [_job_line(job, skips, now) for job in shown if not job.spec.enabled],
+    }
+    left_out = _left_out(kind, len(jobs) - len(shown), problems)
+    words = left_out or ("" if jobs else _NOTHING[kind])
+    return _overview(f"{kind.capitalize()}s", words, groups)
+
+
+def _job_line(job: ScheduledJob, skips: Skips, now: datetime) -> _Line:
+    is_skipped = skipped_moment(job, skips, now) is not None
+    buttons = (_first_button(job, is_skipped=is_skipped), Button("More", SHOW, _name(job)))
+    title = job.spec.short_title or job.spec.id
+    return _Line(" · ".join((title, *_when(job, skips, now))), buttons)
+
+
+def _when(job: ScheduledJob, skips: Skips, now: datetime) -> Iterator[str]:
+    if isinstance(job, Routine):
+        yield _rhythm(job)
+    if not job.spec.enabled:
+        return
+    moment = next_moment(job, skips, now)
+    if isinstance(job, Reminder):
+        due = job.due(now.tzinfo or UTC)
+        yield describe(due, now) if moment else f"overdue since {describe(due, now)}"
+    elif moment is not None:
+        yield f"next {describe(moment, now)}"
+
+
+def _left_out(kind: JobKind, more: int, problems: int) -> str:
+    left = [_counted(more, f"more {kind}", f"more {kind}s")] if more else []
+    if problems:
+        left.append(_counted(problems, "mistake in a file", "mistakes in files"))
+    return f"Not shown: {' and '.join(left)}. `ollim-bot {kind} list` shows all." if left else ""
+
+
+def _counted(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"
+
+
+def today_card(
+    waiting: Sequence[DueItem],
+    answered: Sequence[DueItem],
+    jobs: Sequence[ScheduledJob],
+    skips: Skips,
+    now: datetime,
+) -> Card:
+    """What waits for an answer, what comes today, and what was answered today."""
+    groups = {
+        "Overdue": [_waiting_line(item, now) for item in waiting],
+        "Next": [line for _, line in sorted(_coming(jobs, skips, now), key=lambda one: one[0])],
+        "Done": [_answered_line(item, now) for item in answered],
+    }
+    is_empty = not any(groups.values())
+    words = "Nothing waits for you, and nothing more comes today." if is_empty else ""
+    day = f"{WEEKDAYS[now.weekday()]} {now.day} {MONTHS[now.month - 1]}"
+    return _overview(f"Today, {day}", words, {name: _few(each) for name, each in groups.items()})
+
+
+def _few(lines: Sequence[_Line]) -> Sequence[_Line]:
+    if len(lines) <= _MOST_IN_GROUP:
+        return lines
+    shown = lines[: _MOST_IN_GROUP - 1]
+    return [*shown, _Line(f"and {len(lines) - len(shown)} more")]
+
+
+def _waiting_line(item: DueItem, now: datetime) -> _Line:
+    unanswered = " · not answered" if item.is_dose else ""
+    buttons = (*settling_buttons(item), Button("Snooze 1 h", SNOOZE, f"{item.key}:1h"))
+    return _Line(f"{item.short_title} · since {_short_moment(item.due, now)}{unanswered}", buttons)
+
+
+def _answered_line(item: DueItem, now: datetime) -> _Line:
+    taken = " · taken" if item.answer is Answer.TAKEN else ""
+    return _Line(f"{settled_line(item, now)}{taken}", settled_card(item, now).buttons)
+
+
+def _coming(
+    jobs: Sequence[ScheduledJob], skips: Skips, now: datetime
+) -> Iterator[tuple[float, _Line]]:
+    """The next moment of each job that has one today, by its time."""
+    zone = now.tzinfo or UTC
+    end = midnight_after(now)
+    for job in jobs:
+        moment = next_due(job, now, zone)
+        if moment is None or moment >= end:
+            continue
+        is_skipped = skips.has(occurrence_at(job, moment))
+        notes = [_short_moment(moment, now), job.spec.short_title or job.spec.id]
+        more = count_between(job, moment, end - timedelta.resolution, zone)
+        notes += ["skipped"] if is_skipped else []
+        notes += [f"{more} more today"] if more else []
+        button = _first_button(job, is_skipped=is_skipped)
+        yield moment.timestamp(), _Line(" · ".join(notes), (button,))
+
+
+def midnight_after(now: datetime) -> datetime:
+    """The instant at which the next day begins."""
+    tomorrow = now.date() + _DAY
+    wall = datetime(tomorrow.year, tomorrow.month, tomorrow.day)
+    return instant(wall, now.tzinfo or UTC)
+
+
+def _short_moment(moment: datetime, now: datetime) -> str:
+    """The time of day, with the day if it is another one."""
+    local = moment.astimezone(now.tzinfo).replace(second=0, microsecond=0)
+    return clock_time(local) if local.date() == now.date() else describe(local, now)
+
+
+def _overview(title: str, words: str, groups: _Groups) -> Card:
+    lines: list[CardLine] = []
+    buttons: list[Button] = []
+    for heading, group in groups.items():
+        for number, line in enumerate(group):
+            lines.append(CardLine(line.text, "" if number else heading))
+            buttons += [replace(each, line=len(lines)) for each in line.buttons]
+    return Card(title, words, lines=tuple(lines), buttons=tuple(buttons[:MOST_ON_LINES]))
+
+
+def closed(card: Card) -> Card:
+    """The overview as it was, without buttons: a newer one has taken its place."""
+    return replace(card, buttons=())

@@ -1,0 +1,63 @@
+"""`ollim-bot today`: the same day as in the chat, also while no bot runs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tests.cli.terminal import SUNDAY, Terminal
+
+from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.due_items import Answer, DueItem
+from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.transaction import Transaction
+
+HOUR = timedelta(hours=1)
+
+
+def due(job_id: str, text: str, hours: int) -> DueItem:
+    at = SUNDAY - hours * HOUR
+    reminder = Reminder(JobSpec(id=job_id, message=text), at)
+    occurrence = Occurrence.scheduled(JobKind.REMINDER, job_id, at)
+    return DueItem.of(reminder, occurrence, MessageId("m1"), at)
+
+
+def test_without_anything_today_says_so_and_makes_nothing(terminal: Terminal) -> None:
+    assert terminal.done("today") == (
+        "Today, Sun 15 Nov\nNothing waits for you, and nothing more comes today.\n"
+    )
+    assert list(terminal.home.iterdir()) == []
+
+
+def test_today_shows_what_waits_comes_and_is_done(terminal: Terminal) -> None:
+    terminal.done("reminder", "add", "-m", "make tea", "--in", "1h")
+    terminal.done("reminder", "add", "-m", "next week", "--in", "7d")
+    terminal.done("routine", "add", "-m", "stretch", "--cron", "0 * * * *")
+    answered = due("b", "call mum", 2).answered(Answer.DONE, SUNDAY - HOUR, "web")
+
+    def step(tx: Transaction) -> None:
+        tx.due_items.put(due("a", "drink water", 3))
+        tx.due_items.put(answered)
+
+    database = open_database(terminal.paths, lambda: SUNDAY, is_holder=True, report=print)
+    database.run(step)
+    database.close()
+    assert terminal.done("today") == (
+        "Today, Sun 15 Nov\n"
+        "\n"
+        "Overdue\n"
+        "  drink water · since 11:30\n"
+        "\n"
+        "Next\n"
+        "  15:00 · stretch · 8 more today\n"
+        "  15:30 · make tea\n"
+        "\n"
+        "Done\n"
+        "  ✓ call mum · 13:30\n"
+    )
+
+
+def test_today_has_its_help(terminal: Terminal) -> None:
+    assert "what waits for you" in terminal.done("today", "--help")
+    assert "today" in terminal.done("help")
