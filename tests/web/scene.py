@@ -16,7 +16,7 @@ from ollim_bot.settings import Secret
 from ollim_bot.store.attachments.files import files_of
 from ollim_bot.surfaces.web.keys import BrowserKeys
 from ollim_bot.surfaces.web.limits import WebLimits
-from ollim_bot.surfaces.web.surface import WebSurface
+from ollim_bot.surfaces.web.surface import Health, PageFiles, WebAddress, WebSurface
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.reception import FakeReception
 
@@ -65,14 +65,14 @@ def make_scene(
     paths.web_token.write_text(f"{secret.reveal()}\n")
     mark = MarkInMemory()
     surface = WebSurface(
-        port=port,
-        hosts=hosts,
+        at=WebAddress(port, hosts),
         keys=BrowserKeys(paths, clock or manual),
-        open_attachment=files_of(folder, folder / "state" / "attachments"),
-        uploads=folder / "state" / "uploads",
+        files=PageFiles(
+            folder / "state" / "uploads", files_of(folder, folder / "state" / "attachments")
+        ),
         read_mark=mark,
         clock=clock or manual,
-        version="1.2.3",
+        health=Health("1.2.3"),
         limits=limits,
     )
     reception = FakeReception(clock or manual, folder)

@@ -17,7 +17,7 @@ from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web.keys import BrowserKeys
 from ollim_bot.surfaces.web.read_mark import RememberedMark
 from ollim_bot.surfaces.web.secret import web_secret
-from ollim_bot.surfaces.web.surface import WebSurface
+from ollim_bot.surfaces.web.surface import Health, PageFiles, WebAddress, WebSurface
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
@@ -102,15 +102,12 @@ async def open_surfaces(
         return Surfaces([], clock, channels=channels)
     await asyncio.to_thread(web_secret, paths)
     page = WebSurface(
-        port=settings.web_port,
-        hosts=settings.web_hosts,
+        at=WebAddress(settings.web_port, settings.web_hosts),
         keys=BrowserKeys(paths, clock, report=on_problem),
-        open_attachment=opener,
-        uploads=paths.state / "uploads",
+        files=PageFiles(paths.state / "uploads", opener),
         read_mark=RememberedMark(store),
         clock=clock,
-        version=__version__,
-        heartbeat_age=heartbeat_age,
+        health=Health(__version__, heartbeat_age),
     )
     return Surfaces([page], clock, channels=channels, page=page)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ollim_bot.connections import Connections
@@ -25,8 +26,31 @@ from ollim_bot.surfaces.web.server import page_app, serving
 from ollim_bot.surfaces.web.socket import Tabs, TabSocket
 
 
-def _no_heartbeat() -> float | None:
-    return None
+@dataclass(frozen=True, slots=True)
+class WebAddress:
+    """Where the page is served; port 0 is any free one, and `hosts` are further names of it."""
+
+    port: int
+    hosts: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PageFiles:
+    """`uploads` is a folder of its own, emptied at each start."""
+
+    uploads: Path
+    open_attachment: OpenAttachment
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What the page says to those who only ask whether the bot runs."""
+
+    version: str
+    heartbeat_age: Callable[[], float | None] = lambda: None
+
+    def report(self) -> dict[str, object]:
+        return {"status": "ok", "version": self.version, "heartbeat_age": self.heartbeat_age()}
 
 
 class WebSurface:
@@ -37,32 +61,27 @@ class WebSurface:
     def __init__(
         self,
         *,
-        port: int,
-        hosts: Sequence[str],
+        at: WebAddress,
         keys: BrowserKeys,
-        open_attachment: OpenAttachment,
-        uploads: Path,
+        files: PageFiles,
         read_mark: KeptMark,
         clock: Clock,
-        version: str,
-        heartbeat_age: Callable[[], float | None] = _no_heartbeat,
+        health: Health,
         limits: WebLimits | None = None,
     ) -> None:
-        """`uploads` is a folder of its own, emptied at each start; port 0 is any free one."""
-        self._port = port
+        self._port = at.port
         self._keys = keys
         self._limits = limits = limits or WebLimits()
         self._connections = Connections(
             limits.connections, limits.strangers, limits.stranger_seconds
         )
         self._access = AccessControl(
-            keys, hosts, limits, lambda request: self._connections.trust(request.transport)
+            keys, at.hosts, limits, lambda request: self._connections.trust(request.transport)
         )
-        self._open_attachment = open_attachment
-        self._uploads = Uploads(uploads, self._limits)
+        self._open_attachment = files.open_attachment
+        self._uploads = Uploads(files.uploads, self._limits)
         self._kept_mark = read_mark
-        self._version = version
-        self._heartbeat_age = heartbeat_age
+        self._health = health
         self._tabs = Tabs(self._limits)
         keys.ended = self._tabs.hang_up
         self._presenter = WebPresenter(clock, self._tabs.send)
@@ -108,7 +127,7 @@ class WebSurface:
         socket = TabSocket(
             reception, book, self._presenter, read, self._tabs, self._limits, self._keys
         )
-        app = page_app(self._access, api, socket, self._limits, self._health)
+        app = page_app(self._access, api, socket, self._limits, self._health.report)
         app.on_shutdown.append(self._tabs.close)
         await self._keys.open()
         async with serving(app, self._port, self._limits, self._connections) as self._port:
@@ -132,6 +151,3 @@ class WebSurface:
 
     async def changed(self, status: Status) -> None:
         self._tabs.send(status_frame(status))
-
-    def _health(self) -> dict[str, object]:
-        return {"status": "ok", "version": self._version, "heartbeat_age": self._heartbeat_age()}
