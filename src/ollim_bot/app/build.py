@@ -31,7 +31,7 @@ from ollim_bot.conversation.commands.sessions import (
     SessionCommands,
 )
 from ollim_bot.conversation.commands.table import CommandServices, Queued
-from ollim_bot.conversation.conversation import Conversation
+from ollim_bot.conversation.conversation import Conversation, MessageHistory
 from ollim_bot.conversation.delivery import DeliveryQueue
 from ollim_bot.conversation.delivery_queues import DeliveryQueues
 from ollim_bot.conversation.disk_gate import DiskGate
@@ -62,6 +62,7 @@ from ollim_bot.conversation.sessions.main_session import MainSession, main_run
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
+from ollim_bot.conversation.turns.current_run import CurrentRun
 from ollim_bot.conversation.turns.loop import InputLoop, Questions
 from ollim_bot.conversation.turns.questions import Tainting, TurnInputs
 from ollim_bot.conversation.turns.recovery import Recovery
@@ -247,10 +248,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         forks,
         fanout,
         posting,
-        context,
-        _Watch(changes, auto_commit),
-        foreground,
-        Tainting(chat, state),
+        CurrentRun(context, foreground, Tainting(chat, state), _Watch(changes, auto_commit)),
         clock,
         hurry=inputs.hurry,
     )
@@ -281,7 +279,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
             UNDO_CLEAR: Queued(services.conversation.undo_clear, can_repeat=True),
         },
     )
-    recovery = Recovery(state, chat, forks, inputs, runner, posting, dispatcher, clock)
+    recovery = Recovery(state, forks, inputs, runner, posting, dispatcher, clock)
     loop = InputLoop(
         gate,
         state,
@@ -316,7 +314,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
 
     return ConversationParts(
         conversation=Conversation(
-            intake, dispatcher, buttons, runner, store, poster, deliveries, board
+            intake, dispatcher, buttons, runner, MessageHistory(store, poster), deliveries, board
         ),
         state=state,
         chat=chat,

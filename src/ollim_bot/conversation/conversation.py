@@ -24,6 +24,39 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
 
+class MessageHistory:
+    """The log as surfaces show it; with what is shown though the disk did not take it."""
+
+    def __init__(self, store: Store, poster: MessagePoster) -> None:
+        self._store = store
+        self._chat = ChatLog(store)
+        self._poster = poster
+
+    async def page(self, limit: int, before: MessageId | None) -> Sequence[ChatMessage]:
+        found = await self._chat.page(limit, before)
+        return found if before is not None else [*found, *self._poster.unkept][-limit:]
+
+    async def find(self, message_id: MessageId) -> ChatMessage | None:
+        return await self._chat.find(message_id)
+
+    async def place_of(self, message_id: MessageId) -> int | None:
+        found = await self._store.read(lambda tx: tx.messages.logged(message_id))
+        return None if found is None else found.seq
+
+    async def last_change(self) -> int:
+        return await self._store.read(lambda tx: tx.messages.last_change())
+
+    async def changes_since(self, change: int, limit: int) -> Sequence[LogChange] | None:
+        def changes(tx: Transaction) -> tuple[int, list[LoggedMessage]]:
+            return tx.messages.last_change(), tx.messages.since_change(change, limit + 1)
+
+        last, found = await self._store.read(changes)
+        if change > last or len(found) > limit:
+            return None
+        unkept = [LogChange(each, 0) for each in self._poster.unkept]
+        return [*(LogChange(each.message, each.change) for each in found), *unkept]
+
+
 class Conversation:
     """Implements `ChatService` by delegating to the parts of the conversation."""
 
@@ -33,8 +66,7 @@ class Conversation:
         dispatcher: CommandDispatcher,
         buttons: ButtonRouter,
         runner: TurnRunner,
-        store: Store,
-        poster: MessagePoster,
+        log: MessageHistory,
         deliveries: DeliveryQueues,
         board: StatusBoard,
     ) -> None:
@@ -42,9 +74,7 @@ class Conversation:
         self._dispatcher = dispatcher
         self._buttons = buttons
         self._runner = runner
-        self._store = store
-        self._chat = ChatLog(store)
-        self._poster = poster
+        self._log = log
         self._deliveries = deliveries
         self._board = board
 
@@ -82,11 +112,10 @@ class Conversation:
         return await self._dispatcher.completions(command, argument, typed)
 
     async def history(self, limit: int, before: MessageId | None = None) -> Sequence[ChatMessage]:
-        found = await self._chat.page(limit, before)
-        return found if before is not None else [*found, *self._poster.unkept][-limit:]
+        return await self._log.page(limit, before)
 
     async def message(self, message_id: MessageId) -> ChatMessage | None:
-        return await self._chat.find(message_id)
+        return await self._log.find(message_id)
 
     async def by_ref(self, surface: str, ref: str) -> ChatMessage | None:
         return await self._deliveries.by_ref(surface, ref)
@@ -98,8 +127,7 @@ class Conversation:
         await self._deliveries.caught_up(surface)
 
     async def place_of(self, message_id: MessageId) -> int | None:
-        found = await self._store.read(lambda tx: tx.messages.logged(message_id))
-        return None if found is None else found.seq
+        return await self._log.place_of(message_id)
 
     async def trouble(self, sentence: str) -> None:
         await self._board.trouble(sentence)
@@ -110,14 +138,7 @@ class Conversation:
         return replace(answer, text=with_program(answer.text, self.status.program))
 
     async def last_change(self) -> int:
-        return await self._store.read(lambda tx: tx.messages.last_change())
+        return await self._log.last_change()
 
     async def changes_since(self, change: int, limit: int) -> Sequence[LogChange] | None:
-        def changes(tx: Transaction) -> tuple[int, list[LoggedMessage]]:
-            return tx.messages.last_change(), tx.messages.since_change(change, limit + 1)
-
-        last, found = await self._store.read(changes)
-        if change > last or len(found) > limit:
-            return None
-        unkept = [LogChange(each, 0) for each in self._poster.unkept]
-        return [*(LogChange(each.message, each.change) for each in found), *unkept]
+        return await self._log.changes_since(change, limit)

@@ -86,6 +86,9 @@ class ConversationState:
         """As `Store.transact`; the new state is published before this returns or is cancelled."""
         return await asyncio.shield(asyncio.ensure_future(self._transact(step)))
 
+    async def read(self, question: Step[R]) -> R:
+        return await self._store.read(question)
+
     async def append(self, *rows: InboxRow) -> None:
         await self.transact(lambda tx: tx.inbox.append(*rows))
 

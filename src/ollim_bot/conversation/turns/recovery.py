@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.chat_log import answer_of
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.posting import Posting, answer_name
@@ -34,7 +34,6 @@ class Recovery:
     def __init__(
         self,
         state: ConversationState,
-        chat: ChatLog,
         forks: Forks,
         questions: TurnInputs,
         runner: TurnRunner,
@@ -43,7 +42,6 @@ class Recovery:
         clock: Clock,
     ) -> None:
         self._state = state
-        self._chat = chat
         self._forks = forks
         self._questions = questions
         self._runner = runner
@@ -77,7 +75,7 @@ class Recovery:
             if trace.is_taken and taken.session is not None:
                 dialogue.adopt(tx, taken.session, now)
 
-        if await self._chat.answer_of(taken.turn) is not None:
+        if await self._state.read(lambda tx: answer_of(tx, taken.turn)) is not None:
             await self._runner.end(asked, InputEnd.ANSWERED, settle)
         elif trace.is_complete and trace.answer:
             answer = self._answer(dialogue, taken, asked, trace.answer)

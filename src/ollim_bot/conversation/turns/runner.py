@@ -8,18 +8,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import Protocol
 from uuid import uuid4
 
 from ollim_bot.conversation import background_attempt, texts
 from ollim_bot.conversation.forks.forks import Forks
-from ollim_bot.conversation.jobs.foreground import LIMIT, ForegroundJobs
+from ollim_bot.conversation.jobs.foreground import LIMIT
 from ollim_bot.conversation.jobs.reminders import item_message
 from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.sessions.dialogue import ChatSession
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import Presentation, SurfaceFanout
-from ollim_bot.conversation.turns.questions import Tainting, TurnInput
+from ollim_bot.conversation.turns.current_run import CurrentRun, JobEnds
+from ollim_bot.conversation.turns.questions import TurnInput
 from ollim_bot.domain.activity import Activity
 from ollim_bot.domain.answer_text import AnswerText
 from ollim_bot.domain.chat import ChatMessage, TurnId
@@ -49,7 +49,7 @@ from ollim_bot.domain.inputs import (
 )
 from ollim_bot.domain.jobs import Reminder, Routine, is_ordered
 from ollim_bot.domain.notices import failing_key
-from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
+from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.errors import OllimError
@@ -65,7 +65,6 @@ from ollim_bot.store.steps import (
     note_success,
 )
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.tools.context import ToolContext
 
 
 class RunningTurn:
@@ -152,19 +151,8 @@ _logger = logging.getLogger(__name__)
 _CUT_OFF = (FailureKind.ENGINE_DIED, FailureKind.SESSION_LOST)
 
 
-_JobEnds = Sequence[tuple[JobTurn, OccurrenceState]]
-
-
 class _InputsChanged(Exception):
     """An input was edited or withdrawn after the question was built and before it was taken."""
-
-
-class Watch(Protocol):
-    """Yields the events of a turn unchanged, and acts on what they change."""
-
-    def __call__(
-        self, events: AsyncIterator[AgentEvent], *, in_fork: bool
-    ) -> AsyncIterator[AgentEvent]: ...
 
 
 class TurnRunner:
@@ -179,10 +167,7 @@ class TurnRunner:
         forks: Forks,
         fanout: SurfaceFanout,
         posting: Posting,
-        context: ToolContext,
-        watch: Watch,
-        jobs: ForegroundJobs,
-        tainting: Tainting,
+        current: CurrentRun,
         clock: Clock,
         *,
         hurry: Callable[[], None],
@@ -191,10 +176,7 @@ class TurnRunner:
         self._forks = forks
         self._fanout = fanout
         self._posting = posting
-        self._context = context
-        self._watch = watch
-        self._jobs = jobs
-        self._tainting = tainting
+        self._current = current
         self._clock = clock
         self._hurry = hurry
         self._unwanted: frozenset[InputId] = frozenset()
@@ -271,11 +253,11 @@ class TurnRunner:
     ) -> None:
         """End inputs that will not be asked again; commit `also` in the same step."""
 
-        def step(tx: Transaction) -> _JobEnds:
+        def step(tx: Transaction) -> JobEnds:
             also(tx)
             return self._end(tx, asked, how, Usage())
 
-        self._note_ends(await self._state.transact(step))
+        self._current.note_ends(await self._state.transact(step))
 
     def _end(
         self,
@@ -284,16 +266,11 @@ class TurnRunner:
         how: InputEnd,
         usage: Usage,
         error: str = "",
-    ) -> _JobEnds:
+    ) -> JobEnds:
         """End the inputs, and in the ledger the jobs among them; `error` says why they failed."""
-        jobs, run = [each for each in asked if isinstance(each, JobTurn)], self._context.run
-        ends = [(each, self._jobs.end(tx, each, how, run, usage, error)) for each in jobs]
+        ends = self._current.end(tx, asked, how, usage, error)
         tx.inbox.append(Ended(tx.now, tuple(each.id for each in asked), how))
         return ends
-
-    def _note_ends(self, ends: _JobEnds) -> None:
-        for turn, state in ends:
-            self._jobs.note_end(turn, state)
 
     def _begun(self, inputs: Iterable[InputId], *, can_be_replaced: bool) -> RunningTurn:
         start = TurnStart(TurnId(uuid4().hex), self._clock.now(), tuple(inputs))
@@ -324,12 +301,8 @@ class TurnRunner:
             return _no_engine(error)
         if turn.is_interrupted:
             return TurnEnded(EndCause.INTERRUPTED)
-        self._context.run = dialogue.run_at(turn.start.at, session_id)
-        self._context.run.taint = await self._tainting.of(question.asked)
+        await self._current.begin(dialogue.run_at(turn.start.at, session_id), question.asked)
         prompt_id = str(uuid4())
-        for each in question.asked:
-            if isinstance(each, JobTurn):
-                await self._jobs.begin(each, self._context.run)
         claim = await self._take(turn.start, dialogue, question, prompt_id, session_id)
         turn.notes = question.notes
         is_news = bool(claim.entries) and not dialogue.in_fork
@@ -341,8 +314,8 @@ class TurnRunner:
             updates = updates_block(claim, dialogue.header, now)
             text = question.text(updates, now, session_id, dialogue.resumed_at)
             prompt = Prompt(text, question.images_for(session_id), prompt_id)
-            events = self._watch(turn.heard(dialogue.turn(prompt)), in_fork=dialogue.in_fork)
-            end = await turn.follow(events)
+            events = turn.heard(dialogue.turn(prompt))
+            end = await turn.follow(self._current.watched(events, in_fork=dialogue.in_fork))
             _logger.info("The turn ended: %s", end.cause)
         return end
 
@@ -408,7 +381,7 @@ class TurnRunner:
                 end.cause is EndCause.COMPLETED or await dialogue.has_taken(taken)
             )
 
-        def step(tx: Transaction) -> _JobEnds:
+        def step(tx: Transaction) -> JobEnds:
             can_be_superseded = how is InputEnd.STOPPED and not jobs
             is_superseded = can_be_superseded and _is_superseded(turn, tx.inbox.get())
             if answer is not None:
@@ -426,12 +399,12 @@ class TurnRunner:
             ended = InputEnd.SUPERSEDED if is_superseded else how
             return self._end(tx, asked, ended, usage, end.failure.sentence if end.failure else "")
 
-        self._note_ends(await self._state.transact(step))
+        self._current.note_ends(await self._state.transact(step))
         return False
 
     def _asking(self, jobs: Sequence[JobTurn], end: TurnEnded) -> Step[None]:
         """Adds, below the answer to a job that asks something of the owner, the card that does."""
-        job, now = self._context.run.job, self._clock.now()
+        job, now = self._current.job, self._clock.now()
         is_answered = bool(jobs) and end.cause is EndCause.COMPLETED
         if not is_answered or not isinstance(job, Routine | Reminder) or not job.asks:
             return lambda _: None
@@ -475,7 +448,7 @@ class TurnRunner:
         assert end.failure is not None
         reason, is_outage = end.failure.sentence, end.failure.kind.is_outage
         sentence = background_attempt.failed(job.title, reason)
-        given = self._context.run.job
+        given = self._current.job
         key, for_reminder = failing_key(job.job, reason), isinstance(given, Reminder)
         notice = new_notice(sentence, key=key, for_reminder=for_reminder)
         if given is None or not is_ordered(given):
@@ -515,7 +488,7 @@ class TurnRunner:
             words if is_cut_off else turn.text.whole(end),
             end.usage,
             is_cut_off=is_cut_off,
-            late_since=None if is_cut_off else self._context.run.late_since,
+            late_since=None if is_cut_off else self._current.late_since,
             began=turn.began,
             remarks=(*turn.notes, turn.activity.refused),
         )
