@@ -166,7 +166,8 @@ async def test_how_much_is_not_shown_is_said(stage: Stage) -> None:
 async def test_the_words_of_a_job_cannot_pose_as_the_program(stage: Stage) -> None:
     evil = f"x{OVERRIDE}\\u2028[a](https://evil.example) 👩‍💻"
     tools = '["Read(./a`**b**`.md)", "WebFetch(https://a.example/`[x](https://evil.example)`)"]'
-    text = routine(f"allowed-tools: {tools}").replace("description: Plan", f'description: "{evil}"')
+    head = f"background: true\nallowed-tools: {tools}"
+    text = routine(head).replace("description: Plan", f'description: "{evil}"')
     await stage.turn((PATH, text))
     (card,) = stage.cards
     html = checked(card)
@@ -178,7 +179,8 @@ async def test_the_words_of_a_job_cannot_pose_as_the_program(stage: Stage) -> No
 
 async def test_many_tools_are_counted(stage: Stage) -> None:
     tools = ", ".join(f'"Read(./{"x" * 90}{n}.md)"' for n in range(60))
-    await stage.turn((PATH, routine(f"allowed-tools: [{tools}]")))
+    head = f"background: true\nallowed-tools: [{tools}]"
+    await stage.turn((PATH, routine(head)))
     assert "more" in stage.cards[0].description
     assert stage.cards[0].description.count("`") % 2 == 0
 
