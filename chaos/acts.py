@@ -93,6 +93,15 @@ async def configure(stage: Stage, _: random.Random) -> None:
         stage.record.note("settings", row | {"is_certain": True})
 
 
+async def be_quiet(stage: Stage, _: random.Random) -> None:
+    await _command(stage, "/quiet 1m")
+
+
+async def end_quiet(stage: Stage) -> None:
+    """What has waited is to come."""
+    await _command(stage, "/quiet off")
+
+
 async def remind(stage: Stage, luck: random.Random) -> None:
     _remind(stage, luck.uniform(-0.9, 2))
 
@@ -213,6 +222,7 @@ ACTS: Mapping[str, Act] = {
     "reply to a ping": reply_to_ping,
     "clear": clear,
     "configure": configure,
+    "be quiet": be_quiet,
     "remind": remind,
     "remind of the past": remind_late,
     "remind by command": remind_by_command,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos import deliveries, schedule
+from chaos import deliveries, quiet, schedule
 from chaos.evidence import Evidence, Row
 from chaos.findings import Finding, missing, wrong
 
@@ -85,7 +85,7 @@ def _the_end_is_true(
     if end == "answered" and mark and answers.get(mark, 0) != 1:
         kind = wrong if answers.get(mark, 0) else missing
         yield kind(f"“{said.text}” was answered {answers.get(mark, 0)} times")
-    notes = [row for row in evidence.messages if row["author"] == "program"]
+    notes = evidence.notices
     taken = (row for row in evidence.inbox if row["row"] == "taken")
     turns = {row["turn"] for row in taken if said.id in row["inputs"]}
     if end in _PLAIN_SENTENCE and turns and not any(row.get("turn") in turns for row in notes):
@@ -145,14 +145,16 @@ def _each_update_is_shown_once(evidence: Evidence) -> Iterator[Finding]:
 
 def _the_budget_is_exact(evidence: Evidence) -> Iterator[Finding]:
     budget = evidence.value("ping_budget.json")
-    paid = sum(_is_paid_ping(row) for row in evidence.messages)
+    paid = sum(_paid_pings(row) for row in (*evidence.messages, *evidence.held))
     spent = _TOKENS - (budget["available"] if budget else _TOKENS)
     if abs(spent - paid) > 0.5:
         yield wrong(f"{paid} pings have cost {spent:.2f}")
 
 
-def _is_paid_ping(row: Row) -> bool:
-    return row["author"] == "background" and str(row["text"]).startswith("Ping p")
+def _paid_pings(row: Row) -> int:
+    """A digest brings several."""
+    is_background = row["author"] == "background"
+    return len(re.findall(r"Ping p\d+$", row["text"], re.MULTILINE)) if is_background else 0
 
 
 def _each_call_is_made_once(evidence: Evidence) -> Iterator[Finding]:
@@ -215,4 +217,5 @@ _LAWS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _a_second_process_was_refused,
     *deliveries.LAWS,
     *schedule.LAWS,
+    *quiet.LAWS,
 )

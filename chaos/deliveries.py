@@ -58,7 +58,8 @@ def _each_mark_stands_once(evidence: Evidence) -> Iterator[Finding]:
             yield wrong(f"{mark} is {times} times on Discord")
 
 
-_MARK = re.compile(r"\[/?a\d+\]|^Ping p\d+$|^Drink r\d+\.$", re.MULTILINE)
+# A ping may be a line of a digest.
+_MARK = re.compile(r"\[/?a\d+\]|Ping p\d+$|^Drink r\d+\.$", re.MULTILINE)
 
 
 def _marks_on_discord(evidence: Evidence) -> Counter[str]:
@@ -100,7 +101,8 @@ def _without_remarks(text: str) -> str:
 
 
 def _what_was_reported_as_sent_is_there(evidence: Evidence) -> Iterator[Finding]:
-    logged = Counter(row["text"] for row in evidence.messages)
+    kept = (*evidence.messages, *evidence.held)
+    logged = Counter(mark for row in kept for mark in _MARK.findall(row["text"]))
     for row in evidence.model:
         is_ping = row["event"] == "called" and row["mark"].startswith("p")
         if is_ping and row["is_done"] and not logged[f"Ping {row['mark']}"]:

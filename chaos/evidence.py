@@ -36,6 +36,17 @@ class Evidence:
         return self.noted("messages")
 
     @cached_property
+    def held(self) -> list[Row]:
+        """The messages that wait for the end of the quiet."""
+        return self.noted("held")
+
+    @cached_property
+    def notices(self) -> list[Row]:
+        """What the program itself has said or will say; while it is quiet, it says so later."""
+        said = (row for row in self.messages if _is_notice(row))
+        return [*said, *self.held]
+
+    @cached_property
     def ledger(self) -> list[Row]:
         return self.noted("ledger")
 
@@ -109,6 +120,10 @@ class Evidence:
                     self.damaged.append((path.name, line[:120]))
             else:
                 yield row
+
+
+def _is_notice(row: Row) -> bool:
+    return row["author"] == "program" or str(row["id"]).startswith("digest-")
 
 
 def lines_of(path: Path) -> Sequence[str]:

@@ -151,6 +151,7 @@ async def _mend(stage: Stage) -> None:
     await stage.discord.connected(_CONNECTED_WITHIN)
     for name in list(stage.unsent):
         await acts.send(stage, name)
+    await acts.end_quiet(stage)
 
 
 async def _faults_are_met(stage: Stage) -> None:

@@ -70,6 +70,9 @@ class Record:
         discord = _asked(path, "SELECT value FROM records WHERE name = 'discord'")
         drafts = [each for (value,) in discord for each in json.loads(value).get("drafts", ())]
         self.replace("drafts", [{"id": each} for each in drafts])
+        held = _asked(path, "SELECT value FROM records WHERE name = 'held'")
+        waiting = [each["message"] for (value,) in held for each in json.loads(value)]
+        self.replace("held", waiting)
         ledger = _asked(path, "SELECT value FROM ledger ORDER BY seq")
         self.replace("ledger", [json.loads(value) for (value,) in ledger])
 

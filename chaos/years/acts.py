@@ -114,6 +114,17 @@ async def snooze(world: World, luck: Random) -> None:
         known.perhaps += 1
 
 
+async def keep_nights_quiet(world: World, _: Random) -> None:
+    answer = await _command(world, "/config quiet_hours 22:00-07:00")
+    if answer is not None and not answer.is_error:
+        world.quiet_since = world.quiet_since or world.now
+
+
+async def be_quiet(world: World, luck: Random) -> None:
+    """For a while, also into the night or out of it."""
+    await _command(world, f"/quiet {luck.randint(10, 300)}m")
+
+
 async def make_routine(world: World, luck: Random) -> None:
     if len(world.routines) < _MOST_ROUTINES:
         _put(world, world.name("j"), luck)
@@ -149,10 +160,12 @@ def _details(luck: Random) -> dict[str, object]:
     return {"background": "false"} if luck.random() < 0.15 else {}
 
 
-async def _command(world: World, line: str) -> None:
+async def _command(world: World, line: str) -> CommandAnswer | None:
+    """None if there was nobody who answered."""
     reception = world.machine.letters.reception
-    if reception is not None:
-        await _asked(world, reception.command("discord", line))
+    if reception is None:
+        return None
+    return await _asked(world, reception.command("discord", line))
 
 
 async def _click(world: World, found: Found) -> CommandAnswer | None:
@@ -183,6 +196,8 @@ ACTS: Mapping[str, Act] = {
     "chain": chain,
     "remind to put off": remind_to_put_off,
     "snooze": snooze,
+    "keep the nights quiet": keep_nights_quiet,
+    "be quiet": be_quiet,
     "make a routine": make_routine,
     "change a routine": change_routine,
     "remove a routine": remove_routine,
@@ -198,6 +213,8 @@ WEIGHTS: Mapping[str, int] = {
     "chain": 2,
     "remind to put off": 2,
     "snooze": 3,
+    "keep the nights quiet": 1,
+    "be quiet": 1,
     "make a routine": 2,
     "change a routine": 2,
     "remove a routine": 1,

@@ -15,6 +15,7 @@ ENDS = ("done", "failed", "timed_out", "skipped", "missed", "interrupted")
 _LATE = timedelta(seconds=60)
 _IN_TIME = timedelta(seconds=2)
 _DUE_FOR_SURE = timedelta(minutes=20)
+_PING = re.compile(r"Ping p\d+")
 _TEXT = re.compile(r"^(Put off|Check|Drink) (\w+)\.$")
 
 
@@ -109,7 +110,7 @@ def _late_is_said(_: World, evidence: Evidence) -> Iterator[str]:
 
 
 def _missed_is_said(world: World, evidence: Evidence) -> Iterator[str]:
-    told = [row for row in evidence.messages if row["author"] == "program"]
+    told = evidence.notices
     titles = {each.job: each.title.rstrip(".") for each in world.machine.diary.versions}
     silent = {each.job for each in world.machine.diary.versions if each.late == "skip"}
     for name, row in _ends(evidence).items():
@@ -149,6 +150,22 @@ def _foreground_reminders_come(world: World, evidence: Evidence) -> Iterator[str
             yield f"{name}, due at {at}, came {came[name]} times"
 
 
+def _no_ping_comes_in_the_quiet(world: World, evidence: Evidence) -> Iterator[str]:
+    """By the owner's clock, which each message has its moment from."""
+    since = world.quiet_since
+    for row in evidence.messages:
+        at = moment(row["at"])
+        is_ping = row["author"] == "background" and _PING.fullmatch(row["text"])
+        if is_ping and since is not None and at > since and _is_night(at):
+            yield f"“{row['text']}” came at {at:%H:%M}, in the quiet"
+
+
+def _is_night(at: datetime) -> bool:
+    """But for the minutes in which a ping may be on its way."""
+    minutes = at.hour * 60 + at.minute
+    return minutes >= 22 * 60 + 2 or minutes < 7 * 60 - 2
+
+
 LAWS: tuple[Callable[[World, Evidence], Iterator[str]], ...] = (
     _all_that_was_due_has_an_end,
     _nothing_else_was_done,
@@ -158,4 +175,5 @@ LAWS: tuple[Callable[[World, Evidence], Iterator[str]], ...] = (
     _missed_is_said,
     _what_was_put_off_comes_again,
     _foreground_reminders_come,
+    _no_ping_comes_in_the_quiet,
 )

@@ -27,6 +27,18 @@ PLANTED = (
         "elapsed(due, now) > STILL_ON_TIME * 9999\n",
     ),
     Planted(
+        "pings come in the quiet",
+        "conversation/message_poster.py",
+        "        until = quiet_until(quiet_settings(tx), tx.now)\n",
+        "        until = None\n",
+    ),
+    Planted(
+        "a digest has its newest line only",
+        "conversation/quiet.py",
+        "        digest = digest_of(held, now)\n",
+        "        digest = digest_of(held[-1:], now)\n",
+    ),
+    Planted(
         "a file takes its place before it is synced",
         "store/files.py",
         "        disk.sync(temporary)\n",

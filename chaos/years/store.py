@@ -35,7 +35,7 @@ class MortalStore(ImmediateStore):
         self._connections: list[sqlite3.Connection] = []
         self._disk = disk
         self._paid = paid
-        self._last: MessageId | None = None
+        self._known: set[MessageId] = set()
         prepare_data_directory(paths)
         database = open_database(
             paths,
@@ -46,15 +46,14 @@ class MortalStore(ImmediateStore):
             connection=self._connected,
         )
         super().__init__(database)
-        self._last = self._newest()[0]
+        self._known = self._paid_ids()
 
     def run(self, step: Step[R]) -> R:
         self._disk.step()
         result = super().run(step)
-        message, is_paid = self._newest()
-        if is_paid and message is not None and message != self._last:
-            self._paid(message)
-        self._last = message
+        for each in (paid := self._paid_ids()) - self._known:
+            self._paid(each)
+        self._known |= paid
         self._disk.step()
         return result
 
@@ -68,11 +67,18 @@ class MortalStore(ImmediateStore):
             with suppress(sqlite3.Error):
                 connection.close()
 
-    def _newest(self) -> tuple[MessageId | None, bool]:
-        found = super().query(lambda tx: tx.messages.page(1))
-        if not found:
-            return None, False
-        return found[0].message.id, found[0].sender.charge is Charge.TOKEN
+    def _paid_ids(self) -> set[MessageId]:
+        """The newest message, and those that wait for the end of the quiet, if they cost a token.
+
+        A digest answers for others that were paid for before.
+        """
+        newest, held = super().query(lambda tx: (tx.messages.page(1), tx.held.get().waiting))
+        said = {
+            each.message.id
+            for each in newest
+            if each.sender.charge is Charge.TOKEN and not each.message.pings
+        }
+        return said | {each.message.id for each in held if each.charge is Charge.TOKEN}
 
     def _connected(self, path: Path) -> sqlite3.Connection:
         self._connections.append(connect(path))

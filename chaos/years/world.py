@@ -35,7 +35,7 @@ class Snoozed:
 @dataclass
 class World:
     """`orders` and `turns` are the reminders that have to come once, in the background or not;
-    `cancelled`, those that must not."""
+    `cancelled`, those that must not. From `quiet_since` on the nights are quiet."""
 
     machine: Machine
     mind: Mind
@@ -50,6 +50,7 @@ class World:
     routines: dict[str, Version] = field(default_factory=dict)
     unsure: list[Version] = field(default_factory=list)
     back_up_at: float = 0.0
+    quiet_since: datetime | None = None
 
     @classmethod
     def made(
