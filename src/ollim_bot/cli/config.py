@@ -79,7 +79,7 @@ def _changed(
 
 
 def _config(data: Data, on_problem: Callable[[str], None]) -> RuntimeConfig:
-    """Of the database, or of the file where there is no database yet."""
+    """The configuration in the database, or in its file if there is no database yet."""
     found = data.read(lambda tx: tx.config.get())
     if found is not None:
         return found

@@ -88,20 +88,20 @@ class Data:
         return value
 
     def read(self, question: Step[T]) -> T | None:
-        """Of the database as it is; None where there is none yet."""
+        """Answer a question from the database as it is; None if there is no database yet."""
         from ollim_bot.store.opening import look_into
 
         return look_into(self.paths, self.now, question)
 
     def ask(self, question: Step[T]) -> T:
-        """As `read`, but raises `StorageError` where the database cannot be read."""
+        """As `read`, but raises `StorageError` if the database cannot be read."""
         from ollim_bot.store.opening import ask
 
         return ask(self.paths, self.now, question)
 
     @contextmanager
     def database(self) -> Iterator[Database]:
-        """That of the running bot; where none runs, with the instance lock."""
+        """Open the database beside the running bot; if none runs, with the instance lock."""
         from ollim_bot.store.opening import open_database
         from ollim_bot.upkeep.instance import single_instance
 
@@ -146,7 +146,7 @@ def writable(data: Data) -> Iterator[Data]:
 
 
 def opened_journal(paths: DataPaths) -> GitJournal:
-    """Its problems are notes on standard error, since no data is lost."""
+    """Open the journal. Its problems are notes on standard error: no data is lost."""
     from ollim_bot.store.journal import open_journal
 
     return open_journal(paths, on_problem=note)

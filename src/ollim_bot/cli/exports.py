@@ -82,7 +82,7 @@ def _lines(data: Data, read_page: PageReader, since: datetime | None) -> Iterato
 
 @contextmanager
 def _new_file(path: Path, *, is_forced: bool) -> Iterator[BinaryIO]:
-    """A file that appears under its name as a whole, when it is complete, readable by its owner."""
+    """Create a file that only its owner can read; it gets its name once it is complete."""
     import tempfile
 
     _check_target(path, is_forced=is_forced)

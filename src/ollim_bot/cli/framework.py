@@ -69,12 +69,12 @@ def is_past(moment: datetime, now: datetime) -> bool:
 
 
 def later(moment: datetime, length: timedelta) -> datetime:
-    """That much real time later, in the same zone, rounded up to the second."""
+    """The moment `length` of real time later, in the same zone, rounded up to the second."""
     return rounded_up((moment.astimezone(UTC) + length).astimezone(moment.tzinfo))
 
 
 def rounded_up(moment: datetime) -> datetime:
-    """The next whole second, unless it is one."""
+    """The moment itself if it is a whole second, else the next whole second."""
     exact = moment.astimezone(UTC) + timedelta(seconds=1) - timedelta.resolution
     return exact.replace(microsecond=0).astimezone(moment.tzinfo)
 
@@ -131,11 +131,11 @@ class Caller:
         return self._clock() if self._clock else datetime.now(UTC)
 
     def path(self, typed: str) -> Path:
-        """A path that the person typed, from their folder on."""
+        """The path that the person typed, relative to the folder of the call."""
         return self._folder() / typed
 
     def shown(self, path: Path) -> str:
-        """A path as this person would type it, from `~` on if that is shorter."""
+        """The path as the person would type it, from `~` if that is shorter."""
         home = self._environ.get("HOME", "").rstrip("/")
         text = str(path)
         return f"~{text.removeprefix(home)}" if home and text.startswith(f"{home}/") else text

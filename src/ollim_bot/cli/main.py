@@ -88,7 +88,7 @@ def main(
 
 
 def _refuse_owners_commands(argv: Sequence[str], caller: Caller) -> None:
-    """Applies to the agent however it called: from a shell, a program or a script."""
+    """Refuse these commands to the agent, whether a shell, a program or a script calls them."""
     command = owners_command(argv)
     if command is not None and caller.agent is not None:
         raise OllimError(owners_command_refusal(command))

@@ -394,7 +394,7 @@ def _run_records(data: Data, since: datetime | None = None) -> list[RunRecord]:
 
 
 def _said(data: Data, record: RunRecord) -> list[str]:
-    """The texts that the owner saw of it."""
+    """The texts of the run that the owner saw."""
     ids = _sent(record)
     if not ids:
         return []
@@ -403,7 +403,7 @@ def _said(data: Data, record: RunRecord) -> list[str]:
 
 
 def _asked(data: Data, question: Step[list[LedgerRow]]) -> list[LedgerRow]:
-    """None where no bot has run yet."""
+    """The rows; empty if no bot has run yet."""
     from ollim_bot.store.opening import has_state
 
     return data.ask(question) if has_state(data.paths) else []

@@ -60,7 +60,7 @@ def painted(text: str, style: Style, stream: TextIO, environ: Mapping[str, str])
 
 
 def typed(text: str) -> str:
-    """The text with its commands as this person can type them here."""
+    """The text with its commands as the person can type them in this shell."""
     return with_program(text, own_name())
 
 

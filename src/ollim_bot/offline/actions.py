@@ -41,7 +41,7 @@ class ListedJob:
     title: str
 
     def is_about(self, subject: str) -> bool:
-        """Whether its title has every significant word of the subject."""
+        """Whether the title of the job has every significant word of the subject."""
         wanted = _words(subject) - _FILLING or _words(subject)
         return bool(wanted) and wanted <= _words(self.title)
 
@@ -72,7 +72,7 @@ def matching(jobs: Iterable[ListedJob], subject: str) -> tuple[ListedJob, ...]:
 
 
 def shown(jobs: Sequence[ListedJob], command: str = "") -> str:
-    """A line for each job, with a command for it if one is given, `{}` being the job."""
+    """A line for each job; `command`, if given, follows with the job in place of `{}`."""
     lines = [f"- {job.when}: {job.title}" for job in jobs[:_MOST_SHOWN]]
     if command:
         commands = (command.format(job.id) for job in jobs)
@@ -228,7 +228,7 @@ def _without_place(answer: str) -> str:
 
 
 def _moment_of(when: str) -> str:
-    """Without the distance from now."""
+    """The moment without its distance from now."""
     return _DISTANCE.sub("", when)
 
 

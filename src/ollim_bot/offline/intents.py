@@ -152,7 +152,7 @@ def _waking(words: str, now: datetime) -> Remind | AmbiguousIntent | None:
 
 
 def _errand(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
-    """`call mum at 5pm`, `tea in 10 minutes`: without `remind me`, only what is plainly a task."""
+    """`call mum at 5pm`, `tea in 10 minutes`: without `remind me`, only an obvious task."""
     words = _DUTY.sub("", text).split()
     for end in range(len(words) - 1, 0, -1):
         when, rest = words[:end], " ".join(words[end:])
@@ -406,7 +406,7 @@ def _checked_routine(words: str, cron: str | AmbiguousIntent) -> Repeat | Ambigu
 
 
 def _names_other_day(rest: str) -> bool:
-    """A daily question may be about that very day."""
+    """Whether the order names a day: a daily question may be about that very day."""
     return vocabulary.names_day(re.sub(r"\b(?:today|tomorrow|tonight)\b", "", rest, flags=re.I))
 
 

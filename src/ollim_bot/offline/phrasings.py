@@ -295,7 +295,7 @@ def is_courteous(text: str) -> bool:
 
 
 def _foremost(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
-    """Without courtesies if something is asked, without greetings if anything else is said."""
+    """Leave out courtesies if something is asked, and greetings if anything else is said."""
     questions = tuple(intent for intent in intents if intent not in COURTESIES)
     others = tuple(intent for intent in intents if intent is not Intent.GREETING)
     return questions or others or intents
@@ -310,7 +310,7 @@ def _clauses(text: str) -> Iterator[str]:
 
 
 def _of_clause(clause: str) -> tuple[Intent, ...] | None:
-    """None if it is not understood; empty if it is only polite."""
+    """The intents of the clause; None if it is not understood, empty if it is only polite."""
     whole = _of_words(clause)
     parts = [part.strip() for part in _AND.split(clause)]
     if whole is not None or len(parts) == 1:

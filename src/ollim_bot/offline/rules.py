@@ -128,7 +128,7 @@ _ANSWERS: Mapping[Intent, Callable[[Situation], Part]] = {
 
 
 def _with_news(situation: Situation, part: Part) -> tuple[Part, ...]:
-    """With the updates to mention, once, at the beginning of the turn."""
+    """Add the updates to mention, once, at the beginning of the turn."""
     updates = situation.prompt.updates
     if not updates or situation.outcomes:
         return (part,)

@@ -50,9 +50,9 @@ _OUR_SUMMARY = re.compile(rf"^{re.escape(SAID_LAST)}\n(?P<lines>(?:- .+(?:\n|$))
 class ParsedPrompt:
     """`tag` is empty where the owner speaks; `updates` are those that are to be mentioned.
 
-    `points_elsewhere`: it came with a quote, a file or an image, and may be about that. `moment` is
-    when it was written, in `zone`. `may_have_acted`: tools were called for it before the program
-    was restarted, and their results may be missing.
+    `points_elsewhere`: the prompt came with a quote, a file or an image, and may be about that.
+    `moment` is when it was written, in `zone`. `may_have_acted`: tools were called for it before
+    the program was restarted, and their results may be missing.
     """
 
     text: str
@@ -82,7 +82,7 @@ class ParsedPrompt:
 
     @property
     def asks_to_go_on(self) -> bool:
-        """Whether it asks to continue an answer that was cut off."""
+        """Whether the prompt asks to continue an answer that was cut off."""
         return self.tag == "system" and self.text.startswith(_CUT_OFF)
 
 
@@ -106,7 +106,7 @@ def read_prompt(text: str) -> ParsedPrompt:
 
 
 def _taken(pattern: re.Pattern[str], text: str) -> tuple[re.Match[str] | None, str]:
-    """The match at the beginning, and the rest."""
+    """The match at the beginning of the text, and the rest of the text."""
     found = pattern.match(text)
     return found, text[found.end() :] if found else text
 

@@ -33,7 +33,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`verb` is one of the command line; `until` is what it needs to know beyond the job.
+    """`verb` is one of the command line; `until` has its further arguments.
 
     `subject` is an id or words of the title; empty for the only job there is. `kind` is None where
     either kind may be meant.
@@ -46,7 +46,7 @@ class Change:
 
     @property
     def command(self) -> str:
-        """How to say it for the job `{}`."""
+        """The command for the job `{}`."""
         how = {"--for": " by ", "--until": " until "}
         return f"{self.verb} {{}}" + "".join(how.get(word, word) for word in self.until)
 
@@ -194,7 +194,7 @@ def names_clock(text: str) -> bool:
 
 
 def names_length(text: str) -> bool:
-    """Whether it names a time from now, as in `in 20 minutes`."""
+    """Whether the text names a time from now, as in `in 20 minutes`."""
     return _LENGTH.search(text) is not None
 
 
@@ -210,12 +210,12 @@ def may_own_the_moment(task: str) -> bool:
 
 
 def is_negated(text: str) -> bool:
-    """Whether it negates, doubts or sets a condition."""
+    """Whether the text negates, doubts or sets a condition."""
     return _NEGATION.search(text) is not None
 
 
 def is_more_than_one(task: str) -> bool:
-    """Whether it may ask for a second thing."""
+    """Whether the text may ask for a second thing."""
     if _SECOND.search(task) or _NEXT_SENTENCE.search(task):
         return True
     linked = _LINKED.search(task) is not None
@@ -223,24 +223,24 @@ def is_more_than_one(task: str) -> bool:
 
 
 def names_no_task(task: str) -> bool:
-    """Whether it leaves open what is meant, or breaks off."""
+    """Whether the text leaves open what is meant, or breaks off."""
     if not any(char.isalnum() for char in task):
         return True
     return any(form.fullmatch(task) for form in (_ONLY_POINTS, _BROKEN_OFF))
 
 
 def is_errand(text: str) -> bool:
-    """Whether it begins as an instruction to oneself, as in `call mum`."""
+    """Whether the text begins as an instruction to oneself, as in `call mum`."""
     return _ERRAND.fullmatch(text) is not None
 
 
 def adds_errand(text: str) -> bool:
-    """Whether a second part of it begins as an instruction to oneself."""
+    """Whether a second part of the text begins as an instruction to oneself."""
     return _AND_AN_ERRAND.search(text) is not None
 
 
 def is_thing(text: str) -> bool:
-    """Whether it is nothing but a thing that is looked after, as in `the laundry`."""
+    """Whether the text only names a thing that needs attention, as in `the laundry`."""
     return _THING.fullmatch(text) is not None
 
 

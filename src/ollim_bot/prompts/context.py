@@ -104,7 +104,7 @@ def restored(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Neutralised, and without line breaks of any kind."""
+    """The text neutralised, and without line breaks of any kind."""
     return neutralised(" ".join(text.split()))
 
 
@@ -143,7 +143,7 @@ def age(then: datetime, now: datetime) -> str:
 
 
 def updates_block(updates: PendingUpdates, header: str, now: datetime) -> str:
-    """Empty if there are no updates. It contains no empty line."""
+    """The block of pending updates, without an empty line; empty if there are none."""
     lines = [f"- ({age(entry.ts, now)}) {_indented(entry.message)}" for entry in updates.entries]
     if updates.omitted:
         lines.insert(0, f"- {omission_notice(updates.omitted)}")

@@ -41,7 +41,7 @@ _ASIDE = re.compile(
 
 
 def first_words(prompt: str) -> str:
-    """On one line, 60 characters at most; empty if the owner said nothing."""
+    """The words on one line, 60 characters at most; empty if the owner said nothing."""
     if prompt.startswith(_SUMMED_UP):
         return ""
     rest = _without(_ABOVE, prompt)

@@ -186,7 +186,7 @@ def _upcoming_task(entry: ScheduleEntry, now: datetime, quiet: QuietSettings | N
 
 
 def _day(moment: datetime, now: datetime) -> str:
-    """Empty for today."""
+    """The name of the day; empty for today."""
     return {-1: "yesterday", 1: "tomorrow"}.get((moment.date() - now.date()).days, "")
 
 

@@ -85,7 +85,7 @@ def button_prompt(prompt: str, now: datetime, updates: str = "") -> str:
 def background_prompt(
     job: Job, now: datetime, *, preamble: str, updates: str = "", late_since: datetime | None = None
 ) -> str:
-    """Ends with the task of the job. The last line of `preamble` announces the task."""
+    """The prompt, which ends with the task of the job; the last line of `preamble` announces it."""
     tag = job_tag(kind_of(job), job.spec.id, background=True)
     head = joined("\n", joined(" ", tag, _late(late_since, now)), timestamp(now), updates)
     return joined("\n\n", head, preamble, neutralised(job.spec.message))
@@ -99,7 +99,7 @@ def foreground_prompt(turn: JobTurn, now: datetime, updates: str = "") -> str:
 
 
 def _late(since: datetime | None, now: datetime) -> str:
-    """In the zone of `now`; with the day, if it was another one."""
+    """The moment in the zone of `now`, with its day if that is another day."""
     if since is None:
         return ""
     local = since.astimezone(now.tzinfo)
@@ -115,7 +115,7 @@ def continued_prompt(
     again: Sequence[OwnerMessage] = (),
     updates: str = "",
 ) -> str:
-    """For a turn that was cut off after `tools` had been called.
+    """The prompt for a turn that was cut off after `tools` were called.
 
     `again` are the messages of the turn if the engine never took its prompt and has to be told
     them.

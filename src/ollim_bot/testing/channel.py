@@ -23,7 +23,7 @@ _NEWEST = 20
 
 
 class DeliveryFault(StrEnum):
-    """What befalls a message that is handed over."""
+    """What happens to a message that is handed over."""
 
     NONE = "none"
     REQUEST_LOST = "it does not arrive, and no answer comes"
@@ -44,11 +44,12 @@ class ReceivedPart:
 class FakeChatService:
     """Doubles `Channel`, and the service behind it, which lives on when the bot dies.
 
-    Its clock is right, also where the bot's is wrong. It forgets a nonce after `remembers`; then
-    reading back does not show it either. With `is_hidden` nothing can be read; `reach` is how many
-    messages can be read at most. While `may_answer` is not set, everything arrives and nothing is
-    answered. `drafts` has the ids that a turn has drawn there. `edits` counts the edits; `account`
-    is the one that it delivers to. `ends` has each message that came to its end, with its ids.
+    The clock of the service is right, also if the bot's is wrong. The service forgets a nonce after
+    `remembers`; reading back does not show it then, either. With `is_hidden` nothing can be read;
+    `reach` is how many messages can be read at most. While `may_answer` is not set, everything
+    arrives and nothing is answered. `drafts` has the ids that a turn has drawn there. `edits`
+    counts the edits; `account` is the one that the service delivers to. `ends` has each message
+    that came to its end, with its ids.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class FakeChatService:
 
     @property
     def texts(self) -> list[str]:
-        """What has arrived from the bot, in order: what was doubled stands here twice."""
+        """The texts that arrived from the bot, in order; a doubled text is there twice."""
         return [each.text for each in self.history if each.nonce]
 
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
@@ -104,7 +105,7 @@ class FakeChatService:
         return self.account
 
     def draw(self, turn: str, text: str) -> str:
-        """A draft of a turn stands there."""
+        """Put a draft of a turn there, as the surface does."""
         arrival = ReceivedPart(str(next(self._ids)), f"draft-{turn}", text, self._clock.now())
         self.history.append(arrival)
         self.drafts.setdefault(turn, []).append(arrival.id)
@@ -177,7 +178,7 @@ class FakeChatService:
             self._let_in(part)
 
     def add_foreign(self, messages: int) -> None:
-        """Others write there too."""
+        """Put messages of others there."""
         for _ in range(messages):
             self.history.append(ReceivedPart(str(next(self._ids)), "", "words", self._clock.now()))
 
@@ -201,7 +202,7 @@ class FakeChatService:
 
 
 class ChannelContract(ABC):
-    """The channel's service is up, and there is nothing on it."""
+    """What every channel promises. The service is up, and has no messages."""
 
     message = ChatMessage(
         MessageId("1"), datetime(2026, 2, 24, 10, 15, tzinfo=UTC), Author.BACKGROUND, "stand up"

@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 class ImmediateStore:
-    """A `Store`. `refusal` says what the disk answers to a change; None while it takes them."""
+    """A `Store`. `refusal` is the error of every change; None while changes succeed."""
 
     def __init__(
         self, database: Database, refusal: Callable[[], StorageError | None] = lambda: None
@@ -52,7 +52,7 @@ class ImmediateStore:
         return self._refusal() is None
 
     async def until_writable(self) -> None:
-        """Its refusals pass by a clock that the caller moves."""
+        """Return at once: the caller repeats a refused step by a clock that a test moves."""
 
     async def close(self) -> None:
         self._database.close()

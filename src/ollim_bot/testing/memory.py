@@ -25,7 +25,7 @@ J = TypeVar("J", bound=Job)
 
 
 class RecordingStore(RepeatingStore):
-    """Also knows all rows that the inbox was ever given, in order."""
+    """Records all rows that were appended to the inbox, in order."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         super().__init__(now)

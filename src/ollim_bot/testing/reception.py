@@ -128,7 +128,7 @@ class FakeReception:
     async def click(
         self, surface: str, message_id: MessageId, custom_id: str, words: str = ""
     ) -> CommandAnswer:
-        """The button is used from then on, unless the answer is an error."""
+        """Mark the button as used, unless the answer is an error."""
         self.calls.append(f"{custom_id} {words}".strip())
         await self.may_answer.wait()
         message = await self.message(message_id)
@@ -324,7 +324,7 @@ class FakeTurn:
         return message
 
     def cancel(self) -> None:
-        """Stop as if the core was stopped in the middle of the turn."""
+        """End the turn without a last event, as when the core is stopped in the middle of it."""
         for task in self._tasks:
             task.cancel()
         self._reception.forget(self)

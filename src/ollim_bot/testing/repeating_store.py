@@ -25,7 +25,7 @@ _PATH = Path("ollim.db")
 
 
 class RecordedStatements(Statements):
-    """Also keeps every statement that changes something."""
+    """Records every statement that changes something."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         super().__init__(connection, path)
@@ -125,7 +125,7 @@ class RepeatingStore:
         self._connection.close()
 
     def begin(self) -> tuple[RecordedStatements, Transaction]:
-        """For one run of a step."""
+        """Open the transaction of one run of a step."""
         self._connection.execute("BEGIN")
         statements = RecordedStatements(self._connection, _PATH)
         return statements, Transaction(statements, self._now())

@@ -72,7 +72,7 @@ def finding(ref: str) -> Step[LoggedMessage | None]:
 
 
 class StoreContract(ABC):
-    """The clock of the store stands at `NOW`."""
+    """What every store promises. The clock of the store stands at `NOW`."""
 
     @abstractmethod
     def opened(self) -> AbstractAsyncContextManager[Store]:

@@ -1,1 +1,1 @@
-"""Keeping the installation healthy: one instance at a time, and a doctor who looks it over."""
+"""Keeps the installation healthy: one instance at a time, and a doctor that checks it."""

@@ -37,12 +37,12 @@ def passed(name: str, detail: str) -> DoctorFinding:
 
 
 def warned(name: str, detail: str, step: str) -> DoctorFinding:
-    """It works, and the owner should know of it."""
+    """The part works, and the owner should know of the finding."""
     return DoctorFinding(Level.WARN, name, detail, step)
 
 
 def failed(name: str, detail: str, step: str) -> DoctorFinding:
-    """Something does not work, or will not."""
+    """The part does not work, or will fail soon."""
     return DoctorFinding(Level.FAIL, name, detail, step)
 
 
@@ -67,7 +67,7 @@ class DoctorInput:
 
     @property
     def data(self) -> Location:
-        """Raises `NotApplicable` if it is unknown."""
+        """The data directory. Raises `NotApplicable` if it is unknown."""
         if self.place is None:
             raise NotApplicable
         return self.place

@@ -21,9 +21,9 @@ def single_instance(
 ) -> Iterator[None]:
     """Be the one running bot; raises `AlreadyRunning` if another process is.
 
-    The lock is released by the kernel however the process ends; the file goes at a clean exit. It
-    holds on a full disk as well; then other processes do not learn the number. A link or a folder
-    in the place of the file is set aside, and `report` is told.
+    The kernel releases the lock when the process ends in any way; a clean exit removes the file.
+    The lock also works on a full disk, where other processes cannot learn the process id. A link or
+    a folder in the place of the file is set aside, and `report` is told.
     """
     if unfit := _set_aside_unless_file(pid_file):
         report(unfit)

@@ -171,7 +171,7 @@ def _quiet_hours(data: Data) -> QuietHours | None:
 
 
 def _known(shelf: MarkdownShelf[S], job_id: str) -> S | None:
-    """None if its file is invalid. Raises `NotFound`."""
+    """The job; None if its file is invalid. Raises `NotFound`."""
     try:
         return shelf.get(job_id).item
     except BadJob:
@@ -181,7 +181,7 @@ def _known(shelf: MarkdownShelf[S], job_id: str) -> S | None:
 def _refuse_more_power(
     fields: Mapping[str, object], kept: Sequence[str], data: Data, caller: Caller
 ) -> None:
-    """The agent allows a job no tool beyond the conversation's; `kept` is what the job had."""
+    """Refuse a tool that the conversation does not have, unless the job had it: `kept`."""
     tools = fields.get("allowed-tools")
     if not isinstance(tools, list) or caller.agent is None:
         return
@@ -297,7 +297,7 @@ def _count(by: Setter, data: Data) -> None:
 
 
 def _may_ping(run: Occurrence, data: Data) -> bool:
-    """As the file of its job says; False without a file."""
+    """Whether the file of its job allows the run to ping; False without a file."""
     from ollim_bot.store.job_formats import REMINDERS, ROUTINES, WEBHOOKS
 
     forms: dict[JobKind, tuple[Any, JobFormat[Any]]] = {
@@ -312,7 +312,7 @@ def _may_ping(run: Occurrence, data: Data) -> bool:
 
 
 def _new_job(form: JobFormat[S], fields: Mapping[str, object], message: str) -> S:
-    """With a new id unless `fields` has one. Raises `BadJob` with all problems."""
+    """Make a job, with a new id unless `fields` has one. Raises `BadJob` with all problems."""
     _refuse_background_fields(form, fields)
     return form.made({"id": _new_id(), **fields}, message.strip())
 

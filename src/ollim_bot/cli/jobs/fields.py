@@ -171,7 +171,7 @@ class JobNoun(ABC, Generic[S]):
         return data.shelf(self.folder(data.paths), self.form)
 
     def next(self, job: S, now: datetime) -> datetime | None:
-        """None while it is paused."""
+        """The next moment; None while the job is paused."""
         return next(self.upcoming(job, now)) if job.spec.enabled else None
 
     @abstractmethod
@@ -185,11 +185,11 @@ class JobNoun(ABC, Generic[S]):
 
     @abstractmethod
     def upcoming(self, job: S, now: datetime) -> Iterator[datetime]:
-        """The moments at which it is due, paused or not."""
+        """The moments at which the job is due, paused or not."""
 
     @abstractmethod
     def promise(self, job: S, now: datetime) -> str:
-        """When it is due, in words."""
+        """When the job is due, in words."""
 
     @abstractmethod
     def facts(self, job: S, now: datetime) -> list[tuple[str, str]]:

@@ -98,7 +98,7 @@ def check_ledger(given: DoctorInput) -> Iterator[DoctorFinding]:
 
 
 def heartbeat(paths: DataPaths) -> datetime | None:
-    """When the scheduler last wrote down the time."""
+    """When the scheduler last recorded the time."""
     return HeartbeatFile(paths).read()
 
 
@@ -117,7 +117,7 @@ def _report(given: DoctorInput, form: JobFormat[J]) -> ShelfReport[J]:
 
 
 def _ledger(paths: DataPaths, now: datetime) -> Sequence[LedgerRow]:
-    """None of a database that cannot be read, which has a check of its own."""
+    """The rows; none if the database cannot be read, which is a check of its own."""
     return look_into(paths, now, lambda tx: tx.ledger.page(0, 2**62)[0]) or ()
 
 

@@ -34,7 +34,7 @@ def check_clock(given: DoctorInput) -> Iterator[DoctorFinding]:
 
 
 def clock(now: datetime, zone: str, last_seen: datetime | None) -> Iterator[DoctorFinding]:
-    """`now` is in the owner's zone; `last_seen` is when the bot last wrote down the time."""
+    """`now` is in the owner's zone; `last_seen` is when the bot last recorded the time."""
     if now < _IMPOSSIBLE:
         yield failed(CLOCK, f"it shows {now:%Y-%m-%d}, which cannot be", _SET)
     elif last_seen is not None and last_seen > now + _TOLERANCE:
@@ -60,7 +60,7 @@ def check_disk_space(given: DoctorInput) -> Iterator[DoctorFinding]:
 
 
 def disk_space(free: int) -> Iterator[DoctorFinding]:
-    """`free` bytes, where the data is."""
+    """`free` is the room in bytes on the disk of the data directory."""
     left = f"{_size(free)} left"
     if free < _TOO_LITTLE:
         yield failed(DISK, left, "Make room: soon nothing can be written any more.")
@@ -76,7 +76,7 @@ def check_memory(given: DoctorInput) -> Iterator[DoctorFinding]:
 
 
 def memory(pid: int | None, used: int | None) -> Iterator[DoctorFinding]:
-    """Of the running bot; `used` is None where it cannot be told."""
+    """The memory of the running bot; `used` is None if it is unknown."""
     if pid is None:
         yield passed(MEMORY, "the bot is not running")
     elif used is None:
@@ -89,7 +89,7 @@ def memory(pid: int | None, used: int | None) -> Iterator[DoctorFinding]:
 
 
 def memory_of(pid: int) -> int | None:
-    """How many bytes a process has in memory; None where that cannot be told."""
+    """How many bytes a process has in memory; None if it is unknown."""
     try:
         kilobytes = re.search(r"VmRSS:\s*(\d+)", Path(f"/proc/{pid}/status").read_text())
         return int(kilobytes[1]) * 1024 if kilobytes else None
@@ -142,7 +142,7 @@ def claude_program(cli: Path | None, version: Version) -> Iterator[DoctorFinding
 
 def version_in(environment: Mapping[str, str]) -> Version:
     def version(cli: Path) -> str:
-        """Raises `OSError` or `SubprocessError` if it does not say."""
+        """The version that the program prints; raises `OSError` or `SubprocessError`."""
         ran = subprocess.run(
             (cli, "--version"),
             cwd="/",

@@ -22,7 +22,7 @@ _LONGEST_ANSWER = 1_000_000
 
 
 class HttpAnswer(NamedTuple):
-    """`said` is None where it was no JSON; `server` is what the other side calls itself."""
+    """`said` is None if the body is not JSON; `server` is the name that the server gives itself."""
 
     status: int
     said: Any
