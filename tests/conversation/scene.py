@@ -128,6 +128,10 @@ async def all_well() -> str:
     return "All is well."
 
 
+async def no_login() -> str:
+    return ""
+
+
 async def plain_spec() -> SessionSpec:
     return SessionSpec("You help.", HOME)
 
@@ -270,6 +274,7 @@ def world(
         "status": STATUS,
         "doctor": all_well,
         "restart": lambda: None,
+        "login": no_login,
         **changes,
     }
     return ConversationDeps(engine, stores.state, stores.shelves, clock, surfaces, **parts)
@@ -325,6 +330,7 @@ async def scene(
             asyncio.create_task(talk.fanout.run()),
             asyncio.create_task(talk.undo_expiry.run()),
             asyncio.create_task(talk.overviews.run()),
+            asyncio.create_task(talk.retries.run()),
         ]
     try:
         async with asyncio.timeout(LONGEST):

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.conversation.scene import Scene, scene
+from tests.conversation.scene import NOW, Scene, scene
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.cards import Button
@@ -14,6 +14,7 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, TurnFailure
 from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.ports import IncomingFile
+from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 
 OVERLOADED = TurnFailure(FailureKind.OVERLOADED, "Claude is overloaded. Try again.")
@@ -101,3 +102,92 @@ async def test_what_was_stopped_by_the_owner_has_no_retry() -> None:
     async with scene(ScriptedEngine().then(TurnEnded(EndCause.INTERRUPTED))) as at:
         assert await at.ask_in_vain("hello") == texts.STOPPED
         assert at.log[-1].card is None
+
+
+REFUSED = TurnEnded(EndCause.FAILED, failure=TurnFailure(FailureKind.LOGIN, "Sign in again."))
+
+
+class Login:
+    """Doubles the login at the provider."""
+
+    def __init__(self, mark: str = "old") -> None:
+        self.mark = mark
+
+    async def __call__(self) -> str:
+        return self.mark
+
+
+async def test_what_met_a_lost_login_is_answered_after_the_login() -> None:
+    engine, login = ScriptedEngine().then(REFUSED).answers("Here."), Login()
+    async with scene(engine, login=login) as at:
+        await at.ask_in_vain("hello")
+        await at.clock.advance(60)
+        assert at.answers == []
+        login.mark = ""
+        await at.clock.advance(60)
+        assert at.answers == []
+        login.mark = "new"
+        await at.clock.advance(10)
+        await at.until(lambda: at.answers)
+        await at.quiet()
+
+        assert [each.text for each in at.log] == ["hello", "Sign in again.", "Here."]
+        # A new process reads the new login.
+        assert len(engine.opened) > 1
+        assert retry(at)[1].is_used
+        assert await press(at) == texts.BUTTON_USED
+        login.mark = "newer"
+        await at.clock.advance(60)
+        assert len(engine.prompts) == 2
+
+
+async def test_what_met_a_lost_login_is_answered_at_the_next_start_with_one() -> None:
+    engine = ScriptedEngine().then(REFUSED).answers("Here.")
+    async with scene(engine, login=Login("")) as before:
+        await before.ask_in_vain("hello")
+    async with scene(engine, stores=before.stores, login=Login("")) as still:
+        await still.clock.advance(60)
+        assert still.answers == []
+    async with scene(engine, stores=before.stores, login=Login("key")) as at:
+        await at.until(lambda: at.answers)
+        assert [each.text for each in at.answers] == ["Here."]
+
+
+async def test_what_is_refused_again_waits_for_another_login() -> None:
+    engine, login = ScriptedEngine().then(REFUSED).then(REFUSED).answers("Here."), Login()
+    async with scene(engine, login=login) as at:
+        await at.ask_in_vain("hello")
+        login.mark = "new"
+        await at.clock.advance(10)
+        await at.until(lambda: len(engine.prompts) == 2)
+        await at.quiet()
+        await at.clock.advance(60)
+        assert len(engine.prompts) == 2
+        login.mark = "newer"
+        await at.clock.advance(20)
+        await at.until(lambda: at.answers)
+
+
+async def test_after_another_answer_it_is_left_to_the_button() -> None:
+    engine, login = ScriptedEngine().then(REFUSED).answers("Here.", "There."), Login()
+    async with scene(engine, login=login) as at:
+        await at.ask_in_vain("hello")
+        assert await at.ask("hello, I said") == "Here."
+        login.mark = "new"
+        await at.clock.advance(60)
+        assert len(engine.prompts) == 2
+        await press(at)
+        assert at.answers[-1].text == "There."
+
+
+async def test_what_met_a_lost_login_a_day_ago_is_not_asked_by_itself() -> None:
+    engine, login, clock = ScriptedEngine().then(REFUSED), Login(), ManualClock(NOW)
+    async with scene(engine, login=login, clock=clock) as at:
+        await at.ask_in_vain("hello")
+        clock.jump(24 * 3600)
+        login.mark = "new"
+        await clock.advance(60)
+        await at.quiet()
+        assert len(engine.prompts) == 1
+        assert await press(at) == ""
+        assert len(engine.prompts) == 2

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ollim_bot.domain.provider import NOT_SIGNED_IN, LoginStatus
-from ollim_bot.engine.login import log_in, log_out, login_status
+from ollim_bot.engine.login import log_in, log_out, login_mark, login_status
 from ollim_bot.errors import EngineError
 
 
@@ -110,6 +110,18 @@ async def test_the_way_of_the_login_is_said_in_a_sentence(
 ) -> None:
     status = await login_status({}, cli=program.answers(loggedIn=True, **answer))
     assert status.sentence == f"Signed in to Claude with {way}."
+
+
+async def test_a_renewed_login_has_another_mark(program: Program, tmp_path: Path) -> None:
+    around = environment(tmp_path)
+    out = program.answers(loggedIn=False)
+    assert await login_mark(around, cli=out) == ""
+    signed_in = program.answers(loggedIn=True, authMethod="claude.ai")
+    first = await login_mark(around, cli=signed_in)
+    assert first == await login_mark(around, cli=signed_in) != ""
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude" / ".credentials.json").write_text("{}")
+    assert await login_mark(around, cli=signed_in) not in ("", first)
 
 
 @pytest.mark.parametrize(

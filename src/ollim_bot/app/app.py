@@ -280,6 +280,7 @@ class App:
             working_directory=paths.root,
             doctor=lambda: examine_in_chat(settings, chosen.provider, self._clock.now()),
             restart=lambda: self.stop(Ending.RESTART),
+            login=chosen.login,
             channels=surfaces.channels,
             status=Status(
                 provider=chosen.provider.name,
@@ -326,7 +327,8 @@ class App:
             others = [parts.notices.run(), parts.deliveries.run(), parts.failures.run()]
             others += [parts.fanout.run(), parts.idle_watch.run(), parts.quiet_watch.run()]
             others += [parts.undo_expiry.run(), parts.overviews.run()]
-            others += [self._tell_problems(parts), self._tidied(), parts.echo.run()]
+            others += [self._tell_problems(parts), self._tidied()]
+            others += [parts.echo.run(), parts.retries.run()]
             tasks = [group.create_task(service) for service in (*others, *services)]
             await self._is_wanted_to_end.wait()
             schedule.cancel()

@@ -66,7 +66,7 @@ from ollim_bot.conversation.turns.current_run import CurrentRun
 from ollim_bot.conversation.turns.loop import InputLoop, Questions
 from ollim_bot.conversation.turns.questions import Tainting, TurnInputs
 from ollim_bot.conversation.turns.recovery import Recovery
-from ollim_bot.conversation.turns.retries import Retries
+from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, Retries
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.errors import StorageError
@@ -132,6 +132,7 @@ class ConversationDeps:
     status: Status
     doctor: Callable[[], Awaitable[str]]
     restart: Callable[[], None]
+    login: LoginMark
     channels: Sequence[Channel] = ()
     patience: float = 2.0
 
@@ -156,6 +157,7 @@ class ConversationParts:
     forks: Forks
     fork_requests: ForkRequests
     runner: TurnRunner
+    retries: Retries
     intake: MessageIntake
     dispatcher: CommandDispatcher
     loop: InputLoop
@@ -269,6 +271,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         SetUp(set_up, intake.receive),
         overviews,
     )
+    retries = Retries(store, state, forks, poster, clock, login=deps.login)
     dispatcher = CommandDispatcher(
         state,
         posting,
@@ -277,6 +280,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         steps={
             **{name: Queued(run, can_repeat=True) for name, run in services.forks.steps.items()},
             UNDO_CLEAR: Queued(services.conversation.undo_clear, can_repeat=True),
+            RETRY_AFTER_LOGIN: Queued(retries.after_login, can_repeat=True),
         },
     )
     recovery = Recovery(state, forks, inputs, runner, posting, dispatcher, clock)
@@ -305,7 +309,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         files,
         {
             **fork_buttons.actions,
-            **Retries(state, clock).actions,
+            **retries.actions,
             **services.conversation.actions,
             **services.sessions.actions,
             **services.help.actions,
@@ -331,6 +335,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         forks=forks,
         fork_requests=fork_requests,
         runner=runner,
+        retries=retries,
         intake=intake,
         dispatcher=dispatcher,
         loop=loop,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ollim_bot.domain.provider import (
     OFFLINE,
+    ModelAccess,
     Provider,
     choose_provider,
     names_provider,
@@ -19,7 +20,7 @@ from ollim_bot.domain.provider import (
 from ollim_bot.domain.provider_memory import ProviderMemory
 from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.launcher import launcher
-from ollim_bot.engine.login import login_status
+from ollim_bot.engine.login import login_mark
 from ollim_bot.engine.options import child_environment
 from ollim_bot.engine.session import Answered
 from ollim_bot.errors import EngineError, StorageError
@@ -35,8 +36,11 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ProviderEngine:
+    """`login` names the login in use; the text changes with each renewal, and may be empty."""
+
     provider: Provider
     engine: AgentEngine
+    login: Callable[[], Awaitable[str]]
 
 
 @asynccontextmanager
@@ -45,7 +49,7 @@ async def open_provider_engine(
 ) -> AsyncIterator[ProviderEngine]:
     """Choose the provider and open its engine. A given `engine` counts as the built-in model."""
     if engine is not None:
-        yield ProviderEngine(OFFLINE, engine)
+        yield ProviderEngine(OFFLINE, engine, _no_login)
         return
     provider = await _provider(settings, store)
     # An unchanged provider is not written, so that the bot can start on a read-only disk.
@@ -53,14 +57,13 @@ async def open_provider_engine(
         await store.transact(lambda tx: change_provider(tx, provider.kind))
     if not provider.is_offline:
         first = _FirstAnswer(store)
-        yield ProviderEngine(
-            provider, _claude(settings, settings.engine_environment(), provider, first)
-        )
+        claude = _claude(settings, settings.engine_environment(), provider, first)
+        login = _login if provider.access is ModelAccess.LOGIN else _a_key
+        yield ProviderEngine(provider, claude, login)
         return
     async with MessagesServer(OfflineModel()) as server:
-        yield ProviderEngine(
-            provider, _claude(settings, _offline_environment(server.url), provider)
-        )
+        claude = _claude(settings, _offline_environment(server.url), provider)
+        yield ProviderEngine(provider, claude, _no_login)
 
 
 class _FirstAnswer:
@@ -97,12 +100,25 @@ async def _provider(settings: Settings, store: Store) -> Provider:
 
 
 async def _is_logged_in() -> bool:
-    """False if the login status cannot be read; the first turn then reports the failure."""
+    return bool(await _login())
+
+
+async def _login() -> str:
+    """Empty if the login status cannot be read; the first turn then reports the failure."""
     try:
-        return (await login_status(os.environ)).is_logged_in
+        return await login_mark(os.environ)
     except EngineError as error:
         _logger.warning("%s", error)
-        return False
+        return ""
+
+
+async def _no_login() -> str:
+    return ""
+
+
+async def _a_key() -> str:
+    """A key is read at the start only, so that its mark never changes."""
+    return "key"
 
 
 def _offline_environment(url: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import count, groupby, takewhile
 
@@ -20,6 +20,7 @@ from ollim_bot.domain.updates import PendingUpdates
 
 MOST_ATTEMPTS = 2
 MOST_FAILED = 50
+_A_DAY = timedelta(days=1)
 
 _NO_UPDATES = PendingUpdates()
 
@@ -135,6 +136,14 @@ class FailedTurns:
 
     def with_turn(self, failed: FailedTurn) -> FailedTurns:
         return FailedTurns((*self.turns, failed)[-MOST_FAILED:])
+
+    def for_login(self, now: datetime) -> tuple[FailedTurn, ...]:
+        """Those that wait for the login, and not for so long that an answer would surprise."""
+        return tuple(each for each in self.turns if each.for_login and now - each.at < _A_DAY)
+
+    def answered(self) -> FailedTurns:
+        """After an answer to the owner none waits for the login: it may have been said again."""
+        return FailedTurns(tuple(replace(each, for_login=False) for each in self.turns))
 
     def taken(self, turn: TurnId) -> tuple[FailedTurns, FailedTurn | None]:
         """The turns without that one, and that one unless it was taken before."""

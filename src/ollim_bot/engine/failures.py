@@ -14,8 +14,8 @@ _LONGEST_DETAIL = 200
 
 SENTENCES: Mapping[FailureKind, str] = {
     FailureKind.LOGIN: (
-        "Claude refused the login of your account. Run `ollim-bot auth login`, then send it again. "
-        "With `OLLIM_MODEL=offline` the built-in model answers."
+        "Claude refused the login of your account. Run `ollim-bot auth login`; then it goes on by "
+        "itself. With `OLLIM_MODEL=offline` the built-in model answers."
     ),
     FailureKind.BILLING: "The Claude account has no credit left. Add some, then try again.",
     FailureKind.OVERLOADED: "Claude is overloaded. Try again in a few minutes.",

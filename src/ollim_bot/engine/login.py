@@ -13,6 +13,7 @@ from typing import Any
 
 from ollim_bot.domain.provider import LoginStatus
 from ollim_bot.engine.launcher import PROGRAM_MISSING, cli_path
+from ollim_bot.engine.transcripts import config_folder
 from ollim_bot.errors import EngineError
 
 _SILENT = "The Claude program did not say whether you are signed in. Install ollim-bot again."
@@ -20,6 +21,7 @@ _SILENT = "The Claude program did not say whether you are signed in. Install oll
 # The program reads settings and hooks from the current folder, which others may have written.
 _NOWHERE = "/"
 _LONGEST_WAIT = 15.0
+_CREDENTIALS = ".credentials.json"
 _QUIET = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
 
 _logger = logging.getLogger(__name__)
@@ -35,6 +37,23 @@ async def login_status(
     except (ValueError, KeyError, TypeError) as unknown:
         _logger.warning("The Claude program answered about the login: %r", answer[:200])
         raise EngineError(_SILENT) from unknown
+
+
+async def login_mark(environment: Mapping[str, str], *, cli: Path | None = None) -> str:
+    """Names the login, with another text after each renewal; empty if there is none."""
+    status = await login_status(environment, cli=cli)
+    if not status.is_logged_in:
+        return ""
+    renewed = await asyncio.to_thread(_written_at, config_folder(environment) / _CREDENTIALS)
+    return f"{status.sentence} {renewed}"
+
+
+def _written_at(path: Path) -> int:
+    """0 if there is no such file: some systems keep the login elsewhere."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def log_in(environment: Mapping[str, str], *, cli: Path | None = None) -> bool:

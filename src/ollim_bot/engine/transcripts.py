@@ -33,6 +33,12 @@ _COST_STATE = b'"type":"cost-state"'
 _LONGEST_NAME = 200
 
 
+def config_folder(environment: Mapping[str, str]) -> Path:
+    """Where the program keeps its records and its login."""
+    home = environment.get("HOME") or str(Path.home())
+    return Path(environment.get("CLAUDE_CONFIG_DIR") or os.path.join(home, ".claude"))
+
+
 class Transcripts:
     """`environment` is that of the program, which decides where its records are.
 
@@ -40,9 +46,7 @@ class Transcripts:
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        home = environment.get("HOME") or str(Path.home())
-        config = environment.get("CLAUDE_CONFIG_DIR") or os.path.join(home, ".claude")
-        self._projects = Path(config) / "projects"
+        self._projects = config_folder(environment) / "projects"
 
     def find(self, session: SessionId) -> Path | None:
         """The record of the session; the newest if the session was moved between folders."""

@@ -100,7 +100,13 @@ async def test_a_failure_takes_the_place_of_the_status_line(talk: Talk) -> None:
     note = await talk.said_with("refused the login")
     await nothing_goes_on(talk)
     assert talk.discord.said[1:] == [note]
-    assert all(line.startswith("-# ") for line in note.text.split("\n"))
+    talk.model.answers("Now it works.")
+    (retry,) = note.buttons
+    assert retry["label"] == "Retry"
+    await talk.press(note, "Retry")
+    await talk.said("Now it works.")
+    await talk.until(lambda: note.buttons[0]["disabled"])
+    assert [each.text for each in talk.discord.messages].count("hello") == 1
 
 
 async def test_a_newer_question_stops_the_answer_and_all_signs_end_with_it(talk: Talk) -> None:

@@ -37,7 +37,7 @@ from ollim_bot.domain.events import (
     TurnFailure,
     Usage,
 )
-from ollim_bot.domain.inbox import Ended, FailedTurn, Inbox, InputEnd, Released, Taken
+from ollim_bot.domain.inbox import Ended, FailedTurn, FailedTurns, Inbox, InputEnd, Released, Taken
 from ollim_bot.domain.inputs import (
     CommandCall,
     InputId,
@@ -434,6 +434,8 @@ class TurnRunner:
         def step(tx: Transaction) -> None:
             if end.cause is EndCause.COMPLETED:
                 note_answer(tx, over, tx.now)
+                if tx.failed_turns.get().for_login(tx.now):
+                    tx.failed_turns.change(FailedTurns.answered)
                 for each in jobs:
                     note_success(tx, each.job)
             elif note.text:
