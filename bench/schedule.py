@@ -25,6 +25,7 @@ from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.heads_ups import HeadsUps
 from ollim_bot.schedule.job_index import JobIndex
+from ollim_bot.schedule.nags import Nags
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Watcher
@@ -123,6 +124,7 @@ async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
         HeartbeatFile(paths),
         requests,
         HeadsUps(stores.state, nobody, UTC),
+        Nags(stores.state, nobody),
     )
     began = time.perf_counter()
     running = asyncio.create_task(scheduler.run())

@@ -21,6 +21,7 @@ from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.schedule.heads_ups import HeadsUps
 from ollim_bot.schedule.job_index import Changes, IndexedJob, rest_after
+from ollim_bot.schedule.nags import Nags
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.store.job_files import JobFileChanges
@@ -100,6 +101,7 @@ async def looking(book: Book, nobody: Nobody, *, is_calm: bool) -> AsyncIterator
         beats,
         double,
         HeadsUps(stores.state, double, zone),
+        Nags(stores.state, double),
     )
     running = asyncio.create_task(scheduler.run())
     try:

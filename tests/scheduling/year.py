@@ -25,6 +25,7 @@ from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.heads_ups import HeadsUps
 from ollim_bot.schedule.job_index import Changes, IndexedJob
 from ollim_bot.schedule.must_deliveries import MustDeliveries
+from ollim_bot.schedule.nags import Nags
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.job_formats import REMINDERS
@@ -197,6 +198,7 @@ class Machine:
                 self._beats,
                 requests,
                 HeadsUps(store, poster, self._zone),
+                Nags(store, poster),
             )
             self._life = asyncio.create_task(scheduler.run()), scheduler
         task, _ = self._life

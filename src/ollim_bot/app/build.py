@@ -90,6 +90,7 @@ from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.heads_ups import HeadsUps
 from ollim_bot.schedule.job_index import JobIndex
 from ollim_bot.schedule.must_deliveries import MustDeliveries
+from ollim_bot.schedule.nags import Nags
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler, UpcomingReader
 from ollim_bot.schedule.watcher import Events, Watcher, file_events
@@ -479,4 +480,5 @@ def build_schedule(
         HeartbeatFile(paths, disk),
         RunRequests(RequestFolder(paths), shelves, dispatch, clock),
         HeadsUps(store, conversation.poster, zone),
+        Nags(store, conversation.poster),
     )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.jobs import ItemKind, JobKind, Reminder, Routine, short_title
+from ollim_bot.domain.jobs import ItemKind, JobKind, Nag, Reminder, Routine, short_title
 from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.snoozing import note_of
+from ollim_bot.domain.snoozing import note_of, reminder_from
 
 # The row of an answer, which follows the end row of the occurrence; the newest one counts.
 ANSWERED = "answered"
@@ -34,8 +34,8 @@ class Answer(StrEnum):
 
 
 def item_key(occurrence: str) -> str:
-    """The short name of an item in the buttons of its cards."""
-    return hashlib.sha256(occurrence.encode()).hexdigest()[:12]
+    """The short name of an item in the buttons of its cards; all parts of a moment have it."""
+    return hashlib.sha256(occurrence.partition("#")[0].encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,21 @@ class DueItem:
     @property
     def is_open(self) -> bool:
         return self.answer is None and not self.is_followed_up
+
+    @property
+    def as_reminder(self) -> Reminder:
+        """The job as a reminder for this moment."""
+        return reminder_from(self.note, Occurrence.parse(self.occurrence).job_id, self.due)
+
+    @property
+    def nag(self) -> Nag | None:
+        return self.as_reminder.spec.nag
+
+    @property
+    def times(self) -> Sequence[Occurrence]:
+        """The times at which it may come again."""
+        first, nag = Occurrence.parse(self.occurrence), self.nag
+        return () if nag is None else [first.again(number) for number in range(2, nag.times + 2)]
 
     @property
     def is_of_routine(self) -> bool:

@@ -61,7 +61,7 @@ def note_of(job: Reminder | Routine) -> str:
     if isinstance(job, Reminder):
         chain = job.chain
     else:
-        spec = replace(spec, plain=True, background=True)
+        spec = replace(spec, plain=True, background=True, must=job.must)
     known = asdict(spec) | {
         "timezone": str(spec.timezone or ""),
         "nag": str(spec.nag or ""),

@@ -34,6 +34,7 @@ from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.heads_ups import HeadsUps
 from ollim_bot.schedule.job_index import Changes, JobIndex
 from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, kept
+from ollim_bot.schedule.nags import Nags
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.watcher import SCAN_SECONDS, Watcher
 from ollim_bot.store.heartbeat import HeartbeatFile
@@ -139,6 +140,7 @@ class Scheduler:
         heartbeat: HeartbeatFile,
         requests: RunRequests,
         heads_ups: HeadsUps,
+        nags: Nags,
     ) -> None:
         self._store = store
         self._index = index
@@ -150,6 +152,7 @@ class Scheduler:
         self._zone = zone
         self._requests = requests
         self._heads_ups = heads_ups
+        self._nags = nags
         self._armed = ArmedJobs(store, zone)
         self._agenda = JobAgenda(zone)
         self._unfinished = UnfinishedRuns(store, dispatch, clock, zone)
@@ -168,6 +171,13 @@ class Scheduler:
 
     async def run(self) -> None:
         """Run until cancelled. The schedule waits for no surface and no network."""
+        unsubscribe = self._nags.follow()
+        try:
+            await self._run()
+        finally:
+            unsubscribe()
+
+    async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watcher.run())
             await self._start()
@@ -211,6 +221,7 @@ class Scheduler:
             if job is not None:
                 self._dispatch.resume(DueOccurrence(job, one, late_since(one, now)), story)
         self._heads_ups.put_all(self._scheduled(), self._watched_until)
+        await self._nags.show_due(now)
         await self._send_heads_ups(now)
         await self._catch_up(now)
         self._looked_at = self._clock.monotonic()
@@ -240,6 +251,8 @@ class Scheduler:
             await self._heartbeat.checkpoint(now, now)
             self._agenda.put_all(self._scheduled(), now)
             self._heads_ups.put_all(self._scheduled(), now)
+            await self._nags.follow_clock(now)
+        await self._nags.show_due(now)
         await self._send_heads_ups(now)
         if now - self._watched_until > _ASLEEP:
             await self._catch_up(now)
@@ -359,7 +372,7 @@ class Scheduler:
 
     @property
     def _next_at(self) -> datetime | None:
-        found = (self._agenda.next_at, self._heads_ups.next_at)
+        found = (self._agenda.next_at, self._heads_ups.next_at, self._nags.next_at)
         return min((at for at in found if at is not None), default=None)
 
     def _pause(self) -> float:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.due_items import Answer, DueItem
 from ollim_bot.domain.item_cards import passed_card, settled_card
 from ollim_bot.domain.moments import describe
+from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.snoozing import root_in
 from ollim_bot.domain.updates import owner_did
+from ollim_bot.store.item_times import plan_next, skip_planned
 from ollim_bot.store.job_files import (
     JobFileChanges,
     add_snoozed,
@@ -54,6 +56,8 @@ def add_item(tx: Transaction, item: DueItem) -> None:
         _show(tx, item.card, settled_card(replace(known, undo_until=None), tx.now))
     else:
         _follow_up(tx, item)
+        if item.again_at is not None:
+            item = plan_next(tx, item, item.again_at)
         tx.due_items.put(item)
 
 
@@ -97,6 +101,7 @@ def answer_item(
     item = _shown_as_line(tx, before.answered(answer, tx.now, by, until, copy))
     tx.due_items.put(item)
     tx.ledger.append(item.row(answer, tx.now, by))
+    skip_planned(tx, item, SkipReason.POLICY)
     tx.job_ops.add(end_chain(root_in(item.note), _mark(item)))
     if until is not None:
         tx.job_ops.add(add_snoozed(item.note, copy, until))
@@ -133,6 +138,8 @@ def undo_answer(tx: Transaction, key: str, by: str) -> DueItem | None:
 def reopen_item(tx: Transaction, item: DueItem, by: str) -> DueItem:
     """Take back the answer with all that followed from it."""
     after = item.reopened()
+    if item.nag is not None:
+        after = plan_next(tx, after, tx.now.astimezone(UTC) + item.nag.pause)
     tx.due_items.put(after)
     tx.ledger.append(item.row(Answer.UNDONE, tx.now, by))
     _show(tx, item.card, item.asked, item.footer)

@@ -1,0 +1,133 @@
+"""Shows open due items again, until they are answered."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+
+from ollim_bot.conversation.jobs.reminders import delivery_id
+from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.item_cards import open_card
+from ollim_bot.domain.lateness import is_late
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.quiet import quiet_until
+from ollim_bot.domain.run_history import HELD, PLAINLY, PLANNED_AT, RELEASED, RunStory
+from ollim_bot.domain.schedule import Agenda
+from ollim_bot.errors import StorageError
+from ollim_bot.store.item_answers import move_card
+from ollim_bot.store.item_times import plan_next, planned_time, skip_passed
+from ollim_bot.store.steps import quiet_settings
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
+
+_BETWEEN_TRIES = timedelta(seconds=10)
+
+_logger = logging.getLogger(__name__)
+
+
+class Nags:
+    """Shows each planned time of an open item once, as a new message.
+
+    The message, the end of this time and the plan of the next one are one step. After downtime only
+    the newest time is shown. While it is quiet, what need not come waits for the end.
+    """
+
+    def __init__(self, store: Store, poster: MessagePoster) -> None:
+        self._store = store
+        self._poster = poster
+        self._agenda: Agenda[str] = Agenda()
+        self._is_outdated = True
+
+    @property
+    def next_at(self) -> datetime | None:
+        return self._agenda.next_at
+
+    def follow(self) -> Callable[[], None]:
+        """Notice new and answered items from now on. The returned function ends that."""
+        return self._store.subscribe(self._note_change)
+
+    async def show_due(self, now: datetime) -> None:
+        if self._is_outdated:
+            await self._read_items()
+        for key, _ in self._agenda.due(now):
+            try:
+                await self._store.transact(partial(self._show, key=key, now=now))
+            except StorageError:
+                _logger.warning("A due item could not be shown again", exc_info=True)
+                self._agenda.put(key, now + _BETWEEN_TRIES)
+
+    async def follow_clock(self, now: datetime) -> None:
+        """After the clock was set back, bring no time later than its pause."""
+
+        def step(tx: Transaction) -> None:
+            for item in tx.due_items.to_come_again():
+                latest = item.nag and now + item.nag.pause
+                if latest and item.again_at and item.again_at > latest:
+                    tx.due_items.put(replace(item, again_at=latest))
+
+        try:
+            await self._store.transact(step)
+        except StorageError:
+            _logger.warning("Due items could not follow the clock", exc_info=True)
+
+    async def _read_items(self) -> None:
+        self._is_outdated = False
+        self._agenda = Agenda()
+        for item in await self._store.read(lambda tx: tx.due_items.to_come_again()):
+            if item.again_at is not None:
+                self._agenda.put(item.key, item.again_at)
+
+    def _note_change(self, changed: frozenset[str]) -> None:
+        self._is_outdated |= "due_items" in changed
+
+    def _show(self, tx: Transaction, key: str, now: datetime) -> None:
+        item = tx.due_items.get(key)
+        if item is None or not item.is_open or item.again_at is None or item.again_at > now:
+            return
+        item = skip_passed(tx, item, now)
+        time = planned_time(tx, item)
+        if time is None or item.nag is None or item.again_at is None:
+            tx.due_items.put(replace(item, again_at=None))
+            return
+        until = None if item.as_reminder.must else quiet_until(quiet_settings(tx), now)
+        if until is not None:
+            tx.due_items.put(replace(item, again_at=until))
+            tx.ledger.append(_held_row(item, time, until, tx.now))
+            return
+        message = _message(item, time, tx.now)
+        self._poster.add_to_log(tx, message)
+        tx.ledger.append(*_shown_rows(tx.ledger.story(time), message, tx.now))
+        since = now if is_late(item.again_at, now) else item.again_at
+        after = plan_next(tx, replace(item, shown=item.shown + 1), since + item.nag.pause)
+        move_card(tx, after, message.id)
+
+
+def _held_row(item: DueItem, time: Occurrence, until: datetime, now: datetime) -> LedgerRow:
+    facts = {"message": delivery_id(time), "text": item.title}
+    moments = dict.fromkeys(("until", PLANNED_AT), until.isoformat())
+    return LedgerRow(now, HELD, time, {**facts, **moments})
+
+
+def _shown_rows(story: RunStory, message: ChatMessage, now: datetime) -> Iterator[LedgerRow]:
+    facts = {"job": message.job, "pings": [message.id], **PLAINLY}
+    if story.held:
+        yield LedgerRow(now, RELEASED, story.occurrence, {"message": message.id})
+    yield LedgerRow(now, OccurrenceState.DONE.value, story.occurrence, facts)
+
+
+def _message(item: DueItem, time: Occurrence, now: datetime) -> ChatMessage:
+    card = open_card(replace(item, shown=item.shown + 1), now)
+    return ChatMessage(
+        delivery_id(time),
+        now,
+        Author.BACKGROUND,
+        card.text,
+        card=card,
+        job=item.short_title,
+        occurrence=time.id,
+    )
