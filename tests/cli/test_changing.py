@@ -124,6 +124,30 @@ def test_a_cancelled_job_is_gone_but_stays_in_the_history(dentist: Terminal) -> 
     assert log == ["remove reminder x", "add reminder x"]
 
 
+def test_a_job_can_be_named_by_its_words(terminal: Terminal) -> None:
+    terminal.done("reminder", "add", "-m", "drink water", "--in", "1h", "--id", "a1")
+    terminal.done("reminder", "add", "-m", "water the plants", "--in", "2h", "--id", "b2")
+    snoozed = terminal.done("reminder", "snooze", "Plant", "--for", "1h")
+    assert snoozed.startswith("Reminder snoozed: water the plants, ")
+    for verb in ("pause", "resume", "show"):
+        assert "drink water" in terminal.done("reminder", verb, "drink")
+    several = (
+        "Several fit “water”: a1 (drink water); b2 (water the plants). Say which one by its id.\n"
+    )
+    assert terminal.refused("reminder", "cancel", "water") == several
+    assert (
+        terminal.done("reminder", "cancel", "drink water") == "Reminder cancelled: drink water.\n"
+    )
+    assert terminal.done("reminder", "cancel", "water") == "Reminder cancelled: water the plants.\n"
+
+
+def test_an_id_comes_before_words_and_a_short_beginning_names_nothing(terminal: Terminal) -> None:
+    terminal.done("reminder", "add", "-m", "call mum", "--in", "1h", "--id", "dad")
+    terminal.done("reminder", "add", "-m", "call dad", "--in", "2h", "--id", "b2")
+    assert terminal.refused("reminder", "cancel", "c", code=1).startswith("There is no reminder c.")
+    assert terminal.done("reminder", "cancel", "dad") == "Reminder cancelled: call mum.\n"
+
+
 def test_a_wrong_file_can_be_cancelled_by_its_name(terminal: Terminal) -> None:
     terminal.write("reminders/odd.md", "no job")
     answer = terminal.done("reminder", "cancel", "odd.md")
@@ -164,7 +188,7 @@ def test_a_snooze_until_a_moment_is_that_moment(dentist: Terminal) -> None:
 @pytest.mark.parametrize("words", [[], ["--for", "15m", "--until", "tomorrow 9am"]])
 def test_a_snooze_needs_one_length(dentist: Terminal, words: list[str]) -> None:
     assert dentist.refused("reminder", "snooze", "x", *words) == (
-        "Say --for or --until. Example: ollim-bot reminder snooze 3f2a9c1b --for 15m\n"
+        "Say --for or --until. Example: ollim-bot reminder snooze rent --for 15m\n"
     )
 
 

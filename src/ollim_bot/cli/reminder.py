@@ -116,10 +116,11 @@ def _snooze(given: Given, caller: Caller) -> None:
     if ("for" in given) == ("until" in given):
         raise WrongInput(f"Say --for or --until. Example: {_SNOOZE.example}")
     data, noun = open_data(caller), ReminderNoun()
-    reminder = noun.shelf(data).get(given["job"]).item
+    job_id = noun.id_of(given, data)
+    reminder = noun.shelf(data).get(job_id).item
     run_at = _snoozed(reminder, given, data.now).isoformat()
     by = setter(caller, data)
-    amend(noun, data, "snoozed", given["job"], {"run-at": run_at}, by=by)
+    amend(noun, data, "snoozed", job_id, {"run-at": run_at}, by=by)
 
 
 def _snoozed(reminder: Reminder, given: Given, now: datetime) -> datetime:
@@ -132,7 +133,7 @@ def _snoozed(reminder: Reminder, given: Given, now: datetime) -> datetime:
 
 _SNOOZE = Verb(
     "move one to a later moment",
-    "ollim-bot reminder snooze 3f2a9c1b --for 15m",
+    "ollim-bot reminder snooze rent --for 15m",
     _snooze_flags,
     _snooze,
 )

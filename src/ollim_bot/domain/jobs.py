@@ -13,12 +13,17 @@ from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.moments import instant
 from ollim_bot.domain.text import counted, shortened
+from ollim_bot.errors import WrongInput
 
 if TYPE_CHECKING:
     from ollim_bot.domain.cron import Cron
 
 T = TypeVar("T")
+J = TypeVar("J", bound="Job")
 _LONGEST_TITLE = 60
+_MOST_NAMED = 5
+_SHORTEST_PART = 3
+_WORD = re.compile(r"\w+")
 
 
 class JobKind(StrEnum):
@@ -233,6 +238,29 @@ def kind_of(job: Job) -> JobKind:
             return JobKind.REMINDER
         case WebhookSpec():
             return JobKind.WEBHOOK
+
+
+def named_by_words(words: str, jobs: Sequence[J]) -> J | None:
+    """The only job whose title has all the words; of a long word, its beginning is enough.
+
+    None if no job fits; raises `WrongInput` with their ids if several do.
+    """
+    wanted = _WORD.findall(words.lower())
+    found = [job for job in jobs if wanted and _has_words(job.spec.title, wanted)]
+    if len(found) > 1:
+        listed = "; ".join(f"{job.spec.id} ({job.spec.short_title})" for job in found[:_MOST_NAMED])
+        more = f"; and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+        raise WrongInput(f"Several fit “{words}”: {listed}{more}. Say which one by its id.")
+    return found[0] if found else None
+
+
+def _has_words(title: str, wanted: Sequence[str]) -> bool:
+    said = _WORD.findall(title.lower())
+    return all(any(_is_begun(word, each) for word in said) for each in wanted)
+
+
+def _is_begun(word: str, part: str) -> bool:
+    return word == part or (len(part) >= _SHORTEST_PART and word.startswith(part))
 
 
 def webhooks_off(files: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.initiative import MOST_PER_DAY, MOST_PER_RUN, objections, set_by, setter_of
-from ollim_bot.domain.jobs import Chain, JobSpec, Reminder
+from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, named_by_words
 from ollim_bot.domain.moments import clock_time, describe_with_distance, later
 from ollim_bot.domain.phrases import parse_moment
 from ollim_bot.domain.pings import PingBudget
@@ -21,7 +21,7 @@ from ollim_bot.domain.rehearsal import Assumptions, warnings
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.errors import DuplicateId, NotFound, StorageError, WrongInput
-from ollim_bot.ports import ToolAnswer
+from ollim_bot.ports import Shelf, ToolAnswer
 from ollim_bot.store.steps import count_set, quiet_settings
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.declaration import (
@@ -139,20 +139,36 @@ LIST_REMINDERS = OwnTool(
 
 
 async def _cancel_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
-    reminder_id = str(given["reminder_id"]).strip()
+    words = str(given["reminder_id"]).strip()
     try:
-        found = await asyncio.to_thread(context.shelves.reminders.get, reminder_id)
+        found = await asyncio.to_thread(_named, context.shelves.reminders, words)
     except NotFound:
-        message = f"There is no reminder {reminder_id}. `list_reminders` shows them all."
+        message = f"There is no reminder {words}. `list_reminders` shows them all."
         return ToolAnswer(message, is_error=True)
-    await asyncio.to_thread(context.shelves.reminders.remove, reminder_id)
-    return ToolAnswer(f"Cancelled: {found.item.spec.title}.")
+    except WrongInput as several:
+        return ToolAnswer(str(several), is_error=True)
+    await asyncio.to_thread(context.shelves.reminders.remove, found.spec.id)
+    return ToolAnswer(f"Cancelled: {found.spec.title}.")
+
+
+def _named(shelf: Shelf[Reminder], words: str) -> Reminder:
+    """The reminder by its id or by its words. Raises `NotFound` or `WrongInput`."""
+    try:
+        return shelf.get(words).item
+    except NotFound:
+        found = named_by_words(words, [each.item for each in shelf.all()])
+        if found is None:
+            raise
+        return found
 
 
 CANCEL_REMINDER = OwnTool(
     "cancel_reminder",
     "Take a reminder back.",
-    arguments(["reminder_id"], reminder_id=text("as `list_reminders` shows it")),
+    arguments(
+        ["reminder_id"],
+        reminder_id=text("its id, or words that only it has"),
+    ),
     _cancel_reminder,
     background=BackgroundUse.DEFAULT_PATTERN,
     if_tainted="cancel a reminder",

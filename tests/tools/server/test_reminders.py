@@ -259,6 +259,15 @@ async def test_a_cancelled_reminder_is_gone(desk: DeskOf, kind: RunKind) -> None
     assert reason == "There is no reminder c. `list_reminders` shows them all."
 
 
+async def test_a_reminder_is_cancelled_by_its_words_if_only_one_fits(desk: DeskOf) -> None:
+    at = desk(RunKind.MAIN)
+    for name, words in (("c", "Call mum"), ("d", "Call dad")):
+        at.stores.reminders.add(Reminder(JobSpec(id=name, message=words), TOMORROW))
+    reason = await at.is_refused("cancel_reminder", reminder_id="call")
+    assert reason == "Several fit “call”: c (Call mum); d (Call dad). Say which one by its id."
+    assert await at.works("cancel_reminder", reminder_id="Mum") == "Cancelled: Call mum."
+
+
 async def test_an_id_that_two_files_have_is_not_cancelled_by_chance(data: DataDirectory) -> None:
     at = desk_of(data.paths.root, stores=data.open(QuickDisk()))
     for name in ("a", "b"):

@@ -41,7 +41,7 @@ def run_job(
         from ollim_bot.domain.initiative import NO_RUN
 
         raise OllimError(NO_RUN)
-    job = noun.shelf(data).get(given["job"]).item
+    job = noun.shelf(data).get(noun.id_of(given, data)).item
     if running_pid(data.paths.bot_pid) is None:
         raise OllimError("The bot is not running, and only it can run this. Start it: ollim-bot")
     if not _is_taken(noun, job.spec.id, data, wait_seconds):
@@ -92,8 +92,8 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
 
 def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    shelf = noun.shelf(data)
-    job = _known(shelf, given["job"])
+    shelf, job_id = noun.shelf(data), noun.id_of(given, data)
+    job = _known(shelf, job_id)
     message = message_given(given)
     gone = cleared(given, noun.form.rules)
     own_zone = job.spec.timezone if job and "timezone" not in gone else None
@@ -101,30 +101,32 @@ def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     if not changes and message is None:
         raise WrongInput(f"Say what to change. Example: {noun.edit_example}")
     _refuse_more_power(changes, job.spec.allowed_tools if job else (), data, caller)
-    _refuse_taken_id(shelf, given["job"], changes.get("id"))
+    _refuse_taken_id(shelf, job_id, changes.get("id"))
     if caller.agent and "set-by" in changes:
         from ollim_bot.domain.initiative import NOT_ONES_OWN
 
         raise WrongInput(f"set-by: {NOT_ONES_OWN}.")
     by = setter(caller, data)
-    amend(noun, data, "changed", given["job"], changes, message, by=by)
+    amend(noun, data, "changed", job_id, changes, message, by=by)
 
 
 def pause_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
-    amend(noun, open_data(caller), "paused", given["job"], {"enabled": False})
+    data = open_data(caller)
+    amend(noun, data, "paused", noun.id_of(given, data), {"enabled": False})
 
 
 def resume_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     data = open_data(caller)
     by = setter(caller, data)
-    amend(noun, data, "resumed", given["job"], {"enabled": None}, by=by)
+    amend(noun, data, "resumed", noun.id_of(given, data), {"enabled": None}, by=by)
 
 
 def cancel_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    job = _known(noun.shelf(data), given["job"])
+    job_id = noun.id_of(given, data)
+    job = _known(noun.shelf(data), job_id)
     with writable(data) as data:
-        path = noun.shelf(data).remove(given["job"])
+        path = noun.shelf(data).remove(job_id)
         what = title(job.spec.title) if job else caller.shown(path)
         print(f"{noun.name.capitalize()} cancelled: {what}.")
 

@@ -11,10 +11,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from ollim_bot.cli.data import Data
 from ollim_bot.cli.framework import Flags, Given
-from ollim_bot.domain.jobs import Reminder, Routine
+from ollim_bot.domain.jobs import Reminder, Routine, named_by_words
 from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.environment import near_zone, zone_named
-from ollim_bot.errors import WrongInput
+from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
@@ -169,6 +169,23 @@ class JobNoun(ABC, Generic[S]):
 
     def shelf(self, data: Data) -> MarkdownShelf[S]:
         return data.shelf(self.folder(data.paths), self.form)
+
+    def id_of(self, given: Given, data: Data) -> str:
+        """The id or the file that was given, or the id of the only job that its words fit.
+
+        Raises `NotFound`, or `WrongInput` if several fit.
+        """
+        words, shelf = str(given["job"]), self.shelf(data)
+        try:
+            shelf.get(words)
+        except NotFound:
+            job = named_by_words(words, [each.item for each in shelf.all()])
+            if job is None:
+                raise
+            return job.spec.id
+        except (BadJob, DuplicateId):
+            pass
+        return words
 
     def next(self, job: S, now: datetime) -> datetime | None:
         """The next moment; None while the job is paused."""

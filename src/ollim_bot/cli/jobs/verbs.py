@@ -40,7 +40,7 @@ def job_verbs(noun: JobNoun[S]) -> Mapping[str, Verb]:
         ),
         "cancel": Verb(
             "take one away for good",
-            f"{command} cancel 3f2a9c1b",
+            f"{command} cancel water",
             job_argument,
             partial(changes.cancel_job, noun),
         ),
@@ -66,7 +66,7 @@ def job_verbs(noun: JobNoun[S]) -> Mapping[str, Verb]:
 
 
 def job_argument(parser: Flags) -> None:
-    parser.add_argument("job", metavar="ID", help="as `list` shows it, or the name of its file")
+    parser.add_argument("job", metavar="NAME", help="words of it, its id, or the name of its file")
 
 
 def _add_flags(noun: JobNoun[S], parser: Flags) -> None:
@@ -82,7 +82,7 @@ def _show_flags(parser: Flags) -> None:
 
 
 def _edit_flags(noun: JobNoun[S], parser: Flags) -> None:
-    parser.usage = "%(prog)s ID [...]"
+    parser.usage = "%(prog)s NAME [...]"
     job_argument(parser)
     add_flags(parser, MESSAGE, *noun.flags, *COMMON, ID)
     parser.add_argument(

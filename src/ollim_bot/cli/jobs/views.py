@@ -147,7 +147,7 @@ def list_jobs(noun: JobNoun[S], given: Given, caller: Caller) -> None:
 
 def show_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    shelved = noun.shelf(data).get(given["job"])
+    shelved = noun.shelf(data).get(noun.id_of(given, data))
     if "json" in given:
         print_json(page_object(noun, shelved, data.now))
     else:
