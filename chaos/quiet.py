@@ -19,7 +19,8 @@ def _each_held_message_comes_once(evidence: Evidence) -> Iterator[Finding]:
         if row["state"] == "released":
             released[row["message"]].append(row)
     for row in evidence.ledger:
-        if row["state"] != "held":
+        # A further time of a due item is not held as a message, but put off.
+        if row["state"] != "held" or "#" in row["occurrence"]:
             continue
         times, is_waiting = len(released[row["message"]]), row["message"] in waiting
         if times + is_waiting != 1:

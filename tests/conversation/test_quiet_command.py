@@ -100,6 +100,32 @@ async def test_off_ends_it_at_once_and_brings_what_waited() -> None:
         assert (await at.chat.command("web", "/quiet")).text.startswith("It is not quiet now.")
 
 
+@pytest.mark.parametrize(
+    ("was_asked", "said"),
+    [(False, []), (True, ["back after a restart."])],
+    ids=["crash", "restart"],
+)
+async def test_in_the_quiet_only_a_restart_that_was_asked_for_is_greeted(
+    was_asked: bool, said: list[str]
+) -> None:
+    clock = ManualClock(NOW)
+    async with scene(ScriptedEngine(), clock=clock) as at:
+        await at.talk.greeting.begun()
+        await at.talk.greeting.say()
+        await at.chat.command("web", "/quiet 2h")
+        if was_asked:
+            await at.talk.greeting.ended(for_restart=True)
+    before = len(at.log)
+    async with scene(ScriptedEngine(), clock=clock, stores=at.stores) as again:
+        await again.talk.greeting.begun(NOW)
+        await again.talk.greeting.say()
+        assert [each.text for each in again.log[before:]] == said
+        await clock.advance(3 * 3600)
+        await again.until(lambda: len(again.log) > before)
+        shown = "\n".join(each.text for each in again.log[before:])
+        assert ("I was cut off without warning" in shown) is not was_asked
+
+
 async def test_a_reminder_of_the_night_is_moved_to_its_end_by_a_button() -> None:
     async with scene(ScriptedEngine()) as at:
         night = Reminder(JobSpec(id="w1", message="Call mum."), NOW.replace(hour=23))

@@ -124,6 +124,8 @@ def test_pings_wait_for_the_end_of_the_quiet_and_what_must_come_comes() -> None:
     assert [fire.ping for fire in of("plan", found)] == [Ping.HELD, Ping.SENT]
     (pills,) = of("pills", found)
     assert pills.ping is Ping.ORDERED
+    (plain,) = rehearsed(routine("water", "0 16 * * *", plain=True), days=1, quiet=quiet).fires
+    assert plain.ping is Ping.HELD
     held = [of("plan", found)[0], pills, *of("talk", found)]
     assert clocks([fire.quiet_until for fire in held]) == ["17:00:00"] * 3
     assert of("plan", found)[1].quiet_until is None

@@ -113,6 +113,23 @@ async def test_a_held_ping_is_accepted_and_paid_for_once(tmp_path: Path) -> None
         assert at.store.query(lambda tx: tx.budget.get()).daily_used == 1
 
 
+async def test_of_a_plain_routine_that_need_not_come_the_newest_comes_in_the_morning(
+    tmp_path: Path,
+) -> None:
+    async with day(ScriptedEngine(), tmp_path, clock=ManualClock(EVENING)) as at:
+        quiet_hours(at, NIGHT)
+        at.routine("water", "2-12/5 22 * * *", "Drink water.", plain="true")
+        at.routine("pills", "4 22 * * *", "Take your pills.", plain="true", must="true")
+        await asleep(at, 20)
+        assert [each.text for each in at.log] == ["Take your pills."]
+        await asleep(at, 2)
+        _, digest, water = at.log
+        assert digest.text.splitlines()[1:] == ["- 22:12 · Drink water. (below)"]
+        assert water.text == "Drink water."
+        assert [row.state for row in at.ended("water")] == ["done"] * 3
+        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+
+
 async def test_files_and_buttons_follow_the_digest_as_they_were(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "plan.md").write_text("Monday")

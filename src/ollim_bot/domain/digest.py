@@ -91,14 +91,16 @@ def digest_of(held: Sequence[HeldMessage], now: datetime) -> Digest:
 
 def _line(held: HeldMessage, now: datetime) -> str:
     message = held.message
-    title = f"{message.job}: " if message.job else ""
+    words = message.text
     if held.needs_own_message:
-        words = message.text if message.card is None else message.card.title
+        words = words if message.card is None else message.card.title
         said = f"{shortened(' '.join(words.split()), _LONGEST_ABOVE)} {_BELOW}"
     else:
-        said = "\n  ".join(filter(str.strip, message.text.splitlines()))
-    footer = f" ({message.footer})" if message.footer and not held.needs_own_message else ""
-    return f"- {_time(message.at, now)} · {title}{said}{footer}"
+        said = "\n  ".join(filter(str.strip, words.splitlines()))
+        said += f" ({message.footer})" if message.footer else ""
+    is_named = message.job in ("", words.removesuffix("."))
+    name = "" if is_named else f"{message.job}: "
+    return f"- {_time(message.at, now)} · {name}{said}"
 
 
 def _time(moment: datetime, now: datetime) -> str:

@@ -13,7 +13,7 @@ from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.item_cards import open_card
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.orders import Order
-from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.domain.schedule import ScheduledJob, key_of
 from ollim_bot.errors import DeliveryFailed, NotStored
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
@@ -59,7 +59,9 @@ class ReminderDelivery:
         now = self._clock.now()
         message, item = item_message(job, occurrence, now, reason)
         try:
-            await self._poster.send(message, main_run(now), item=item)
+            # What need not come waits for the end of the quiet; of one job, only the newest.
+            waits_as = None if job.must else f"plain {key_of(job)}"
+            await self._poster.send(message, main_run(now), item=item, waits_as=waits_as)
             await self._poster.arrival(message.id)
         except NotStored:
             await self._show(job, occurrence)

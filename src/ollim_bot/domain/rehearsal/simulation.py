@@ -222,6 +222,8 @@ class Simulation:
                 self._queue(fire)
             case DeliverPlainly():
                 fire.starts = fire.at
+                if fire.quiet_until is not None and not fire.job.must:
+                    fire.ping = Ping.HELD
             case Skip():
                 if is_unwanted(decision.reason, is_manual=False):
                     fire.ping = Ping.NONE
