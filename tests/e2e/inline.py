@@ -11,6 +11,7 @@ import logging
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 from tests.e2e.bot import LIMIT, Bot
@@ -27,12 +28,19 @@ from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 
 
 class InlineBot(Bot):
-    """`Bot` with the same verbs, but without a process."""
+    """`Bot` with the same verbs, but without a process; `clock` is the system's unless given."""
 
-    def __init__(self, home: Path, model: ScriptedModel, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        home: Path,
+        model: ScriptedModel,
+        settings: Mapping[str, str],
+        clock: Clock | None = None,
+    ) -> None:
         super().__init__(home, None, settings)
         self._read = Settings.from_env(self.environment(), cwd=home)
-        self._engine = ModelEngine(model, SystemClock(self._read.zone))
+        self._clock = clock or SystemClock(self._read.zone)
+        self._engine = ModelEngine(model, self._clock)
         self._app: App | None = None
         self._running: asyncio.Task[Ending] | None = None
 
@@ -62,7 +70,7 @@ class InlineBot(Bot):
     def _made(self) -> App:
         return App(
             self._read,
-            Adapters(engine=self._engine),
+            Adapters(clock=self._clock, engine=self._engine),
             channels=[_discord(self._read)],
             announce=lambda *_: self._print("It is running with its data here."),
         )
@@ -88,9 +96,19 @@ def _discord(settings: Settings) -> MakeChannel:
 
     def made(store: Store, opener: OpenAttachment, clock: Clock) -> Channel:
         downloads = settings.paths.state / "discord"
-        return DiscordSurface(account, store, opener, downloads, clock)
+        return DiscordSurface(account, store, opener, downloads, _RealPauses(clock))
 
     return made
+
+
+class _RealPauses(SystemClock):
+    """The wall clock of the bot with real pauses, because discord.py measures real time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._wall = clock
+
+    def now(self) -> datetime:
+        return self._wall.now()
 
 
 @contextmanager

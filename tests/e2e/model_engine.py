@@ -35,6 +35,7 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.engine.failures import SENTENCES
 from ollim_bot.errors import OllimError, SessionLost
 from ollim_bot.offline.messages import (
     Block,
@@ -347,7 +348,7 @@ def _end(done: asyncio.Task[TurnEnded]) -> TurnEnded:
 
 
 def _failed(kind: FailureKind) -> TurnEnded:
-    return TurnEnded(EndCause.FAILED, failure=TurnFailure(kind, f"It failed: {kind}."))
+    return TurnEnded(EndCause.FAILED, failure=TurnFailure(kind, SENTENCES[kind]))
 
 
 def _prompt_blocks(prompt: Prompt) -> list[Block]:

@@ -1,42 +1,59 @@
-"""Writes down what can be read on Discord, as it stands at each moment, for people to read."""
+"""Writes down what can be read on Discord and, beside it, on the page, for people to read."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from itertools import cycle
-from textwrap import fill
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from html import unescape
+from itertools import groupby, zip_longest
+from textwrap import TextWrapper, fill
+from typing import Any
+from unicodedata import east_asian_width
 
-from devtools.localdiscord.interactions import Interaction
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
 from devtools.localdiscord.validation import Json
 
-# What differs from day to day, and what is written in its place.
-_STABLE = (
-    (r"\((in )?\d+ (d|h|min)( \d+ (h|min|s))?( ago)?\)", r"(\g<1>2 h\g<5>)"),
-    (r"-# (Thinking|Working)…( \(\d+s\))?", r"-# \1… (3s)"),
-)
-_MOMENT = re.compile(
-    r"\b(today|tomorrow|yesterday|[A-Z][a-z]{2} \d+ [A-Z][a-z]{2}( \d{4})?) \d+:\d\d(:\d\d)?"
-)
-_ONE_MOMENT = ("today 9:00",)
-_SOME_MOMENTS = ("tomorrow 9:00", "Tue 17 Nov 09:00", "Wed 18 Nov 09:00")
+from ollim_bot.domain.moments import describe
+
+_WIDTH = 50
+_GAP = "  "
+_BLOCK = re.compile(r"<pre><code[^>]*>(.*?)\s*</code></pre>", re.DOTALL)
+_AT_WORK = re.compile("^-# (Thinking…|Working…|.*(…|✓)$)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What can be read of a message; `by` is who says it."""
+
+    by: str
+    lines: tuple[str, ...]
 
 
 class Scribe:
     """`owner` and `bot` are how the two are called; `instead` has words for what is not stable."""
 
-    def __init__(
-        self, discord: LocalDiscord, owner: str, bot: str, instead: Mapping[str, str]
-    ) -> None:
-        self._discord = discord
+    def __init__(self, owner: str, bot: str, instead: Mapping[str, str]) -> None:
         self._owner = owner
         self._bot = bot
         self._instead = instead
-        self._seen: dict[str, list[str]] = {}
+        self._discord: dict[str, Entry] = {}
+        self._page: dict[str, Entry] = {}
         self._lines: list[str] = []
         self._is_open = False
+        self._is_silent = False
+
+    @contextmanager
+    def silence(self) -> Iterator[None]:
+        """What happens inside is not written down."""
+        self._is_silent = True
+        try:
+            yield
+        finally:
+            self._is_silent = False
 
     @property
     def text(self) -> str:
@@ -47,55 +64,130 @@ class Scribe:
         self._close()
         self._lines += ["", f"## {title}", "", fill(words, 110)]
 
+    def tells(self, words: str) -> None:
+        """A paragraph of the story."""
+        self._close()
+        self._lines += ["", fill(words, 110)]
+
+    def moment(self, words: str) -> None:
+        self._add([words])
+
     def does(self, words: str) -> None:
         """Something that the owner does besides writing."""
-        self._entry("", [f"({self._owner} {words})"])
+        self._add([f"({self._owner} {words})"])
 
-    def look(self, *, cards_first: bool = False) -> None:
-        """All that is new or has changed since the last look, in its order.
+    def aside(self, text: str) -> None:
+        """What only the owner sees on Discord, as the answer to a command or a click."""
+        lines = map(self._settled, text.split("\n"))
+        self._beside(Entry(f"{self._bot}, for {self._owner} alone", tuple(lines)), None)
 
-        Where a card and the words beside it come in no fixed order, the card may be told first.
+    def look(
+        self,
+        discord: LocalDiscord,
+        page: Sequence[Mapping[str, Any]],
+        refs: Mapping[str, Sequence[str]],
+    ) -> None:
+        """Write down all that is new or has changed on the two, in the order of the log.
+
+        `refs` has the ids on Discord of each message on the page.
         """
-        shown = self._discord.messages
-        if cards_first:
-            shown = [*(each for each in shown if each.id in self._seen), *self._new(shown)]
-        for message in shown:
-            now, before = list(_read(message)), self._seen.get(message.id)
-            self._seen[message.id] = now
-            name = self._owner if message.author == self._discord.owner else self._bot
-            if before is None:
-                self._entry(name, now)
-            elif before != now and message.author == self._discord.bot:
-                self._entry(f"{name}, changed", _changed(before, now))
+        ours = (each for each in discord.messages if not is_at_work(each))
+        left = {each.id: self._on_discord(each, discord) for each in ours}
+        right = {each["id"]: self._on_the_page(each) for each in page}
+        new_left, new_right = _news(self._discord, left), _news(self._page, right)
+        self._discord, self._page = left, right
+        places = {one: name for name in right for one in refs.get(name, (name,))}
+        alone = [name for name in new_left if name not in places]
+        for name in right:
+            there = [one for one in refs.get(name, (name,)) if one in new_left]
+            # Ids on Discord grow with time.
+            while there and alone and int(alone[0]) < int(there[0]):
+                self._pair([new_left[alone.pop(0)]], None)
+            self._pair([new_left[one] for one in there], new_right.get(name))
+        for one in alone:
+            self._pair([new_left[one]], None)
 
-    def _new(self, shown: list[Message]) -> list[Message]:
-        new = [each for each in shown if each.id not in self._seen]
-        return sorted(new, key=lambda each: each.author == self._discord.bot and not each.embeds)
+    def _pair(self, left: Sequence[Entry], right: Entry | None) -> None:
+        if left and right and left[0].by == right.by == self._owner:
+            self._add([right.by, *(f"    {line}" for line in right.lines)])
+            return
+        for one, other in zip_longest(left, [right] if right else []):
+            self._beside(one, other)
 
-    def aside(self, asked: Interaction) -> None:
-        """What only the owner sees, as the answer to a command or a click."""
-        for text in asked.texts:
-            self._entry(f"{self._bot}, for {self._owner} alone", text.split("\n"))
+    def has_seen(self, message: Message) -> bool:
+        return message.id in self._discord
 
-    def _entry(self, name: str, lines: list[str]) -> None:
+    def words(self, message: Message) -> str:
+        """All that can be read in a message on Discord."""
+        return "\n".join(_read(message))
+
+    def _on_discord(self, message: Message, discord: LocalDiscord) -> Entry:
+        by = self._owner if message.author == discord.owner else self._bot
+        return Entry(by, tuple(map(self._settled, _read(message))))
+
+    def _on_the_page(self, message: Mapping[str, Any]) -> Entry:
+        by = self._owner if message["author"] == "owner" else self._bot
+        return Entry(by, tuple(map(self._settled, _read_on_page(message))))
+
+    def _beside(self, left: Entry | None, right: Entry | None) -> None:
+        columns = [[] if one is None else _column(one) for one in (left, right)]
+        rows = zip_longest(*columns, fillvalue="")
+        self._add([f"{_padded(one)}{_GAP}{other}".rstrip() for one, other in rows])
+
+    def _add(self, lines: Sequence[str]) -> None:
+        if self._is_silent:
+            return
         if not self._is_open:
-            self._lines += ["", "````text"]
+            self._lines += ["", "````text", f"{_padded('on Discord')}{_GAP}on the page", ""]
             self._is_open = True
         else:
             self._lines.append("")
-        self._lines += [name] if name else []
-        indent = "    " if name else ""
-        self._lines += [f"{indent}{line}".rstrip() for line in map(self._settled, lines)]
+        self._lines += lines
 
     def _settled(self, line: str) -> str:
         for varying, stable in self._instead.items():
             line = line.replace(varying, stable)
-        return _settled(line)
+        return re.sub(r"\\([^\w\s])", r"\1", re.sub("^(│ )?-# ", r"\1· ", line))
 
     def _close(self) -> None:
         if self._is_open:
             self._lines.append("````")
             self._is_open = False
+
+
+def is_at_work(message: Message) -> bool:
+    """Whether it is a status line, which will give way to an answer."""
+    return _AT_WORK.search(message.text) is not None
+
+
+def _news(before: Mapping[str, Entry], now: Mapping[str, Entry]) -> dict[str, Entry]:
+    """What is new, and what has changed, with a mark. That an Undo ends is no news."""
+    changed = {
+        name: Entry(f"{entry.by}, changed", entry.lines)
+        for name, entry in now.items()
+        if name in before and entry.lines not in (before[name].lines, before[name].lines[:-1])
+    }
+    return changed | {name: entry for name, entry in now.items() if name not in before}
+
+
+def _column(entry: Entry) -> list[str]:
+    return [entry.by, *(part for line in entry.lines for part in _wrapped(line))]
+
+
+def _padded(line: str) -> str:
+    """The line in the width of a column; some signs are two wide."""
+    wide = sum(east_asian_width(sign) in "WF" for sign in line)
+    return line.ljust(_WIDTH - wide)
+
+
+def _wrapped(line: str) -> list[str]:
+    is_in_card = line.startswith("│")
+    edge = "    │ " if is_in_card else "    "
+    words = line.removeprefix("│").strip() if is_in_card else line
+    wrapper = TextWrapper(
+        _WIDTH, initial_indent=edge, subsequent_indent=edge, break_long_words=False
+    )
+    return wrapper.wrap(words) or [edge.rstrip()]
 
 
 def _read(message: Message) -> Iterator[str]:
@@ -104,19 +196,9 @@ def _read(message: Message) -> Iterator[str]:
     for embed in message.embeds:
         yield from (f"│ {line}".rstrip() for line in _card(embed))
     yield from (f"📎 {each.name}" for each in message.files)
-    buttons = [_button(each) for each in message.buttons]
-    if buttons:
-        yield " ".join(buttons)
-    if message.reactions:
-        yield " ".join(message.reactions)
-
-
-def _changed(before: list[str], now: list[str]) -> list[str]:
-    """The first line, and what is different from before."""
-    same = 0
-    while same < min(len(before), len(now)) and before[same] == now[same]:
-        same += 1
-    return [now[0], *(["│ …"] if same > 2 else now[1:same]), *now[max(same, 1) :]]
+    for row in message.components:
+        if buttons := [_button(each) for each in row.get("components", [])]:
+            yield " ".join(buttons)
 
 
 def _card(embed: Json) -> Iterator[str]:
@@ -130,13 +212,57 @@ def _card(embed: Json) -> Iterator[str]:
 
 
 def _button(button: Json) -> str:
-    label = str(button.get("label", ""))
-    return f"‹{label}›" if button.get("disabled") else f"[{label}]"
+    label = str(button.get("label", "")) or str(button.get("placeholder", "…"))
+    return f"‹{label}›" if button.get("disabled") else f"[{_unbroken(label)}]"
 
 
-def _settled(line: str) -> str:
-    moments = cycle(_SOME_MOMENTS if len(_MOMENT.findall(line)) > 1 else _ONE_MOMENT)
-    line = _MOMENT.sub(lambda _: next(moments), line)
-    for pattern, stable in _STABLE:
-        line = re.sub(pattern, stable, line)
-    return re.sub(r"\\([^\w\s])", r"\1", re.sub("^(│ )?-# ", r"\1· ", line))
+def _unbroken(label: str) -> str:
+    """A label is not broken between lines."""
+    return label.replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def _read_on_page(message: Mapping[str, Any]) -> Iterator[str]:
+    """As `message.js` puts it together."""
+    if message["author"] == "background":
+        at = datetime.fromisoformat(message["at"]).replace(second=0, microsecond=0)
+        yield f"-# {message['job'] or 'background'} · {describe(at, at)}"
+    if message["author"] == "program" and not message["card"]:
+        yield from (f"-# {line}" for line in _plain(message["html"]))
+    else:
+        yield from _plain(message["html"])
+    if card := message["card"]:
+        yield from _card_on_page(card)
+    if message["is_cut_off"]:
+        yield "-# cut off here"
+    if message["footer"]:
+        yield f"-# {message['footer']}"
+
+
+def _card_on_page(card: Mapping[str, Any]) -> Iterator[str]:
+    buttons = {
+        line: " ".join(
+            f"‹{_unbroken(one['label'])}›" if one["is_used"] else f"[{_unbroken(one['label'])}]"
+            for one in those
+        )
+        for line, those in groupby(card["buttons"], lambda one: one["line"])
+    }
+    yield f"│ {card['title']}"
+    yield from (f"│ {line}".rstrip() for line in _plain(card["html"]))
+    for field in card["fields"]:
+        yield f"│ {field['name']}: {' '.join(_plain(field['html']))}"
+    for number, line in enumerate(card["lines"], 1):
+        if line["heading"]:
+            yield f"│ {line['heading']}"
+        yield f"│ {line['text']} {buttons.get(number, '')}".rstrip()
+    if 0 in buttons:
+        yield buttons[0]
+
+
+def _plain(html: str) -> list[str]:
+    """The words of a text as the page shows it."""
+    text = _BLOCK.sub(r"```\n\1\n```\n", html)
+    text = re.sub(r"<li>\s*(<p>)?", "- ", text)
+    text = re.sub(r"<br ?/?>|</(p|li|h\d)>", "\n", text)
+    text = re.sub(r"<code>|</code>", "`", text)
+    text = unescape(re.sub(r"<[^>]+>", "", text))
+    return [line for line in re.sub(r"\n+", "\n", text).strip().split("\n") if line]
