@@ -61,20 +61,27 @@ async def monday(week: Week) -> None:
         "0 8 * * *",
         "take the pills",
         "plain: true",
-        "must: true",
+        "kind: dose",
+        "nag: 10m x 3",
+        "first-step: Fill a glass of water.",
     )
     await week.says(
-        "I forget my pills. they are at 8, every day",
+        "I forget my pills. every day at 8, and do not let me get away with it",
         pills,
-        answer="Every day at 8:00.",
+        answer="Every day at 8:00, and again every 10 minutes, three times, until you answer.",
     )
     week.scribe.tells("At night it should keep still.")
     await week.at("Mon 7:45")
     await week.calls("config", key="quiet_hours", value="22:00-07:00")
-    week.scribe.tells("Eight o'clock.")
+    week.scribe.tells("Eight o'clock. Ada sees it, means to do it, and makes coffee.")
     await week.at("Mon 8:00")
-    card = await week.comes("take the pills")
-    await week.presses(card, "Done")
+    await week.comes("take the pills")
+    await week.at("Mon 8:10")
+    await week.comes("Fill a glass")
+    await week.at("Mon 8:20")
+    card = await week.comes("Still open")
+    await week.at("Mon 8:21")
+    await week.presses(card, "Taken")
     week.scribe.tells("And water.")
     await week.at("Mon 10:15")
     water = reminder("drink water", "today 11:00", plain=True)
@@ -175,7 +182,7 @@ async def friday(week: Week) -> None:
     await week.until(lambda: week.has_new("put the bins out") and week.has_new("take the pills"))
     await week.look()
     await week.presses(week.newest("put the bins out"), "Done")
-    await week.presses(week.newest("take the pills"), "Done")
+    await week.presses(week.newest("take the pills"), "Taken")
 
 
 async def saturday(week: Week) -> None:
@@ -238,7 +245,7 @@ async def pills_taken(week: Week, day: str) -> None:
     with week.scribe.silence():
         await week.at(f"{day} 8:00")
         card = await week.comes("take the pills")
-        await week.presses(card, "Done")
+        await week.presses(card, "Taken")
 
 
 def main() -> None:
