@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from tests.stores import Stores, on_store
 
@@ -48,6 +48,27 @@ class Fate:
         if len(self.steps) == self._at:
             self.is_dead = True
             raise Crash(what)
+
+
+class SteppedShelf:
+    """Each change of a file is two steps of a life."""
+
+    def __init__(self, shelf: Any, fate: Fate) -> None:
+        self._shelf = shelf
+        self._fate = fate
+
+    def __getattr__(self, name: str) -> Any:
+        inner = getattr(self._shelf, name)
+        if name not in ("add", "remove"):
+            return inner
+
+        def stepped(*arguments: Any) -> Any:
+            self._fate.step(f"before {name}")
+            result = inner(*arguments)
+            self._fate.step(f"after {name}")
+            return result
+
+        return stepped
 
 
 class SteppedState:

@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversation.scene import NOW, Scene, scene, scripted
 
+from ollim_bot.domain.cards import Button, Card, Color
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.due_items import item_key
 from ollim_bot.domain.jobs import (
     Chain,
     JobKind,
@@ -26,10 +28,12 @@ from ollim_bot.domain.jobs import (
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.snoozing import note_of, reminder_from, snoozed_until
+from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 
 WATER = Reminder(JobSpec(id="w1", message="Drink water.", background=True), NOW)
 DUE = Occurrence.scheduled(JobKind.REMINDER, "w1", NOW)
+UNDO = (Button("Undo", "undo", f"item:{item_key(DUE.id)}"),)
 WHY = "The model did not answer, so here it is as you wrote it."
 
 specs = st.builds(
@@ -158,6 +162,32 @@ async def test_a_card_can_be_answered_after_weeks_and_the_ledger_says_when() -> 
         assert rows[-1].state == "answered"
         assert rows[-1].facts == {"answer": "done", "after_s": 30 * 86400, "by": "web"}
         assert at.stores.state.query(lambda tx: tx.due_items.open()) == []
+
+
+async def test_the_undo_of_a_click_goes_after_ten_minutes_also_after_a_restart() -> None:
+    clock = ManualClock(NOW)
+    async with scene(scripted(), clock=clock) as at:
+        await delivered(at)
+        await press(at, "Done")
+        await clock.advance(300)
+        stores = at.stores
+    async with scene(scripted(), stores=stores, clock=clock) as at:
+        await clock.advance(299)
+        assert at.log[-1].card == Card("✓ Drink water · 10:15", color=Color.GREEN, buttons=UNDO)
+        await clock.advance(1)
+        await at.until(lambda: at.log[-1].card == Card("✓ Drink water · 10:15", color=Color.GREEN))
+
+
+async def test_other_takes_a_phrase_and_refuses_with_a_hint() -> None:
+    async with scene(scripted()) as at:
+        await delivered(at)
+        other = button(at.log[-1], "Other…")
+        refused = await at.chat.click("web", at.log[-1].id, other, "in 20 minuts")
+        assert refused.is_error
+        assert "Write `in 20 minute`." in refused.text
+        assert not (await at.chat.click("web", at.log[-1].id, other, "in 20 minutes")).is_error
+        (new,) = at.stores.reminders.all()
+        assert new.item.run_at == NOW + timedelta(minutes=20)
 
 
 @given(specs, chains)

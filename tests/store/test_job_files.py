@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conversation.fate import Crash, Fate, SteppedState
+from tests.conversation.fate import Crash, Fate, SteppedShelf, SteppedState
 from tests.storage.places import NOW
 from tests.stores import Stores, memory_stores
 
@@ -32,27 +32,6 @@ OPS = {
         {"check", "later", "other", "tea"},
     ),
 }
-
-
-class SteppedShelf:
-    """Each change of a file is two steps of a life."""
-
-    def __init__(self, shelf: Any, fate: Fate) -> None:
-        self._shelf = shelf
-        self._fate = fate
-
-    def __getattr__(self, name: str) -> Any:
-        inner = getattr(self._shelf, name)
-        if name not in ("add", "remove"):
-            return inner
-
-        def stepped(*arguments: Any) -> Any:
-            self._fate.step(f"before {name}")
-            result = inner(*arguments)
-            self._fate.step(f"after {name}")
-            return result
-
-        return stepped
 
 
 def stored() -> Stores:

@@ -1,0 +1,243 @@
+"""An answer to a due item is all of it or nothing, once, and can be taken back as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.conversation.fate import Crash, Fate, SteppedShelf, SteppedState
+from tests.stores import Stores, memory_stores
+
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.due_items import Answer, DueItem
+from ollim_bot.domain.item_cards import open_card
+from ollim_bot.domain.jobs import Chain, ItemKind, JobKind, JobSpec, Nag, Reminder, Routine
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.updates import PendingUpdates
+from ollim_bot.ports import JobShelves
+from ollim_bot.store.item_answers import ItemAnswers, add_item, end_undo
+from ollim_bot.store.job_files import JobFileChanges
+from ollim_bot.store.transaction import Transaction
+from ollim_bot.testing.clock import ManualClock
+
+NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+SPEC = JobSpec(id="tea", message="Drink tea.")
+TEA = Reminder(replace(SPEC, nag=Nag(timedelta(minutes=10), 4)), NOW, Chain(3))
+CHECK = Reminder(replace(SPEC, id="check"), NOW + HOUR, Chain(3, 1, "tea"))
+OTHER = Reminder(JobSpec(id="other", message="Stretch."), NOW + HOUR)
+PILL = Routine(JobSpec(id="pill", message="Pill", kind=ItemKind.DOSE), Cron.parse("0 9 * * *"))
+
+Life = Callable[[ItemAnswers, JobFileChanges], Awaitable[object]]
+
+
+def ask(stores: Stores, job: Reminder | Routine, name: str, at: datetime = NOW) -> DueItem:
+    """Show the item of a job on a new message, as a ping does."""
+    kind = JobKind.REMINDER if isinstance(job, Reminder) else JobKind.ROUTINE
+    item = DueItem.of(job, Occurrence.scheduled(kind, job.spec.id, at), MessageId(name), at)
+    message = ChatMessage(
+        item.card, at, Author.BACKGROUND, "Tea?", footer="late", card=open_card(item, at, "Tea?")
+    )
+
+    def step(tx: Transaction) -> None:
+        tx.messages.add(message)
+        add_item(tx, item)
+
+    stores.state.run(step)
+    return item
+
+
+def stored(clock: ManualClock | None = None) -> Stores:
+    stores = memory_stores(clock.now if clock else NOW)
+    for reminder in (CHECK, OTHER):
+        stores.reminders.add(reminder)
+    return stores
+
+
+def answers(stores: Stores) -> ItemAnswers:
+    return ItemAnswers(stores.state, JobFileChanges(stores.state, stores.shelves))
+
+
+def message(stores: Stores, name: str = "1") -> ChatMessage:
+    found = stores.state.query(lambda tx: tx.messages.get(MessageId(name)))
+    assert found is not None
+    return found
+
+
+def title(stores: Stores, name: str = "1") -> str:
+    card = message(stores, name).card
+    return card.title if card else ""
+
+
+def labels(stores: Stores, name: str = "1") -> list[str]:
+    card = message(stores, name).card
+    return [each.label for each in card.buttons] if card else []
+
+
+def given_answers(stores: Stores, item: DueItem) -> list[object]:
+    occurrence = Occurrence.parse(item.occurrence)
+    rows = stores.state.query(lambda tx: tx.ledger.story(occurrence).rows)
+    return [row.facts["answer"] for row in rows]
+
+
+def updates(stores: Stores) -> list[str]:
+    return [each.message for each in stores.updates.read().entries]
+
+
+def files(stores: Stores) -> dict[str, Reminder]:
+    return {each.item.spec.id: each.item for each in stores.reminders.all()}
+
+
+async def test_done_is_a_line_and_its_undo_brings_everything_back() -> None:
+    clock = ManualClock(NOW)
+    stores = stored(clock)
+    item = ask(stores, TEA, "1")
+    shown = message(stores)
+    assert await answers(stores).answer(item.key, Answer.DONE, "web")
+    assert (title(stores), labels(stores)) == ("✓ Drink tea · 9:00", ["Undo"])
+    assert (message(stores).text, message(stores).footer) == ("Tea?", "")
+    assert updates(stores) == ["Known to the owner: done with “Drink tea.”."]
+    assert list(files(stores)) == ["other"]
+    assert await answers(stores).undo(item.key, "discord") == item
+    assert message(stores) == shown
+    assert updates(stores) == []
+    assert files(stores) == {"check": CHECK, "other": OTHER}
+    assert given_answers(stores, item) == ["done", "undone"]
+    assert stores.state.query(lambda tx: tx.due_items.to_come_again()) == [item]
+    await clock.advance(1)
+    assert await answers(stores).answer(item.key, Answer.DONE, "web")
+    assert list(files(stores)) == ["other"]
+
+
+async def test_the_undo_of_a_snooze_removes_the_reminder_that_it_made() -> None:
+    stores = stored()
+    item = ask(stores, TEA, "1")
+    assert await answers(stores).answer(item.key, Answer.SNOOZED, "web", NOW + HOUR)
+    assert title(stores) == "⏱ Drink tea · again at 10:00"
+    (copy,) = set(files(stores)) - {"other"}
+    assert files(stores)[copy].run_at == NOW + HOUR
+    await answers(stores).undo(item.key, "web")
+    assert files(stores) == {"check": CHECK, "other": OTHER}
+
+
+async def test_the_agent_is_corrected_where_it_has_heard_of_the_answer() -> None:
+    stores = stored()
+    item = ask(stores, TEA, "1")
+    await answers(stores).answer(item.key, Answer.DONE, "web")
+    stores.state.run(lambda tx: tx.updates.put(PendingUpdates()))
+    await answers(stores).undo(item.key, "web")
+    said = "Known to the owner: took back the answer to “Drink tea.”; it is open again."
+    assert updates(stores) == [said]
+
+
+async def test_the_agent_needs_no_update_of_its_own_answer() -> None:
+    stores = stored()
+    item = ask(stores, TEA, "1")
+    await answers(stores).answer(item.key, Answer.DONE, "agent")
+    assert updates(stores) == []
+    assert given_answers(stores, item) == ["done"]
+
+
+async def test_of_two_surfaces_at_once_one_is_heard() -> None:
+    stores = stored()
+    item, both = ask(stores, TEA, "1"), answers(stores)
+    given = await asyncio.gather(
+        both.answer(item.key, Answer.DONE, "web"),
+        both.answer(item.key, Answer.SNOOZED, "discord", NOW + HOUR),
+        both.answer(item.key, Answer.DONE, "web"),
+    )
+    assert sum(each is not None for each in given) == 1
+    assert len(given_answers(stores, item)) == 1
+    assert len(updates(stores)) == 1
+
+
+async def test_an_undo_ends_after_ten_minutes_and_its_button_goes() -> None:
+    clock = ManualClock(NOW)
+    stores = stored(clock)
+    item = ask(stores, TEA, "1")
+    await answers(stores).answer(item.key, Answer.DONE, "web")
+    await clock.advance(599)
+    stores.state.run(end_undo)
+    assert labels(stores) == ["Undo"]
+    await clock.advance(1)
+    assert await answers(stores).undo(item.key, "web") is None
+    stores.state.run(end_undo)
+    assert (title(stores), labels(stores)) == ("✓ Drink tea · 9:00", [])
+    assert stores.state.query(lambda tx: tx.due_items.with_undo()) == []
+
+
+def test_a_later_check_asks_in_the_place_of_the_earlier_one() -> None:
+    stores = stored()
+    first, later = ask(stores, TEA, "1"), ask(stores, CHECK, "2", NOW + HOUR)
+    assert (title(stores, "1"), labels(stores, "1")) == ("Drink tea · 9:00 · asked again below", [])
+    assert labels(stores, "2")[0] == "Done"
+    assert stores.state.query(lambda tx: tx.due_items.open()) == [later]
+    assert first.key != later.key
+
+
+async def test_done_on_a_later_check_ends_the_chain() -> None:
+    stores = stored()
+    last = Reminder(replace(SPEC, id="last"), NOW + 2 * HOUR, Chain(3, 2, "tea"))
+    stores.reminders.add(last)
+    later = ask(stores, CHECK, "2")
+    await answers(stores).answer(later.key, Answer.DONE, "web")
+    assert list(files(stores)) == ["other"]
+
+
+async def test_a_dose_has_one_card_and_one_answer() -> None:
+    stores = stored()
+    item = ask(stores, PILL, "1")
+    assert ask(stores, PILL, "2").key == item.key
+    assert (labels(stores, "1"), labels(stores, "2")[0]) == ([], "Taken")
+    await answers(stores).answer(item.key, Answer.TAKEN, "web")
+    ask(stores, PILL, "3")
+    assert (title(stores, "3"), labels(stores, "3")) == ("✓ Pill · 9:00", [])
+    assert given_answers(stores, item) == ["taken"]
+
+
+async def life(stores: Stores, fate: Fate, live: Life) -> None:
+    """A start of the bot, which first makes the changes that an earlier one has left."""
+    shelves = JobShelves(stores.routines, SteppedShelf(stores.reminders, fate), stores.webhooks)
+    changes = JobFileChanges(SteppedState(stores.state, fate), shelves)
+    try:
+        await changes.make()
+        await live(ItemAnswers(SteppedState(stores.state, fate), changes), changes)
+    except Crash:
+        assert fate.is_dead
+
+
+@pytest.mark.parametrize("answer", [Answer.DONE, Answer.SNOOZED])
+async def test_a_crash_between_any_two_steps_leaves_one_answer_and_one_undo(
+    answer: Answer,
+) -> None:
+    until = NOW + HOUR if answer is Answer.SNOOZED else None
+    for at in range(1, 100):
+        stores = stored()
+        item = ask(stores, TEA, "1")
+
+        async def give(items: ItemAnswers, _: object, item: DueItem = item) -> None:
+            await items.answer(item.key, answer, "web", until)
+
+        async def undo(items: ItemAnswers, _: object, item: DueItem = item) -> None:
+            await items.undo(item.key, "web")
+
+        ends = []
+        for live in (give, undo):
+            fate = Fate(at)
+            await life(stores, fate, live)
+            await life(stores, Fate(), live)
+            ends.append(fate.is_dead)
+            if live is give:
+                assert given_answers(stores, item) == [answer.value]
+                made = set(files(stores)) - {"other"}
+                assert len(made) == (0 if until is None else 1)
+        assert given_answers(stores, item) == [answer.value, "undone"]
+        assert files(stores) == {"check": CHECK, "other": OTHER}
+        assert labels(stores)[0] == "Done"
+        if not any(ends):
+            return
+    raise AssertionError("It never ended.")
