@@ -190,6 +190,42 @@ async def test_other_takes_a_phrase_and_refuses_with_a_hint() -> None:
         assert new.item.run_at == NOW + timedelta(minutes=20)
 
 
+async def test_a_reply_to_the_card_answers_it_without_the_agent() -> None:
+    async with scene(scripted()) as at:
+        await delivered(at)
+        card = at.log[-1]
+        await at.send("Did it.", reply_to=card.id)
+        assert at.message(card.id).card == Card(
+            "✓ Drink water · 10:15", color=Color.GREEN, buttons=UNDO
+        )
+        assert [each.text for each in at.log] == ["Drink water.", "Did it."]
+        await at.quiet()
+        assert at.answers == []
+        assert at.pending == ["Known to the owner: done with “Drink water.”."]
+        await at.send("Did it.", reply_to=card.id)
+        assert len(at.log) == 2
+
+
+async def test_a_reply_puts_the_reminder_off() -> None:
+    async with scene(scripted()) as at:
+        await delivered(at)
+        await at.send("in an hour", reply_to=at.log[-1].id)
+        (new,) = at.stores.reminders.all()
+        assert new.item.run_at == NOW + timedelta(hours=1)
+
+
+async def test_other_words_and_replies_elsewhere_go_to_the_agent_who_sees_what_is_open() -> None:
+    engine = scripted("Well done.", "Sure.")
+    async with scene(engine) as at:
+        await delivered(at)
+        card = at.log[-1]
+        await at.ask("why water?", reply_to=card.id)
+        await at.ask("done")
+        assert at.message(card.id).card == card.card
+        waiting = f"- Drink water. (key {item_key(DUE.id)}, due today 10:15)"
+        assert f"owner says what became of one)\n{waiting}\n" in engine.prompts[-1]
+
+
 @given(specs, chains)
 def test_nothing_of_a_reminder_is_lost_by_putting_it_off(spec: JobSpec, chain: Chain) -> None:
     later = NOW + timedelta(hours=1)

@@ -24,6 +24,7 @@ from ollim_bot.offline.actions import (
     CANCEL_REMINDER,
     LIST_REMINDERS,
     LIST_ROUTINES,
+    SETTLE_REMINDER,
     reminders_in,
     shell_call,
 )
@@ -63,6 +64,37 @@ def did(call: CallTool, result: str, *, refused: bool = False) -> tuple[Message,
 def step(words: str, *done: tuple[Message, Message]) -> tuple[Part, ...]:
     prompt = words if words.startswith("[") else f"{STAMP}\n{words}"
     return answer(said(prompt), *(each for pair in done for each in pair), tools=TOOLS)
+
+
+OPEN = "OPEN REMINDERS (call `settle_reminder`)\n"
+ITEM = "- Drink water. (key 0123456789ab, due today 10:00)\n"
+OTHER_ITEM = "- Call mum. (key ba9876543210, due today 9:00)\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "settled"),
+    [
+        ("done", {"answer": "done"}),
+        ("Did it.", {"answer": "done"}),
+        ("later", {"answer": "snoozed", "until": "in 1 hour"}),
+        ("in an hour", {"answer": "snoozed", "until": "in an hour"}),
+        ("not today", {"answer": "moved", "until": "tomorrow 9am"}),
+        ("let it go", {"answer": "let_go"}),
+    ],
+)
+def test_the_one_open_reminder_is_answered_without_a_reply(
+    words: str, settled: dict[str, object]
+) -> None:
+    prompt = f"{STAMP}{OPEN}{ITEM}\n{words}"
+    call = CallTool(SETTLE_REMINDER, {"which": "0123456789ab", **settled})
+    tools = (*TOOLS, SETTLE_REMINDER)
+    assert answer(said(prompt), tools=tools) == (call,)
+    assert answer(said(prompt), *did(call, "Settled."), tools=tools) == (Say(texts.SETTLED),)
+
+
+def test_of_two_open_reminders_none_is_guessed() -> None:
+    prompt = f"{STAMP}{OPEN}{ITEM}{OTHER_ITEM}\ndone"
+    assert answer(said(prompt), tools=(*TOOLS, SETTLE_REMINDER)) == (Say(texts.TASK_DONE),)
 
 
 @pytest.mark.parametrize(

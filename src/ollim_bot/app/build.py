@@ -197,6 +197,8 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     board = StatusBoard(store, state, fanout, deps.status)
     notices = Notices(store, state, poster, board, clock)
     gate = DiskGate(store, notices, clock)
+    files = JobFileChanges(store, shelves)
+    items = ItemAnswers(store, files)
     posting = Posting(poster, clock, price=deps.status.price)
 
     approvals = Approvals(store, state, poster, clock, root)
@@ -214,6 +216,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         poster=poster,
         is_busy=lambda: state.is_busy,
         wants=fork_requests.want,
+        items=items,
     )
     taint = TaintCheck(TaintGuard(root, lambda: context.run.taint), approvals.decide_tainted)
     tool_gate = deps.gate(approvals.granted, approvals.decide, taint)
@@ -256,7 +259,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         hurry=inputs.hurry,
     )
     messages = OwnerMessages(deps.keeper, chat, replies, clock)
-    intake = MessageIntake(state, messages, poster, runner, board, clock)
+    intake = MessageIntake(state, messages, poster, runner, board, items, clock)
 
     set_up = read_set_up()
     overviews = Overviews(store, shelves, posting, poster, clock)
@@ -296,7 +299,6 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     )
 
     deliveries, manual_runs = DeliveryQueues(store, queues, clock), ManualRuns()
-    files = JobFileChanges(store, shelves)
     fork_buttons = ForkButtons(state, fork_requests, runner.stop)
     buttons = _button_router(
         deps,
@@ -307,7 +309,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         echo,
         manual_runs,
         overviews,
-        files,
+        items,
         {
             **fork_buttons.actions,
             **retries.actions,
@@ -361,7 +363,7 @@ def _button_router(
     echo: ChangeEcho,
     manual_runs: ManualRuns,
     overviews: Overviews,
-    files: JobFileChanges,
+    items: ItemAnswers,
     others: Mapping[str, Action],
 ) -> ButtonRouter:
     clock = deps.clock
@@ -384,7 +386,7 @@ def _button_router(
         actions={
             "approve": Action(approvals.answer, Uses.NOTHING),
             "undo": Action(echo.undo),
-            **ItemButtons(ItemAnswers(deps.store, files), clock).actions,
+            **ItemButtons(items, clock).actions,
             **jobs.actions,
             **others,
         },

@@ -9,15 +9,18 @@ from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.forks.forks import Replies
 from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.conversation.posting import note_of
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId
+from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.inbox import Accepted, Edited, Ended, InputEnd
 from ollim_bot.domain.inputs import InputId, OwnerMessage
-from ollim_bot.errors import WrongInput
+from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.ports import AttachmentStore, Clock, IncomingMessage
 from ollim_bot.store.database import Step
+from ollim_bot.store.item_answers import ItemAnswers, answer_reply, new_copy
 from ollim_bot.store.transaction import Transaction
 
 
@@ -63,6 +66,7 @@ class MessageIntake:
         poster: MessagePoster,
         runner: TurnRunner,
         board: StatusBoard,
+        items: ItemAnswers,
         clock: Clock,
     ) -> None:
         self._state = state
@@ -70,6 +74,7 @@ class MessageIntake:
         self._poster = poster
         self._runner = runner
         self._board = board
+        self._items = items
         self._clock = clock
 
     async def receive(self, message: IncomingMessage) -> ChatMessage:
@@ -113,21 +118,41 @@ class MessageIntake:
             return known
         if not message.text.strip() and not message.files:
             raise WrongInput(texts.NOTHING_IN_IT)
-        accepted = await self._messages.made(message)
+        accepted, copy = await self._messages.made(message), new_copy()
 
-        def step(tx: Transaction) -> ChatMessage:
+        def step(tx: Transaction) -> tuple[ChatMessage, DueItem | None]:
             if known := tx.messages.get(MessageId(message.id)):
-                return known
+                return known, None
             shown = replace(accepted.as_message(), in_fork=tx.fork.get() is not None)
-            tx.inbox.append(Accepted(accepted.at, accepted))
+            item = _answered(tx, accepted, copy)
+            if item is None:
+                tx.inbox.append(Accepted(accepted.at, accepted))
             self._poster.add_received(tx, shown, message.surface, message.refs)
             also(tx)
-            return shown
+            return shown, item
 
-        shown = await self._state.transact(step)
-        await self._runner.make_way(accepted.id)
-        await self._board.tell()
+        shown, item = await self._state.transact(step)
+        if item is not None:
+            await self._carry_out(item)
+        else:
+            await self._runner.make_way(accepted.id)
+            await self._board.tell()
         return shown
+
+    async def _carry_out(self, item: DueItem) -> None:
+        """Change the job files that belong to the answer; tell the owner if that failed."""
+        try:
+            await self._items.carry_out(item)
+        except OllimError as refused:
+            await self._poster.post(note_of(str(refused), self._clock.now(), MessageId(item.copy)))
+
+
+def _answered(tx: Transaction, reply: OwnerMessage, copy: str) -> DueItem | None:
+    """The due item that the reply answers, in words that need no agent."""
+    is_plain = not (reply.attachments or reply.button or reply.untrusted)
+    if not is_plain or reply.reply_to is None:
+        return None
+    return answer_reply(tx, reply.reply_to, reply.text, reply.surface, copy)
 
 
 def _is_changed(tx: Transaction, row: Edited | Ended, input_id: InputId) -> bool:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ollim_bot.domain.item_replies import Meaning
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.phrases import parse_duration
 from ollim_bot.errors import BadPhrase
@@ -27,6 +28,14 @@ _FILLING = frozenset(
 ADD_REMINDER = "mcp__discord__add_reminder"
 LIST_REMINDERS = CallTool("mcp__discord__list_reminders")
 CANCEL_REMINDER = "mcp__discord__cancel_reminder"
+SETTLE_REMINDER = "mcp__discord__settle_reminder"
+# The answer for each meaning, and until when, where that is not said.
+_SETTLING = {
+    "done": ("done", ""),
+    "later": ("snoozed", "in 1 hour"),
+    "not today": ("moved", "tomorrow 9am"),
+    "let go": ("let_go", ""),
+}
 _REMINDER_SET = re.compile(r"Reminder \S+ set: (?P<when>.+)\. File: .*", re.DOTALL)
 _DISTANCE = re.compile(r" \([^()]*\)$")
 _WHERE_IT_IS = re.compile(r"id \S+, file .*")
@@ -111,6 +120,15 @@ def next_step(intent: ScheduleIntent, situation: Situation) -> Part:
             return _repeat(intent, situation)
         case Change():
             return _change(intent, situation)
+
+
+def settle(key: str, meant: Meaning, situation: Situation) -> Part:
+    """Answer the open reminder with this key; its card shows the answer."""
+    answer, until = _SETTLING.get(meant.kind, ("snoozed", meant.phrase))
+    more = {"until": until} if until else {}
+    call = CallTool(SETTLE_REMINDER, {"which": key, "answer": answer, **more})
+    done = _outcome_once(call, situation)
+    return Say(texts.SETTLED) if isinstance(done, ToolResult) else done
 
 
 def show_reminders(situation: Situation) -> Part:

@@ -7,10 +7,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
+from ollim_bot.domain.item_replies import meaning_of
 from ollim_bot.domain.text import shortened
 from ollim_bot.offline import texts
 from ollim_bot.offline.actions import (
     next_step,
+    settle,
     show_reminders,
     show_routines,
     show_today,
@@ -62,12 +64,24 @@ def _part(situation: Situation) -> Part:
 def _by_words(situation: Situation) -> Part:
     if situation.prompt.text.startswith(_SET_UP):
         return Say(texts.SET_UP)
+    if settled := _settled(situation):
+        return settled
     intents = intents_in(situation.prompt.text)
     if not intents:
         return _by_schedule_intent(situation)
     if _may_be_about_something_else(situation, intents):
         return Say(texts.NOT_UNDERSTOOD)
     return _together([_ANSWERS[intent](situation) for intent in intents])
+
+
+def _settled(situation: Situation) -> Part | None:
+    """Answer the one open reminder, if the words do; None if they do not, or several are open."""
+    prompt = situation.prompt
+    now = (prompt.moment or _ANY_MOMENT).replace(tzinfo=UTC)
+    meant = None if prompt.points_elsewhere else meaning_of(prompt.text, now)
+    if meant is None or len(prompt.open_items) != 1:
+        return None
+    return settle(prompt.open_items[0], meant, situation)
 
 
 def _by_schedule_intent(situation: Situation) -> Part:

@@ -20,7 +20,11 @@ _TIMESTAMP = re.compile(
     r"\[(?P<day>\d{4}-\d\d-\d\d) \w{3} (?P<hour>\d\d):(?P<minute>\d\d) (?P<half>[AP]M)"
     r" (?P<zone>[^\]\n]+)\](?:\n|$)"
 )
-_UPDATES = re.compile(r"RECENT BACKGROUND UPDATES \((?P<duty>[^\n]*)\)\n(?P<lines>(?:.+(?:\n|$))*)")
+_UPDATES = re.compile(
+    r"RECENT BACKGROUND UPDATES \((?P<duty>[^\n]*)\)\n(?P<lines>(?:(?!OPEN REMINDERS ).+(?:\n|$))*)"
+)
+_OPEN = re.compile(r"OPEN REMINDERS \([^\n]*\)\n(?P<lines>(?:- .+(?:\n|$))*)")
+_ITEM = re.compile(r"^- .+ \(key (?P<key>[0-9a-f]+), due [^\n]*\)$", re.MULTILINE)
 _UPDATE = re.compile(r"^- (?:\([^)\n]*ago\) |\(just now\) )?(?P<text>.+(?:\n  .+)*)$", re.MULTILINE)
 _TASK = "YOUR TASK:"
 _CHAIN = re.compile(r"CHAIN CONTEXT: check \d+ of \d+\.[^\n]*\n\n")
@@ -49,6 +53,7 @@ _OUR_SUMMARY = re.compile(rf"^{re.escape(SAID_LAST)}\n(?P<lines>(?:- .+(?:\n|$))
 @dataclass(frozen=True, slots=True)
 class ParsedPrompt:
     """`tag` is empty where the owner speaks; `updates` are those that are to be mentioned.
+    `open_items` are the keys of the due items that wait for an answer.
 
     `points_elsewhere`: the prompt came with a quote, a file or an image, and may be about that.
     `moment` is when it was written, in `zone`. `may_have_acted`: tools were called for it before
@@ -59,6 +64,7 @@ class ParsedPrompt:
     tag: str = ""
     subject: str = ""
     updates: tuple[str, ...] = ()
+    open_items: tuple[str, ...] = ()
     points_elsewhere: bool = False
     moment: datetime | None = None
     zone: str = ""
@@ -91,6 +97,7 @@ def read_prompt(text: str) -> ParsedPrompt:
     _, rest = _taken(_MARK, rest)
     stamp, rest = _taken(_TIMESTAMP, rest.lstrip("\n"))
     updates, rest = _taken(_UPDATES, rest)
+    waiting, rest = _taken(_OPEN, rest)
     name, body = _speaker(tag["name"] if tag else "", rest.lstrip("\n"))
     said = _without_asides(body)
     return ParsedPrompt(
@@ -98,6 +105,7 @@ def read_prompt(text: str) -> ParsedPrompt:
         tag=name,
         subject=(tag["subject"] or "") if tag else "",
         updates=_to_mention(updates),
+        open_items=tuple(_ITEM.findall(waiting["lines"])) if waiting else (),
         points_elsewhere=said != body,
         moment=_moment(stamp) if stamp else None,
         zone=stamp["zone"] if stamp else "",

@@ -114,7 +114,8 @@ REMINDERS = "Reminders:"
 ROUTINES = "Routines:"
 NO_REMINDERS = "There are no reminders."
 NO_ROUTINES = "There are no routines."
-TASK_DONE = "Good. There is nothing to tick off here: a reminder that has come is over."
+SETTLED = "Noted."
+TASK_DONE = "Which reminder? Reply to its card, or press its button."
 
 
 def moment_first(task: str, when: str) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from secrets import token_hex
 
 from ollim_bot.domain.chat import Attachment
+from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.inputs import OwnerMessage
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.moments import WEEKDAYS, elapsed
+from ollim_bot.domain.moments import WEEKDAYS, describe, elapsed
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdates, omission_notice
@@ -36,6 +37,7 @@ _OURS = re.compile(
     | (?= \[ [ ]* \d{{4}} - \d\d )
     | (?= < [ ]* (?: / [ ]* )? (?: system-reminder | untrusted ) )
     | ^ [ ]* \\* (?= recent [ ]+ background [ ]+ updates | attached [ ]+ files [ ]* : )
+    | ^ [ ]* \\* (?= open [ ]+ reminders [ ]* \( )
     | \A \s* \\* (?= > )
     """,
     re.VERBOSE | re.MULTILINE,
@@ -46,6 +48,8 @@ BUTTON = "[button]"
 SYSTEM = "[system]"
 FOR_MAIN = "RECENT BACKGROUND UPDATES (mention key findings in your response)"
 READ_ONLY = "RECENT BACKGROUND UPDATES (read-only — main session will also see these)"
+OPEN_REMINDERS = "OPEN REMINDERS (call `settle_reminder` if the owner says what became of one)"
+_MOST_ITEMS = 5
 FENCE = "untrusted"
 NOT_THE_OWNERS = "Data, not the owner's words"
 _LONGEST_QUOTE = 500
@@ -148,6 +152,16 @@ def updates_block(updates: PendingUpdates, header: str, now: datetime) -> str:
     if updates.omitted:
         lines.insert(0, f"- {omission_notice(updates.omitted)}")
     return "\n".join([header, *lines]) if lines else ""
+
+
+def open_items_block(items: Sequence[DueItem], now: datetime) -> str:
+    """The due items that wait for an answer, newest first; empty if there are none."""
+    newest = sorted(items, key=lambda each: each.due.astimezone(UTC), reverse=True)
+    lines = [
+        f"- {one_line(each.title)} (key {each.key}, due {describe(each.due, now)})"
+        for each in newest[:_MOST_ITEMS]
+    ]
+    return "\n".join([OPEN_REMINDERS, *lines]) if lines else ""
 
 
 def quoted(text: str) -> str:

@@ -14,6 +14,7 @@ from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.due_items import Answer, DueItem
 from ollim_bot.domain.item_cards import passed_card, settled_card
+from ollim_bot.domain.item_replies import settlement
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.snoozing import root_in
@@ -110,6 +111,20 @@ def answer_item(
     return item
 
 
+def answer_reply(
+    tx: Transaction, replied_to: MessageId, words: str, by: str, copy: str
+) -> DueItem | None:
+    """Answer the open item of the message by the words of a reply; None if they are no answer.
+
+    `copy` is the id of the reminder that is made where they put it off.
+    """
+    item = next((each for each in tx.due_items.open() if each.card == replied_to), None)
+    said = None if item is None else settlement(words, item, tx.now)
+    if item is None or said is None:
+        return None
+    return answer_item(tx, item.key, said.answer, by, until=said.until, copy=copy)
+
+
 def _shown_as_line(tx: Transaction, item: DueItem) -> DueItem:
     """Replace the card by the line of the answer; the item keeps what the message showed."""
     message = tx.messages.get(item.card)
@@ -169,6 +184,11 @@ def end_undo(tx: Transaction) -> None:
             tx.due_items.put(replace(item, undo_until=None))
 
 
+def new_copy() -> str:
+    """An id for the reminder that a snooze makes."""
+    return os.urandom(4).hex()
+
+
 class ItemAnswers:
     """Answers due items and undoes that, with the job files that belong to an answer."""
 
@@ -184,7 +204,7 @@ class ItemAnswers:
         Raises `OllimError`, with the item open again, if the reminder for `until` cannot be
         written.
         """
-        copy = "" if until is None else os.urandom(4).hex()
+        copy = new_copy() if until is not None else ""
         item = await self._store.transact(
             lambda tx: answer_item(tx, key, answer, by, until=until, copy=copy)
         )

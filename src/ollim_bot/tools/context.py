@@ -15,6 +15,7 @@ from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.pings import PingBudget, PingVerdict
 from ollim_bot.domain.runs import Intent, Run
 from ollim_bot.ports import Clock, JobShelves
+from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.store import Store
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -74,8 +75,9 @@ class ToolContext:
     """`run` changes from turn to turn of one session; `root` is the data directory.
 
     `is_busy` says whether the owner is being answered now. `wants` stores durably what shall happen
-    to the conversation after this turn. `pinging` is held while a ping of the run is being paid
-    for, so that two at once are not both the first.
+    to the conversation after this turn. `items` answers due items, in the conversation only.
+    `pinging` is held while a ping of the run is being paid for, so that two at once are not both
+    the first.
     """
 
     run: Run
@@ -86,5 +88,6 @@ class ToolContext:
     poster: Poster
     is_busy: Callable[[], bool]
     wants: Callable[[Intent], Awaitable[None]] = _without_effect
+    items: ItemAnswers | None = None
     docs: Path = field(default_factory=docs_folder)
     pinging: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ollim_bot.tools.declaration import BackgroundUse, EngineTool, OwnTool
 from ollim_bot.tools.docs import READ_DOC, SEARCH_DOCS
+from ollim_bot.tools.due_items import SETTLE_REMINDER
 from ollim_bot.tools.embed import DISCORD_EMBED
 from ollim_bot.tools.forks import ENTER_FORK, EXIT_FORK, REPORT_UPDATES, SAVE_CONTEXT
 from ollim_bot.tools.messages import PING_USER, SEND_FILE
@@ -56,6 +57,7 @@ TOOLS: tuple[EngineTool | OwnTool, ...] = (
     LIST_REMINDERS,
     CANCEL_REMINDER,
     FOLLOW_UP_CHAIN,
+    SETTLE_REMINDER,
     DISCORD_EMBED,
     SEND_FILE,
     PING_USER,

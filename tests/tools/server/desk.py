@@ -21,6 +21,8 @@ from ollim_bot.domain.runs import Intent, Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import DeliveryFailed
 from ollim_bot.ports import Clock, Tool, ToolAnswer
+from ollim_bot.store.item_answers import ItemAnswers
+from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.steps import store_prompts
 from ollim_bot.store.store import Store
 from ollim_bot.testing.clock import ManualClock
@@ -174,4 +176,5 @@ def desk_of(
     desk = Desk(context, poster, clock)
     context.is_busy = lambda: desk.is_busy
     context.wants = desk.want
+    context.items = ItemAnswers(stores.state, JobFileChanges(stores.state, stores.shelves))
     return desk

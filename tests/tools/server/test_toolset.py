@@ -14,9 +14,9 @@ from ollim_bot.ports import Refusal, Tool, ToolCall, Toolset
 from ollim_bot.tools.toolset import toolset
 
 DISCORD = (
-    "add_reminder", "list_reminders", "cancel_reminder", "follow_up_chain", "discord_embed",
-    "send_file", "ping_user", "report_updates", "enter_fork", "exit_fork", "save_context",
-    "update_names",
+    "add_reminder", "list_reminders", "cancel_reminder", "follow_up_chain", "settle_reminder",
+    "discord_embed", "send_file", "ping_user", "report_updates", "enter_fork", "exit_fork",
+    "save_context", "update_names",
 )  # fmt: skip
 SELF_GATED = {"discord_embed", "ping_user", "send_file", "report_updates", "follow_up_chain"}
 PARAMETERS = {
@@ -28,6 +28,7 @@ PARAMETERS = {
     "exit_fork": [],
     "save_context": [],
     "follow_up_chain": ["minutes_from_now*"],
+    "settle_reminder": ["which*", "answer*", "until"],
     "add_reminder": [
         "prompt*", "delay_minutes", "run_at", "description", "foreground", "max_chain", "must",
     ],

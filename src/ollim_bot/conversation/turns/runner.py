@@ -55,7 +55,7 @@ from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.errors import OllimError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock, Prompt, TurnStart
-from ollim_bot.prompts.context import updates_block
+from ollim_bot.prompts.context import joined, open_items_block, updates_block
 from ollim_bot.store.database import Step
 from ollim_bot.store.steps import (
     leave_failure,
@@ -311,7 +311,10 @@ class TurnRunner:
         with log_fields(session=session_id, run=turn.start.turn):
             _logger.info("A turn begins (attempt %d)", question.attempt)
             now = self._clock.now()
-            updates = updates_block(claim, dialogue.header, now)
+            waiting = await self._state.read(lambda tx: tx.due_items.open())
+            updates = joined(
+                "\n", updates_block(claim, dialogue.header, now), open_items_block(waiting, now)
+            )
             text = question.text(updates, now, session_id, dialogue.resumed_at)
             prompt = Prompt(text, question.images_for(session_id), prompt_id)
             events = turn.heard(dialogue.turn(prompt))

@@ -1,0 +1,84 @@
+"""The owner's words about a due item that need no agent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from ollim_bot.domain.due_items import Answer, DueItem
+from ollim_bot.domain.phrases import is_moment, parse_moment
+from ollim_bot.domain.snoozing import snoozed_until
+
+
+class Settlement(NamedTuple):
+    """`until` is the moment to which the item is put off."""
+
+    answer: Answer
+    until: datetime | None = None
+
+
+_WORDS: Mapping[str, frozenset[str]] = {
+    "done": frozenset(
+        (
+            "done",
+            "all done",
+            "done it",
+            "its done",
+            "did",
+            "did it",
+            "i did",
+            "i did it",
+            "just did",
+            "just did it",
+            "finished",
+            "taken",
+            "took it",
+            "i took it",
+        )
+    ),
+    "later": frozenset(("later", "not now", "snooze", "a bit later", "remind me later")),
+    "not today": frozenset(("not today", "another day", "some other day")),
+    "let go": frozenset(("skip", "skip it", "skipped", "let it go", "never mind", "nevermind")),
+}
+_ENDS = ".!… "
+_COURTESY = re.compile(r"^(?:ok(?:ay)?|yes|yep|no|sorry),? |,? (?:please|thanks|thank you)$")
+_BEFORE_A_MOMENT = re.compile(r"^(?:remind me(?: again)?|snooze(?: it)?|again) (?:for )?")
+
+
+class Meaning(NamedTuple):
+    """`kind` is one of `done`, `later`, `not today`, `let go`, or `until` with a phrase."""
+
+    kind: str
+    phrase: str = ""
+
+
+def meaning_of(words: str, now: datetime) -> Meaning | None:
+    """What the words say of a due item; None if they are for the agent."""
+    said = " ".join(words.casefold().replace("'", "").replace("’", "").split()).strip(_ENDS)
+    said = _COURTESY.sub("", said).strip(_ENDS)
+    for kind, phrases in _WORDS.items():
+        if said in phrases:
+            return Meaning(kind)
+    moment = _BEFORE_A_MOMENT.sub("", said)
+    return Meaning("until", moment) if is_moment(moment, now) else None
+
+
+def settlement(words: str, item: DueItem, now: datetime) -> Settlement | None:
+    """The answer that the words give to the item; None if they are for the agent."""
+    meant = meaning_of(words, now)
+    if meant is None:
+        return None
+    match meant.kind:
+        case "done":
+            return Settlement(Answer.TAKEN if item.is_dose else Answer.DONE)
+        case "until":
+            return Settlement(Answer.SNOOZED, parse_moment(meant.phrase, now))
+        case "later":
+            return Settlement(Answer.SNOOZED, snoozed_until("1h", now))
+        case "not today" if not (item.is_dose or item.is_of_routine):
+            return Settlement(Answer.MOVED, snoozed_until("9am", now))
+        case _:
+            # A routine comes by itself on another day.
+            return Settlement(Answer.NOT_TAKEN if item.is_dose else Answer.LET_GO)

@@ -1,0 +1,78 @@
+"""Words about a due item: taken as they are meant, or left to the agent."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.due_items import Answer, DueItem
+from ollim_bot.domain.item_replies import settlement
+from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.occurrences import Occurrence
+
+NOW = datetime(2026, 11, 16, 10, 15, tzinfo=UTC)
+WATER = DueItem.of(
+    Reminder(JobSpec(id="w1", message="Drink water."), NOW),
+    Occurrence.scheduled(JobKind.REMINDER, "w1", NOW),
+    MessageId("1"),
+    NOW,
+)
+PILL = DueItem.of(
+    Routine(JobSpec(id="p1", message="Pill", kind=ItemKind.DOSE), Cron.parse("0 9 * * *")),
+    Occurrence.scheduled(JobKind.ROUTINE, "p1", NOW),
+    MessageId("2"),
+    NOW,
+)
+TOMORROW = datetime(2026, 11, 17, 9, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("words", "answer", "until"),
+    [
+        ("done", Answer.DONE, None),
+        ("Done.", Answer.DONE, None),
+        ("DID IT!", Answer.DONE, None),
+        ("ok, done", Answer.DONE, None),
+        ("it's done", Answer.DONE, None),
+        ("later", Answer.SNOOZED, NOW + timedelta(hours=1)),
+        ("Later, please.", Answer.SNOOZED, NOW + timedelta(hours=1)),
+        ("in an hour", Answer.SNOOZED, NOW + timedelta(hours=1)),
+        ("remind me again in 20 minutes", Answer.SNOOZED, NOW + timedelta(minutes=20)),
+        ("Tomorrow 9am.", Answer.SNOOZED, TOMORROW),
+        ("not today", Answer.MOVED, TOMORROW),
+        ("let it go", Answer.LET_GO, None),
+    ],
+)
+def test_plain_words_answer_a_reminder(words: str, answer: Answer, until: datetime | None) -> None:
+    assert settlement(words, WATER, NOW) == (answer, until)
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ("done", Answer.TAKEN),
+        ("took it", Answer.TAKEN),
+        ("skipped", Answer.NOT_TAKEN),
+        ("not today", Answer.NOT_TAKEN),
+    ],
+)
+def test_the_same_words_take_or_skip_a_dose(words: str, answer: Answer) -> None:
+    assert settlement(words, PILL, NOW) == (answer, None)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "done with the report, what is next?",
+        "not done",
+        "did it rain?",
+        "why?",
+        "later than 9?",
+    ],
+)
+def test_other_words_are_for_the_agent(words: str) -> None:
+    assert settlement(words, WATER, NOW) is None

@@ -1,0 +1,70 @@
+"""`settle_reminder`: the owner's words, said to the agent, answer the reminder that they mean."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.tools.server.desk import NOW, Desk, DeskOf
+
+from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.due_items import Answer, DueItem
+from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.runs import RunKind
+from ollim_bot.errors import WrongInput
+
+TOOL = "settle_reminder"
+
+
+def ask(at: Desk, name: str, words: str, kind: ItemKind | None = None) -> DueItem:
+    job = Reminder(JobSpec(id=name, message=words, kind=kind), NOW)
+    occurrence = Occurrence.scheduled(JobKind.REMINDER, name, NOW)
+    item = DueItem.of(job, occurrence, MessageId(name), NOW)
+    assert at.stores.state.run(lambda tx: tx.due_items.add(item))
+    return item
+
+
+def answer_of(at: Desk, item: DueItem) -> Answer | None:
+    found = at.stores.state.query(lambda tx: tx.due_items.get(item.key))
+    return found.answer if found else None
+
+
+@pytest.mark.parametrize("kind", [RunKind.MAIN, RunKind.FORK])
+async def test_a_reminder_is_settled_by_its_words_or_its_key(desk: DeskOf, kind: RunKind) -> None:
+    at = desk(kind)
+    water, mum = ask(at, "w", "Drink water."), ask(at, "m", "Call mum.")
+    assert "✓ Drink water · 9:00" in await at.works(TOOL, which="water", answer="done")
+    assert (answer_of(at, water), answer_of(at, mum)) == (Answer.DONE, None)
+    await at.works(TOOL, which=mum.key, answer="snoozed", until="in 1 hour")
+    (copy,) = at.stores.reminders.all()
+    assert copy.item.run_at == NOW + timedelta(hours=1)
+
+
+async def test_what_may_mean_two_is_asked_back(desk: DeskOf) -> None:
+    at = desk(RunKind.MAIN)
+    ask(at, "m", "Call mum.")
+    ask(at, "d", "Call dad.")
+    with pytest.raises(WrongInput, match=r"“Call mum.” .*, “Call dad.” "):
+        await at.call(TOOL, which="call", answer="done")
+
+
+async def test_a_dose_that_is_done_is_taken(desk: DeskOf) -> None:
+    at = desk(RunKind.MAIN)
+    pill = ask(at, "p", "Pill", ItemKind.DOSE)
+    await at.works(TOOL, which="Pill", answer="done")
+    assert answer_of(at, pill) is Answer.TAKEN
+    with pytest.raises(WrongInput, match="No reminder waits"):
+        await at.call(TOOL, which="Pill", answer="done")
+
+
+async def test_putting_off_needs_a_moment_and_a_background_run_settles_nothing(
+    desk: DeskOf,
+) -> None:
+    at = desk(RunKind.MAIN)
+    pill = ask(at, "p", "Pill")
+    with pytest.raises(WrongInput, match="until when"):
+        await at.call(TOOL, which="Pill", answer="snoozed")
+    alone = desk(RunKind.BACKGROUND)
+    await alone.is_refused(TOOL, which="Pill", answer="done")
+    assert answer_of(at, pill) is None
