@@ -331,6 +331,7 @@ async def scene(
             asyncio.create_task(talk.undo_expiry.run()),
             asyncio.create_task(talk.overviews.run()),
             asyncio.create_task(talk.retries.run()),
+            asyncio.create_task(talk.board.run()),
         ]
     try:
         async with asyncio.timeout(LONGEST):

@@ -11,7 +11,7 @@ from tests.conversation.surfaces import ForgetfulSurface, HangingSurface, Ordere
 
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.inbox import InputEnd
-from ollim_bot.testing.engine import Says, ScriptedEngine
+from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine, Waits
 from ollim_bot.testing.surface import RecordingSurface
 
 PATIENCE = 0.5
@@ -111,3 +111,17 @@ async def test_whether_the_bot_is_busy_is_told_to_the_surfaces() -> None:
         await at.ask("hello")
         await at.until(lambda: not at.surface.statuses[-1].is_busy)
         assert True in [status.is_busy for status in at.surface.statuses]
+
+
+async def test_a_new_name_is_shown_at_once_and_after_a_restart() -> None:
+    renames = CallsTool("mcp__discord__update_names", {"user_name": "Sam", "bot_name": "Kit"})
+    engine = ScriptedEngine().then(renames, Waits())
+    async with scene(engine) as at:
+        assert at.chat.status.bot_name == "Ollim"
+        await at.send("call yourself Kit, and me Sam")
+        await at.until(lambda: at.surface.statuses[-1].bot_name == "Kit")
+        assert at.chat.status.user_name == "Sam"
+        await at.chat.interrupt()
+        await at.quiet()
+    async with scene(engine, stores=at.stores, runs=False) as again:
+        assert (again.chat.status.bot_name, again.chat.status.user_name) == ("Kit", "Sam")

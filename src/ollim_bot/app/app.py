@@ -328,7 +328,7 @@ class App:
             others += [parts.fanout.run(), parts.idle_watch.run(), parts.quiet_watch.run()]
             others += [parts.undo_expiry.run(), parts.overviews.run()]
             others += [self._tell_problems(parts), self._tidied()]
-            others += [parts.echo.run(), parts.retries.run()]
+            others += [parts.echo.run(), parts.retries.run(), parts.board.run()]
             tasks = [group.create_task(service) for service in (*others, *services)]
             await self._is_wanted_to_end.wait()
             schedule.cancel()

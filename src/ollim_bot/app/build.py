@@ -176,6 +176,7 @@ class ConversationParts:
         """Read the stored state; inputs that were accepted earlier are queued again."""
         await self.fanout.load()
         await self.state.load()
+        await self.board.load()
         await self._load_deliveries()
         await self.approvals.load(await self.chat.with_open_button("approve"))
 

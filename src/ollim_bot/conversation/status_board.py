@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import replace
 from datetime import datetime
@@ -18,7 +19,10 @@ _logger = logging.getLogger(__name__)
 
 
 class StatusBoard:
-    """Publishes the status on every change. `status` is the first one."""
+    """Publishes the status on every change.
+
+    `status` has the model and the names that are used while the owner has chosen no others.
+    """
 
     def __init__(
         self, store: Store, state: ConversationState, fanout: SurfaceFanout, status: Status
@@ -27,8 +31,9 @@ class StatusBoard:
         self._state = state
         self._fanout = fanout
         self._status = status
-        self._default_model = status.model
+        self._default = status
         self._unkept = ""
+        self._changed = asyncio.Event()
 
     @property
     def current(self) -> Status:
@@ -40,14 +45,37 @@ class StatusBoard:
             trouble=with_program(" ".join(filter(None, trouble)), self._status.program),
         )
 
+    async def run(self) -> None:
+        """Show a model or names that were just chosen, until cancelled."""
+        unsubscribe = self._store.subscribe(self._note_change)
+        try:
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                before = self._status
+                await self.load()
+                if self._status != before:
+                    await self._fanout.changed(self.current)
+        finally:
+            unsubscribe()
+
+    async def load(self) -> None:
+        """Read what the owner has chosen."""
+        try:
+            config, names = await self._store.read(lambda tx: (tx.config.get(), tx.names.get()))
+        except StorageError:  # the status keeps what was last known
+            _logger.warning("The settings could not be read", exc_info=True)
+            return
+        self._status = replace(
+            self._status,
+            model=config.model_main or self._default.model,
+            user_name=names.user or self._default.user_name,
+            bot_name=names.bot or self._default.bot_name,
+        )
+
     async def tell(self) -> None:
         """Send the current status to all surfaces."""
-        try:
-            config = await self._store.read(lambda tx: tx.config.get())
-        except StorageError:  # the status keeps the last known model
-            _logger.warning("The settings could not be read", exc_info=True)
-        else:
-            self._status = replace(self._status, model=config.model_main or self._default_model)
+        await self.load()
         await self._fanout.changed(self.current)
 
     async def trouble(self, sentence: str) -> None:
@@ -66,3 +94,7 @@ class StatusBoard:
         """Show a sentence that cannot be committed; empty when the disk can be written again."""
         self._unkept = sentence
         await self.tell()
+
+    def _note_change(self, changed: frozenset[str]) -> None:
+        if changed & {"config", "names"}:
+            self._changed.set()
