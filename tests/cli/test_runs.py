@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,9 @@ from tests.test_architecture import HEAVY
 
 from ollim_bot.cli.runs import find_run, listing, page, run_records
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.store.codecs.rows import LEDGER_ROWS
 from ollim_bot.store.data_directory import prepare_data_directory
@@ -324,6 +326,31 @@ def test_a_run_that_spoke_in_the_conversation_is_not_told_as_silent(bot: Termina
     append(bot, ended)
     assert "(spoke in the conversation)" in bot.done("runs")
     assert re.search(r"^  spoke +in the conversation$", bot.done("runs", "show", "odd"), re.M)
+
+
+def test_each_dose_is_told_as_taken_skipped_or_unanswered(bot: Terminal) -> None:
+    routine = Routine(
+        JobSpec(id="pill", message="Pill", kind=ItemKind.DOSE), Cron.parse("0 8 * * *")
+    )
+    given = {9: "taken", 10: "not_taken", 11: "undone", 12: None}
+    items = [
+        DueItem.of(routine, Occurrence.scheduled(JobKind.ROUTINE, "pill", at), MessageId("1"), at)
+        for at in (datetime(2026, 11, day, 8, tzinfo=UTC) for day in given)
+    ]
+    for item, answer in zip(items, given.values(), strict=True):
+        at = (item.due + timedelta(minutes=4)).isoformat()
+        append(bot, row(at, item.occurrence, "done", job="Pill"))
+        if answer:
+            append(bot, row(at, item.occurrence, "answered", answer=answer, after_s=240, by="web"))
+    database = open_database(bot.paths, lambda: AT, is_holder=True, report=print)
+    database.run(lambda tx: [tx.due_items.add(each) for each in items[2:]])
+    database.close()
+    lines = bot.done("runs", "list", "--job", "pill", "--since", "30d").splitlines()
+    told = [line.partition("Pill  ")[2] for line in lines]
+    assert told == ["(unanswered)", "(unanswered)", "(skipped after 4 min)", "(taken after 4 min)"]
+    found = json.loads(bot.done("runs", "list", "--job", "pill", "--since", "30d", "--json"))
+    answers = [each["answer"] for each in found["runs"]]
+    assert answers == ["unanswered", "unanswered", "not_taken", "taken"]
 
 
 def test_nothing_heavy_is_loaded(bot: Terminal) -> None:

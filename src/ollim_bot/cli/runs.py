@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -24,6 +24,7 @@ from ollim_bot.cli.framework import (
     title,
 )
 from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.due_items import ANSWERED, Answer
 from ollim_bot.domain.moments import describe, describe_with_distance, duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.phrases.durations import parse_duration
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ollim_bot.store.database import Step
     from ollim_bot.store.transaction import Transaction
 
+_ANSWERS = {Answer.NOT_TAKEN.value: "skipped", Answer.LET_GO.value: "let go"}
 _PRICES = {Price.FREE.value: "free", Price.UNKNOWN.value: "price unknown"}
 # The lengths of the day and of the minute in the instant of an id.
 _DAY, _TO_THE_MINUTE = len("2026-11-16"), len("2026-11-16T08:00")
@@ -50,10 +52,14 @@ _ALL = 2**62
 
 @dataclass(slots=True)
 class RunRecord:
-    """All ledger rows of one occurrence, oldest first. Later facts replace earlier ones."""
+    """All ledger rows of one occurrence, oldest first. Later facts replace earlier ones.
+
+    `is_open` says that its card waits for an answer.
+    """
 
     occurrence: Occurrence
     rows: list[LedgerRow] = field(default_factory=list)
+    is_open: bool = False
 
     @property
     def id(self) -> str:
@@ -69,6 +75,12 @@ class RunRecord:
     def is_delivered(self) -> bool:
         """Whether the owner was given the reminder."""
         return any(row.state == DELIVERED for row in self.rows)
+
+    @property
+    def answer(self) -> LedgerRow | None:
+        """The owner's answer; None if there is none, or it was undone."""
+        newest = next((row for row in reversed(self.rows) if row.state == ANSWERED), None)
+        return None if newest is None or newest.facts.get("answer") == Answer.UNDONE else newest
 
     @property
     def fired(self) -> datetime:
@@ -127,8 +139,15 @@ def run_object(record: RunRecord) -> dict[str, object]:
         "due": occurrence.scheduled_at,
         "fired": record.fired,
         "state": record.state,
+        "answer": _answer_word(record),
         "facts": dict(record.facts),
     }
+
+
+def _answer_word(record: RunRecord) -> object:
+    if record.answer is not None:
+        return record.answer.facts.get("answer")
+    return "unanswered" if record.is_open else None
 
 
 def page_object(record: RunRecord) -> dict[str, object]:
@@ -158,9 +177,20 @@ def _beginnings(record: RunRecord) -> Sequence[str]:
 
 
 def _line(record: RunRecord) -> str:
-    note = outcome(record.facts, is_delivered=record.is_delivered)
-    note = plain(" ".join(note.split()))
+    said = outcome(record.facts, is_delivered=record.is_delivered)
+    note = plain("; ".join(each for each in (" ".join(said.split()), _answer(record)) if each))
     return f"{record.name}  ({note})" if note else record.name
+
+
+def _answer(record: RunRecord) -> str:
+    """`taken after 4 min`, or `unanswered`; empty for a run that asked for no answer."""
+    if record.answer is None:
+        return "unanswered" if record.is_open else ""
+    facts = record.answer.facts
+    answer, seconds = str(facts.get("answer")), facts.get("after_s")
+    words = _ANSWERS.get(answer, in_words(answer))
+    after = timedelta(seconds=seconds) if _is_number(seconds) else timedelta()
+    return f"{words} after {duration_in_words(after)}" if after > timedelta() else words
 
 
 def _facts(record: RunRecord, now: datetime) -> dict[str, str]:
@@ -175,6 +205,7 @@ def _facts(record: RunRecord, now: datetime) -> dict[str, str]:
         "began": _began(record, now),
         "ended": _ended(facts, now),
         "outcome": _state(record),
+        "answer": _answer(record),
         "reason": str(facts.get("reason") or ""),
         "error": str(facts.get("error") or ""),
         "attempts": _attempts(facts),
@@ -388,9 +419,11 @@ def find_run(word: str, known: Sequence[RunRecord]) -> RunRecord:
 
 
 def _run_records(data: Data, since: datetime | None = None) -> list[RunRecord]:
-    return run_records(
+    found = run_records(
         _asked(data, _all_rows if since is None else lambda tx: tx.ledger.rows_since(since))
     )
+    waiting = data.read(lambda tx: {each.occurrence for each in tx.due_items.open()}) or ()
+    return [replace(each, is_open=each.id in waiting) for each in found]
 
 
 def _said(data: Data, record: RunRecord) -> list[str]:
