@@ -20,8 +20,8 @@ from ollim_bot.store.file_store import Malformed, StoreProblem
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.mirrors import Mirrors
-from ollim_bot.store.schema import SCHEMA, migrate, schema_of
-from ollim_bot.store.takeover import TakeOver
+from ollim_bot.store.schema import SCHEMA, WITH_ITEMS, migrate, schema_of
+from ollim_bot.store.takeover import TakeOver, take_over_cards
 from ollim_bot.store.transaction import Transaction
 
 DATABASE = "ollim.db"
@@ -204,6 +204,8 @@ class _Preparation:
         self._mirrors.reconcile(statements)
         if found == 0:
             self._takeover.run(tx)
+        if found < WITH_ITEMS:
+            take_over_cards(tx)
         self._is_moving = self._takeover.is_moving(tx)
 
     def _put_away(self, connection: sqlite3.Connection) -> None:

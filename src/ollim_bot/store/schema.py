@@ -133,6 +133,8 @@ CREATE INDEX due_items_undo ON due_items (undo_until) WHERE undo_until IS NOT NU
 
 MIGRATIONS: tuple[str, ...] = (_FIRST, _DUE_ITEMS)
 SCHEMA = len(MIGRATIONS)
+# The first version that has due items.
+WITH_ITEMS = 2
 
 
 def schema_of(connection: sqlite3.Connection) -> int:

@@ -1,19 +1,25 @@
-"""Takes over the state files of a version without a database, once and without loss."""
+"""Takes over what older versions have left: state files, and reminders that wait on cards."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
+from ollim_bot.domain.cards import LIVE_FOR
 from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.inbox import Inbox, InboxRow
 from ollim_bot.domain.inputs import OwnerMessage
+from ollim_bot.domain.item_cards import DONE, open_card
 from ollim_bot.domain.ledger_check import check
-from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.outgoing import NotSent, Outbox, OutboxRow, Sending
+from ollim_bot.domain.snoozing import reminder_from, root_in
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file, unsuitable_file
@@ -213,6 +219,39 @@ class TakeOver:
         is_same = taken.accepted == wanted.accepted and taken.running == wanted.running
         if not is_same or taken.tools != wanted.tools:
             raise TakeOverFailed(self._paths.inbox, "the database says something else")
+
+
+def take_over_cards(tx: Transaction) -> None:
+    """Make due items of the reminders that wait for an answer on a card of an older version.
+
+    Behind their buttons was the key of a note among the prompts.
+    """
+    notes = {each.key: each.prompt for each in tx.inquiries.get().waiting}
+    for logged in tx.messages.since(tx.now - timedelta(seconds=LIVE_FOR)):
+        message = logged.message
+        key = _open_key(message)
+        # A note that was edited by hand may be anything.
+        with suppress(ValueError, KeyError, TypeError):
+            if key in notes:
+                _take_over_card(tx, message, notes[key])
+                tx.inquiries.change(lambda known, key=key: known.without({key}))  # type: ignore[misc]
+
+
+def _open_key(message: ChatMessage) -> str:
+    """The key behind the button Done, if it can be pressed."""
+    buttons = message.card.buttons if message.card is not None else ()
+    open_ones = (each.data for each in buttons if each.action == DONE and not each.is_used)
+    return next(open_ones, "")
+
+
+def _take_over_card(tx: Transaction, message: ChatMessage, note: str) -> None:
+    due = Occurrence.parse(message.occurrence).scheduled_at or message.at
+    reminder = reminder_from(note, root_in(note), due)
+    local = due.astimezone(tx.now.tzinfo)
+    item = DueItem(message.occurrence, reminder.spec.title, local, note, message.id)
+    if message.card is not None and tx.due_items.add(item):
+        card = replace(message.card, buttons=open_card(item, tx.now).buttons)
+        tx.messages.add(replace(message, card=card, job=message.job or item.short_title))
 
 
 def _segments(path: Path) -> list[Path]:
