@@ -289,7 +289,7 @@ async def test_a_reminder_that_came_is_done_or_comes_again(talk: Talk) -> None:
         line = words(card).partition("\n")[0]
         assert line.startswith("✓ For Done · " if label == "Done" else f"⏱ For {label} · again ")
         assert await page_states(talk, line) == states(card)
-        assert len(list(reminders.glob("*.md"))) == set_again
+        await talk.until(lambda n=set_again: len(list(reminders.glob("*.md"))) == n)
         assert await words_of(talk, talk.discord.press(card, button)) == GONE
     await talk.press(card, "Undo")
     await talk.until(lambda: list(states(card)) == [*labels, "Other…"])
