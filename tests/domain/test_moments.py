@@ -175,7 +175,7 @@ NOW = datetime(2026, 11, 15, 14, 30, tzinfo=BERLIN)
         pytest.param(datetime(2026, 11, 14, 23, 59, tzinfo=BERLIN), "yesterday 23:59", id="before"),
         pytest.param(datetime(2026, 11, 17, 9, tzinfo=BERLIN), "Tue 17 Nov 09:00", id="this-year"),
         pytest.param(
-            datetime(2026, 11, 17, 9, 0, 5, tzinfo=BERLIN), "Tue 17 Nov 09:00:05", id="seconds"
+            datetime(2026, 11, 17, 9, 0, 5, tzinfo=BERLIN), "Tue 17 Nov 09:00", id="no-seconds"
         ),
         pytest.param(datetime(2027, 1, 1, 9, tzinfo=BERLIN), "Fri 1 Jan 2027 09:00", id="next"),
         pytest.param(datetime(2026, 11, 15, 23, 30, tzinfo=UTC), "tomorrow 0:30", id="other-zone"),
@@ -237,7 +237,10 @@ def test_the_distance_is_the_time_that_really_passes(
         (60, "1 min"),
         (90, "1 min 30 s"),
         (1200, "20 min"),
-        (3599, "59 min 59 s"),
+        (119, "1 min 59 s"),
+        (125, "2 min"),
+        (3569, "59 min"),
+        (3599, "1 h"),
         (3599.9, "1 h"),
         (3629, "1 h"),
         (3631, "1 h 1 min"),
@@ -275,3 +278,10 @@ def test_what_has_passed_does_not_depend_on_the_clocks() -> None:
     since, now = (wall.replace(tzinfo=BERLIN) for wall in (evening, morning))
     assert elapsed(since, now) == timedelta(hours=9)
     assert elapsed(now, since) == timedelta(hours=-9)
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(119, "today 12:01:59"), (120, "today 12:02")])
+def test_seconds_are_shown_below_two_minutes_only(seconds: int, shown: str) -> None:
+    now = datetime(2026, 11, 17, 12, tzinfo=BERLIN)
+    assert describe(now + timedelta(seconds=seconds), now) == shown
+    assert describe(now + timedelta(seconds=200), now) == "today 12:03"

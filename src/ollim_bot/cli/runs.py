@@ -125,7 +125,9 @@ def page(record: RunRecord, now: datetime, said: Sequence[str] = ()) -> str:
     pings = "; ".join([*_pings(record, said), *_held_pings(record, now)])
     known = _facts(record, now) | {"pings": pings}
     facts = [(f"  {name}", plain(text)) for name, text in known.items() if text]
-    rows = [(f"  {describe(_whole(row.ts), now)}", _step(row)) for row in record.rows]
+    rows = [
+        (f"  {describe(_whole(row.ts), now, is_exact=True)}", _step(row)) for row in record.rows
+    ]
     return f"{record.name}\n{columns(facts)}\n\nstep by step\n{columns(rows)}"
 
 
@@ -233,7 +235,7 @@ def _began(record: RunRecord, now: datetime) -> str:
     if began is None:
         return ""
     words = f", {duration_in_words(timedelta(seconds=late))} late" if isinstance(late, int) else ""
-    return f"{describe(_whole(began), now)}{words}"
+    return f"{describe(_whole(began), now, is_exact=True)}{words}"
 
 
 def _ended(facts: Mapping[str, object], now: datetime) -> str:
@@ -241,7 +243,7 @@ def _ended(facts: Mapping[str, object], now: datetime) -> str:
     if ended is None:
         return ""
     took = "" if began is None else f", after {duration_in_words(_between(began, ended))}"
-    return f"{describe(_whole(ended), now)}{took}"
+    return f"{describe(_whole(ended), now, is_exact=True)}{took}"
 
 
 def _pings(record: RunRecord, said: Sequence[str]) -> list[str]:

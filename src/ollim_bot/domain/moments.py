@@ -11,6 +11,7 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _NEAR_DAYS = {-1: "yesterday", 0: "today", 1: "tomorrow"}
 _SECOND = timedelta(seconds=1)
+_WITH_SECONDS = timedelta(minutes=2)
 _MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -79,12 +80,15 @@ def clock_time(moment: datetime) -> str:
     return f"{text}:{moment.second:02}" if moment.second else text
 
 
-def describe(moment: datetime, now: datetime) -> str:
+def describe(moment: datetime, now: datetime, *, is_exact: bool = False) -> str:
     """`today 15:00`, `tomorrow 9:00`, `Tue 26 Oct 09:00`, in the zone of `now`.
 
-    The year is added where it is not this one.
+    The year is added where it is not this one; the seconds where it is less than two minutes away,
+    or where they are part of the story.
     """
     local = moment.astimezone(now.tzinfo)
+    if not is_exact and abs(elapsed(now, moment)) >= _WITH_SECONDS:
+        local = local.replace(second=0, microsecond=0)
     days = (local.date() - now.date()).days
     if days in _NEAR_DAYS:
         return f"{_NEAR_DAYS[days]} {clock_time(local)}"
@@ -106,13 +110,18 @@ def describe_with_distance(moment: datetime, now: datetime) -> str:
 
 
 def duration_in_words(length: timedelta) -> str:
-    """The two largest units, rounded: `45 s`, `20 min`, `1 h 30 min`, `3 d 4 h`."""
+    """The two largest units, rounded: `1 min 30 s`, `20 min`, `1 h 30 min`, `3 d 4 h`.
+
+    Seconds are counted below two minutes only.
+    """
     seconds = round(length.total_seconds())
     if seconds < 60:
         return f"{seconds} s"
-    if seconds < 3600:
+    if seconds < _WITH_SECONDS.total_seconds():
         return _two(seconds, 60, "min", "s")
     minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
     if minutes < 24 * 60:
         return _two(minutes, 60, "h", "min")
     return _two(round(seconds / 3600), 24, "d", "h")
