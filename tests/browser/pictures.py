@@ -1,50 +1,93 @@
 """The pictures of the documentation, taken of the real page: `python -m tests.browser.pictures`.
 
-The whole bot runs in this process on a moved clock; only the words of the agent are written here.
+The whole bot runs in this process on a moved clock. Only the words of the agent and the name of
+its model are written here. Look at the pictures before you keep them: fonts differ by machine.
 """
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from playwright.async_api import Browser, Page, expect
 from tests.browser.chromium import chromium
 from tests.browser.stage import box
+from tests.e2e.discord.a_week import reminder, routine
 from tests.e2e.discord.week import Week, week_of
 from tests.web.sign_in import Door
 
+from ollim_bot.offline.messages import CallTool, Reply, Say, Stall
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.web.secret import address
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
-Scheme = Literal["light", "dark"]
-_WIDE = (720, 420)
-_NARROW = (360, 560)
+
+# The engine is doubled, so the page names the built-in model, and anew with every change.
+_RETOUCH = """() => {
+    const offline = document.getElementById("offline");
+    const provider = document.getElementById("provider");
+    const retouch = () => {
+        if (!offline.hidden || provider.hidden) {
+            offline.hidden = true;
+            provider.hidden = false;
+            provider.textContent = "Claude · sonnet";
+        }
+    };
+    retouch();
+    const header = document.querySelector("header");
+    new MutationObserver(retouch).observe(header, {subtree: true, attributes: true});
+}"""
+_TO_THE_END = "it => { it.scrollTop = it.scrollHeight }"
+
+
+class Look(NamedTuple):
+    """`ending` is added to the name of the picture."""
+
+    ending: str
+    width: int
+    height: int
+    scheme: Literal["light", "dark"] = "light"
+
+
+_MOMENT = (Look("", 720, 520), Look("-narrow", 360, 640))
+_PAGE = (Look("", 900, 990), Look("-dark", 900, 990, "dark"))
+_FORK = (Look("", 900, 620),)
+
+Take = Callable[..., Coroutine[Any, Any, None]]
+
+
+def camera(browser: Browser, week: Week) -> Take:
+    async def take(name: str, shows: str, looks: tuple[Look, ...] = _MOMENT) -> None:
+        """A picture in each look, when the page shows these words."""
+        for look in looks:
+            async with week.ticking(), _opened(browser, week, look) as page:
+                await expect(page.get_by_role("log")).to_contain_text(shows)
+                await page.locator("#scroller").evaluate(_TO_THE_END)
+                await expect(page.get_by_text("New messages")).to_be_hidden()
+                await page.evaluate(_RETOUCH)
+                path = IMAGES / f"{name}{look.ending}.png"
+                await page.screenshot(path=path, animations="disabled", caret="hide")
+
+    return take
 
 
 @asynccontextmanager
-async def opened(
-    browser: Browser, week: Week, size: tuple[int, int], scheme: Scheme = "light"
-) -> AsyncIterator[Page]:
+async def _opened(browser: Browser, week: Week, look: Look) -> AsyncIterator[Page]:
     """The page as the owner sees it now."""
-    width, height = size
     context = await browser.new_context(
-        viewport={"width": width, "height": height},
-        color_scheme=scheme,
+        viewport={"width": look.width, "height": look.height},
+        color_scheme=look.scheme,
         timezone_id="Europe/Berlin",
-        reduced_motion="reduce",
     )
     page = await context.new_page()
     await page.clock.set_fixed_time(week.clock.now())
     await page.goto(await _address(week))
-    await expect(box(page)).to_be_visible()
-    await expect(page.get_by_role("log")).to_be_visible()
+    await expect(box(page)).to_be_focused()
     yield page
     await context.close()
 
@@ -56,19 +99,107 @@ async def _address(week: Week) -> str:
     return address(bot.port, await Door(bot.http, bot.url).code(secret))
 
 
-async def picture(browser: Browser, week: Week, name: str, shows: str) -> None:
-    """One in each width, when the page shows these words."""
-    for ending, size in (("", _WIDE), ("-narrow", _NARROW)):
-        async with opened(browser, week, size) as page:
-            await expect(page.get_by_role("log")).to_contain_text(shows)
-            await page.screenshot(path=IMAGES / f"{name}{ending}.png")
+async def moments(week: Week, take: Take) -> None:
+    """What is due: arriving, answered, put off, asked again, and the morning after the quiet."""
+    await week.calls("config", key="quiet_hours", value="22:00-07:00")
+    dose = ("plain: true", "kind: dose", "nag: 10m x 3", "first-step: Fill a glass of water.")
+    await week.says(
+        "I forget my pills. every day at 8, and do not let me get away with it",
+        routine(week, "pills", "0 8 * * *", "take the pills", *dose),
+        answer="Every day at 8:00, and again every 10 minutes, three times, until you answer.",
+    )
+    await week.at("Mon 8:00")
+    card = await week.comes("take the pills")
+    await take("arriving", "Taken")
+    await week.at("Mon 8:04")
+    await week.presses(card, "Taken")
+    await take("done", "Undo")
+    await week.at("Mon 17:40")
+    rent = reminder("pay the rent", "today 18:00")
+    await week.says("remind me at 6pm to pay the rent", rent, answer="Reminder set: 18:00.")
+    await week.at("Mon 18:00")
+    card = await week.comes("pay the rent")
+    await week.presses(card, "1 h")
+    await take("snoozed", "again at")
+    await week.at("Mon 19:01")
+    await week.presses(await week.comes("pay the rent"), "Done")
+    await week.at("Tue 8:00")
+    await week.comes("take the pills")
+    await week.at("Tue 8:10")
+    await week.comes("Fill a glass")
+    await week.at("Tue 8:20")
+    card = await week.comes("Still open")
+    await take("nagging", "Still open")
+    await week.presses(card, "Taken")
+    for name, hour, text, found in (
+        ("parcel", 22, "Look for the parcel.", "It is in town, and comes on Friday."),
+        ("week", 23, "Plan the week.", "Thursday is full. Move one?"),
+    ):
+        _write(routine(week, name, f"30 {hour} * * 2", text, "background: true"))
+        week.will_ping(text, found)
+    await week.at("Tue 22:30")
+    await week.run_ended("parcel")
+    await week.at("Tue 23:30")
+    await week.run_ended("week")
+    await week.at("Wed 7:00")
+    await week.comes("While it was quiet")
+    await take("digest", "While it was quiet")
+
+
+def _write(call: CallTool) -> None:
+    """Make the file of the call by hand, without a word in the conversation."""
+    Path(str(call.arguments["file_path"])).write_text(str(call.arguments["content"]))
+
+
+async def first_page(week: Week, take: Take) -> None:
+    """The whole page: a briefing, a question, a reminder, and an answer under way."""
+    await week.says(
+        "brief me on weekdays at 8:30",
+        routine(week, "briefing", "30 8 * * 1-5", "Morning briefing.", "background: true"),
+        answer="Weekdays at 8:30.",
+    )
+    week.will_ping(
+        "Morning briefing.",
+        "Today: the **tax letter**, which has until the 30th, and the **dentist**, who closes at "
+        "noon. The tap still drips.",
+    )
+    await week.at("Mon 8:30")
+    await week.comes("tax letter")
+    await week.at("Mon 8:41")
+    await week.says(
+        "My head is full. What do I begin with?",
+        answer="With the dentist: one call of two minutes, and it is off the list.\n\n"
+        "- The tap can wait: put a bowl under it.\n- The tax letter needs a quiet hour, not today.",
+    )
+    call = reminder("call the dentist", "today 11:00")
+    await week.says(
+        "ok, remind me at 11 to call them",
+        call,
+        answer="Reminder set: call the dentist, today 11:00.",
+    )
+    await week.at("Mon 11:00")
+    await week.comes("call the dentist")
+    await week.at("Mon 11:06")
+    words = "Good, that was the hard one. Thursday 9:00 is in your"
+    week.talk.model.then(Stall(Reply((Say(words),))))
+    week.talk.discord.say("Done. Thursday at nine.")
+    await week.until(lambda: week.has_new("is in your"))
+    await take("page", "is in your", _PAGE)
+
+
+async def fork(week: Week, take: Take) -> None:
+    week.talk.model.answers("Rome. By train, or by plane?")
+    await week.calls("fork", "by plane?", topic="a trip to Rome")
+    await week.says("by train", answer="Then the night train, on Friday. Shall I look for seats?")
+    await take("fork", "the night train", _FORK)
 
 
 async def main() -> None:
-    with tempfile.TemporaryDirectory() as home:
-        async with chromium() as browser, week_of(Path(home), "Ada") as week:
-            await week.at("Mon 7:35")
-            await picture(browser, week, "arriving", "Hello")
+    async with chromium() as browser:
+        for scene in (moments, first_page, fork):
+            with tempfile.TemporaryDirectory() as home:
+                async with week_of(Path(home), "Ada") as week:
+                    await scene(week, camera(browser, week))
 
 
 if __name__ == "__main__":

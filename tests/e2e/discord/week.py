@@ -98,17 +98,17 @@ class Week:
         self.scribe.moment(moment)
 
     async def starts(self) -> None:
-        async with self._ticking():
+        async with self.ticking():
             await self.talk.bot.start()
             await self.talk.discord.connected(LIMIT)
 
     async def stops(self, how: int = signal.SIGTERM) -> None:
-        async with self._ticking():
+        async with self.ticking():
             await self.talk.bot.stop(how)
 
     @asynccontextmanager
-    async def _ticking(self) -> AsyncIterator[None]:
-        """Time passes by itself, for what no condition is waited for."""
+    async def ticking(self) -> AsyncIterator[None]:
+        """Let time pass by itself while something else than `until` waits."""
         ticking = asyncio.create_task(_tick(self.clock))
         try:
             yield
