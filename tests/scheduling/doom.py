@@ -15,6 +15,7 @@ from tests.storage.places import DataDirectory, QuickDisk
 from tests.stores import Stores
 
 from ollim_bot.paths import DataPaths
+from ollim_bot.ports import Channel
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine, Step
@@ -56,6 +57,7 @@ class Tale:
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
     engine: ScriptedEngine = field(default_factory=ScriptedEngine)
     is_new: bool = False
+    channels: Sequence[Channel] = ()
 
     def __post_init__(self) -> None:
         for _ in range(_TURNS if self.steps else 0):
@@ -83,6 +85,7 @@ class Tale:
                 clock=self.clock,
                 disk=QuickDisk(),
                 seen=partial(doomed, fate),
+                channels=self.channels,
             ) as at:
                 # What is dead does not always say so to whoever waits.
                 await at.until(lambda: fate.is_dead or at.clock.sleeping > 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,15 @@ background: true
 update-main-session: freely
 ---
 Go.
+"""
+PLAIN = """\
+---
+id: plan
+cron: "16 10 * * *"
+background: true
+plain: true
+---
+Tuesday is full.
 """
 
 
@@ -253,30 +263,51 @@ async def test_a_digest_that_a_channel_refuses_gives_back_every_ping_of_its_line
         assert at.store.query(lambda tx: tx.budget.get()).tokens == DEFAULT_CAPACITY
 
 
+Judge = Callable[[Day, FakeChatService, str], None]
+
+
+def came_once(at: Day, service: FakeChatService, where: str) -> None:
+    said = [each for each in at.log if "Tuesday is full." in each.text]
+    assert sum("Tuesday is full." in each for each in service.texts) == len(said), where
+    (end,) = at.ended("plan")
+    # A run that had begun to act is not repeated: it may not have pinged.
+    assert len(said) in ([1] if end.state == "done" else [0, 1]), where
+    assert all(each.at >= NOW.replace(minute=17) for each in said), where
+
+
+def card_came_once(_: Day, service: FakeChatService, where: str) -> None:
+    assert service.texts.count("Tuesday is full.") == 1, where
+    assert sum("(below)" in each for each in service.texts) <= 1, where
+
+
+@pytest.mark.parametrize(
+    ("routine_file", "judge"), [(ROUTINE, came_once), (PLAIN, card_came_once)], ids=["run", "plain"]
+)
 async def test_whenever_the_bot_dies_a_held_message_comes_once_and_not_in_the_quiet(
-    tmp_path: Path,
+    tmp_path: Path, routine_file: str, judge: Judge
 ) -> None:
     step, fate = 0, Fate()
     while not step or fate.is_dead:
         step += 1
         tale, fate = Tale(tmp_path / str(step), [pings("Tuesday is full.")]), Fate(step)
-        tale.write("routines/plan.md", ROUTINE)
+        service = FakeChatService(tale.clock)
+        tale.channels = [service]
+        tale.write("routines/plan.md", routine_file)
         async with day(ScriptedEngine(), tale.root, clock=tale.clock, runs=False) as at:
             quiet_hours(at, "10:00-10:17")
 
-        def judge(at: Day, where: str = f"crash at step {step}") -> None:
-            said = [each for each in at.log if "Tuesday is full." in each.text]
-            (end,) = at.ended("plan")
-            # A run that had begun to act is not repeated: it may not have pinged.
-            assert len(said) in ([1] if end.state == "done" else [0, 1]), where
-            assert all(each.at >= NOW.replace(minute=17) for each in said), where
+        def judged(
+            at: Day, where: str = f"crash at step {step}", there: FakeChatService = service
+        ) -> None:
+            judge(at, there, where)
             assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
 
         for each in (fate, Fate()):
-            await tale.live(each, is_morning, judge, seconds=125)
+            await tale.live(each, is_morning, judged, seconds=125)
     assert any("held" in each for each in fate.steps)
     assert any("held" in each and "messages" in each for each in fate.steps)
 
 
 def is_morning(at: Day) -> bool:
-    return bool(at.ended("plan")) and not held(at)
+    is_sent = not at.store.query(lambda tx: tx.deliveries.open("discord", 1))
+    return bool(at.ended("plan")) and not held(at) and is_sent
