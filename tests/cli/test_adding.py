@@ -179,6 +179,11 @@ def test_a_moment_elsewhere_is_told_in_both_zones(terminal: Terminal) -> None:
         pytest.param(["--disabled"], "enabled", False, id="disabled"),
         pytest.param(["--no-must"], "must", False, id="must"),
         pytest.param(["--max-chain", "3"], "max-chain", 3, id="chain"),
+        pytest.param(["--plain"], "plain", True, id="plain"),
+        pytest.param(["--nag", "10m x 4"], "nag", "10m x 4", id="nag"),
+        pytest.param(["--first-step", "fill a glass"], "first-step", "fill a glass", id="step"),
+        pytest.param(["--before", "10m", "--before", "1h"], "before", ["1h", "10m"], id="before"),
+        pytest.param(["--dose"], "kind", "dose", id="dose"),
     ],
 )
 def test_every_flag_becomes_its_field(
@@ -361,3 +366,28 @@ def test_that_the_bot_is_not_running_is_said_apart_from_the_answer(terminal: Ter
     assert terminal.run(*ROUTINE).err == note
     assert terminal.run(*REMINDER, "--in", "1h", "--json").err == note
     assert terminal.run("routine", "pause", "plan").err == ""
+
+
+def test_the_usual_nag_is_given_to_new_reminders_that_must_come(terminal: Terminal) -> None:
+    terminal.done("config", "set", "nag_default", "15m x 2")
+    assert terminal.json(*REMINDER, "--in", "1h")["nag"] == "15m x 2"
+    for words in (["--no-must"], ["--max-chain", "2"]):
+        added = terminal.json("reminder", "add", "-m", "x", "--in", "1h", *words)
+        assert added["nag"] is None
+    own = terminal.json("reminder", "add", "-m", "x", "--in", "1h", "--nag", "5m x 1")
+    assert own["nag"] == "5m x 1"
+
+
+def test_what_is_unusual_about_a_moment_is_shown(terminal: Terminal) -> None:
+    unusual = ["--plain", "--dose", "--nag", "10m x 4", "--before", "30m"]
+    terminal.done(*REMINDER, "--in", "1h", *unusual, "--first-step", "fill a glass")
+    shown = terminal.done("reminder", "show", "dentist")
+    for line in (
+        "  runs        not at all: the text comes as it is, without a model",
+        "  heads-up    30 min before",
+        "  kind        a dose, answered with Taken or Skipped",
+        "  again       every 10 min until you answer, at most 4 times",
+        "  first step  fill a glass",
+    ):
+        assert line in shown.splitlines()
+    assert "(plain, dose, nag 10m x 4)" in terminal.done("reminder", "list")

@@ -147,6 +147,8 @@ config_values: Mapping[str, st.SearchStrategy[ConfigValue]] = {
     "approval_timeout": _numbers,
     "critical_daily_cap": st.integers(0, 999_999_999),
     "daily_cost_cap": st.none() | st.floats(0.01, 1_000_000),
+    "nag_default": st.none()
+    | st.builds(lambda pause, times: f"{pause}m x {times}", st.integers(2, 59), st.integers(1, 8)),
     "quiet_hours": st.none()
     | st.lists(st.times(), min_size=2, max_size=2, unique_by=lambda each: f"{each:%H:%M}").map(
         lambda ends: f"{ends[0]:%H:%M}-{ends[1]:%H:%M}"

@@ -35,9 +35,7 @@ from ollim_bot.prompts.turns import continued_prompt
 
 TOOLS = (ADD_REMINDER, LIST_REMINDERS.name, CANCEL_REMINDER, SHELL)
 WATER = f"{STAMP}\nremind me in 20 minutes to drink water"
-ADD_WATER = CallTool(
-    ADD_REMINDER, {"prompt": "drink water", "delay_minutes": 20, "foreground": False}
-)
+ADD_WATER = CallTool(ADD_REMINDER, {"prompt": "drink water", "delay_minutes": 20, "plain": True})
 PLAN = shell_call("routine", "add", "--message=ask me for my plan", "--cron", "0 9 * * 1-5")
 SET = "Reminder 3f2a9c1b set: today 10:35 (in 20 min). File: reminders/drink-water.md"
 ROUTINE_SET = (
@@ -110,7 +108,7 @@ def test_of_two_open_reminders_none_is_guessed() -> None:
 def test_a_reminder_is_set_for_the_moment_that_was_said(
     words: str, moment: dict[str, object]
 ) -> None:
-    call = CallTool(ADD_REMINDER, {"prompt": "drink water", **moment, "foreground": False})
+    call = CallTool(ADD_REMINDER, {"prompt": "drink water", **moment, "plain": True})
     assert step(f"remind me {words} to drink water") == (call,)
 
 

@@ -73,6 +73,10 @@ def objections(before: Job | None, after: Job, setter: Setter) -> Iterator[str]:
 def _to_new(job: Job, setter: Setter) -> Iterator[str]:
     if job.spec.must:
         yield "must: only what the owner asked for comes whatever happens; leave it out"
+    spec = job.spec
+    fields = {"plain": spec.plain, "kind": spec.kind, "nag": spec.nag, "before": spec.before}
+    for name in (name for name, value in fields.items() if value):
+        yield f"{name}: this is only for what the owner asked for; leave it out"
     if not job.spec.background:
         yield "background: what a background run sets runs in the background; make it true"
     if job.spec.set_by != setter.job:

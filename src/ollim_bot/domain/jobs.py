@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
 from pathlib import Path
@@ -211,6 +211,17 @@ class Reminder:
 
     def due(self, default_zone: tzinfo) -> datetime:
         return instant(self.run_at, self.spec.zone(default_zone))
+
+
+S = TypeVar("S", bound=Routine | Reminder)
+
+
+def with_nag_default(job: S, default: str | None) -> S:
+    """A new reminder with the owner's usual nag, if it must come and has no nag and no chain."""
+    is_single = isinstance(job, Reminder) and job.chain.max == 0
+    if default is None or not (is_single and job.must) or job.spec.nag is not None:
+        return job
+    return replace(job, spec=replace(job.spec, nag=Nag.parse(default)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from ollim_bot.domain.jobs import Nag
 from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.domain.text import shortened
 from ollim_bot.errors import WrongInput
@@ -100,6 +101,14 @@ def _hours(value: object) -> str | None:
     if not isinstance(value, str):
         raise ValueError
     return str(QuietHours.parse(value))
+
+
+def _nag(value: object) -> str | None:
+    if value is None or _is_word(value, "off", "none"):
+        return None
+    if not isinstance(value, str):
+        raise ValueError
+    return str(Nag.parse(value))
 
 
 def _words(value: object) -> tuple[str, ...]:
@@ -222,6 +231,14 @@ class RuntimeConfig:
         _hours,
         "off",
         about="when only what must come comes; the rest waits until the end",
+    )
+    nag_default: str | None = _setting(
+        "nag_default",
+        None,
+        "a pause and how often, such as 10m x 4, or off",
+        _nag,
+        "off",
+        about="how a new reminder comes again until you answer it",
     )
     auto_update: bool = _setting("auto_update", default=False, takes="on or off", check=_switch)
     auto_update_hour: int = _number("auto_update_hour", 6, "an hour", 0, 23)

@@ -162,7 +162,7 @@ def _is_today(when: str) -> bool:
 
 
 def _remind(intent: Remind, situation: Situation) -> Part:
-    arguments = {"prompt": intent.task, **_arguments(intent.when), "foreground": False}
+    arguments = {"prompt": intent.task, **_arguments(intent.when), "plain": True}
     call = CallTool(ADD_REMINDER, arguments)
     done = _outcome_once(call, situation)
     if not isinstance(done, ToolResult):

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.initiative import MOST_PER_DAY, MOST_PER_RUN, objections, set_by, setter_of
-from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, named_by_words
+from ollim_bot.domain.jobs import Chain, ItemKind, Reminder, named_by_words, with_nag_default
 from ollim_bot.domain.moments import clock_time, describe_with_distance, later
 from ollim_bot.domain.phrases import parse_moment
 from ollim_bot.domain.pings import PingBudget
@@ -22,6 +22,7 @@ from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.errors import DuplicateId, NotFound, StorageError, WrongInput
 from ollim_bot.ports import Shelf, ToolAnswer
+from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.steps import count_set, quiet_settings
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.declaration import (
@@ -30,6 +31,7 @@ from ollim_bot.tools.declaration import (
     OwnTool,
     arguments,
     flag,
+    listed,
     number,
     text,
     whole,
@@ -56,9 +58,11 @@ _LIMITS = (
 
 
 async def _add_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
-    reminder = Reminder(_spec(given), _moment(given, context.clock.now()), _chain(given))
-    setter = setter_of(context.run)
-    if setter is not None:
+    config = await context.store.read(lambda tx: tx.config.get())
+    reminder, setter = _reminder(given, context.clock.now()), setter_of(context.run)
+    if setter is None:
+        reminder = with_nag_default(reminder, config.nag_default)
+    else:
         reminder = set_by(reminder, setter)
         refusals = [f"{each}." for each in objections(None, reminder, setter)]
         refusal = " ".join(refusals) or await context.store.transact(
@@ -69,7 +73,6 @@ async def _add_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
     reminder, path = await asyncio.to_thread(_stored, context, reminder)
     when = _when(reminder, context.clock.now())
     budget = await context.poster.budget()
-    config = await context.store.read(lambda tx: tx.config.get())
     warned = await asyncio.to_thread(_warnings, context, reminder, budget, config)
     end = await _end_of_quiet(context, reminder)
     where = "" if end is None else f", {IN_QUIET_HOURS}"
@@ -109,6 +112,17 @@ ADD_REMINDER = OwnTool(
         foreground=flag("true: in the main conversation, not in the background"),
         max_chain=whole("how many follow-up checks it may set itself", 0),
         must=flag("whether it is delivered whatever happens"),
+        plain=flag(
+            "true: `prompt` itself comes to the owner at the moment, without you; it costs nothing "
+            "and cannot fail. Prefer it where nothing is to be looked up or judged then"
+        ),
+        nag=text(
+            "where it matters that it is done: the pause and how often it comes again until the "
+            "owner answers, such as `10m x 4`; not with `max_chain`"
+        ),
+        first_step=text("with `nag`: the smallest first step, said the second time"),
+        before=listed("heads-ups so long before, such as `30m`", text("such as 30m, 2h or 1d")),
+        dose=flag("true for a medicine: the owner answers with Taken or Skipped"),
     ),
     _add_reminder,
     background=BackgroundUse.DEFAULT_PATTERN,
@@ -199,22 +213,31 @@ FOLLOW_UP_CHAIN = OwnTool(
 )
 
 
-def _spec(given: Arguments) -> JobSpec:
+def _reminder(given: Arguments, now: datetime) -> Reminder:
+    """Raises `WrongInput` with all problems."""
     words = str(given["prompt"]).strip()
     if not words:
         raise WrongInput("A reminder needs words.")
     must = given.get("must")
-    return JobSpec(
-        id=os.urandom(4).hex(),
-        message=words,
-        description=" ".join(str(given.get("description") or "").split()),
-        background=given.get("foreground") is not True,
-        must=must if isinstance(must, bool) else None,
+    fields = {
+        "description": " ".join(str(given.get("description") or "").split()),
+        "max-chain": whole_of(given.get("max_chain")) or 0,
+        "plain": given.get("plain") is True,
+        "nag": given.get("nag"),
+        "first-step": " ".join(str(given.get("first_step") or "").split()),
+        "before": given.get("before"),
+        "kind": ItemKind.DOSE.value if given.get("dose") is True else None,
+    }
+    return REMINDERS.made(
+        {
+            "id": os.urandom(4).hex(),
+            "run-at": _moment(given, now).isoformat(),
+            "background": given.get("foreground") is not True,
+            **({"must": must} if isinstance(must, bool) else {}),
+            **{name: value for name, value in fields.items() if value},
+        },
+        words,
     )
-
-
-def _chain(given: Arguments) -> Chain:
-    return Chain(whole_of(given.get("max_chain")) or 0)
 
 
 def _moment(given: Arguments, now: datetime) -> datetime:

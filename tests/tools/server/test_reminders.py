@@ -12,7 +12,7 @@ from tests.storage.places import DataDirectory, QuickDisk
 from tests.tools.server.desk import BERLIN, EVERYWHERE, NOW, NOWHERE, DeskOf, desk_of
 
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.jobs import Chain, JobSpec, Reminder
+from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Nag, Reminder
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.errors import BadJob, DuplicateId, WrongInput
 from ollim_bot.store.transaction import Transaction
@@ -276,3 +276,64 @@ async def test_an_id_that_two_files_have_is_not_cancelled_by_chance(data: DataDi
     with pytest.raises(DuplicateId):
         await at.call("cancel_reminder", reminder_id="same")
     assert len(list(data.paths.reminders.glob("*.md"))) == 2
+
+
+async def test_a_reminder_can_be_plain_and_come_before_and_again(desk: DeskOf) -> None:
+    at = desk(RunKind.MAIN)
+    await at.works(
+        "add_reminder",
+        prompt="Take the pill",
+        delay_minutes=90,
+        plain=True,
+        nag="10m x 4",
+        first_step="fill\na glass",
+        before=["30m", "1h"],
+        dose=True,
+    )
+    (one,) = at.stores.reminders.all()
+    assert one.item.spec == JobSpec(
+        id=one.item.spec.id,
+        message="Take the pill",
+        background=True,
+        plain=True,
+        nag=Nag(timedelta(minutes=10), 4),
+        first_step="fill a glass",
+        before=(timedelta(hours=1), timedelta(minutes=30)),
+        kind=ItemKind.DOSE,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"nag": "often"}, "nag:"),
+        ({"before": ["soon"]}, "before:"),
+        ({"nag": "10m x 4", "max_chain": 2}, "cannot be combined with max-chain"),
+    ],
+)
+async def test_what_is_wrong_about_a_moment_is_said(
+    desk: DeskOf, given: dict[str, object], problem: str
+) -> None:
+    at = desk(RunKind.MAIN)
+    with pytest.raises(BadJob, match=problem):
+        await at.call("add_reminder", prompt="x", delay_minutes=5, **given)
+    assert at.stores.reminders.all() == []
+
+
+async def test_the_usual_nag_is_given_to_what_the_owner_asked_for_only(desk: DeskOf) -> None:
+    for kind, nag in ((RunKind.MAIN, "15m x 2"), (RunKind.BACKGROUND, "None")):
+        at = desk(kind)
+        at.stores.config.transact(lambda now: (now.with_value("nag_default", "15m x 2"), None))
+        await at.works("add_reminder", prompt="x", delay_minutes=5)
+        (one,) = at.stores.reminders.all()
+        assert str(one.item.spec.nag) == nag
+
+
+CARELESS = {"prompt": "x", "delay_minutes": 5, "plain": True, "nag": "5m x 2"}
+
+
+async def test_a_run_sets_nothing_that_comes_without_judgement(desk: DeskOf) -> None:
+    at = desk(RunKind.BACKGROUND)
+    refused = await at.is_refused("add_reminder", **CARELESS)
+    assert "plain: this is only for what the owner asked for" in refused
+    assert "nag: this is only for what the owner asked for" in refused

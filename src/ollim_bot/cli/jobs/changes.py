@@ -15,7 +15,7 @@ from ollim_bot.cli.framework import Caller, Given, print_json, small, title
 from ollim_bot.cli.jobs.fields import JobNoun, S, cleared, fields_given, message_given
 from ollim_bot.cli.jobs.views import job_object, promise
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.jobs import JobKind, Reminder, Shelved
+from ollim_bot.domain.jobs import JobKind, Reminder, Shelved, with_nag_default
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, QuietHours, quiet_until
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, OllimError, WrongInput
@@ -77,6 +77,8 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     _refuse_more_power(fields, (), data, caller)
     job = _new_job(noun.form, fields, message)
     by = setter(caller, data)
+    if by is None and (config := data.read(lambda tx: tx.config.get())) is not None:
+        job = with_nag_default(job, config.nag_default)
     with writable(data) as data:
         job = _set_in_background(job, by, data)
         added = _added(noun.shelf(data), job, keep_id="id" in fields)

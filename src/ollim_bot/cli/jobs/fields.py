@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from ollim_bot.cli.data import Data
 from ollim_bot.cli.framework import Flags, Given
-from ollim_bot.domain.jobs import Reminder, Routine, named_by_words
+from ollim_bot.domain.jobs import ItemKind, Reminder, Routine, named_by_words
 from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.environment import near_zone, zone_named
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
@@ -24,6 +24,7 @@ LONGEST_MESSAGE = 100_000
 
 
 _EITHER = {"action": "either"}
+_TEXT = {"metavar": "TEXT"}
 S = TypeVar("S", bound=Routine | Reminder)
 
 
@@ -65,11 +66,9 @@ def _single(text: str) -> str:
 
 _EACH = {"action": "append", "type": _single}
 
-MESSAGE = Flag(
-    "-m --message", "message", "what to do, in words; - reads standard input", {"metavar": "TEXT"}
-)
+MESSAGE = Flag("-m --message", "message", "what to do, in words; - reads standard input", _TEXT)
 COMMON = (
-    Flag("--description", "description", "one line for lists", {"metavar": "TEXT"}),
+    Flag("--description", "description", "one line for lists", _TEXT),
     Flag("--background --foreground", "background", "apart from, or in, the conversation", _EITHER),
     Flag("--model", "model", "of a background job", {"metavar": "opus|sonnet|haiku"}),
     Flag("--thinking --no-thinking", "thinking", "whether a background job thinks first", _EITHER),
@@ -96,6 +95,21 @@ COMMON = (
     Flag("--timezone", "timezone", "of the job, if not yours", {"metavar": "ZONE", "type": _zone}),
     Flag("--late", "late", "what to do when it was missed", {"metavar": "run|skip|tell"}),
     Flag("--must --no-must", "must", "whether it comes whatever happens", _EITHER),
+    Flag("--plain --no-plain", "plain", "as you wrote it, without a model", _EITHER),
+    Flag("--nag", "nag", "it comes again until you answer it", {"metavar": '"10m x 4"'}),
+    Flag("--first-step", "first-step", "what to do first, said the second time", _TEXT),
+    Flag(
+        "--before",
+        "before",
+        "a heads-up so long before; repeat it for more",
+        {"metavar": "30m", **_EACH},
+    ),
+    Flag(
+        "--dose",
+        "kind",
+        "a medicine: answered with Taken or Skipped",
+        {"action": "store_const", "const": ItemKind.DOSE.value},
+    ),
     Flag("--enabled --disabled", "enabled", "disabled: kept, but paused", _EITHER),
 )
 ID = Flag("--id", "id", "its name in commands; a new job gets one anyway", {"metavar": "ID"})

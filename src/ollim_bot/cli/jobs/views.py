@@ -11,8 +11,17 @@ from ollim_bot.cli.data import note, open_data
 from ollim_bot.cli.framework import Caller, Given, columns, is_past, plain, print_json, title
 from ollim_bot.cli.jobs.fields import JobNoun, S
 from ollim_bot.cli.terminal import typed, width_of, wrapped
-from ollim_bot.domain.jobs import JobSpec, Late, Reminder, ReportMode, ShelfReport, Shelved
-from ollim_bot.domain.moments import describe
+from ollim_bot.domain.jobs import (
+    ItemKind,
+    JobSpec,
+    Late,
+    Reminder,
+    ReportMode,
+    ShelfReport,
+    Shelved,
+)
+from ollim_bot.domain.moments import describe, duration_in_words
+from ollim_bot.domain.text import counted
 from ollim_bot.store.job_formats import written_value
 
 _REPORTS = {
@@ -71,6 +80,12 @@ def _marks(noun: JobNoun[S], job: S) -> str:
         marks.append("silent")
     if job.spec.set_by:
         marks.append(f"set by {job.spec.set_by}")
+    if job.spec.plain:
+        marks.append("plain")
+    if job.spec.kind:
+        marks.append(job.spec.kind)
+    if job.spec.nag:
+        marks.append(f"nag {job.spec.nag}")
     if isinstance(job, Reminder) and job.chain.max:
         marks.append(f"chain {job.chain.depth + 1}/{job.chain.max + 1}")
     return f"  ({', '.join(marks)})" if marks else ""
@@ -80,20 +95,41 @@ def _common_facts(job: S, now: datetime) -> Iterator[tuple[str, str]]:
     spec = job.spec
     if not spec.enabled:
         yield "paused", "it does nothing until it is resumed"
-    if spec.background:
-        yield from _background_facts(spec)
+    if spec.plain:
+        yield "runs", "not at all: the text comes as it is, without a model"
     else:
-        yield "runs", "in the conversation"
-    yield "tools", ", ".join(("the usual ones", *spec.allowed_tools))
-    yield "skills", ", ".join(spec.skills) or "none"
+        yield from _run_facts(spec)
+    yield from _moment_facts(spec)
     yield "time zone", spec.timezone.key if spec.timezone else f"yours ({now.tzinfo})"
     yield "if missed", _if_missed(job)
     if spec.set_by:
         yield "set by", f"{spec.set_by}, by itself: it takes a ping of the budget when it is due"
     if job.must:
         yield "delivery", "it comes whatever happens"
-    elif spec.background:
+    elif spec.background and not spec.plain:
         yield "delivery", "the bot may decide to stay silent"
+
+
+def _run_facts(spec: JobSpec) -> Iterator[tuple[str, str]]:
+    if spec.background:
+        yield from _background_facts(spec)
+    else:
+        yield "runs", "in the conversation"
+    yield "tools", ", ".join(("the usual ones", *spec.allowed_tools))
+    yield "skills", ", ".join(spec.skills) or "none"
+
+
+def _moment_facts(spec: JobSpec) -> Iterator[tuple[str, str]]:
+    """How it reaches the owner, as far as that is unusual."""
+    if spec.before:
+        yield "heads-up", f"{', '.join(map(duration_in_words, spec.before))} before"
+    if spec.kind is ItemKind.DOSE:
+        yield "kind", "a dose, answered with Taken or Skipped"
+    if spec.nag:
+        pause, times = duration_in_words(spec.nag.pause), counted(spec.nag.times, "time")
+        yield "again", f"every {pause} until you answer, at most {times}"
+    if spec.first_step:
+        yield "first step", spec.first_step
 
 
 def _background_facts(spec: JobSpec) -> Iterator[tuple[str, str]]:
