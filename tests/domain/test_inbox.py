@@ -14,9 +14,12 @@ from tests.examples import examples
 
 from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.inbox import (
+    MOST_FAILED,
     Accepted,
     Edited,
     Ended,
+    FailedTurn,
+    FailedTurns,
     Inbox,
     InboxRow,
     InputEnd,
@@ -28,6 +31,22 @@ from ollim_bot.domain.inputs import CommandCall, Input, InputId, OwnerMessage
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
+
+
+def test_a_failed_turn_can_be_taken_once_and_the_newest_are_kept() -> None:
+    asked = tuple(OwnerMessage(InputId(name), "web", NOW, name) for name in "ab")
+    failed = FailedTurns()
+    for number in range(MOST_FAILED + 1):
+        failed = failed.with_turn(FailedTurn(TurnId(str(number)), NOW, asked))
+    assert failed.taken(TurnId("0"))[1] is None
+    after, found = failed.taken(TurnId("1"))
+    assert found is not None
+    assert after.taken(TurnId("1"))[1] is None
+    assert len(after.turns) == MOST_FAILED - 1
+    again = [row.input for row in found.again(NOW)]
+    assert [each.id for each in again] == ["retry-1-1", "retry-1-2"]
+    assert [replace(each, id=was.id) for each, was in zip(again, asked, strict=True)] == [*asked]
+
 
 input_ids = st.sampled_from("abcdef").map(InputId)
 turns = st.sampled_from(["t1", "t2", "t3"]).map(TurnId)

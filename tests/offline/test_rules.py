@@ -258,3 +258,10 @@ def test_a_task_of_several_paragraphs_is_taken_whole() -> None:
 def test_what_it_can_do_leads_to_the_help_with_all_commands() -> None:
     assert "`/help`" in texts.ABILITIES
     assert "help" in {each.name for each in COMMANDS}
+
+
+def test_commands_are_named_as_they_can_be_typed_here() -> None:
+    request = ModelRequest("m", (said("how do I connect a real model?"),))
+    (part,) = OfflineModel(".venv/bin/ollim-bot").reply(request).parts
+    assert isinstance(part, Say)
+    assert "\n- `.venv/bin/ollim-bot auth login`" in part.text

@@ -136,7 +136,7 @@ class App:
             store = self._adapters.store or await self._opened_store(lifetime, upkeep, edits)
             shelves = self._opened_shelves(store, edits)
             chosen = await lifetime.enter_async_context(
-                open_provider_engine(self._settings, store, self._adapters.engine)
+                open_provider_engine(self._settings, store, self._adapters.engine, self._program)
             )
             surfaces = await self._opened_surfaces(store)
             parts = self._parts(self._deps(store, shelves, chosen, edits, surfaces))

@@ -45,9 +45,12 @@ class ProviderEngine:
 
 @asynccontextmanager
 async def open_provider_engine(
-    settings: Settings, store: Store, engine: AgentEngine | None
+    settings: Settings, store: Store, engine: AgentEngine | None, program: str
 ) -> AsyncIterator[ProviderEngine]:
-    """Choose the provider and open its engine. A given `engine` counts as the built-in model."""
+    """Choose the provider and open its engine. A given `engine` counts as the built-in model.
+
+    `program` is how the owner calls the program in a terminal.
+    """
     if engine is not None:
         yield ProviderEngine(OFFLINE, engine, _no_login)
         return
@@ -61,7 +64,7 @@ async def open_provider_engine(
         login = _login if provider.access is ModelAccess.LOGIN else _a_key
         yield ProviderEngine(provider, claude, login)
         return
-    async with MessagesServer(OfflineModel()) as server:
+    async with MessagesServer(OfflineModel(program)) as server:
         claude = _claude(settings, _offline_environment(server.url), provider)
         yield ProviderEngine(provider, claude, _no_login)
 

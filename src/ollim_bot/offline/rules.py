@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from ollim_bot.domain.item_replies import meaning_of
-from ollim_bot.domain.text import shortened
+from ollim_bot.domain.text import PROGRAM, shortened, with_program
 from ollim_bot.offline import texts
 from ollim_bot.offline.actions import (
     next_step,
@@ -44,16 +45,29 @@ _ANY_MOMENT = datetime(2000, 1, 1)
 
 
 class OfflineModel:
-    """Gives equal requests equal answers."""
+    """Gives equal requests equal answers, which name commands as `program` is called."""
+
+    def __init__(self, program: str = PROGRAM) -> None:
+        self._program = program
 
     def reply(self, request: ModelRequest) -> Reply:
-        aside = side_answer(request)
-        if aside is not None:
-            return aside
-        if asks_for_summary(request):
-            return summary(texts.talk_so_far(_in_short(said_by_owner(request)[:-1])))
-        situation = situation_of(request)
-        return Reply(_with_news(situation, _part(situation)))
+        reply = _reply(request)
+        return replace(reply, parts=tuple(self._as_typed(part) for part in reply.parts))
+
+    def _as_typed(self, part: Part) -> Part:
+        if isinstance(part, Say):
+            return replace(part, text=with_program(part.text, self._program))
+        return part
+
+
+def _reply(request: ModelRequest) -> Reply:
+    aside = side_answer(request)
+    if aside is not None:
+        return aside
+    if asks_for_summary(request):
+        return summary(texts.talk_so_far(_in_short(said_by_owner(request)[:-1])))
+    situation = situation_of(request)
+    return Reply(_with_news(situation, _part(situation)))
 
 
 def _part(situation: Situation) -> Part:
