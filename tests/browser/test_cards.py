@@ -264,3 +264,19 @@ async def test_a_button_that_asks_takes_words_and_shows_a_refusal_as_a_hint(
     title, undo = page.locator(".card h2"), button(page, "Undo")
     assert abs((await place(title))["y"] - (await place(undo))["y"]) < 24
     assert stage.core.calls == [f"{other.custom_id} in 20 minuts?"]
+
+
+async def test_a_card_that_becomes_a_line_does_not_jump_under_the_pointer(
+    stage: Stage, page: Page
+) -> None:
+    first = await said(stage, Card("Drink water.", "It is time.", buttons=(DONE, LATER)))
+    await said(stage)
+    upper = messages(page).first
+    await button(page, "Mark as done").hover()
+    tall = (await place(upper))["height"]
+    await stage.core.post(replace(first, card=Card("✓ Drink water · 9:04")))
+    await expect(page.get_by_text("Drink water · 9:04")).to_be_visible()
+    assert (await place(upper))["height"] == tall
+    await box(page).hover()
+    await expect(upper).not_to_have_css("min-height", f"{tall}px")
+    assert (await place(upper))["height"] < tall

@@ -74,6 +74,8 @@ def test_a_dose_is_taken_or_skipped_and_not_put_off_to_tomorrow() -> None:
         (Answer.DONE, None, "✓ drink water · 9:04"),
         (Answer.LET_GO, None, "– drink water · let go 9:04"),
         (Answer.SNOOZED, NINE + 14 * MINUTE, "⏱ drink water · again at 9:14"),
+        (Answer.SNOOZED, NINE + timedelta(minutes=14, seconds=33), "⏱ drink water · again at 9:14"),
+        (Answer.SNOOZED, NINE + timedelta(seconds=330), "⏱ drink water · again at 9:05:30"),
         (Answer.SNOOZED, NINE + timedelta(days=1), "⏱ drink water · again tomorrow 9:00"),
         (Answer.MOVED, NINE + timedelta(days=1), "⏱ drink water · moved to tomorrow 9:00"),
     ],

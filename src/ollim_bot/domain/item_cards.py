@@ -96,9 +96,9 @@ def settled_line(item: DueItem, now: datetime) -> str:
     clock, title = _clock(at, at), item.short_title
     match item.answer:
         case Answer.SNOOZED:
-            return f"⏱ {title} · again {_moment(item.until or at, at)}"
+            return f"⏱ {title} · again {_moment(_rounded(item, at), at)}"
         case Answer.MOVED:
-            return f"⏱ {title} · moved to {describe(item.until or at, at)}"
+            return f"⏱ {title} · moved to {describe(_rounded(item, at), at)}"
         case Answer.LET_GO:
             return f"– {title} · let go {clock}"
         case Answer.NOT_TAKEN:
@@ -117,6 +117,13 @@ def passed_card(item: DueItem, now: datetime) -> Card:
 def _minutes(since: datetime, now: datetime) -> timedelta:
     whole = elapsed(since, now)
     return max(_MINUTE, whole - whole % _MINUTE)
+
+
+def _rounded(item: DueItem, at: datetime) -> datetime:
+    """The chosen moment, without seconds unless it is near."""
+    until = item.until or at
+    is_near = elapsed(at, until) < 2 * _MINUTE
+    return until if is_near else until.replace(second=0, microsecond=0)
 
 
 def _moment(moment: datetime, now: datetime) -> str:

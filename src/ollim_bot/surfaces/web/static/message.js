@@ -57,11 +57,33 @@ export function fillMessage(article, message, context) {
         message.footer && make("p", { class: "aside" }, message.footer),
         messageButtons(message.at, when),
     );
+    const height = article.matches(":hover") ? heightOf(article) : 0;
     arrange(article, parts);
+    keepHeight(article, height);
     if (focused instanceof HTMLElement && !focused.isConnected) {
         restoreFocus(article, focused);
     }
     return article;
+}
+
+/**
+ * Keep the height of a message that shrinks under the pointer until the pointer leaves it, so that
+ * a second click does not meet what comes up from below.
+ * @param {HTMLElement} article
+ * @param {number} height
+ */
+function keepHeight(article, height) {
+    if (height <= heightOf(article)) {
+        return;
+    }
+    article.style.minHeight = `${height}px`;
+    const release = () => article.style.removeProperty("min-height");
+    article.addEventListener("pointerleave", release, { once: true });
+}
+
+/** @param {HTMLElement} element */
+function heightOf(element) {
+    return element.getBoundingClientRect().height;
 }
 
 /**
