@@ -82,7 +82,10 @@ async def monday(week: Week) -> None:
     card = await week.comes("Still open")
     await week.at("Mon 8:21")
     await week.presses(card, "Taken")
-    week.scribe.tells("And water.")
+    week.scribe.tells(
+        "Water needs no thought, so it comes without any: the program says it, and no model is "
+        "asked. Ada answers in words."
+    )
     await week.at("Mon 10:15")
     water = reminder("drink water", "today 11:00", plain=True)
     await week.says(
@@ -91,28 +94,44 @@ async def monday(week: Week) -> None:
     await week.at("Mon 11:00")
     card = await week.comes("drink water")
     await week.at("Mon 11:01")
-    await week.presses(card, "Done")
+    await week.replies(card, "did it")
 
 
 async def tuesday(week: Week) -> None:
     await pills_taken(week, "Tue")
     week.scribe.chapter(
-        "Tuesday: the mail",
-        "A routine looks at the mail, in the background. It speaks only if there is something "
-        "to do.",
+        "Tuesday: the dentist", "Ada is never ready when it is time to leave. So it says so before."
     )
-    await week.at("Tue 11:50")
+    await week.at("Tue 9:00")
     await week.says(
-        "look at my mail at 12 on Tuesdays. tell me only if I have to do something",
-        routine(week, "mail", "0 12 * * 2", "Look at the mail.", "background: true"),
-        answer="Tuesdays at 12:00. No news means no message.",
+        "dentist today at 15:00. warn me an hour before and again half an hour before",
+        reminder("dentist", "today 15:00", plain=True, before=["1h", "30m"]),
+        answer="Reminder set: dentist, today 15:00, with a word at 14:00 and at 14:30.",
     )
+    week.scribe.tells(
+        "At noon a routine looks at the mail, in the background. It speaks only if there is "
+        "something to do. Today there is."
+    )
+    with week.scribe.silence():
+        await week.at("Tue 9:10")
+        mail = routine(week, "mail", "0 12 * * 2", "Look at the mail.", "background: true")
+        await week.says("look at my mail on Tuesdays at 12", mail, answer="Tuesdays at 12:00.")
     week.will_ping("Look at the mail.", "The bank wants a signature by Friday.")
     await week.at("Tue 12:00")
     await week.comes("signature by Friday")
+    await week.run_ended("mail")
     week.scribe.tells("Ada has lost the thread of the day. One word brings it back.")
     await week.at("Tue 13:30")
     await week.calls("today", until="Today, ")
+    week.scribe.tells("That message stays true while the afternoon goes on.")
+    await week.at("Tue 14:00")
+    await week.comes("in 1 h: dentist")
+    await week.at("Tue 14:30")
+    await week.comes("in 30 min: dentist")
+    await week.at("Tue 15:00")
+    card = await week.comes("dentist", and_shows="**Overdue**")
+    await week.at("Tue 15:02")
+    await week.presses(card, "Done", and_shows="**1** · ✓ dentist")
 
 
 async def wednesday(week: Week) -> None:

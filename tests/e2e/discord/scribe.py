@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from html import unescape
-from itertools import groupby, zip_longest
+from itertools import groupby, takewhile, zip_longest
 from textwrap import TextWrapper, fill
 from typing import Any
 from unicodedata import east_asian_width
@@ -21,6 +21,7 @@ from ollim_bot.domain.moments import describe
 
 _WIDTH = 50
 _GAP = "  "
+_MOST_REPEATED = 4
 _BLOCK = re.compile(r"<pre><code[^>]*>(.*?)\s*</code></pre>", re.DOTALL)
 _AT_WORK = re.compile("^-# (Thinking…|Working…|.*(…|✓)$)", re.MULTILINE)
 
@@ -31,6 +32,11 @@ class Entry:
 
     by: str
     lines: tuple[str, ...]
+    is_changed: bool = False
+
+    @property
+    def title(self) -> str:
+        return f"{self.by}, changed" if self.is_changed else self.by
 
 
 class Scribe:
@@ -98,14 +104,23 @@ class Scribe:
         self._discord, self._page = left, right
         places = {one: name for name in right for one in refs.get(name, (name,))}
         alone = [name for name in new_left if name not in places]
-        for name in right:
+        for name in self._in_order(new_right):
             there = [one for one in refs.get(name, (name,)) if one in new_left]
             # Ids on Discord grow with time.
             while there and alone and int(alone[0]) < int(there[0]):
                 self._pair([new_left[alone.pop(0)]], None)
-            self._pair([new_left[one] for one in there], new_right.get(name))
+            self._pair([new_left[one] for one in there], new_right[name])
         for one in alone:
             self._pair([new_left[one]], None)
+
+    def _in_order(self, entries: Mapping[str, Entry]) -> list[str]:
+        """The order of the page; but where a card changes, what the owner wrote comes first."""
+        if not any(entry.is_changed for entry in entries.values()):
+            return [*entries]
+        return sorted(entries, key=lambda name: self._rank(entries[name]))
+
+    def _rank(self, entry: Entry) -> int:
+        return 1 if entry.is_changed else 0 if entry.by == self._owner else 2
 
     def _pair(self, left: Sequence[Entry], right: Entry | None) -> None:
         if left and right and left[0].by == right.by == self._owner:
@@ -163,15 +178,26 @@ def is_at_work(message: Message) -> bool:
 def _news(before: Mapping[str, Entry], now: Mapping[str, Entry]) -> dict[str, Entry]:
     """What is new, and what has changed, with a mark. That an Undo ends is no news."""
     changed = {
-        name: Entry(f"{entry.by}, changed", entry.lines)
+        name: Entry(entry.by, _difference(before[name].lines, entry.lines), is_changed=True)
         for name, entry in now.items()
         if name in before and entry.lines not in (before[name].lines, before[name].lines[:-1])
     }
-    return changed | {name: entry for name, entry in now.items() if name not in before}
+    return {
+        name: changed.get(name, entry)
+        for name, entry in now.items()
+        if name in changed or name not in before
+    }
+
+
+def _difference(before: Sequence[str], now: Sequence[str]) -> tuple[str, ...]:
+    """The first line, and what is different from before."""
+    pairs = zip(before, now, strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return (now[0], "│ …", *now[same:]) if same > _MOST_REPEATED else tuple(now)
 
 
 def _column(entry: Entry) -> list[str]:
-    return [entry.by, *(part for line in entry.lines for part in _wrapped(line))]
+    return [entry.title, *(part for line in entry.lines for part in _wrapped(line))]
 
 
 def _padded(line: str) -> str:
@@ -213,19 +239,22 @@ def _card(embed: Json) -> Iterator[str]:
 
 def _button(button: Json) -> str:
     label = str(button.get("label", "")) or str(button.get("placeholder", "…"))
-    return f"‹{label}›" if button.get("disabled") else f"[{_unbroken(label)}]"
+    return _shown_button(label, is_used=bool(button.get("disabled")))
 
 
-def _unbroken(label: str) -> str:
-    """A label is not broken between lines."""
-    return label.replace(" ", "\N{NO-BREAK SPACE}")
+def _shown_button(label: str, *, is_used: bool) -> str:
+    """The label, which is not broken between lines."""
+    unbroken = label.replace(" ", "\N{NO-BREAK SPACE}")
+    return f"‹{unbroken}›" if is_used else f"[{unbroken}]"
 
 
 def _read_on_page(message: Mapping[str, Any]) -> Iterator[str]:
     """As `message.js` puts it together."""
     if message["author"] == "background":
         at = datetime.fromisoformat(message["at"]).replace(second=0, microsecond=0)
-        yield f"-# {message['job'] or 'background'} · {describe(at, at)}"
+        is_named = message["card"] and message["job"] and message["job"] in message["card"]["title"]
+        name = "" if is_named else f"{message['job'] or 'background'} · "
+        yield f"-# {name}{describe(at, at)}"
     if message["author"] == "program" and not message["card"]:
         yield from (f"-# {line}" for line in _plain(message["html"]))
     else:
@@ -240,10 +269,7 @@ def _read_on_page(message: Mapping[str, Any]) -> Iterator[str]:
 
 def _card_on_page(card: Mapping[str, Any]) -> Iterator[str]:
     buttons = {
-        line: " ".join(
-            f"‹{_unbroken(one['label'])}›" if one["is_used"] else f"[{_unbroken(one['label'])}]"
-            for one in those
-        )
+        line: " ".join(_shown_button(one["label"], is_used=one["is_used"]) for one in those)
         for line, those in groupby(card["buttons"], lambda one: one["line"])
     }
     yield f"│ {card['title']}"

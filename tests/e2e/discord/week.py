@@ -162,22 +162,32 @@ class Week:
         tools = ("mcp__discord__ping_user", "mcp__discord__report_updates")
         self.talk.model.when(task, Reply(tuple(CallTool(tool, words) for tool in tools)))
 
-    async def comes(self, part: str) -> Message:
-        """Wait for a new message of the bot with these words, and write down all that is new."""
-        await self.until(lambda: self._new(part))
+    async def comes(self, part: str, *, and_shows: str = "") -> Message:
+        """Wait for a new message of the bot with these words, and write down all that is new.
+
+        `and_shows` is waited for too, in any message.
+        """
+        await self.until(lambda: self._new(part) and self._shows(and_shows))
         message = self._new(part)[-1]
         await self.rests()
         return message
 
-    async def presses(self, message: Message, label: str) -> None:
-        """A button on Discord, until its card has changed."""
+    async def presses(self, message: Message, label: str, *, and_shows: str = "") -> None:
+        """A button on Discord, until its card has changed, and words are shown in any message."""
         self.scribe.does(f"presses {label}")
         shown = len(message.versions)
         pressed = self.talk.discord.click(message.id, _custom_id(message, label))
         await self.until(lambda: pressed.answered_after is not None)
-        await self.until(lambda: len(message.versions) > shown or message.is_deleted)
+        await self.until(lambda: len(message.versions) > shown and self._shows(and_shows))
         await self.rests()
         self._aside(pressed)
+
+    async def replies(self, message: Message, text: str) -> None:
+        """The owner answers a card in words, until it has changed."""
+        shown = len(message.versions)
+        self.talk.discord.say(text, reply_to=message.id)
+        await self.until(lambda: len(message.versions) > shown)
+        await self.rests()
 
     async def calls(self, command: str, until: str = "", **arguments: str) -> None:
         """A command on Discord, until its answer is there and words of the bot are."""
@@ -195,6 +205,9 @@ class Week:
     def newest(self, part: str) -> Message:
         """The newest message of the bot with these words."""
         return [each for each in self.talk.discord.said if part in self.scribe.words(each)][-1]
+
+    def _shows(self, part: str) -> bool:
+        return any(part in self.scribe.words(each) for each in self.talk.discord.said)
 
     def has_new(self, part: str) -> bool:
         return bool(self._new(part))
