@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from datetime import UTC, datetime
 from uuid import uuid4
 
@@ -35,6 +36,26 @@ async def test_the_page_reconnects_and_catches_up(stage: Stage, page: Page) -> N
     await expect(messages(page)).to_have_count(4)
     await expect(texts(page)).to_have_text(["before", "missed one", "missed two", "after"])
     assert await page.evaluate("window.wasNotReloaded")
+
+
+async def test_a_bot_that_stays_away_is_said_with_what_that_means(stage: Stage, page: Page) -> None:
+    connection, icon = page.locator("#connection"), page.locator("#icon")
+    await expect(page).to_have_title("Ollim")
+    await page.clock.install()
+    async with stage.without_server():
+        await expect(connection).to_have_text("reconnecting…")
+        await expect(page).to_have_title("Not connected · Ollim")
+        await expect(icon).to_have_attribute("href", re.compile("^data:image/svg"))
+        await page.clock.run_for(10_000)
+        await expect(connection).to_have_text(
+            "The bot is away: reminders and routines do not come until it is back. "
+            "To start it, run ollim-bot in a terminal, in its folder."
+        )
+        await expect(connection.locator("code")).to_have_text("ollim-bot")
+    await page.clock.run_for(10_000)
+    await expect(connection).to_have_text("")
+    await expect(page).to_have_title("Ollim")
+    await expect(icon).to_have_attribute("href", "/static/icon.svg")
 
 
 async def test_a_turn_that_ended_meanwhile_is_over(stage: Stage, page: Page) -> None:
@@ -191,8 +212,8 @@ async def test_a_page_whose_key_is_gone_says_what_to_do(stage: Stage, page: Page
             indexedDB.deleteDatabase("ollim-key").addEventListener("success", resolve);
         })""")
         # Before the server is back: an attempt that had read the key could still get in.
-        await expect(page.locator("#connection")).to_contain_text("Run `ollim-bot web url`")
-    await expect(page.locator("#connection")).to_contain_text("Run `ollim-bot web url`")
+        await expect(page.locator("#connection")).to_contain_text("Run ollim-bot web url")
+    await expect(page.locator("#connection")).to_contain_text("Run ollim-bot web url")
     await page.evaluate("""() => {
         window.said = [];
         const connection = document.getElementById("connection");

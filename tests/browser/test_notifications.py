@@ -59,6 +59,24 @@ async def shown(page: Page) -> list[list[str]]:
     return record
 
 
+@pytest.mark.parametrize(("answer", "requests"), [("Notify me", 1), ("Not now", 0)])
+async def test_notifications_are_offered_when_the_first_reminder_is_set(
+    stage: Stage, page: Page, answer: str, requests: int
+) -> None:
+    offer = page.locator("#offer")
+    await stage.core.say("Hello.")
+    await expect(message(page, "Hello.")).to_be_visible()
+    await expect(offer).to_be_hidden()
+    await stage.core.say("", Author.PROGRAM, card=Card("Reminder added: call mum"))
+    await expect(offer).to_be_visible()
+    await offer.get_by_role("button", name=answer).click()
+    await expect(offer).to_be_hidden()
+    assert await page.evaluate("record.requests") == requests
+    await stage.core.say("", Author.PROGRAM, card=Card("Reminder added: call dad"))
+    await expect(message(page, "call dad")).to_be_visible()
+    await expect(offer).to_be_hidden()
+
+
 async def test_permission_is_asked_for_by_a_click_only(stage: Stage, page: Page) -> None:
     await set_hidden(page, True)
     await stage.core.say("Hello.")

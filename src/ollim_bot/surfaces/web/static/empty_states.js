@@ -75,7 +75,7 @@ export function showExclusion(store) {
 }
 
 /** @param {string} sentence */
-function withCode(sentence) {
+export function withCode(sentence) {
     return sentence.split("`").map((part, place) => (place % 2 ? make("code", {}, part) : part));
 }
 

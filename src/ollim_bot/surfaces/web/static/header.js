@@ -6,23 +6,32 @@
  */
 
 import { byId, icon, present, say } from "./dom.js";
-import { exclusionSentence } from "./empty_states.js";
+import { exclusionSentence, withCode } from "./empty_states.js";
 import { botName } from "./format.js";
 import { isAnswerNeeded, openFork, unreadMessages } from "./state.js";
 
 // `theme.js` reads it.
 const THEME_KEY = "ollim.theme";
+const AWAY_AFTER_MS = 10_000;
+const ICON = "/static/icon.svg";
+// Inside the page: while the bot is away, nothing can be loaded.
+const AWAY_ICON = `data:image/svg+xml,${encodeURIComponent(
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">'
+    + '<rect width="32" height="32" rx="9" fill="#8b8b8b"/>'
+    + '<path d="M10 10l12 12M22 10L10 22" stroke="#fff" stroke-width="3.5"/></svg>',
+)}`;
 
 /** @param {import("./state.js").Store} store */
 export function showHeader(store) {
     /** @type {string | null} */
     let version = null;
+    const away = new AwayNotice(store);
     byId("reload").addEventListener("click", () => location.reload());
     store.watch((state) => {
         const current = state.status?.version ?? null;
         version ??= current;
         byId("reload").hidden = current === version;
-        showConnection(state);
+        away.update(state);
         document.title = titleOf(state);
         if (state.status) {
             showStatus(state.status);
@@ -30,15 +39,67 @@ export function showHeader(store) {
     });
 }
 
-/** @param {State} state */
-function showConnection({ connection, status }) {
-    const exclusion = exclusionSentence(connection);
-    const reconnecting = connection === "lost" ? "reconnecting…" : "";
-    // Before the first status the exclusion is shown in the middle of the page.
-    const shown = status === null && exclusion !== "" ? "" : exclusion || reconnecting;
-    const element = byId("connection");
-    element.classList.toggle("is-long", shown !== "" && shown === exclusion);
-    say(element, shown);
+/**
+ * Says that the bot is not there: at once that the page tries again, after a while also what does
+ * not come and how to start the bot.
+ */
+class AwayNotice {
+    #store;
+    #element = byId("connection");
+    #isAway = false;
+    #shown = "";
+    /** @type {number | undefined} */
+    #timer;
+
+    /** @param {import("./state.js").Store} store */
+    constructor(store) {
+        this.#store = store;
+    }
+
+    /** @param {State} state */
+    update(state) {
+        const isLost = state.connection === "lost";
+        if (!isLost) {
+            clearTimeout(this.#timer);
+            this.#timer = undefined;
+            this.#isAway = false;
+        }
+        if (isLost) {
+            this.#timer ??= setTimeout(() => this.#stayAway(), AWAY_AFTER_MS);
+        }
+        const href = isLost ? AWAY_ICON : ICON;
+        if (byId("icon", HTMLLinkElement).getAttribute("href") !== href) {
+            byId("icon", HTMLLinkElement).href = href;
+        }
+        this.#show(state);
+    }
+
+    #stayAway() {
+        this.#isAway = true;
+        this.#show(this.#store.state);
+    }
+
+    /** @param {State} state */
+    #show({ connection, status }) {
+        const exclusion = exclusionSentence(connection);
+        const lost = this.#isAway ? awaySentence(status) : "reconnecting…";
+        // Before the first status the exclusion is shown in the middle of the page.
+        const words = exclusion || (connection === "lost" ? lost : "");
+        const shown = status === null && exclusion !== "" ? "" : words;
+        this.#element.classList.toggle("is-long", shown !== "" && shown !== "reconnecting…");
+        if (this.#shown !== shown) {
+            this.#shown = shown;
+            this.#element.replaceChildren(...withCode(shown));
+        }
+    }
+}
+
+/** @param {Status | null} status */
+function awaySentence(status) {
+    return (
+        "The bot is away: reminders and routines do not come until it is back. "
+        + `To start it, run \`${status?.program ?? "ollim-bot"}\` in a terminal, in its folder.`
+    );
 }
 
 /** @param {State} state */
@@ -46,6 +107,7 @@ function titleOf(state) {
     const count = unreadMessages(state).length;
     const fork = openFork(state);
     const name = present(
+        state.connection === "lost" && "Not connected",
         isAnswerNeeded(state) && "Answer needed",
         fork && (fork.topic ? `Side conversation: ${fork.topic}` : "Side conversation"),
         botName(state),

@@ -14,6 +14,7 @@ import { isOpenQuestion, onArrival, openFork, unreadMessages } from "./state.js"
 const SPOKEN_MS = 10_000;
 const KEY = "ollim.notify";
 const LONGEST_BODY = 200;
+const REMINDER_SET = "Reminder added: ";
 const BLOCKED = "Notifications are blocked in the browser's settings";
 const HOW_TO_UNBLOCK =
     "The browser blocks notifications here. Allow them in its settings for this site, then press " +
@@ -76,6 +77,8 @@ export class DesktopNotifications {
         this.#bell.hidden = false;
         this.#bell.addEventListener("click", () => this.#switch());
         this.#showBell();
+        byId("offer-yes").addEventListener("click", () => this.#switch());
+        byId("offer-no").addEventListener("click", () => this.#decline());
         onArrival(store, (message) => this.#arrived(message));
         store.watch(() => this.#closeRead());
     }
@@ -84,7 +87,24 @@ export class DesktopNotifications {
         return Notification.permission === "granted" && localStorage.getItem(KEY) === "on";
     }
 
+    #decline() {
+        localStorage.setItem(KEY, "off");
+        byId("offer").hidden = true;
+    }
+
+    /**
+     * Offer notifications when a reminder is set, until the owner has decided.
+     * @param {Message} message
+     */
+    #offer({ card }) {
+        const isUndecided = Notification.permission === "default" && !localStorage.getItem(KEY);
+        if (isUndecided && card?.title.startsWith(REMINDER_SET)) {
+            byId("offer").hidden = false;
+        }
+    }
+
     async #switch() {
+        byId("offer").hidden = true;
         const isWanted = !this.#isOn;
         if (isWanted && Notification.permission === "default") {
             await Notification.requestPermission();
@@ -105,6 +125,7 @@ export class DesktopNotifications {
 
     /** @param {Message} message */
     #arrived(message) {
+        this.#offer(message);
         const isFromBot = message.author === "assistant" || message.author === "background";
         if ((isFromBot || isOpenQuestion(message)) && document.hidden && this.#isOn) {
             setTimeout(() => this.#notify(message), GRACE_MS);
