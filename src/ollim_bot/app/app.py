@@ -75,7 +75,7 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """What stands behind the ports of the bot; None stands for the real one."""
+    """The implementations of the ports; None means the real one."""
 
     clock: Clock | None = None
     engine: AgentEngine | None = None
