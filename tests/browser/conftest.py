@@ -13,6 +13,9 @@ from tests.browser.stage import Stage, staged
 # A bound, not a wait: everything is there as soon as the page shows it.
 PATIENCE_MS = 10_000
 
+# Without windows a browser blocks notifications, with windows it asks.
+_ASKS_FIRST = "Object.defineProperty(Notification, 'permission', {value: 'default'})"
+
 expect.set_options(timeout=PATIENCE_MS)
 
 
@@ -26,6 +29,7 @@ async def browser() -> AsyncIterator[Browser]:
 async def stage(browser: Browser, tmp_path: Path) -> AsyncIterator[Stage]:
     context = await browser.new_context(timezone_id="UTC")
     context.set_default_timeout(PATIENCE_MS)
+    await context.add_init_script(_ASKS_FIRST)
     async with staged(tmp_path, context) as made:
         yield made
         await context.close()
