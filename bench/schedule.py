@@ -21,6 +21,7 @@ from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.domain.definitions import ARMED, CHANGED
 from ollim_bot.paths import DataPaths
+from ollim_bot.schedule.circumstances import JobRunners
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.heads_ups import HeadsUps
@@ -108,7 +109,8 @@ async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
     journal = RecordingJournal()
     stores = Stores(RepeatingStore(clock.now), open_shelves(paths, journal))
     book = JobIndex(paths, clock, nobody, HandEdits(journal, paths.root, clock))
-    dispatch = Dispatcher(stores.state, nobody, nobody, nobody, nobody, clock, nobody, ManualRuns())
+    runners = JobRunners(nobody, nobody)
+    dispatch = Dispatcher(stores.state, nobody, runners, nobody, clock, nobody, ManualRuns())
     watcher = Watcher(paths, clock, nobody.tell)
     changes = JobFileChanges(stores.state, stores.shelves)
     requests = RunRequests(RequestFolder(paths), stores.shelves, dispatch, clock)

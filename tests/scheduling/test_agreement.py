@@ -24,7 +24,7 @@ from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.rehearsal import Assumptions, Fire, Guess, rehearse
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
-from ollim_bot.schedule.circumstances import DueOccurrence
+from ollim_bot.schedule.circumstances import DueOccurrence, JobRunners
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.must_deliveries import MustDeliveries
 from ollim_bot.store.job_files import JobFileChanges
@@ -159,8 +159,7 @@ async def dispatched(given: Given, stage: Scene, fires: Sequence[Fire]) -> list[
     dispatcher = Dispatcher(
         stage.store,
         gate,
-        double,
-        stage.runs,
+        JobRunners(double, stage.runs),
         MustDeliveries(double, gate, files, stage.clock),
         stage.clock,
         lambda _: UpcomingSchedule(NOW, 3),

@@ -21,6 +21,7 @@ from ollim_bot.domain.jobs import Job, JobKind, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.schedule import JobKey
+from ollim_bot.schedule.circumstances import JobRunners
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.heads_ups import HeadsUps
 from ollim_bot.schedule.job_index import Changes, IndexedJob
@@ -182,7 +183,8 @@ class Machine:
             store = self.stores.state
             gate, files = DiskGate(store, teller, clock), JobFileChanges(store, self.stores.shelves)
             must = MustDeliveries(agent, gate, files, clock)
-            dispatch = Dispatcher(store, gate, agent, agent, must, clock, _no_outlook, ManualRuns())
+            runners = JobRunners(agent, agent)
+            dispatch = Dispatcher(store, gate, runners, must, clock, _no_outlook, ManualRuns())
             book, turner = cast("Any", self.book), cast("Any", self._turner)
             requests = cast("Any", NoRequests())
             poster = MessagePoster(store, cast("Any", None), (), clock)

@@ -85,6 +85,7 @@ from ollim_bot.ports import (
     Status,
 )
 from ollim_bot.prompts.system import read_set_up
+from ollim_bot.schedule.circumstances import JobRunners
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.heads_ups import HeadsUps
@@ -462,8 +463,7 @@ def build_schedule(
     dispatch = Dispatcher(
         store,
         conversation.gate,
-        conversation.foreground,
-        conversation.background,
+        JobRunners(conversation.foreground, conversation.background),
         MustDeliveries(
             conversation.reminders, conversation.gate, conversation.job_file_changes, clock
         ),

@@ -40,16 +40,18 @@ class DueOccurrence:
         return job if isinstance(job, Reminder | Routine) and is_ordered(job) else None
 
 
+@dataclass(frozen=True, slots=True)
+class JobRunners:
+    """The two ways in which a job runs: as a turn of the conversation, or on its own."""
+
+    foreground: ForegroundJobs
+    background: BackgroundRuns
+
+
 class CircumstanceReader:
-    def __init__(
-        self,
-        store: Store,
-        foreground: ForegroundJobs,
-        background: BackgroundRuns,
-        clock: Clock,
-    ) -> None:
-        self._foreground = foreground
-        self._background = background
+    def __init__(self, store: Store, runners: JobRunners, clock: Clock) -> None:
+        self._foreground = runners.foreground
+        self._background = runners.background
         self._clock = clock
         self._skips = SkipWishes(store)
         self._costs = DailyCosts(store, clock)

@@ -9,10 +9,8 @@ from datetime import UTC
 from functools import partial
 from typing import assert_never
 
-from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.conversation.disk_gate import DiskGate
-from ollim_bot.conversation.jobs.foreground import ForegroundJobs
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.domain.decision import (
     Abandon,
@@ -46,7 +44,7 @@ from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.errors import StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
-from ollim_bot.schedule.circumstances import CircumstanceReader, DueOccurrence
+from ollim_bot.schedule.circumstances import CircumstanceReader, DueOccurrence, JobRunners
 from ollim_bot.schedule.must_deliveries import MustDeliveries
 from ollim_bot.store.steps import new_notice
 from ollim_bot.store.store import Store
@@ -105,8 +103,7 @@ class Dispatcher:
         self,
         store: Store,
         gate: DiskGate,
-        foreground: ForegroundJobs,
-        background: BackgroundRuns,
+        runners: JobRunners,
         must: MustDeliveries,
         clock: Clock,
         upcoming: Callable[[Occurrence], UpcomingSchedule],
@@ -114,13 +111,13 @@ class Dispatcher:
     ) -> None:
         self._store = store
         self._gate = gate
-        self._foreground = foreground
-        self._background = background
+        self._foreground = runners.foreground
+        self._background = runners.background
         self._must = must
         self._clock = clock
         self._upcoming = upcoming
         self._manual_runs = manual_runs
-        self._reader = CircumstanceReader(store, foreground, background, clock)
+        self._reader = CircumstanceReader(store, runners, clock)
         self._running: dict[asyncio.Task[None], JobKey] = {}
 
     def claim_and_start(self, due: DueOccurrence) -> asyncio.Event:
