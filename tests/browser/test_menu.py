@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -143,6 +144,24 @@ async def test_values_come_from_the_server_too(page: Page) -> None:
     await page.keyboard.press("ArrowUp")
     await page.keyboard.press("Enter")
     await expect(note(page, "/resume the one about boats")).to_be_visible()
+
+
+async def test_a_click_counts_though_the_same_values_come_before_its_end(page: Page) -> None:
+    may_answer = asyncio.Event()
+
+    async def answer(route: Route) -> None:
+        await may_answer.wait()
+        await route.fulfill(json={"values": ["opus", "sonnet", "haiku"]})
+
+    await page.route("**/api/completions?*", answer)
+    await page.keyboard.type("/model ")
+    async with page.expect_response("**/api/completions?*"):
+        await menu(page).get_by_role("option", name="haiku").hover()
+        await page.mouse.down()
+        may_answer.set()
+    await page.evaluate("() => new Promise(requestAnimationFrame)")
+    await page.mouse.up()
+    await expect(note(page, "/model haiku")).to_be_visible()
 
 
 async def test_a_click_takes_a_command(page: Page) -> None:

@@ -38,6 +38,8 @@ export class CommandMenu {
     /** @type {Suggestion[]} */
     #items = [];
     #selected = -1;
+    /** What the list shows, to be compared. */
+    #drawn = "";
     /** @type {ArgumentPlace | null} */
     #place = null;
     /** @type {string | null} the line for which the menu was closed */
@@ -220,7 +222,12 @@ export class CommandMenu {
 
     /** @param {number} selected */
     #show(selected) {
-        this.#list.replaceChildren(...this.#items.map(optionElement));
+        const drawn = JSON.stringify(this.#items);
+        // A click is lost if its option is replaced before the button is released.
+        if (drawn !== this.#drawn) {
+            this.#list.replaceChildren(...this.#items.map(optionElement));
+            this.#drawn = drawn;
+        }
         this.#panel.hidden = this.#items.length === 0 && this.#place === null;
         this.#select(selected);
     }
