@@ -58,7 +58,7 @@ HELP_TOPICS: Mapping[str, HelpTopic] = {
         "Change how I am",
         (
             "`/setup` asks you a few questions. `/config` has all settings.",
-            "`/permissions` says what I may do without asking.",
+            "`/quiet 2h` keeps what can wait. `/permissions` says what I may do without asking.",
             "`/doctor` says whether everything is as it should be.",
         ),
     ),
