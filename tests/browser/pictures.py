@@ -20,7 +20,7 @@ from tests.e2e.discord.a_week import reminder, routine
 from tests.e2e.discord.week import Week, week_of
 from tests.web.sign_in import Door
 
-from ollim_bot.offline.messages import CallTool, Reply, Say, Stall
+from ollim_bot.offline.messages import Reply, Say, Stall
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.web.secret import address
 
@@ -54,7 +54,9 @@ class Look(NamedTuple):
     scheme: Literal["light", "dark"] = "light"
 
 
-_MOMENT = (Look("", 720, 520), Look("-narrow", 360, 640))
+NARROW = Look("-narrow", 360, 640)
+
+_MOMENT = (Look("", 720, 520), NARROW)
 _PAGE = (Look("", 900, 990), Look("-dark", 900, 990, "dark"))
 _FORK = (Look("", 900, 620),)
 
@@ -65,7 +67,7 @@ def camera(browser: Browser, week: Week) -> Take:
     async def take(name: str, shows: str, looks: tuple[Look, ...] = _MOMENT) -> None:
         """A picture in each look, when the page shows these words."""
         for look in looks:
-            async with week.ticking(), _opened(browser, week, look) as page:
+            async with week.ticking(), opened(browser, week, look) as page:
                 await expect(page.get_by_role("log")).to_contain_text(shows)
                 await page.locator("#scroller").evaluate(_TO_THE_END)
                 await expect(page.get_by_text("New messages")).to_be_hidden()
@@ -77,7 +79,7 @@ def camera(browser: Browser, week: Week) -> Take:
 
 
 @asynccontextmanager
-async def _opened(browser: Browser, week: Week, look: Look) -> AsyncIterator[Page]:
+async def opened(browser: Browser, week: Week, look: Look) -> AsyncIterator[Page]:
     """The page as the owner sees it now."""
     context = await browser.new_context(
         viewport={"width": look.width, "height": look.height},
@@ -135,7 +137,7 @@ async def moments(week: Week, take: Take) -> None:
         ("parcel", 22, "Look for the parcel.", "It is in town, and comes on Friday."),
         ("week", 23, "Plan the week.", "Thursday is full. Move one?"),
     ):
-        _write(routine(week, name, f"30 {hour} * * 2", text, "background: true"))
+        week.write(routine(week, name, f"30 {hour} * * 2", text, "background: true"))
         week.will_ping(text, found)
     await week.at("Tue 22:30")
     await week.run_ended("parcel")
@@ -144,11 +146,6 @@ async def moments(week: Week, take: Take) -> None:
     await week.at("Wed 7:00")
     await week.comes("While it was quiet")
     await take("digest", "While it was quiet")
-
-
-def _write(call: CallTool) -> None:
-    """Make the file of the call by hand, without a word in the conversation."""
-    Path(str(call.arguments["file_path"])).write_text(str(call.arguments["content"]))
 
 
 async def first_page(week: Week, take: Take) -> None:

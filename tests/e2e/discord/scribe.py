@@ -142,7 +142,7 @@ class Scribe:
 
     def _on_the_page(self, message: Mapping[str, Any]) -> Entry:
         by = self._owner if message["author"] == "owner" else self._bot
-        return Entry(by, tuple(map(self._settled, _read_on_page(message))))
+        return Entry(by, tuple(map(self._settled, read_on_page(message))))
 
     def _beside(self, left: Entry | None, right: Entry | None) -> None:
         columns = [[] if one is None else _column(one) for one in (left, right)]
@@ -248,7 +248,7 @@ def _shown_button(label: str, *, is_used: bool) -> str:
     return f"‹{unbroken}›" if is_used else f"[{unbroken}]"
 
 
-def _read_on_page(message: Mapping[str, Any]) -> Iterator[str]:
+def read_on_page(message: Mapping[str, Any]) -> Iterator[str]:
     """As `message.js` puts it together."""
     if message["author"] == "background":
         at = datetime.fromisoformat(message["at"]).replace(second=0, microsecond=0)

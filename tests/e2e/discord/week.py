@@ -151,6 +151,10 @@ class Week:
         await self.talk.bot.say(text)
         await self.comes(answer)
 
+    def write(self, call: CallTool) -> None:
+        """Make the file of the call by hand, without a word in the conversation."""
+        Path(str(call.arguments["file_path"])).write_text(str(call.arguments["content"]))
+
     def will_answer(self, answer: str, *calls: CallTool) -> None:
         if calls:
             self.talk.model.then(Reply(calls))

@@ -1,0 +1,56 @@
+"""The story of the week in the documentation shows the words of the page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+from tests.browser.pictures import NARROW, opened
+from tests.e2e.discord.a_week import routine
+from tests.e2e.discord.scribe import read_on_page
+from tests.e2e.discord.week import week_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+# What each message shows, without the buttons that every message has.
+_SHOWN = """articles => articles.map((article) => {
+    article.querySelector(".actions").style.display = "none";
+    return article.innerText;
+})"""
+# Signs that the page draws, and those by which the story marks lines, buttons and code.
+_SIGNS = re.compile(r"^(│ |-# |- )+|[✓⏱`\[\]]", re.MULTILINE)
+
+
+async def test_the_words_beside_those_of_discord_are_the_words_of_the_page(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with week_of(tmp_path, "Ada") as week:
+        await week.says(
+            "I forget my pills",
+            routine(week, "pills", "0 8 * * *", "take the pills", "plain: true", "kind: dose"),
+            answer="Every day at **8:00**:\n\n- a glass of water\n- `one` pill",
+        )
+        week.will_ping("Look at the mail.", "The bank wants a signature.")
+        week.write(routine(week, "mail", "0 9 * * *", "Look at the mail.", "background: true"))
+        await week.at("Mon 8:00")
+        await week.presses(await week.comes("take the pills"), "Taken")
+        await week.at("Mon 9:00")
+        await week.comes("The bank")
+        await week.calls("today", "Today, ")
+        told = [*map(read_on_page, await week.talk.bot.messages())]
+        async with week.ticking(), opened(browser, week, NARROW) as page:
+            await expect(page.get_by_role("log")).to_contain_text("Today, ")
+            shown = await _shown(page)
+    assert shown == [_words("\n".join(lines)) for lines in told]
+
+
+async def _shown(page: Page) -> list[list[str]]:
+    articles = page.get_by_role("log").get_by_role("article")
+    texts: list[str] = await articles.evaluate_all(_SHOWN)
+    return [_words(text) for text in texts]
+
+
+def _words(text: str) -> list[str]:
+    return _SIGNS.sub("", text).split()
