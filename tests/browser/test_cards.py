@@ -9,7 +9,7 @@ from playwright.async_api import FloatRect, Locator, Page, Route, expect
 from tests.browser.stage import Stage, box, message, messages, texts
 from tests.engine.scene import tiny_png
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, CardLine, Color
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 
@@ -280,3 +280,19 @@ async def test_a_card_that_becomes_a_line_does_not_jump_under_the_pointer(
     await box(page).hover()
     await expect(upper).not_to_have_css("min-height", f"{tall}px")
     assert (await place(upper))["height"] < tall
+
+
+async def test_each_line_has_its_buttons_beside_it(stage: Stage, page: Page) -> None:
+    lines = (CardLine(f"water {HOSTILE}", "Overdue"), CardLine("tea"), CardLine("slept", "Done"))
+    buttons = (replace(DONE, line=1), replace(LATER, line=2))
+    await said(stage, Card("Today", lines=lines, buttons=buttons))
+    shown = messages(page).get_by_role("listitem")
+    await expect(shown).to_have_text(
+        ["Overdue", f"water {HOSTILE}Mark as done", "teaSnooze", "Done", "slept"]
+    )
+    later = messages(page).get_by_role("group", name="tea").get_by_role("button", name="Snooze")
+    tea, beside = await place(shown.nth(2).locator("span").first), await place(later)
+    assert abs((tea["y"] + tea["height"] / 2) - (beside["y"] + beside["height"] / 2)) < 10
+    await later.click()
+    await expect(later).to_be_disabled()
+    assert [click[2] for click in stage.core.clicks] == [LATER.custom_id]

@@ -264,13 +264,14 @@ function buttonsOf({ buttons }, line) {
 function lineElements(card) {
     return ({ text, heading }, place) => {
         const buttons = buttonsOf(card, place + 1).map(buttonElement);
+        const names = { class: "buttons", role: "group", "aria-label": text };
         return present(
             heading && make("li", { class: "heading" }, heading),
             make(
                 "li",
                 {},
                 make("span", {}, ...drawn(text)),
-                buttons.length > 0 && make("div", { class: "buttons" }, ...buttons),
+                buttons.length > 0 && make("div", names, ...buttons),
             ),
         );
     };
