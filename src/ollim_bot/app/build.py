@@ -28,6 +28,7 @@ from ollim_bot.conversation.commands.sessions import (
     UNDO_CLEAR,
     Compaction,
     ConversationCommands,
+    CostCommands,
     SessionCommands,
 )
 from ollim_bot.conversation.commands.table import CommandServices, Queued
@@ -411,16 +412,8 @@ def _command_services(
     return CommandServices(
         ConversationCommands(store, state, runner, approvals, forks, poster, clock),
         Compaction(store, forks, runner, clock),
-        SessionCommands(
-            deps.engine,
-            store,
-            state,
-            posting,
-            forks,
-            clock,
-            deps.working_directory,
-            price=deps.status.price,
-        ),
+        SessionCommands(deps.engine, store, state, posting, forks, clock, deps.working_directory),
+        CostCommands(store, clock, deps.status.price),
         fork_commands,
         SettingCommands(store),
         PermissionCommands(approvals),

@@ -192,6 +192,27 @@ _NO_COST = {Price.FREE: "free", Price.UNKNOWN: "at a price that only your server
 _BACKGROUND = (SessionChange.BG_FORK, SessionChange.ISOLATED_BG)
 
 
+class CostCommands:
+    def __init__(self, store: Store, clock: Clock, price: Price) -> None:
+        self._store = store
+        self._clock = clock
+        self._price = price
+
+    async def show(self, _: CommandCall) -> str:
+        now = self._clock.now()
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+
+        def question(tx: Transaction) -> tuple[Spending, Sequence[LoggedMessage]]:
+            return spending_since(tx, midnight), tx.messages.since(midnight)
+
+        today, logged = await self._store.read(question)
+        number = counted(today.answers, "answer")
+        if today.runs:
+            number += f" and {counted(today.runs, 'background run')}"
+        cost = _NO_COST.get(self._price) or f"${today.cost_usd:.2f}"
+        return f"Today: {number}, {cost}.{_fullness([each.message for each in logged])}"
+
+
 class SessionCommands:
     def __init__(
         self,
@@ -202,8 +223,6 @@ class SessionCommands:
         forks: Forks,
         clock: Clock,
         working_directory: Path,
-        *,
-        price: Price,
     ) -> None:
         self._engine = engine
         self._store = store
@@ -212,7 +231,6 @@ class SessionCommands:
         self._forks = forks
         self._clock = clock
         self._folder = working_directory
-        self._price = price
         self.actions: Mapping[str, Action] = {RESUME: Action(self._click, Uses.NOTHING)}
 
     async def list(self, _: CommandCall) -> str:
@@ -248,20 +266,6 @@ class SessionCommands:
             return f"Back in the conversation {words}.{_left(fork)}"
 
         return CommandChange(step, after=self._forks.close)
-
-    async def cost(self, _: CommandCall) -> str:
-        now = self._clock.now()
-        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-
-        def question(tx: Transaction) -> tuple[Spending, Sequence[LoggedMessage]]:
-            return spending_since(tx, midnight), tx.messages.since(midnight)
-
-        today, logged = await self._store.read(question)
-        number = counted(today.answers, "answer")
-        if today.runs:
-            number += f" and {counted(today.runs, 'background run')}"
-        cost = _NO_COST.get(self._price) or f"${today.cost_usd:.2f}"
-        return f"Today: {number}, {cost}.{_fullness([each.message for each in logged])}"
 
     async def names(self) -> Sequence[str]:
         """The beginning of each id, with the first words of the conversation."""

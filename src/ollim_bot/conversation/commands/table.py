@@ -17,6 +17,7 @@ from ollim_bot.conversation.commands.program import (
 from ollim_bot.conversation.commands.sessions import (
     Compaction,
     ConversationCommands,
+    CostCommands,
     SessionCommands,
 )
 from ollim_bot.conversation.forks.commands import ForkCommands
@@ -63,6 +64,7 @@ class CommandServices:
     conversation: ConversationCommands
     compaction: Compaction
     sessions: SessionCommands
+    costs: CostCommands
     forks: ForkCommands
     settings: SettingCommands
     permissions: PermissionCommands
@@ -196,7 +198,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand(
         "cost",
         "What today has cost, and how full the context is",
-        handler=lambda to: Immediate(to.sessions.cost),
+        handler=lambda to: Immediate(to.costs.show),
     ),
     SlashCommand(
         "doctor",
