@@ -76,13 +76,21 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class ClearedConversation:
-    """The main session that `/clear` left, for its Undo. `id` is that of the command."""
+    """The main session that `/clear` left, for its Undo.
+
+    `id` is that of the command, `note` that of the message with the Undo.
+    """
 
     id: str = ""
+    note: str = ""
     session: SessionId | None = None
     at: datetime | None = None
 
+    def undo_left(self, now: datetime) -> timedelta | None:
+        """How long the Undo still works, not above zero once it is over; None without one."""
+        return None if self.at is None else UNDO_WITHIN - elapsed(self.at, now)
+
     def can_return(self, clear: str, now: datetime) -> bool:
         """Whether the Undo of this `/clear` still works."""
-        is_recent = self.at is not None and elapsed(self.at, now) <= UNDO_WITHIN
-        return self.id == clear and is_recent
+        left = self.undo_left(now)
+        return self.id == clear and left is not None and left > timedelta()

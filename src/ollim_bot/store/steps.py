@@ -9,7 +9,7 @@ from datetime import date, datetime, tzinfo
 from uuid import uuid4
 
 from ollim_bot.domain.cards import ButtonPrompt
-from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.definitions import holder_among
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.initiative import Setter
@@ -20,6 +20,7 @@ from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.run_history import HELD
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.session_use import answers
+from ollim_bot.domain.sessions import ClearedConversation
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.transaction import Transaction
@@ -181,3 +182,13 @@ def count_set(tx: Transaction, setter: Setter, today: date) -> str:
     after, refusal = tx.initiative.get().one_more(setter.run, today)
     tx.initiative.put(after)
     return refusal
+
+
+def end_clear_undo(tx: Transaction) -> None:
+    """Take the Undo from the note of the last `/clear`, if it has one."""
+    cleared = tx.cleared.get()
+    note = tx.messages.get(MessageId(cleared.note)) if cleared.note else None
+    if note is not None and note.card is not None:
+        tx.messages.add(replace(note, card=replace(note.card, buttons=())))
+    tx.cleared.put(ClearedConversation())
+    tx.cleared_fork.put(None)

@@ -13,7 +13,7 @@ from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.conversation.posting import CommandChange, Posting
+from ollim_bot.conversation.posting import CommandChange, Posting, answer_name
 from ollim_bot.conversation.sessions.main_session import leave_session, replace_session
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.turns.runner import TurnRunner
@@ -38,7 +38,7 @@ from ollim_bot.errors import WrongInput
 from ollim_bot.ports import AgentEngine, Clock, StoredSession
 from ollim_bot.prompts.first_words import first_words
 from ollim_bot.store.messages import LoggedMessage
-from ollim_bot.store.steps import Spending, spending_since
+from ollim_bot.store.steps import Spending, end_clear_undo, spending_since
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -106,7 +106,8 @@ class ConversationCommands:
             fork, session = self._forks.leave(tx), leave_session(tx, now)
             if fork is None and session is None:
                 return texts.NOTHING_TO_CLEAR
-            tx.cleared.put(ClearedConversation(call.id, session, now))
+            end_clear_undo(tx)
+            tx.cleared.put(ClearedConversation(call.id, answer_name(call.id), session, now))
             tx.cleared_fork.put(fork)
             return _cleared_card(fork, call.id)
 

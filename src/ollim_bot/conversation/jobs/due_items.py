@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from ollim_bot.conversation import texts
@@ -31,6 +31,7 @@ from ollim_bot.domain.snoozing import snoozed_until
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.store.item_answers import ItemAnswers, end_undo
+from ollim_bot.store.steps import end_clear_undo
 from ollim_bot.store.store import Store
 
 # Seconds until a disk that refused to remove an Undo is tried again.
@@ -78,7 +79,7 @@ class ItemButtons:
 
 
 class UndoExpiry:
-    """Removes the Undo of each answered item from the log when its time is over."""
+    """Removes the Undo of answered items and of `/clear` from the log when its time is over."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -89,7 +90,7 @@ class UndoExpiry:
         has_changed = asyncio.Event()
 
         def note(names: frozenset[str]) -> None:
-            if "due_items" in names:
+            if names & {"due_items", "cleared"}:
                 has_changed.set()
 
         unsubscribe = self._store.subscribe(note)
@@ -102,16 +103,23 @@ class UndoExpiry:
 
     async def _seconds_left(self) -> float | None:
         """Remove what is over; returns how long the next Undo lasts, None if there is none."""
-        offered = await self._store.read(lambda tx: tx.due_items.with_undo())
+        offered, cleared = await self._store.read(
+            lambda tx: (tx.due_items.with_undo(), tx.cleared.get())
+        )
+        now = self._clock.now()
+        left = cleared.undo_left(now)
         try:
-            if any(not each.can_undo(self._clock.now()) for each in offered):
+            if any(not each.can_undo(now) for each in offered):
                 await self._store.transact(end_undo)
+            if left is not None and left <= timedelta():
+                await self._store.transact(end_clear_undo)
         except StorageError:
             _logger.warning("An Undo could not be removed", exc_info=True)
             return _NEXT_TRY
-        now = self._clock.now()
         ends = [each.undo_until for each in offered if each.undo_until and each.can_undo(now)]
-        return min((elapsed(now, each).total_seconds() for each in ends), default=None)
+        lasting = [elapsed(now, each) for each in ends]
+        lasting += [left] if left is not None and left > timedelta() else []
+        return min((each.total_seconds() for each in lasting), default=None)
 
 
 async def _first(event: asyncio.Event, seconds: float | None, clock: Clock) -> None:
