@@ -70,14 +70,16 @@ async def monday(week: Week) -> None:
         pills,
         answer="Every day at 8:00, and again every 10 minutes, three times, until you answer.",
     )
-    week.scribe.tells("At night it should keep still.")
+    week.scribe.tells("At night it should keep still, unless she has asked for it.")
     await week.at("Mon 7:45")
     await week.calls("config", key="quiet_hours", value="22:00-07:00")
     week.scribe.tells("Eight o'clock. Ada sees it, means to do it, and makes coffee.")
     await week.at("Mon 8:00")
     await week.comes("take the pills")
+    week.scribe.tells("It comes again, as a new message, and asks for less: the first step.")
     await week.at("Mon 8:10")
     await week.comes("Fill a glass")
+    week.scribe.tells("And once more, as a question. The glass is full by now.")
     await week.at("Mon 8:20")
     card = await week.comes("Still open")
     await week.at("Mon 8:21")
@@ -119,7 +121,7 @@ async def tuesday(week: Week) -> None:
     week.will_ping("Look at the mail.", "The bank wants a signature by Friday.")
     await week.at("Tue 12:00")
     await week.comes("signature by Friday")
-    await week.run_ended("mail")
+    await week.run_ended("Look at the mail")
     week.scribe.tells("Ada has lost the thread of the day. One word brings it back.")
     await week.at("Tue 13:30")
     await week.calls("today", until="Today, ")
@@ -157,13 +159,13 @@ async def wednesday(week: Week) -> None:
     await week.at("Wed 21:50")
     await week.says(
         "have a look at half past ten whether my parcel has moved",
-        routine(week, "parcel", "30 22 * * 3", "Look for the parcel.", "background: true"),
+        reminder("Look for the parcel", "today 22:30", must=False),
         answer="At 22:30. It is quiet then, so you hear of it in the morning.",
     )
-    week.will_ping("Look for the parcel.", "The parcel is in town. It comes on Friday.")
+    week.will_ping("Look for the parcel", "The parcel is in town. It comes on Friday.")
     await week.at("Wed 22:30")
-    await week.run_ended("parcel")
-    await week.look()
+    await week.run_ended("Look for the parcel")
+    week.scribe.notes("It is quiet: nothing is heard.")
 
 
 async def thursday(week: Week) -> None:
@@ -191,7 +193,8 @@ async def thursday(week: Week) -> None:
 async def friday(week: Week) -> None:
     week.scribe.chapter(
         "Friday: the laptop slept",
-        "The lid was shut until twenty past nine. What was due comes late, and says so.",
+        "The lid was shut until twenty past nine. What was due comes late, says so, and does not "
+        "pile up: one card for the bins, one for the pills.",
     )
     with week.scribe.silence():
         await week.at("Thu 20:30")
@@ -208,8 +211,8 @@ async def saturday(week: Week) -> None:
     await pills_taken(week, "Sat")
     week.scribe.chapter(
         "Saturday: the model is away",
-        "Ada's login has run out. She does not know yet; a reminder comes all the same, in her "
-        "own words.",
+        "Ada's login at Claude runs out at ten past ten. She does not know yet. The reminder comes "
+        "all the same, in her own words, and says why.",
     )
     await week.at("Sat 10:00")
     plants = reminder("water the plants", "today 10:30")
@@ -222,7 +225,10 @@ async def saturday(week: Week) -> None:
     await week.at("Sat 10:30")
     card = await week.comes("water the plants")
     await week.presses(card, "Done")
-    week.scribe.tells("Something that it may not do by itself: it asks, and waits.")
+    week.scribe.tells(
+        "She signs in again with `ollim-bot auth login`. In the afternoon the agent wants to do "
+        "something that it may not do by itself, so it asks, and waits."
+    )
     await week.at("Sat 15:00")
     await week.calls("permissions", mode="default")
     wish = {"file_path": str(week.talk.bot.data / "shopping.txt"), "content": "milk\n"}

@@ -80,7 +80,11 @@ class Scribe:
 
     def does(self, words: str) -> None:
         """Something that the owner does besides writing."""
-        self._add([f"({self._owner} {words})"])
+        self.notes(f"{self._owner} {words}")
+
+    def notes(self, words: str) -> None:
+        """Something that cannot be seen."""
+        self._add([f"({words})"])
 
     def aside(self, text: str) -> None:
         """What only the owner sees on Discord, as the answer to a command or a click."""

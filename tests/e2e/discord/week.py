@@ -216,10 +216,12 @@ class Week:
     def has_new(self, part: str) -> bool:
         return bool(self._new(part))
 
-    async def run_ended(self, job: str) -> None:
+    async def run_ended(self, title: str) -> None:
+        """Wait for the end of a run of the job whose title begins so."""
+
         def has_ended() -> bool:
-            done = (row.occurrence for row in self.talk.bot.ledger() if row.state == "done")
-            return any(one is not None and one.job_id == job for one in done)
+            done = (row.facts for row in self.talk.bot.ledger() if row.state == "done")
+            return any(str(facts.get("job")).startswith(title) for facts in done)
 
         await self.until(has_ended)
 
