@@ -140,6 +140,25 @@ async def test_of_a_plain_routine_that_need_not_come_the_newest_comes_in_the_mor
         assert check(at.rows, at.clock.now(), at.clock.now()) == []
 
 
+@pytest.mark.parametrize("ends_early", [False, True])
+async def test_of_a_nag_that_need_not_come_the_next_time_comes_when_the_quiet_ends(
+    tmp_path: Path, ends_early: bool
+) -> None:
+    more = {"plain": "true", "must": "false", "nag": "2m x 3"}
+    async with day(ScriptedEngine(), tmp_path, clock=ManualClock(EVENING)) as at:
+        quiet_hours(at, NIGHT)
+        at.remind("tea", timedelta(seconds=10), "Make tea.", **more)
+        await asleep(at, 6)
+        assert len(at.log) == 1
+        if ends_early:
+            at.store.run(lambda tx: tx.quiet.put(ended_now(quiet_settings(tx), tx.now)))
+            await asleep(at, 1)
+        else:
+            await asleep(at, 16)
+        assert len(at.log) == 2
+        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+
+
 async def test_files_and_buttons_follow_the_digest_as_they_were(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "plan.md").write_text("Monday")

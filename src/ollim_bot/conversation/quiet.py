@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from ollim_bot.conversation.message_poster import MessagePoster
@@ -19,6 +20,7 @@ from ollim_bot.domain.run_history import RELEASED
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import StorageError, WrongInput
 from ollim_bot.ports import Clock
+from ollim_bot.store.item_times import end_wait
 from ollim_bot.store.messages import Sender
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store
@@ -52,6 +54,8 @@ class QuietWatch:
         self._board = board
         self._clock = clock
         self._changed = asyncio.Event()
+        # At a start: the quiet may have ended while the bot did not run.
+        self._may_have_been_quiet = True
 
     async def run(self) -> None:
         """Watch the clock and the settings, until cancelled."""
@@ -70,26 +74,37 @@ class QuietWatch:
 
     async def _post_or_wait(self) -> None:
         now = self._clock.now()
-        settings, has_held = await self._store.read(
-            lambda tx: (quiet_settings(tx), bool(tx.held.get().waiting))
+        settings, has_waiting = await self._store.read(
+            lambda tx: (quiet_settings(tx), self._has_waiting(tx))
         )
         until = quiet_until(settings, now)
         await self._board.show_quiet(until)
         if until is not None:
+            self._may_have_been_quiet = True
             await self._pause(min(_LONGEST_SLEEP, elapsed(now, until).total_seconds()))
-        elif has_held:
+        elif has_waiting:
             await self._state.until_idle()
             now = self._clock.now()
-            await self._store.transact(lambda tx: self._add_digest(tx, now))
+            await self._store.transact(lambda tx: self._end_quiet(tx, now))
+            self._may_have_been_quiet = False
         elif settings.hours is not None:
             await self._pause(_LONGEST_SLEEP)
         else:
             await self._changed.wait()
 
-    def _add_digest(self, tx: Transaction, now: datetime) -> None:
-        held = tx.held.get().waiting
-        if not held or is_quiet(quiet_settings(tx), now):
+    def _has_waiting(self, tx: Transaction) -> bool:
+        if tx.held.get().waiting:
+            return True
+        return self._may_have_been_quiet and bool(tx.due_items.to_come_again())
+
+    def _end_quiet(self, tx: Transaction, now: datetime) -> None:
+        if is_quiet(quiet_settings(tx), now):
             return
+        if held := tx.held.get().waiting:
+            self._add_digest(tx, held, now)
+        end_wait(tx, now)
+
+    def _add_digest(self, tx: Transaction, held: Sequence[HeldMessage], now: datetime) -> None:
         digest = digest_of(held, now)
         self._poster.add_to_log(tx, digest.message, Sender(digest.charge))
         for each in digest.following:

@@ -44,3 +44,12 @@ def skip_passed(tx: Transaction, item: DueItem, now: datetime) -> DueItem:
         skip_planned(tx, item, SkipReason.SUPERSEDED)
         item = plan_next(tx, item, following)
     return item
+
+
+def end_wait(tx: Transaction, now: datetime) -> None:
+    """Let the times come now that wait for the end of the quiet, which may have ended early."""
+    for item in tx.due_items.to_come_again():
+        time = planned_time(tx, item)
+        is_held = time is not None and bool(tx.ledger.story(time).held)
+        if is_held and item.again_at is not None and item.again_at > now:
+            tx.due_items.put(replace(item, again_at=now))
