@@ -112,7 +112,7 @@ async def test_the_model_is_shown_exactly_these_tools(stage: Scene) -> None:
     async with stage.session(toolset(at.context, everything)) as session:
         await ask(session, "hello")
     ours = {full_name(name) for name in PARAMETERS}
-    assert len(ours) == 14
+    assert len(ours) == 15
     assert {name for name in stage.model.requests[0].tools if name.startswith("mcp__")} == ours
     assert set(stage.model.requests[0].tools) <= ours | set(BUILTIN)
 
