@@ -154,7 +154,11 @@ def _the_budget_is_exact(evidence: Evidence) -> Iterator[Finding]:
 def _paid_pings(row: Row) -> int:
     """A digest brings several."""
     is_background = row["author"] == "background"
-    return len(re.findall(r"Ping p\d+$", row["text"], re.MULTILINE)) if is_background else 0
+    return (
+        len(re.findall(r"Ping p\d+(?=$| \(Late: )", row["text"], re.MULTILINE))
+        if is_background
+        else 0
+    )
 
 
 def _each_call_is_made_once(evidence: Evidence) -> Iterator[Finding]:

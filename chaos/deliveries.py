@@ -59,7 +59,7 @@ def _each_mark_stands_once(evidence: Evidence) -> Iterator[Finding]:
 
 
 # A ping may be a line of a digest.
-_MARK = re.compile(r"\[/?a\d+\]|Ping p\d+$|^Drink r\d+\.$", re.MULTILINE)
+_MARK = re.compile(r"\[/?a\d+\]|Ping p\d+(?=$| \(Late: )|^Drink r\d+\.$", re.MULTILINE)
 
 
 def _marks_on_discord(evidence: Evidence) -> Counter[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from chaos.years.letters import Found
 from chaos.years.moments import ZONES, instant
-from chaos.years.world import SETTLING, Snoozed, World, choice, whole_minutes
+from chaos.years.world import SETTLING, Nagging, Snoozed, World, choice, whole_minutes
 from ollim_bot.domain.commands import CommandAnswer
 
 Act = Callable[[World, Random], Awaitable[None]]
@@ -61,6 +61,18 @@ async def remind(world: World, luck: Random) -> None:
             world.remind(name, at.astimezone(world.machine.zone), f"Drink {name}.", **more)
     world.machine.pace.add([at])
     orders[name] = at
+
+
+async def nag(world: World, luck: Random) -> None:
+    """Announced, and repeated until its times are used up: nobody answers it."""
+    name, at = world.name("n"), _later(world, luck)
+    pause, times = luck.choice((2, 7, 45, 600)), luck.randint(1, 8)
+    before = f"[{luck.choice((1, 5))}m, {luck.choice((2, 30))}h]"
+    more = {"nag": f"{pause}m x {times}", "before": before, "plain": "true"}
+    world.remind(name, at, f"Stretch {name}.", **more)
+    moments = [at + timedelta(minutes=pause * number) for number in range(times + 2)]
+    world.machine.pace.add(moments)
+    world.nags[name] = Nagging(moments[-1], times)
 
 
 async def remind_of_the_past(world: World, luck: Random) -> None:
@@ -190,6 +202,7 @@ ACTS: Mapping[str, Act] = {
     "fork": fork,
     "end the fork": end_fork,
     "remind": remind,
+    "nag": nag,
     "remind of the past": remind_of_the_past,
     "move a reminder": move_reminder,
     "cancel a reminder": cancel_reminder,
@@ -207,6 +220,7 @@ WEIGHTS: Mapping[str, int] = {
     "fork": 1,
     "end the fork": 2,
     "remind": 7,
+    "nag": 3,
     "remind of the past": 1,
     "move a reminder": 2,
     "cancel a reminder": 1,

@@ -15,6 +15,8 @@ ENDS = ("done", "failed", "timed_out", "skipped", "missed", "interrupted")
 _LATE = timedelta(seconds=60)
 _IN_TIME = timedelta(seconds=2)
 _DUE_FOR_SURE = timedelta(minutes=20)
+# A bot that was away when a reminder was due brings its further times that much later.
+_LONG_AGO = timedelta(days=7)
 _PING = re.compile(r"Ping p\d+")
 _TEXT = re.compile(r"^(Put off|Check|Drink) (\w+)\.$")
 
@@ -150,6 +152,26 @@ def _foreground_reminders_come(world: World, evidence: Evidence) -> Iterator[str
             yield f"{name}, due at {at}, came {came[name]} times"
 
 
+def _each_time_comes_once(world: World, evidence: Evidence) -> Iterator[str]:
+    """Each further time and each heads-up that is done is one message; all others are none."""
+    parts = {name: row for name, row in _ends(evidence).items() if "#" in name}
+    said = Counter(row.get("occurrence") for row in evidence.messages)
+    for name, row in parts.items():
+        if said[name] != (row["state"] == "done"):
+            yield f"{name} came {said[name]} times: {end_of(row)}"
+    of_job = Counter(name.split(":")[1] for name in parts if name[-2] == "#")
+    for job, known in world.nags.items():
+        if known.over < world.now - _LONG_AGO and of_job[job] != known.times:
+            yield f"{job} was to come again {known.times} times, and {of_job[job]} have an end"
+
+
+def _a_heads_up_comes_before(_: World, evidence: Evidence) -> Iterator[str]:
+    for row in evidence.messages:
+        name, part = [*str(row.get("occurrence")).split("#"), ""][:2]
+        if part.startswith("before") and moment(row["at"]) >= moment(name.split(":", 2)[2]):
+            yield f"“{row['text']}” came at {row['at']}, after {name}"
+
+
 def _no_ping_comes_in_the_quiet(world: World, evidence: Evidence) -> Iterator[str]:
     """By the owner's clock, which each message has its moment from."""
     since = world.quiet_since
@@ -175,5 +197,7 @@ LAWS: tuple[Callable[[World, Evidence], Iterator[str]], ...] = (
     _missed_is_said,
     _what_was_put_off_comes_again,
     _foreground_reminders_come,
+    _each_time_comes_once,
+    _a_heads_up_comes_before,
     _no_ping_comes_in_the_quiet,
 )

@@ -27,6 +27,31 @@ PLANTED = (
         "elapsed(due, now) > STILL_ON_TIME * 9999\n",
     ),
     Planted(
+        "a time that was slept through has no end",
+        "store/item_times.py",
+        "        skip_planned(tx, item, SkipReason.SUPERSEDED)\n",
+        "",
+    ),
+    Planted(
+        "a time is planned and not shown",
+        "schedule/nags.py",
+        "        self._poster.add_to_log(tx, message)\n",
+        "",
+    ),
+    Planted(
+        "a heads-up comes after its moment",
+        "schedule/heads_ups.py",
+        "number == len(found) and each.moment > now\n",
+        "number == len(found)\n",
+    ),
+    Planted(
+        "a heads-up is not noted",
+        "schedule/heads_ups.py",
+        "            tx.ledger.append(begun, _end(each.occurrence, title, reason, now))\n",
+        "            if reason is None:\n"
+        "                tx.ledger.append(begun, _end(each.occurrence, title, reason, now))\n",
+    ),
+    Planted(
         "pings come in the quiet",
         "conversation/message_poster.py",
         "        until = quiet_until(quiet_settings(tx), tx.now)\n",

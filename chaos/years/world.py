@@ -32,10 +32,19 @@ class Snoozed:
     perhaps: int = 0
 
 
+@dataclass(frozen=True)
+class Nagging:
+    """A reminder that nobody answers: when its last time is over, and how often it comes again."""
+
+    over: datetime
+    times: int
+
+
 @dataclass
 class World:
     """`orders` and `turns` are the reminders that have to come once, in the background or not;
-    `cancelled`, those that must not. From `quiet_since` on the nights are quiet."""
+    `nags`, those that come again; `cancelled`, those that must not. From `quiet_since` on the
+    nights are quiet."""
 
     machine: Machine
     mind: Mind
@@ -45,6 +54,7 @@ class World:
     number: int = 0
     orders: dict[str, datetime] = field(default_factory=dict)
     turns: dict[str, datetime] = field(default_factory=dict)
+    nags: dict[str, Nagging] = field(default_factory=dict)
     cancelled: list[str] = field(default_factory=list)
     snoozed: dict[str, Snoozed] = field(default_factory=dict)
     routines: dict[str, Version] = field(default_factory=dict)
