@@ -57,6 +57,19 @@ def test_the_page_says_what_it_assumes_then_what_to_look_at_then_the_days(
     )
 
 
+def test_it_shows_how_a_moment_is_announced_and_comes_again(terminal: Terminal) -> None:
+    more = ["--plain", "--nag", "10m x 2", "--before", "30m", "--before", "10m"]
+    terminal.done("reminder", "add", "-m", "dentist", "--at", "today 15:30", *more)
+    fate = (
+        "comes whatever happens, announced at 15:00 and 15:20, "
+        "again every 10 min until you answer, at most 2 times"
+    )
+    assert f"  15:30  dentist  {fate}\n" in terminal.done("rehearse", "--days", "1")
+    (fire,) = terminal.json("rehearse", "--days", "1")["fires"]
+    moments = [f"2026-11-15T15:{minute}:00+01:00" for minute in ("00", "20", "40", "50")]
+    assert [*fire["heads_ups"], *fire["again"]] == moments
+
+
 def test_it_shows_what_the_quiet_would_hold_and_let_through(terminal: Terminal) -> None:
     terminal.done("config", "set", "quiet_hours", "22:00-07:00")
     add(terminal, "mail", "30 23 * * *", "--background")
@@ -150,6 +163,8 @@ def test_programs_get_every_moment_and_every_finding(terminal: Terminal) -> None
         "reason": None,
         "ping": "sent",
         "quiet_until": None,
+        "heads_ups": [],
+        "again": [],
     }
     (finding,) = told["findings"]
     assert (finding["kind"], finding["times"], len(finding["jobs"])) == ("together", 1, 3)

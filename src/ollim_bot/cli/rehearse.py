@@ -30,6 +30,7 @@ from ollim_bot.domain.rehearsal import (
     warnings,
 )
 from ollim_bot.domain.schedule import JobKey, key_of
+from ollim_bot.domain.text import counted
 from ollim_bot.errors import WrongInput
 from ollim_bot.store.codecs.records import PingBudgetCodec, RuntimeConfigCodec
 from ollim_bot.store.heartbeat import HeartbeatFile
@@ -151,7 +152,19 @@ def _row(fire: Fire, rehearsal: Rehearsal) -> Row:
     time = clock_time(_local(fire.at, rehearsal))
     late = f", late: it was due {describe(fire.due, rehearsal.now)}" if fire.is_late else ""
     wait = f", after waiting {duration_in_words(fire.wait)}" if fire.wait else ""
-    return f"  {time:>5}", title(fire.job.spec.title), _fate(fire) + wait + late
+    fate = _fate(fire) + wait + late + _around(fire, rehearsal)
+    return f"  {time:>5}", title(fire.job.spec.title), fate
+
+
+def _around(fire: Fire, rehearsal: Rehearsal) -> str:
+    """The heads-ups, and how it comes again."""
+    heads_ups = [clock_time(_local(at, rehearsal)) for at in fire.heads_ups]
+    announced = f", announced at {' and '.join(heads_ups)}" if heads_ups else ""
+    nag = fire.job.spec.nag
+    if nag is None or not fire.again:
+        return announced
+    pause, times = duration_in_words(nag.pause), counted(nag.times, "time")
+    return f"{announced}, again every {pause} until you answer, at most {times}"
 
 
 def _often(fires: Sequence[Fire], rehearsal: Rehearsal) -> Row:
@@ -236,6 +249,8 @@ def _fire_object(fire: Fire, rehearsal: Rehearsal) -> dict[str, object]:
         "reason": fire.reason,
         "ping": fire.ping,
         "quiet_until": fire.quiet_until,
+        "heads_ups": [_local(at, rehearsal) for at in fire.heads_ups],
+        "again": [_local(at, rehearsal) for at in fire.again],
     }
 
 

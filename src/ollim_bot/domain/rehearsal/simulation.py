@@ -84,7 +84,8 @@ class Fire:
     """Moments are in UTC. At `at` the bot dispatches it; at `starts` the agent begins.
 
     `starts` is None for an occurrence that is not run. `quiet_until` is the end of the quiet that
-    it comes in, or would have pinged in.
+    it comes in, or would have pinged in. `heads_ups` announce it. At the moments `again` it comes
+    again, if the owner does not answer.
     """
 
     job: ScheduledJob
@@ -95,6 +96,8 @@ class Fire:
     starts: datetime | None = None
     ping: Ping = Ping.NONE
     quiet_until: datetime | None = None
+    heads_ups: tuple[datetime, ...] = ()
+    again: tuple[datetime, ...] = ()
 
     @property
     def is_late(self) -> bool:
@@ -230,6 +233,21 @@ class Simulation:
                 _skip(fire, decision)
             case _:
                 raise AssertionError(f"{decision} does not follow from a rehearsal")
+        if not (isinstance(decision, Skip) and is_unwanted(decision.reason, is_manual=False)):
+            self._around(fire)
+
+    def _around(self, fire: Fire) -> None:
+        """Add the heads-ups, and the further times of what the owner gets."""
+        given, spec = self._given, fire.job.spec
+        found = (fire.due - length for length in spec.before)
+        fire.heads_ups = tuple(
+            at
+            for at in found
+            if at > given.now and (fire.job.must or given.quiet_until(at) is None)
+        )
+        if spec.nag is not None and fire.ping is not Ping.NONE:
+            numbers = range(1, spec.nag.times + 1)
+            fire.again = tuple(fire.at + spec.nag.pause * number for number in numbers)
 
     def _decided(self, fire: Fire) -> Decision:
         given = self._circumstances(fire)
