@@ -81,7 +81,6 @@ TABLE = (
     Row("quiet", "It is not quiet. `/quiet 2h` or `/quiet until 15:00` makes it quiet"),
     Row("quiet", "`soon` is not exact", {"how_long": "soon"}),
     Row("quiet", "It is not quiet. ", {"how_long": "off"}),
-    Row("sessions", "- `"),
 )
 
 
@@ -122,6 +121,8 @@ async def still_forked(talk: Talk) -> None:
 
 
 IN_LINE = {"clear", "compact", "fork", "interrupt", "restart", "resume", "setup"}
+# What these answer is a card in the conversation, with buttons.
+CARDS = {"today": "Today, ", "sessions": "Conversations", "help": "What do you need?"}
 
 Step = Callable[[Talk], Awaitable[None]]
 
@@ -151,6 +152,19 @@ async def test_commands_beside_the_conversation_are_answered_to_the_caller_alone
     assert _kept(talk, "ping_budget.json")["capacity"] == 3
     await after(talk)
     assert "opus" in talk.model.requests[-1].model
+
+
+async def test_commands_with_buttons_answer_by_a_card_in_the_conversation(talk: Talk) -> None:
+    await idle(talk)
+    for command, title in CARDS.items():
+        assert (await talk.command(command)).is_deleted
+        await talk.until(lambda title=title: _has_card(talk, title))
+    assert len(talk.model.requests) == 1
+
+
+def _has_card(talk: Talk, title: str) -> bool:
+    embeds = (embed for each in talk.discord.said for embed in each.embeds)
+    return any(str(embed.get("title")).startswith(title) for embed in embeds)
 
 
 async def test_each_argument_with_known_values_proposes_them(talk: Talk) -> None:
@@ -196,7 +210,7 @@ async def test_the_menu_is_put_up_once_and_again_when_it_was_another(talk: Talk)
 
 
 async def test_every_command_of_the_menu_is_in_these_tests(talk: Talk) -> None:
-    known = {row.command for row in TABLE} | IN_LINE
+    known = {row.command for row in TABLE} | IN_LINE | CARDS.keys()
     assert {each["name"] for each in talk.discord.commands} == known
 
 
