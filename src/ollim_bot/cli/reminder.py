@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ollim_bot.cli.data import open_data
 from ollim_bot.cli.framework import (
@@ -24,10 +25,12 @@ from ollim_bot.cli.jobs.fields import Flag, JobNoun, whole_number
 from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.moments import clock_time, describe_with_distance
-from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_formats import REMINDERS
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.quiet import QuietHours
 
 
 def run(words: Sequence[str], caller: Caller) -> None:

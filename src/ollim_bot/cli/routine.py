@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import Caller, Given, run_verb, small, zone_of
@@ -13,10 +14,12 @@ from ollim_bot.cli.jobs.fields import Flag, JobNoun, fields_given
 from ollim_bot.cli.jobs.verbs import job_verbs
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import describe, describe_with_distance
-from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_formats import ROUTINES
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.quiet import QuietHours
 
 
 def run(words: Sequence[str], caller: Caller) -> None:

@@ -17,7 +17,6 @@ from ollim_bot.cli.jobs.views import job_object, promise
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.jobs import JobKind, Reminder, Shelved, with_nag_default
 from ollim_bot.domain.moments import clock_time
-from ollim_bot.domain.quiet import IN_QUIET_HOURS, QuietHours, quiet_until
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, OllimError, WrongInput
 from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
@@ -28,6 +27,7 @@ from ollim_bot.upkeep.instance import running_pid
 if TYPE_CHECKING:
     from ollim_bot.domain.initiative import Setter
     from ollim_bot.domain.occurrences import Occurrence
+    from ollim_bot.domain.quiet import QuietHours
 
 _WAIT_SECONDS = 5.0
 _BETWEEN_LOOKS = 0.02
@@ -228,6 +228,7 @@ def _note_quiet(job: S, data: Data) -> None:
     """Say that a reminder comes in the quiet hours, and how to move it to their end."""
     if not isinstance(job, Reminder):
         return
+    from ollim_bot.domain.quiet import IN_QUIET_HOURS, quiet_until
     from ollim_bot.store.steps import quiet_settings
 
     settings, due = data.read(quiet_settings), job.due(data.now.tzinfo or UTC)

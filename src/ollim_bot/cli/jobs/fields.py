@@ -7,17 +7,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ollim_bot.cli.data import Data
 from ollim_bot.cli.framework import Flags, Given
 from ollim_bot.domain.jobs import ItemKind, Reminder, Routine, named_by_words
-from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.environment import near_zone, zone_named
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.quiet import QuietHours
 
 # Far below the limit of a job file, in any script.
 LONGEST_MESSAGE = 100_000
