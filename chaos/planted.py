@@ -45,8 +45,8 @@ PLANTED = (
     Planted(
         "acknowledged before it is on disk",
         "conversation/intake.py",
-        "        shown = await self._state.transact(step)\n",
-        "        shown = accepted.as_message()\n"
+        "        shown, item = await self._state.transact(step)\n",
+        "        shown, item = accepted.as_message(), None\n"
         "        later = asyncio.get_running_loop().call_later\n"
         "        later(1.0, lambda: asyncio.ensure_future(self._state.transact(step)))\n",
     ),
@@ -70,9 +70,9 @@ PLANTED = (
     ),
     Planted(
         "a click is not marked as used",
-        "store/steps.py",
-        "    if item is None or not item.is_open:\n        return None\n    after =",
-        "    if item is None:\n        return None\n    after =",
+        "store/item_answers.py",
+        "    if before is None or not before.is_open:\n",
+        "    if before is None:\n",
     ),
     Planted(
         "catch-up begins at the wrong message",
