@@ -19,7 +19,7 @@ from ollim_bot.domain.jobs import Chain, ItemKind, JobKind, JobSpec, Nag, Remind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.ports import JobShelves
-from ollim_bot.store.item_answers import ItemAnswers, add_item, end_undo
+from ollim_bot.store.item_answers import ItemAnswers, add_item, answer_reply, end_undo
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.testing.clock import ManualClock
@@ -40,7 +40,13 @@ def ask(stores: Stores, job: Reminder | Routine, name: str, at: datetime = NOW) 
     kind = JobKind.REMINDER if isinstance(job, Reminder) else JobKind.ROUTINE
     item = DueItem.of(job, Occurrence.scheduled(kind, job.spec.id, at), MessageId(name), at)
     message = ChatMessage(
-        item.card, at, Author.BACKGROUND, "Tea?", footer="late", card=open_card(item, at, "Tea?")
+        item.card,
+        at,
+        Author.BACKGROUND,
+        "Tea?",
+        footer="late",
+        card=open_card(item, at, "Tea?"),
+        occurrence=item.occurrence,
     )
 
     def step(tx: Transaction) -> None:
@@ -186,6 +192,20 @@ async def test_done_on_a_later_check_ends_the_chain() -> None:
     later = ask(stores, CHECK, "2")
     await answers(stores).answer(later.key, Answer.DONE, "web")
     assert list(files(stores)) == ["other"]
+
+
+def test_a_reply_to_an_earlier_message_of_the_item_answers_it_too() -> None:
+    stores = stored()
+    item = ask(stores, PILL, "1")
+    ask(stores, PILL, "2")
+
+    def reply(words: str) -> DueItem | None:
+        return stores.state.run(lambda tx: answer_reply(tx, MessageId("1"), words, "web", "c1"))
+
+    assert reply("what is it for?") is None
+    assert reply("taken") is not None
+    assert given_answers(stores, item) == ["taken"]
+    assert reply("taken") is None
 
 
 async def test_a_dose_has_one_card_and_one_answer() -> None:

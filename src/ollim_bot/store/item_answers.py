@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.due_items import Answer, DueItem
+from ollim_bot.domain.due_items import Answer, DueItem, item_key
 from ollim_bot.domain.item_cards import passed_card, settled_card
 from ollim_bot.domain.item_replies import settlement
 from ollim_bot.domain.moments import describe
@@ -114,11 +114,15 @@ def answer_item(
 def answer_reply(
     tx: Transaction, replied_to: MessageId, words: str, by: str, copy: str
 ) -> DueItem | None:
-    """Answer the open item of the message by the words of a reply; None if they are no answer.
+    """Answer the item that the message shows or has shown, by the words of a reply.
 
-    `copy` is the id of the reminder that is made where they put it off.
+    Returns None if they are no answer. `copy` is the id of the reminder that is made where they put
+    it off.
     """
-    item = next((each for each in tx.due_items.open() if each.card == replied_to), None)
+    message = tx.messages.get(replied_to)
+    if message is None or message.card is None:
+        return None
+    item = tx.due_items.get(item_key(message.occurrence))
     said = None if item is None else settlement(words, item, tx.now)
     if item is None or said is None:
         return None

@@ -31,6 +31,7 @@ PARAMETERS = {
     "settle_reminder": ["which*", "answer*", "until"],
     "add_reminder": [
         "prompt*", "delay_minutes", "run_at", "description", "foreground", "max_chain", "must",
+        "plain", "nag", "first_step", "before", "dose",
     ],
     "list_reminders": [],
     "cancel_reminder": ["reminder_id*"],
