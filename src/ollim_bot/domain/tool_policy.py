@@ -52,14 +52,15 @@ _STARTS_OTHERS = frozenset(
     }
 )
 
-_FORM = re.compile(r"(?P<tool>[^\s()]+)(?:\((?P<argument>.*)\))?", re.DOTALL)
-_TOOL = re.compile(r"[A-Za-z]\w*")
-_SERVER_TOOL = re.compile(r"mcp__[\w-]+?__(?:[\w-]+\*?|\*)")
-_NOT_ONE_COMMAND = re.compile(r"[;&|`<>\n]|\$\(")
-_ANYTHING = re.compile(r"[*\s]+")
-_WILDCARD = re.compile(r"\*+|\?")
-_ONLY_WILD = re.compile(r"[.*?]*")
-_PLAIN_HOST = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/|$)")
+# Compiled when they are first used: every command loads them, and few use them.
+_FORM = r"(?s)(?P<tool>[^\s()]+)(?:\((?P<argument>.*)\))?"
+_TOOL = r"[A-Za-z]\w*"
+_SERVER_TOOL = r"mcp__[\w-]+?__(?:[\w-]+\*?|\*)"
+_NOT_ONE_COMMAND = r"[;&|`<>\n]|\$\("
+_ANYTHING = r"[*\s]+"
+_WILDCARD = r"\*+|\?"
+_ONLY_WILD = r"[.*?]*"
+_PLAIN_HOST = r"https?://[A-Za-z0-9.:\[\]-]+(?:/|$)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class Pattern:
         """Raises `WrongInput` with all errors of the text."""
         if errors := problems(text).errors:
             raise WrongInput("\n".join(errors))
-        form = _FORM.fullmatch(text.strip())
+        form = re.fullmatch(_FORM, text.strip())
         assert form is not None
         return cls(form["tool"], form["argument"])
 
@@ -118,7 +119,7 @@ def problems(text: str) -> Problems:
         return Problems(("A pattern is empty. Name a tool, such as `Read(./**.md)`.",))
     if too_much := _too_much(pattern):
         return Problems((too_much,))
-    form = _FORM.fullmatch(pattern)
+    form = re.fullmatch(_FORM, pattern)
     if form is None or form["argument"] == "":
         return Problems((f"`{pattern}` is not written like `Tool` or `Tool(argument)`.",))
     tool, argument = form["tool"], form["argument"]
@@ -131,7 +132,7 @@ def problems(text: str) -> Problems:
 def _too_much(pattern: str) -> str | None:
     if len(pattern) > LONGEST_PATTERN:
         return f"`{pattern[:40]}…` is longer than {LONGEST_PATTERN} characters. Name less in one."
-    if len(_WILDCARD.findall(pattern)) > MOST_WILDCARDS:
+    if len(re.findall(_WILDCARD, pattern)) > MOST_WILDCARDS:
         return f"`{pattern}` has more than {MOST_WILDCARDS} wildcards. Name what is meant."
     return None
 
@@ -140,11 +141,11 @@ def _gives_away(pattern: str, tool: str, argument: str | None) -> Iterable[str]:
     if argument is None:
         return
     if tool != "Bash":
-        if _ANYTHING.fullmatch(argument):
+        if re.fullmatch(_ANYTHING, argument):
             yield f"`{pattern}` allows any argument, like `{tool}` alone. Say which ones are meant."
         return
     program = posixpath.basename(argument.split()[0])
-    if program in _STARTS_OTHERS and _WILDCARD.search(argument):
+    if program in _STARTS_OTHERS and re.search(_WILDCARD, argument):
         yield (
             f"`{pattern}` lets the agent run anything: `{program}` can start other programs. "
             "Write out the whole command."
@@ -153,20 +154,20 @@ def _gives_away(pattern: str, tool: str, argument: str | None) -> Iterable[str]:
 
 def _wrong_name(pattern: str, tool: str, argument: str | None) -> Iterable[str]:
     if tool.startswith("mcp__"):
-        if not _SERVER_TOOL.fullmatch(tool):
+        if not re.fullmatch(_SERVER_TOOL, tool):
             yield f"`{pattern}` names no server. Write `mcp__server__tool` or `mcp__server__*`."
         elif argument is not None:
             yield f"`{pattern}` has an argument, which the tools of a server cannot have here."
-    elif not _TOOL.fullmatch(tool):
+    elif not re.fullmatch(_TOOL, tool):
         yield f"`{pattern}` begins with no name of a tool, such as `Read` or `Bash`."
 
 
 def _too_wide(pattern: str, tool: str, argument: str | None) -> Iterable[str]:
     if tool != "Bash":
         return
-    if argument is None or _ANYTHING.fullmatch(argument):
+    if argument is None or re.fullmatch(_ANYTHING, argument):
         yield f"`{pattern}` would allow every command. Name one, such as `Bash(ollim-bot help)`."
-    elif _NOT_ONE_COMMAND.search(argument):
+    elif re.search(_NOT_ONE_COMMAND, argument):
         yield (
             f"`{pattern}` is more than one plain command: "
             "leave out ; & | < > backticks, $( and line breaks."
@@ -183,7 +184,7 @@ def _names_protected(argument: str) -> bool:
     for part in argument.casefold().split("/"):
         if part.rstrip("*?") in _NEVER_WRITTEN or part.startswith(".env"):
             return True
-        if not is_absolute and not _ONLY_WILD.fullmatch(part):
+        if not is_absolute and not re.fullmatch(_ONLY_WILD, part):
             return False
     return False
 
@@ -210,7 +211,7 @@ def _allows_argument(wanted: str, tool: str, arguments: Mapping[str, object], ro
         return len(text) <= LONGEST_COMMAND and fits_words(wanted.split(), text.split())
     url = text_argument(arguments, "url") if tool == "WebFetch" else ""
     # A pattern for `b.example` must not match `https://a.example?.b.example/`.
-    host = _PLAIN_HOST.match(url)
+    host = re.match(_PLAIN_HOST, url)
     if host is None:
         return False
     # An address without a path is the top page of its site.
