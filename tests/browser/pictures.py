@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from playwright.async_api import Browser, Page, expect
 from tests.browser.chromium import chromium
@@ -60,22 +61,22 @@ _MOMENT = (Look("", 720, 520), NARROW)
 _PAGE = (Look("", 900, 990), Look("-dark", 900, 990, "dark"))
 _FORK = (Look("", 900, 620),)
 
-Take = Callable[..., Coroutine[Any, Any, None]]
 
+@dataclass(frozen=True, slots=True)
+class PageCamera:
+    browser: Browser
+    week: Week
 
-def camera(browser: Browser, week: Week) -> Take:
-    async def take(name: str, shows: str, looks: tuple[Look, ...] = _MOMENT) -> None:
-        """A picture in each look, when the page shows these words."""
+    async def take(self, name: str, shows: str, looks: Sequence[Look] = _MOMENT) -> None:
+        """Take a picture in each look, when the page shows these words."""
         for look in looks:
-            async with week.ticking(), opened(browser, week, look) as page:
+            async with self.week.ticking(), opened(self.browser, self.week, look) as page:
                 await expect(page.get_by_role("log")).to_contain_text(shows)
                 await page.locator("#scroller").evaluate(_TO_THE_END)
                 await expect(page.get_by_text("New messages")).to_be_hidden()
                 await page.evaluate(_RETOUCH)
                 path = IMAGES / f"{name}{look.ending}.png"
                 await page.screenshot(path=path, animations="disabled", caret="hide")
-
-    return take
 
 
 @asynccontextmanager
@@ -101,7 +102,7 @@ async def _address(week: Week) -> str:
     return address(bot.port, await Door(bot.http, bot.url).code(secret))
 
 
-async def moments(week: Week, take: Take) -> None:
+async def moments(week: Week, camera: PageCamera) -> None:
     """What is due: arriving, answered, put off, asked again, and the morning after the quiet."""
     await week.calls("config", key="quiet_hours", value="22:00-07:00")
     dose = ("plain: true", "kind: dose", "nag: 10m x 3", "first-step: Fill a glass of water.")
@@ -112,17 +113,17 @@ async def moments(week: Week, take: Take) -> None:
     )
     await week.at("Mon 8:00")
     card = await week.comes("take the pills")
-    await take("arriving", "Taken")
+    await camera.take("arriving", "Taken")
     await week.at("Mon 8:04")
     await week.presses(card, "Taken")
-    await take("done", "Undo")
+    await camera.take("done", "Undo")
     await week.at("Mon 17:40")
     rent = reminder("pay the rent", "today 18:00")
     await week.says("remind me at 6pm to pay the rent", rent, answer="Reminder set: 18:00.")
     await week.at("Mon 18:00")
     card = await week.comes("pay the rent")
     await week.presses(card, "1 h")
-    await take("snoozed", "again at")
+    await camera.take("snoozed", "again at")
     await week.at("Mon 19:01")
     await week.presses(await week.comes("pay the rent"), "Done")
     await week.at("Tue 8:00")
@@ -131,7 +132,7 @@ async def moments(week: Week, take: Take) -> None:
     await week.comes("Fill a glass")
     await week.at("Tue 8:20")
     card = await week.comes("Still open")
-    await take("nagging", "Still open")
+    await camera.take("nagging", "Still open")
     await week.presses(card, "Taken")
     for name, hour, text, found in (
         ("parcel", 22, "Look for the parcel.", "It is in town, and comes on Friday."),
@@ -145,10 +146,10 @@ async def moments(week: Week, take: Take) -> None:
     await week.run_ended("Plan the week")
     await week.at("Wed 7:00")
     await week.comes("While it was quiet")
-    await take("digest", "While it was quiet")
+    await camera.take("digest", "While it was quiet")
 
 
-async def first_page(week: Week, take: Take) -> None:
+async def first_page(week: Week, camera: PageCamera) -> None:
     """The whole page: a briefing, a question, a reminder, and an answer under way."""
     await week.says(
         "brief me on weekdays at 8:30",
@@ -181,14 +182,14 @@ async def first_page(week: Week, take: Take) -> None:
     week.talk.model.then(Stall(Reply((Say(words),))))
     week.talk.discord.say("Done. Thursday at nine.")
     await week.until(lambda: week.has_new("is in your"))
-    await take("page", "is in your", _PAGE)
+    await camera.take("page", "is in your", _PAGE)
 
 
-async def fork(week: Week, take: Take) -> None:
+async def fork(week: Week, camera: PageCamera) -> None:
     week.talk.model.answers("Rome. By train, or by plane?")
     await week.calls("fork", "by plane?", topic="a trip to Rome")
     await week.says("by train", answer="Then the night train, on Friday. Shall I look for seats?")
-    await take("fork", "the night train", _FORK)
+    await camera.take("fork", "the night train", _FORK)
 
 
 async def main() -> None:
@@ -196,7 +197,7 @@ async def main() -> None:
         for scene in (moments, first_page, fork):
             with tempfile.TemporaryDirectory() as home:
                 async with week_of(Path(home), "Ada") as week:
-                    await scene(week, camera(browser, week))
+                    await scene(week, PageCamera(browser, week))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 from tests.browser.pictures import NARROW, opened
 from tests.e2e.discord.a_week import routine
-from tests.e2e.discord.scribe import read_on_page
+from tests.e2e.discord.transcript import read_on_page
 from tests.e2e.discord.week import week_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -36,7 +36,7 @@ async def lived(home: Path) -> str:
     async with week_of(home, "Ada") as week:
         for chapter in CHAPTERS:
             await chapter(week)
-    return f"{_HEAD}\n{week.scribe.text}"
+    return f"{_HEAD}\n{week.transcript.text}"
 
 
 def reminder(what: str, at: str, **more: object) -> CallTool:
@@ -51,9 +51,9 @@ def routine(week: Week, name: str, cron: str, text: str, *more: str) -> CallTool
 
 
 async def monday(week: Week) -> None:
-    week.scribe.chapter("Monday: the pills", "Ada starts the bot. It writes first, once.")
+    week.transcript.chapter("Monday: the pills", "Ada starts the bot. It writes first, once.")
     await week.look()
-    week.scribe.tells("She begins with what goes wrong most often.")
+    week.transcript.tells("She begins with what goes wrong most often.")
     await week.at("Mon 7:40")
     pills = routine(
         week,
@@ -70,21 +70,21 @@ async def monday(week: Week) -> None:
         pills,
         answer="Every day at 8:00, and again every 10 minutes, three times, until you answer.",
     )
-    week.scribe.tells("At night it should keep still, unless she has asked for it.")
+    week.transcript.tells("At night it should keep still, unless she has asked for it.")
     await week.at("Mon 7:45")
     await week.calls("config", key="quiet_hours", value="22:00-07:00")
-    week.scribe.tells("Eight o'clock. Ada sees it, means to do it, and makes coffee.")
+    week.transcript.tells("Eight o'clock. Ada sees it, means to do it, and makes coffee.")
     await week.at("Mon 8:00")
     await week.comes("take the pills")
-    week.scribe.tells("It comes again, as a new message, and asks for less: the first step.")
+    week.transcript.tells("It comes again, as a new message, and asks for less: the first step.")
     await week.at("Mon 8:10")
     await week.comes("Fill a glass")
-    week.scribe.tells("And once more, as a question. The glass is full by now.")
+    week.transcript.tells("And once more, as a question. The glass is full by now.")
     await week.at("Mon 8:20")
     card = await week.comes("Still open")
     await week.at("Mon 8:21")
     await week.presses(card, "Taken")
-    week.scribe.tells(
+    week.transcript.tells(
         "Water needs no thought, so it comes without any: the program says it, and no model is "
         "asked. Ada answers in words."
     )
@@ -101,7 +101,7 @@ async def monday(week: Week) -> None:
 
 async def tuesday(week: Week) -> None:
     await pills_taken(week, "Tue")
-    week.scribe.chapter(
+    week.transcript.chapter(
         "Tuesday: the dentist", "Ada is never ready when it is time to leave. So it says so before."
     )
     await week.at("Tue 9:00")
@@ -110,11 +110,11 @@ async def tuesday(week: Week) -> None:
         reminder("dentist", "today 15:00", plain=True, before=["1h", "30m"]),
         answer="Reminder set: dentist, today 15:00, with a word at 14:00 and at 14:30.",
     )
-    week.scribe.tells(
+    week.transcript.tells(
         "At noon a routine looks at the mail, in the background. It speaks only if there is "
         "something to do. Today there is."
     )
-    with week.scribe.silence():
+    with week.transcript.silence():
         await week.at("Tue 9:10")
         mail = routine(week, "mail", "0 12 * * 2", "Look at the mail.", "background: true")
         await week.says("look at my mail on Tuesdays at 12", mail, answer="Tuesdays at 12:00.")
@@ -122,10 +122,10 @@ async def tuesday(week: Week) -> None:
     await week.at("Tue 12:00")
     await week.comes("signature by Friday")
     await week.run_ended("Look at the mail")
-    week.scribe.tells("Ada has lost the thread of the day. One word brings it back.")
+    week.transcript.tells("Ada has lost the thread of the day. One word brings it back.")
     await week.at("Tue 13:30")
     await week.calls("today", until="Today, ")
-    week.scribe.tells("That message stays true while the afternoon goes on.")
+    week.transcript.tells("That message stays true while the afternoon goes on.")
     await week.at("Tue 14:00")
     await week.comes("in 1 h: dentist")
     await week.at("Tue 14:30")
@@ -138,7 +138,7 @@ async def tuesday(week: Week) -> None:
 
 async def wednesday(week: Week) -> None:
     await pills_taken(week, "Wed")
-    week.scribe.chapter(
+    week.transcript.chapter(
         "Wednesday: not now", "A reminder comes at the wrong moment. It is put off, not lost."
     )
     await week.at("Wed 9:00")
@@ -155,7 +155,7 @@ async def wednesday(week: Week) -> None:
     await week.at("Wed 19:03")
     card = await week.comes("pay the rent")
     await week.presses(card, "Done")
-    week.scribe.tells("Before bed, Ada hands something over that can wait, and it may.")
+    week.transcript.tells("Before bed, Ada hands something over that can wait, and it may.")
     await week.at("Wed 21:50")
     await week.says(
         "have a look at half past ten whether my parcel has moved",
@@ -165,17 +165,17 @@ async def wednesday(week: Week) -> None:
     week.will_ping("Look for the parcel", "The parcel is in town. It comes on Friday.")
     await week.at("Wed 22:30")
     await week.run_ended("Look for the parcel")
-    week.scribe.notes("It is quiet: nothing is heard.")
+    week.transcript.notes("It is quiet: nothing is heard.")
 
 
 async def thursday(week: Week) -> None:
-    week.scribe.chapter(
+    week.transcript.chapter(
         "Thursday: good morning", "The night was quiet. What came up in it is one message."
     )
     await week.at("Thu 7:00")
     await week.comes("While it was quiet")
     await pills_taken(week, "Thu")
-    week.scribe.tells(
+    week.transcript.tells(
         "In the evening there is a trip to plan. A side conversation knows everything and leaves "
         "little behind: a summary, if Ada wants one."
     )
@@ -191,12 +191,12 @@ async def thursday(week: Week) -> None:
 
 
 async def friday(week: Week) -> None:
-    week.scribe.chapter(
+    week.transcript.chapter(
         "Friday: the laptop slept",
         "The lid was shut until twenty past nine. What was due comes late, says so, and does not "
         "pile up: one card for the bins, one for the pills.",
     )
-    with week.scribe.silence():
+    with week.transcript.silence():
         await week.at("Thu 20:30")
         bins = reminder("put the bins out", "tomorrow 8:30", plain=True)
         await week.says("bins tomorrow at half past eight", bins, answer="Reminder set: bins.")
@@ -209,7 +209,7 @@ async def friday(week: Week) -> None:
 
 async def saturday(week: Week) -> None:
     await pills_taken(week, "Sat")
-    week.scribe.chapter(
+    week.transcript.chapter(
         "Saturday: the model is away",
         "Ada's login at Claude runs out at ten past ten. She does not know yet. The reminder comes "
         "all the same, in her own words, and says why.",
@@ -225,7 +225,7 @@ async def saturday(week: Week) -> None:
     await week.at("Sat 10:30")
     card = await week.comes("water the plants")
     await week.presses(card, "Done")
-    week.scribe.tells(
+    week.transcript.tells(
         "She signs in again with `ollim-bot auth login`. In the afternoon the agent wants to do "
         "something that it may not do by itself, so it asks, and waits."
     )
@@ -242,20 +242,20 @@ async def saturday(week: Week) -> None:
 
 async def sunday(week: Week) -> None:
     await pills_taken(week, "Sun")
-    week.scribe.chapter(
+    week.transcript.chapter(
         "Sunday: here and there", "What is written on the page is quoted on Discord."
     )
     await week.at("Sun 11:00")
     await week.says_on_the_page(
         "when do we go to Rome?", answer="On Friday 4 December, with the night train."
     )
-    week.scribe.tells("Halfway through, Ada thinks again. What counts is the newer question.")
+    week.transcript.tells("Halfway through, Ada thinks again. What counts is the newer question.")
     await week.at("Sun 11:05")
     week.talk.model.then(Stall(Reply((Say("You need a passport, a"),))))
     week.talk.discord.say("what do I need to pack?")
     await week.until(lambda: "a passport" in "".join(week.talk.discord.texts))
     await week.says("only for the train", answer="A pullover, water, and something to read.")
-    week.scribe.tells("In the evening the machine gets an update, and the bot with it.")
+    week.transcript.tells("In the evening the machine gets an update, and the bot with it.")
     await week.at("Sun 18:00")
     await week.stops()
     await week.starts()
@@ -267,7 +267,7 @@ CHAPTERS = (monday, tuesday, wednesday, thursday, friday, saturday, sunday)
 
 async def pills_taken(week: Week, day: str) -> None:
     """An ordinary morning, which the page leaves out."""
-    with week.scribe.silence():
+    with week.transcript.silence():
         await week.at(f"{day} 8:00")
         card = await week.comes("take the pills")
         await week.presses(card, "Taken")

@@ -18,8 +18,8 @@ from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
 from tests.discord.connection_scene import usual_addresses
 from tests.e2e.bot import LIMIT
-from tests.e2e.discord.scribe import Scribe, is_at_work
 from tests.e2e.discord.talk import Talk, account
+from tests.e2e.discord.transcript import Transcript, is_at_work
 from tests.e2e.inline import InlineBot
 
 from ollim_bot.offline.messages import CallTool, Reply
@@ -78,11 +78,11 @@ class WeekClock:
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """What the owner does, each time until the bot is at rest, written down by the scribe."""
+    """What the owner does, each time until the bot is at rest, written into the transcript."""
 
     talk: Talk
     clock: WeekClock
-    scribe: Scribe
+    transcript: Transcript
 
     async def at(self, moment: str) -> None:
         """Go on at this moment, such as `Mon 8:00`. What is due then comes at its time."""
@@ -90,12 +90,12 @@ class Week:
         self.clock.move_to(then - _BEFORE)
         await self.until(lambda: self._watched_until() >= then - _BEFORE)
         self.clock.move_to(then)
-        self.scribe.moment(moment)
+        self.transcript.moment(moment)
 
     async def asleep_until(self, moment: str) -> None:
         """Go on at this moment; the machine slept until then."""
         self.clock.move_to(moment_of(moment))
-        self.scribe.moment(moment)
+        self.transcript.moment(moment)
 
     async def starts(self) -> None:
         async with self.ticking():
@@ -137,7 +137,7 @@ class Week:
         await self.talk.bot.reconnect()
         refs = {str(each.message.id): each.refs for each in self.talk.bot.deliveries()}
         page = sorted(await self.talk.bot.messages(), key=lambda one: one["began"] or one["at"])
-        self.scribe.look(self.talk.discord, page, refs)
+        self.transcript.look(self.talk.discord, page, refs)
 
     async def says(self, text: str, *calls: CallTool, answer: str) -> None:
         """The owner writes on Discord; the agent makes these calls and answers."""
@@ -178,7 +178,7 @@ class Week:
 
     async def presses(self, message: Message, label: str, *, and_shows: str = "") -> None:
         """A button on Discord, until its card has changed, and words are shown in any message."""
-        self.scribe.does(f"presses {label}")
+        self.transcript.does(f"presses {label}")
         shown = len(message.versions)
         pressed = self.talk.discord.click(message.id, _custom_id(message, label))
         await self.until(lambda: pressed.answered_after is not None)
@@ -195,7 +195,7 @@ class Week:
 
     async def calls(self, command: str, until: str = "", **arguments: str) -> None:
         """A command on Discord, until its answer is there and words of the bot are."""
-        self.scribe.does(f"calls /{' '.join([command, *arguments.values()])}")
+        self.transcript.does(f"calls /{' '.join([command, *arguments.values()])}")
         called = self.talk.discord.call(command, arguments)
         await self.until(lambda: called.texts or called.is_deleted)
         await self.until(lambda: not until or self._new(until))
@@ -204,14 +204,14 @@ class Week:
 
     def _aside(self, asked: Interaction) -> None:
         for text in asked.texts:
-            self.scribe.aside(text)
+            self.transcript.aside(text)
 
     def newest(self, part: str) -> Message:
         """The newest message of the bot with these words."""
-        return [each for each in self.talk.discord.said if part in self.scribe.words(each)][-1]
+        return [each for each in self.talk.discord.said if part in self.transcript.words(each)][-1]
 
     def _shows(self, part: str) -> bool:
-        return any(part in self.scribe.words(each) for each in self.talk.discord.said)
+        return any(part in self.transcript.words(each) for each in self.talk.discord.said)
 
     def has_new(self, part: str) -> bool:
         return bool(self._new(part))
@@ -227,8 +227,8 @@ class Week:
 
     def _new(self, part: str) -> list[Message]:
         """The messages of the bot with these words that are not written down yet."""
-        new = (each for each in self.talk.discord.said if not self.scribe.has_seen(each))
-        return [each for each in new if part in self.scribe.words(each)]
+        new = (each for each in self.talk.discord.said if not self.transcript.has_seen(each))
+        return [each for each in new if part in self.transcript.words(each)]
 
     def _is_delivered(self) -> bool:
         return all(
@@ -265,9 +265,9 @@ async def week_of(home: Path, name: str) -> AsyncIterator[Week]:
             # The engine is doubled: no key is sent anywhere.
             settings = {**account(discord), "OLLIM_USER_NAME": name, "ANTHROPIC_API_KEY": "none"}
             bot = InlineBot(home, model, settings, clock)
-            scribe = Scribe(name, "Ollim", {str(bot.data): "/home/ada/.ollim-bot"})
+            transcript = Transcript(name, "Ollim", {str(bot.data): "/home/ada/.ollim-bot"})
             talk = Talk(bot, model, discord)
-            week = Week(talk, clock, scribe)
+            week = Week(talk, clock, transcript)
             try:
                 await week.starts()
                 await week.until(lambda: discord.said)

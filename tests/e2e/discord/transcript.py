@@ -1,4 +1,4 @@
-"""Writes down what can be read on Discord and, beside it, on the page, for people to read."""
+"""What can be read on Discord and, beside it, on the page, written down for people to read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Entry:
         return f"{self.by}, changed" if self.is_changed else self.by
 
 
-class Scribe:
+class Transcript:
     """`owner` and `bot` are how the two are called; `instead` has words for what is not stable."""
 
     def __init__(self, owner: str, bot: str, instead: Mapping[str, str]) -> None:
@@ -106,8 +106,8 @@ class Scribe:
         right = {each["id"]: self._on_the_page(each) for each in page}
         new_left, new_right = _news(self._discord, left), _news(self._page, right)
         self._discord, self._page = left, right
-        places = {one: name for name in right for one in refs.get(name, (name,))}
-        alone = [name for name in new_left if name not in places]
+        paired = {one for name in right for one in refs.get(name, (name,))}
+        alone = [one for one in new_left if one not in paired]
         for name in self._in_order(new_right):
             there = [one for one in refs.get(name, (name,)) if one in new_left]
             # Ids on Discord grow with time.
