@@ -29,7 +29,7 @@ PLANTED = (
     Planted(
         "a time that was slept through has no end",
         "store/item_times.py",
-        "        skip_planned(tx, item, SkipReason.SUPERSEDED)\n",
+        '        skip_planned(tx, item, SkipReason.SUPERSEDED, "a later one came in its place")\n',
         "",
     ),
     Planted(

@@ -13,7 +13,7 @@ from tests.domain.strategies import reminders, routines, webhooks
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, ReportMode, Routine, WebhookSpec
-from ollim_bot.domain.runs import Run, RunKind, RunPolicy
+from ollim_bot.domain.runs import Run, RunKind, RunPolicy, outcome
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 SPEC = JobSpec(id="a", message="Call mum", background=True)
@@ -94,3 +94,15 @@ def test_a_run_must_speak_where_its_job_must_come(job: Job, must: bool) -> None:
 )
 def test_two_kinds_of_runs_are_in_the_background(kind: RunKind, is_background: bool) -> None:
     assert kind.is_background is is_background
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"reason": "policy"}, "you wanted it skipped"),
+        ({"reason": "policy", "why": "you had answered it"}, "you had answered it"),
+        ({"plain": True}, "in your own words"),
+    ],
+)
+def test_what_came_of_it_is_said_in_words(facts: dict[str, object], words: str) -> None:
+    assert outcome(facts) == words

@@ -124,6 +124,18 @@ async def test_the_ping_of_a_routine_that_must_come_costs_nothing_of_the_budget(
         assert budget.tokens == budget.capacity
 
 
+async def test_the_own_words_of_a_job_reach_the_owner_below_those_of_the_agent(
+    tmp_path: Path,
+) -> None:
+    words = "Take the blue pill with a glass of water, and not before you have eaten something."
+    async with day(ScriptedEngine().then(pings("Pill time!")), tmp_path) as at:
+        at.remind("meds", MINUTE, words)
+        await at.passes(70)
+        (message,) = (each for each in at.log if each.card is not None)
+        assert message.card is not None
+        assert (message.card.title, message.card.description) == ("Pill time!", words)
+
+
 @pytest.mark.parametrize("tool", ["discord_embed", "send_file"])
 async def test_a_card_and_a_file_of_the_agent_ask_for_the_answer_too(
     tmp_path: Path, tool: str

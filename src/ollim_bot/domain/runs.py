@@ -21,7 +21,12 @@ _IN_WORDS = {
     "attempt_failed": "to be tried again",
     "effect": "reached out",
 }
-_DEEDS = {"answered": "spoke in the conversation", "pings": "pinged", "report": "reported"}
+_DEEDS = {
+    "answered": "spoke in the conversation",
+    "pings": "pinged",
+    "report": "reported",
+    "plain": "in your own words",
+}
 _REASONS = {"policy": "you wanted it skipped"}
 
 
@@ -35,10 +40,10 @@ def outcome(facts: Mapping[str, object], *, is_delivered: bool = False) -> str:
 
     `is_delivered` says that the owner was given the reminder, by its run or by the program.
     """
-    if is_delivered and not any(facts.get(name) for name in _DEEDS):
+    if is_delivered and not any(facts.get(name) for name in ("answered", "pings", "report")):
         error = str(facts.get("error") or "").removesuffix(".")
         return f"in your own words: {error}" if error else "in your own words"
-    if error := str(facts.get("error") or facts.get("reason") or ""):
+    if error := str(facts.get("error") or facts.get("why") or facts.get("reason") or ""):
         return _REASONS.get(error, error).removesuffix(".")
     did = [word for name, word in _DEEDS.items() if facts.get(name)]
     why = str(facts.get("silent_because") or "")

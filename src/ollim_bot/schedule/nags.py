@@ -114,7 +114,7 @@ def _held_row(item: DueItem, time: Occurrence, until: datetime, now: datetime) -
 
 
 def _shown_rows(story: RunStory, message: ChatMessage, now: datetime) -> Iterator[LedgerRow]:
-    facts = {"job": message.job, "pings": [message.id], **PLAINLY}
+    facts = {"job": message.job, **PLAINLY}
     if story.held:
         yield LedgerRow(now, RELEASED, story.occurrence, {"message": message.id})
     yield LedgerRow(now, OccurrenceState.DONE.value, story.occurrence, facts)

@@ -102,7 +102,7 @@ def answer_item(
     item = _shown_as_line(tx, before.answered(answer, tx.now, by, until, copy))
     tx.due_items.put(item)
     tx.ledger.append(item.row(answer, tx.now, by))
-    skip_planned(tx, item, SkipReason.POLICY)
+    skip_planned(tx, item, SkipReason.POLICY, "you had answered it")
     tx.job_ops.add(end_chain(root_in(item.note), _mark(item)))
     if until is not None:
         tx.job_ops.add(add_snoozed(item.note, copy, until))

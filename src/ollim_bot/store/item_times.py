@@ -27,11 +27,11 @@ def planned_time(tx: Transaction, item: DueItem) -> Occurrence | None:
     return next(open_ones, None)
 
 
-def skip_planned(tx: Transaction, item: DueItem, reason: SkipReason) -> None:
-    """End the planned time, if there is one."""
+def skip_planned(tx: Transaction, item: DueItem, reason: SkipReason, why: str) -> None:
+    """End the planned time, if there is one; `why` is for people."""
     time = planned_time(tx, item)
     if time is not None:
-        facts = {"job": item.title, "reason": reason.value}
+        facts = {"job": item.title, "reason": reason.value, "why": why}
         tx.ledger.append(LedgerRow(tx.now, OccurrenceState.SKIPPED.value, time, facts))
 
 
@@ -41,7 +41,7 @@ def skip_passed(tx: Transaction, item: DueItem, now: datetime) -> DueItem:
         following = item.again_at + item.nag.pause
         if following > now or tx.ledger.has(item.times[-1]):
             break
-        skip_planned(tx, item, SkipReason.SUPERSEDED)
+        skip_planned(tx, item, SkipReason.SUPERSEDED, "a later one came in its place")
         item = plan_next(tx, item, following)
     return item
 

@@ -138,6 +138,10 @@ def _as_item(context: ToolContext, outgoing: _Outgoing) -> _Outgoing:
     card = open_card(item, now, message.text)
     if message.card is not None:
         card = replace(message.card, buttons=(*message.card.buttons, *card.buttons))
+    if run.label != " ".join(job.spec.title.split()):
+        # The label that names the job is cut off, and its own words have to reach the owner.
+        said = (card.description, job.spec.title)
+        card = replace(card, description="\n\n".join(part for part in said if part))
     return _Outgoing(replace(message, card=card), outgoing.prompts, item)
 
 
