@@ -26,6 +26,7 @@ _BLOCK = re.compile(r"^ *(`{3,})\w*\n(.*?)^ *\1$", re.DOTALL | re.MULTILINE)
 _CODE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"""\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)\"""")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+_NEED = re.compile(r"# .+\n\n\*[^*]+\*")
 _COMMAND = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?ollim-bot (.*)$")
 _SETTING = re.compile(r"\b(?:OLLIM|DISCORD|WEBHOOK|ANTHROPIC)_[A-Z_]*[A-Z]\b")
 _KEY = re.compile(r"(?:/config|config (?:set|get|unset)) ([a-z_.]+)")
@@ -113,6 +114,13 @@ def test_a_page_begins_with_its_title_and_has_one(page: Path) -> None:
     text = page.read_text()
     assert text.startswith("# ")
     assert len(re.findall(r"^# ", prose(text), re.MULTILINE)) == 1
+
+
+@pytest.mark.parametrize(
+    "page", sorted({*DOCS.glob("*.md")} - {DOCS / "README.md"}), ids=lambda page: page.stem
+)
+def test_a_page_begins_with_a_need_in_a_persons_words(page: Path) -> None:
+    assert _NEED.match(page.read_text())
 
 
 # The changelog tells of commands as they were.
