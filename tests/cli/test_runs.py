@@ -353,6 +353,25 @@ def test_each_dose_is_told_as_taken_skipped_or_unanswered(bot: Terminal) -> None
     assert answers == ["unanswered", "unanswered", "not_taken", "taken"]
 
 
+def test_a_dose_that_was_put_off_is_told_with_what_became_of_it(bot: Terminal) -> None:
+    name, copy = "routine:pill:2026-11-12T08:00:00Z", "reminder:c0:2026-11-12T08:14:00Z"
+    at, later = "2026-11-12T08:04:00+00:00", "2026-11-12T08:15:00+00:00"
+    answered = {"by": "web", "job": "Pill"}
+    append(
+        bot,
+        row(at, name, "done", job="Pill"),
+        row(at, name, "answered", answer="snoozed", after_s=240, reminder="c0", **answered),
+    )
+    assert bot.done("runs", "--job", "pill").endswith("Pill  (snoozed after 4 min)\n")
+    append(
+        bot,
+        row(later, copy, "done", job="Pill"),
+        row(later, copy, "answered", answer="taken", after_s=60, **answered),
+    )
+    told = "(snoozed after 4 min, then taken after 1 min)"
+    assert bot.done("runs", "--job", "pill").endswith(f"Pill  {told}\n")
+
+
 def test_nothing_heavy_is_loaded(bot: Terminal) -> None:
     script = (
         "import sys; from ollim_bot.cli.main import main; main(['runs']); main(['runs', 'show',"

@@ -126,6 +126,9 @@ async def test_the_undo_of_a_snooze_removes_the_reminder_that_it_made() -> None:
     assert title(stores) == "⏱ Drink tea · again at 10:00"
     (copy,) = set(files(stores)) - {"other"}
     assert files(stores)[copy].run_at == NOW + HOUR
+    occurrence = Occurrence.parse(item.occurrence)
+    rows = stores.state.query(lambda tx: tx.ledger.story(occurrence).rows)
+    assert [row.facts.get("reminder") for row in rows] == [copy]
     await answers(stores).undo(item.key, "web")
     assert files(stores) == {"check": CHECK, "other": OTHER}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -54,12 +54,14 @@ _ALL = 2**62
 class RunRecord:
     """All ledger rows of one occurrence, oldest first. Later facts replace earlier ones.
 
-    `is_open` says that its card waits for an answer.
+    `is_open` says that its card waits for an answer. `later` is the run of the reminder to which it
+    was put off.
     """
 
     occurrence: Occurrence
     rows: list[LedgerRow] = field(default_factory=list)
     is_open: bool = False
+    later: RunRecord | None = None
 
     @property
     def id(self) -> str:
@@ -147,6 +149,8 @@ def run_object(record: RunRecord) -> dict[str, object]:
 
 
 def _answer_word(record: RunRecord) -> object:
+    if record.later is not None:
+        return _answer_word(record.later)
     if record.answer is not None:
         return record.answer.facts.get("answer")
     return "unanswered" if record.is_open else None
@@ -192,7 +196,8 @@ def _answer(record: RunRecord) -> str:
     answer, seconds = str(facts.get("answer")), facts.get("after_s")
     words = _ANSWERS.get(answer, in_words(answer))
     after = timedelta(seconds=seconds) if _is_number(seconds) else timedelta()
-    return f"{words} after {duration_in_words(after)}" if after > timedelta() else words
+    words = f"{words} after {duration_in_words(after)}" if after > timedelta() else words
+    return words if record.later is None else f"{words}, then {_answer(record.later)}"
 
 
 def _facts(record: RunRecord, now: datetime) -> dict[str, str]:
@@ -425,7 +430,12 @@ def _run_records(data: Data, since: datetime | None = None) -> list[RunRecord]:
         _asked(data, _all_rows if since is None else lambda tx: tx.ledger.rows_since(since))
     )
     waiting = data.read(lambda tx: {each.occurrence for each in tx.due_items.open()}) or ()
-    return [replace(each, is_open=each.id in waiting) for each in found]
+    for each in found:
+        each.is_open = each.id in waiting
+    asked = {each.occurrence.job_id: each for each in found if each.answer or each.is_open}
+    for each in found:
+        each.later = asked.get(str(each.answer.facts.get("reminder"))) if each.answer else None
+    return found
 
 
 def _said(data: Data, record: RunRecord) -> list[str]:

@@ -160,9 +160,11 @@ class DueItem:
         return self.undo_until is not None and now.astimezone(UTC) < self.undo_until
 
     def row(self, answer: Answer, now: datetime, by: str) -> LedgerRow:
-        """The row of an answer in the ledger."""
+        """The row of an answer in the ledger; it names the reminder that a snooze made."""
         after = elapsed(self.due, now).total_seconds()
         facts: Mapping[str, object] = {"answer": answer.value, "after_s": round(after), "by": by}
+        if self.copy and answer is not Answer.UNDONE:
+            facts = {**facts, "reminder": self.copy}
         return LedgerRow(now, ANSWERED, Occurrence.parse(self.occurrence), facts)
 
 
