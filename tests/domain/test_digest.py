@@ -67,6 +67,14 @@ def test_each_line_has_its_time_and_the_name_of_its_job() -> None:
     )
 
 
+def test_a_job_that_is_named_by_a_sentence_loses_its_full_stop() -> None:
+    message = ChatMessage(
+        MessageId("1"), EVENING, Author.BACKGROUND, "It is in town.", job="Look for the parcel."
+    )
+    digest = digest_of([HeldMessage(message)], MORNING)
+    assert "- 22:30 · Look for the parcel: It is in town." in digest.message.text
+
+
 def test_what_waited_for_longer_than_a_day_has_its_day_too() -> None:
     digest = digest_of([held(0)], MORNING + timedelta(days=1))
     assert "- Mon 16 Nov 22:30 · message 0." in digest.message.text

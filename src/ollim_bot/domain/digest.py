@@ -98,8 +98,8 @@ def _line(held: HeldMessage, now: datetime) -> str:
     else:
         said = "\n  ".join(filter(str.strip, words.splitlines()))
         said += f" ({message.footer})" if message.footer else ""
-    is_named = message.job in ("", words.removesuffix("."))
-    name = "" if is_named else f"{message.job}: "
+    job = message.job.removesuffix(".")
+    name = "" if job in ("", words.removesuffix(".")) else f"{job}: "
     return f"- {_time(message.at, now)} · {name}{said}"
 
 
