@@ -14,6 +14,9 @@ from ollim_bot.domain.run_history import (
     RunStory,
     checkpoint_row,
     claimed_by,
+    fired_at,
+    part_in_words,
+    planned_row,
 )
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -61,3 +64,20 @@ def test_only_occurrences_that_have_come_can_be_claimed() -> None:
         claimed_by([LedgerRow(NOON - timedelta(seconds=1), "due", ONE)])
     with pytest.raises(ValueError, match="no occurrence"):
         claimed_by([LedgerRow(NOON, "armed")])
+
+
+def test_a_further_time_fired_when_it_came_and_not_when_it_was_planned() -> None:
+    one = Occurrence.parse("reminder:water:2026-11-16T08:00:00Z#2")
+    planned, came = datetime(2026, 11, 16, 8, tzinfo=UTC), datetime(2026, 11, 16, 8, 10, tzinfo=UTC)
+    row = planned_row(one, "water", came, planned)
+    assert fired_at([row]) == came
+    late = came + timedelta(minutes=5)
+    assert fired_at([row, LedgerRow(late, "done", one)]) == late
+    assert fired_at([LedgerRow(planned, "due", one.whole)]) == planned
+
+
+@pytest.mark.parametrize(
+    ("part", "words"), [("", ""), ("#2", "time 2"), ("#before-90m", "heads-up, 1 h 30 min before")]
+)
+def test_a_part_of_a_moment_is_said_in_words(part: str, words: str) -> None:
+    assert part_in_words(Occurrence.parse(f"routine:meds:2026-11-16T08:00:00Z{part}")) == words

@@ -29,7 +29,7 @@ from ollim_bot.domain.moments import describe, describe_with_distance, duration_
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.run_history import DELIVERED, HELD, NOTES, RELEASED
+from ollim_bot.domain.run_history import DELIVERED, HELD, NOTES, RELEASED, fired_at, part_in_words
 from ollim_bot.domain.runs import in_words, outcome
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
@@ -86,7 +86,7 @@ class RunRecord:
 
     @property
     def fired(self) -> datetime:
-        return self.rows[0].ts
+        return fired_at(self.rows)
 
     @property
     def facts(self) -> Mapping[str, object]:
@@ -169,14 +169,17 @@ def _words(found: Sequence[RunRecord]) -> Iterator[str]:
     for record in found:
         job = record.occurrence.job_id
         alone = (word for word in _beginnings(record) if counted[word] == 1)
-        yield next(alone, record.id) if job in named else job
-        named.add(job)
+        if job in named or record.occurrence.part:
+            yield next(alone, record.id)
+        else:
+            yield job
+            named.add(job)
 
 
 def _beginnings(record: RunRecord) -> Sequence[str]:
     """The prefixes of the id up to the day, and up to the minute."""
     occurrence = record.occurrence
-    if occurrence.scheduled_at is None:
+    if occurrence.scheduled_at is None or occurrence.part:
         return ()
     head = f"{occurrence.kind}:{occurrence.job_id}:"
     return [head + occurrence.key[:length] for length in (_DAY, _TO_THE_MINUTE)]
@@ -184,7 +187,8 @@ def _beginnings(record: RunRecord) -> Sequence[str]:
 
 def _line(record: RunRecord) -> str:
     said = outcome(record.facts, is_delivered=record.is_delivered)
-    note = plain("; ".join(each for each in (" ".join(said.split()), _answer(record)) if each))
+    notes = (part_in_words(record.occurrence), " ".join(said.split()), _answer(record))
+    note = plain("; ".join(each for each in notes if each))
     return f"{record.name}  ({note})" if note else record.name
 
 
@@ -204,10 +208,11 @@ def _facts(record: RunRecord, now: datetime) -> dict[str, str]:
     facts, occurrence = record.facts, record.occurrence
     due = occurrence.scheduled_at
     by_hand = ", by hand" if occurrence.manual else ""
+    part = f", {part_in_words(occurrence)}" if occurrence.part else ""
     is_given = record.is_delivered or record.state == "skipped"
     return {
         "id": record.id,
-        "what": f"{occurrence.kind} {occurrence.job_id}{by_hand}",
+        "what": f"{occurrence.kind} {occurrence.job_id}{by_hand}{part}",
         "due": describe_with_distance(due, now) if due else "",
         "began": _began(record, now),
         "ended": _ended(facts, now),
@@ -414,7 +419,8 @@ def _heartbeat(data: Data) -> datetime | None:
 def find_run(word: str, known: Sequence[RunRecord]) -> RunRecord:
     """Find a run by its id, by its job (the newest run), or by a prefix of its id."""
     for record in known:
-        if word in (record.id, record.occurrence.job_id):
+        is_of_job = word == record.occurrence.job_id and not record.occurrence.part
+        if word == record.id or is_of_job:
             return record
     fitting = [record for record in known if record.id.startswith(word)]
     if not fitting:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from ollim_bot.domain.decision import Progress, is_unwanted
 from ollim_bot.domain.due_items import ANSWERED
 from ollim_bot.domain.jobs import Job, Routine, is_ordered
+from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 
 # Rows that do not change the state of an occurrence: an attempt is about to ping, report or write
@@ -139,6 +140,22 @@ def planned_row(occurrence: Occurrence, title: str, at: datetime, now: datetime)
     """The first row of a time that something comes again."""
     facts = {"job": title, PLANNED_AT: at.astimezone(UTC).isoformat()}
     return LedgerRow(now, OccurrenceState.PLANNED.value, occurrence, facts)
+
+
+def fired_at(rows: Sequence[LedgerRow]) -> datetime:
+    """When an occurrence with these rows began, or came, or is planned for."""
+    first = rows[0]
+    if first.state != OccurrenceState.PLANNED:
+        return first.ts
+    return rows[-1].ts if len(rows) > 1 else moment_in(first, PLANNED_AT) or first.ts
+
+
+def part_in_words(one: Occurrence) -> str:
+    """`time 2`, or `heads-up, 30 min before`; empty for the moment itself."""
+    length = one.comes_before
+    if length is not None:
+        return f"heads-up, {duration_in_words(length)} before"
+    return f"time {one.part}" if one.part else ""
 
 
 def moment_in(row: LedgerRow, fact: str) -> datetime | None:
