@@ -123,6 +123,11 @@ def test_a_page_begins_with_a_need_in_a_persons_words(page: Path) -> None:
     assert _NEED.match(page.read_text())
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_every_row_of_a_table_is_one_line(name: str) -> None:
+    assert re.findall(r"^ *\|.*[^|\s] *$", prose((ROOT / name).read_text()), re.MULTILINE) == []
+
+
 # The changelog tells of commands as they were.
 @pytest.mark.parametrize("name", sorted({*NAMES} - {"CHANGELOG.md"}))
 def test_every_command_can_be_given(name: str, tmp_path: Path) -> None:
