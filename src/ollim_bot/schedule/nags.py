@@ -53,7 +53,7 @@ class Nags:
 
     async def show_due(self, now: datetime) -> None:
         if self._is_outdated:
-            await self._read_items()
+            await self._try_to_read_items()
         for key, _ in self._agenda.due(now):
             try:
                 await self._store.transact(partial(self._show, key=key, now=now))
@@ -66,19 +66,25 @@ class Nags:
 
         def step(tx: Transaction) -> None:
             for item in tx.due_items.to_come_again():
-                latest = item.nag and now + item.nag.pause
-                if latest and item.again_at and item.again_at > latest:
-                    tx.due_items.put(replace(item, again_at=latest))
+                nag, at = item.nag, item.again_at
+                if nag is not None and at is not None and at > now + nag.pause:
+                    tx.due_items.put(replace(item, again_at=now + nag.pause))
 
         try:
             await self._store.transact(step)
         except StorageError:
             _logger.warning("Due items could not follow the clock", exc_info=True)
 
-    async def _read_items(self) -> None:
+    async def _try_to_read_items(self) -> None:
         self._is_outdated = False
+        try:
+            items = await self._store.read(lambda tx: tx.due_items.to_come_again())
+        except StorageError:
+            _logger.warning("The due items cannot be read", exc_info=True)
+            self._is_outdated = True
+            return
         self._agenda = Agenda()
-        for item in await self._store.read(lambda tx: tx.due_items.to_come_again()):
+        for item in items:
             if item.again_at is not None:
                 self._agenda.put(item.key, item.again_at)
 
