@@ -256,9 +256,9 @@ def read_on_page(message: Mapping[str, Any]) -> Iterator[str]:
     """As `message.js` puts it together."""
     if message["author"] == "background":
         at = datetime.fromisoformat(message["at"]).replace(second=0, microsecond=0)
-        is_named = message["card"] and message["job"] and message["job"] in message["card"]["title"]
-        name = "" if is_named else f"{message['job'] or 'background'} · "
-        yield f"-# {name}{describe(at, at)}"
+        job, card = message["job"], message["card"]
+        is_named = not job or (card and job in card["title"])
+        yield f"-# {describe(at, at)}" if is_named else f"-# {job} · {describe(at, at)}"
     if message["author"] == "program" and not message["card"]:
         yield from (f"-# {line}" for line in _plain(message["html"]))
     else:

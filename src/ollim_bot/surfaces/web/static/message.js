@@ -330,10 +330,10 @@ function quoteButton(quote, names) {
  */
 function backgroundMark({ at, job, card }, when) {
     const time = make("time", { datetime: at }, when);
-    if (job && card?.title.includes(job)) {
+    if (!job || card?.title.includes(job)) {
         return make("p", { class: "mark" }, icon("clock"), time);
     }
-    const name = make("span", { class: "name", title: job || null }, job || "background");
+    const name = make("span", { class: "name", title: job }, job);
     return make("p", { class: "mark" }, icon("clock"), name, " · ", time);
 }
 
