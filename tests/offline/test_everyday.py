@@ -11,7 +11,7 @@ from tests.offline.everyday import EVERYDAY
 from tests.offline.test_errands import TOOLS, did
 from tests.offline.test_rules import answer, said
 
-from ollim_bot.domain.phrases import parse_duration, parse_moment
+from ollim_bot.domain.phrases import parse_duration, parse_moment, parse_rhythm
 from ollim_bot.offline import texts
 from ollim_bot.offline.actions import ADD_REMINDER, CANCEL_REMINDER, LIST_REMINDERS, LIST_ROUTINES
 from ollim_bot.offline.messages import CallTool, Message, Say
@@ -77,7 +77,8 @@ def change_of(call: CallTool) -> str:
         return f"remind: {given['prompt']} @ {moment_of(call):%m-%d %H:%M}"
     _, noun, verb, *rest = shlex.split(str(given["command"]))
     if verb == "add":
-        message, _, cron = rest
+        message, flag, when = rest
+        cron = parse_rhythm(when) if flag == "--every" else when
         return f"routine: {message.removeprefix('--message=')} @ {cron}"
     name = NAMES[rest[0]]
     if verb != "snooze":
