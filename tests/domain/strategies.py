@@ -15,10 +15,12 @@ from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.forks import ForkMessage
 from ollim_bot.domain.jobs import (
     Chain,
+    ItemKind,
     JobKind,
     JobSpec,
     Late,
     Model,
+    Nag,
     Reminder,
     ReportMode,
     Routine,
@@ -205,11 +207,23 @@ tool_names = st.sampled_from(["Read", "Bash(git status:*)", "mcp__mail__search",
 _names = st.text("abcdefgh-", min_size=1, max_size=12)
 
 
+nags = st.builds(
+    Nag, st.integers(2, 1440).map(lambda each: timedelta(minutes=each)), st.integers(1, 8)
+)
+heads_ups = st.sets(st.integers(1, 7 * 1440), max_size=5).map(
+    lambda minutes: tuple(timedelta(minutes=each) for each in sorted(minutes, reverse=True))
+)
+
+
 @st.composite
-def job_specs(draw: st.DrawFn, *, background: bool | None = None) -> JobSpec:
+def job_specs(
+    draw: st.DrawFn, *, background: bool | None = None, has_moments: bool = True
+) -> JobSpec:
+    """With `has_moments`, it may ask for an answer and be announced."""
     if background is None:
         background = draw(st.booleans())
     allow_ping = not background or draw(st.booleans())
+    asks = has_moments and allow_ping
     return JobSpec(
         id=draw(job_ids),
         message=draw(bodies),
@@ -222,12 +236,17 @@ def job_specs(draw: st.DrawFn, *, background: bool | None = None) -> JobSpec:
             draw(st.sampled_from(ReportMode)) if background else ReportMode.ON_PING
         ),
         allow_ping=allow_ping,
-        allowed_tools=tuple(draw(st.lists(tool_names, max_size=3))),
-        skills=tuple(draw(st.lists(_names, max_size=3))),
+        allowed_tools=tuple(draw(st.lists(tool_names, max_size=3))) if background else (),
+        skills=tuple(draw(st.lists(_names, max_size=3))) if background else (),
         timezone=draw(st.none() | zones),
         late=draw(st.none() | st.sampled_from(Late)),
         enabled=draw(st.booleans()),
-        must=draw(st.sampled_from([None, False, True] if allow_ping else [None, False])),
+        must=draw(st.sampled_from([None, False, True] if asks else [None])),
+        plain=asks and draw(st.booleans()),
+        kind=draw(st.none() | st.sampled_from(ItemKind)) if asks else None,
+        nag=draw(st.none() | nags) if asks else None,
+        first_step=draw(lines) if has_moments else "",
+        before=draw(heads_ups) if asks else (),
     )
 
 
@@ -249,10 +268,15 @@ schemas = st.dictionaries(_names, _properties, max_size=20).map(
 )
 
 routines = st.builds(Routine, job_specs(), crons)
-reminders = st.builds(Reminder, job_specs(), run_ats, chains)
+reminders = st.builds(Reminder, job_specs(), run_ats) | st.builds(
+    Reminder,
+    job_specs().map(lambda spec: replace(spec, nag=None, plain=False)),
+    run_ats,
+    chains,
+)
 webhooks = st.builds(
     WebhookSpec,
-    job_specs(background=True),
+    job_specs(background=True, has_moments=False),
     schemas,
     st.none() | st.from_regex(r"[A-Z_][A-Z0-9_]{0,20}", fullmatch=True),
 )

@@ -61,7 +61,7 @@ class ItemKind(StrEnum):
     DOSE = "dose"
 
 
-_LENGTH = re.compile(r"([0-9]{1,4}) ?(m|h|d)", re.ASCII)
+_LENGTH = re.compile(r"([0-9]{1,5}) ?(m|h|d)", re.ASCII)
 _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
 
 
