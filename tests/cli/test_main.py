@@ -72,8 +72,8 @@ def test_help_about_a_group_is_its_own_help_with_an_example_for_each_verb(
         ),
         pytest.param(
             ["reminder", "snooze"],
-            "ollim-bot reminder snooze: the following arguments are required: ID. "
-            "Example: ollim-bot reminder snooze 3f2a9c1b --for 15m",
+            "ollim-bot reminder snooze: the following arguments are required: NAME. "
+            "Example: ollim-bot reminder snooze rent --for 15m",
             id="nothing named",
         ),
         pytest.param(

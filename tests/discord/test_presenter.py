@@ -211,4 +211,4 @@ async def test_withdrawn_text_does_not_stay(scene: Scene) -> None:
 async def test_a_turn_in_a_fork_says_so(scene: Scene) -> None:
     scene.in_fork = True
     await scene.begin()
-    assert "fork" in scene.channel.texts[0]
+    assert "side conversation" in scene.channel.texts[0]

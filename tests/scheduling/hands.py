@@ -22,8 +22,10 @@ def asks(at: Day, kind: JobKind, job_id: str, made: datetime = NOW) -> None:
 
 
 async def card_of(at: Day, command: str) -> ChatMessage:
+    """The card of the first job that the command lists."""
     answer = await at.chat.command("web", command)
     assert not answer.is_error, answer
+    await press(at, at.log[-1], "More")
     return at.log[-1]
 
 

@@ -32,7 +32,7 @@ async def test_a_reply_quotes_what_it_is_about(talk: Talk) -> None:
 
     welcome = await talk.card(WELCOME)
     asked = await replied(talk, "what is this?", "A card.", to=welcome.id)
-    assert f"\n\n> {WELCOME}\n> I am your assistant." in asked
+    assert f"\n\n> {WELCOME}\n> Tell me what to come back with" in asked
     assert asked.endswith("\n\nwhat is this?")
 
     await talk.bot.stop()

@@ -25,6 +25,7 @@ GIVEN = {
     "id": "abcdef",
     "key": "model.main",
     "value": "opus",
+    "how_long": "2h",
 }
 # Who, whether in a guild, and what a command says there.
 PLACES = (
