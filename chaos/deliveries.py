@@ -58,6 +58,8 @@ def _each_mark_stands_once(evidence: Evidence) -> Iterator[Finding]:
             yield wrong(f"{mark} is {times} times on Discord")
 
 
+# What is left of a reminder that was answered.
+_ANSWERED = re.compile(r"^[✓⏱–] (Drink r\d+) · ", re.MULTILINE)
 # A ping may be a line of a digest.
 _MARK = re.compile(r"\[/?a\d+\]|Ping p\d+(?=$| \(Late: )|^Drink r\d+\.$", re.MULTILINE)
 
@@ -71,6 +73,7 @@ def _marks_on_discord(evidence: Evidence) -> Counter[str]:
         )
         if row["is_ours"] and not is_rest:
             counted.update(_MARK.findall(row["text"]))
+            counted.update(f"{mark}." for mark in _ANSWERED.findall(row["text"]))
     return counted
 
 
