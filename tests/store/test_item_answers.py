@@ -188,6 +188,13 @@ def test_a_later_check_asks_in_the_place_of_the_earlier_one() -> None:
     assert first.key != later.key
 
 
+def test_a_routine_with_the_id_of_a_reminder_leaves_its_card_open() -> None:
+    stores = stored()
+    reminder = ask(stores, TEA, "1")
+    routine = ask(stores, replace(PILL, spec=replace(PILL.spec, id="tea")), "2", NOW + HOUR)
+    assert stores.state.query(lambda tx: tx.due_items.open()) == [reminder, routine]
+
+
 async def test_done_on_a_later_check_ends_the_chain() -> None:
     stores = stored()
     last = Reminder(replace(SPEC, id="last"), NOW + 2 * HOUR, Chain(3, 2, "tea"))

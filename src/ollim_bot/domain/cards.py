@@ -86,10 +86,6 @@ class Card:
         lines = (part for one in self.lines for part in (one.heading, one.text))
         return "\n".join(part for part in (self.title, self.description, *fields, *lines) if part)
 
-    def buttons_of(self, line: int) -> tuple[Button, ...]:
-        """The buttons of a line, or with 0 those of the whole card."""
-        return tuple(one for one in self.buttons if one.line == line)
-
     def problems(self) -> list[str]:
         """A sentence for each limit that the card exceeds."""
         found = [

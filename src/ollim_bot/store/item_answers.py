@@ -63,6 +63,8 @@ def add_item(tx: Transaction, item: DueItem) -> None:
 
 
 def _follow_up(tx: Transaction, item: DueItem) -> None:
+    if item.is_of_routine:
+        return
     root = root_in(item.note)
     for earlier in tx.due_items.open():
         if root_in(earlier.note) == root and not earlier.is_of_routine:
