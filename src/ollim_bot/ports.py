@@ -126,9 +126,15 @@ class Refusal:
 
 # Called before each tool call; None lets the call through.
 Gate = Callable[[ToolCall], Awaitable[Refusal | None]]
+# Called with the text of each result, also of a failed call, before the agent reads the result.
+AfterCall = Callable[[ToolCall, str], Awaitable[None]]
 
 
 async def _let_through(_: ToolCall) -> Refusal | None:
+    return None
+
+
+async def _ignore(_: ToolCall, __: str) -> None:
     return None
 
 
@@ -141,14 +147,16 @@ class Toolset:
     """What the agent may do in one session.
 
     The engine calls `gate` before every call, of our tools and of its own; if `gate` raises, the
-    call is refused. The engine calls `may_end` when a turn is about to end; a text sends the agent
-    back to work with that reason.
+    call is refused. The engine calls `after_call` with every result; if `after_call` raises, the
+    turn stops there. Both are called for subagents too. The engine calls `may_end` when a turn is
+    about to end; a text sends the agent back to work with that reason.
     """
 
     servers: Mapping[str, Sequence[Tool]] = field(default_factory=dict)
     builtin: tuple[str, ...] = ()
     gate: Gate = _let_through
     may_end: Callable[[], Awaitable[str | None]] = _let_end
+    after_call: AfterCall = _ignore
 
 
 class AgentSession(Protocol):

@@ -263,11 +263,13 @@ class _Turn:
                     self.events.put_nowait(ToolStarted(name, part.name, part.arguments))
 
     async def _called(self, name: str, call: CallTool) -> Block:
-        refusal = await self.tools.gate(ToolCall(call.name, call.arguments))
+        made = ToolCall(call.name, call.arguments)
+        refusal = await self.tools.gate(made)
         if refusal is not None:
             self.events.put_nowait(ToolRefused(name, call.name, refusal.reason))
             return _result(name, ToolAnswer(refusal.reason, is_error=True))
         answer = await self._done(call)
+        await self.tools.after_call(made, answer.text)
         self.events.put_nowait(
             ToolFailed(name, answer.text) if answer.is_error else ToolEnded(name)
         )

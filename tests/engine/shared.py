@@ -57,7 +57,7 @@ class SharedSession:
     async def opened(self) -> AsyncIterator[None]:
         ping = Tool("ping", "Sends a message", PING_SCHEMA, self._run)
         builtin = ("Agent", "Bash", "Read", "Write")
-        toolset = Toolset({"chat": (ping,)}, builtin, self._gate, self._may_end)
+        toolset = Toolset({"chat": (ping,)}, builtin, self._gate, self._may_end, self._after_call)
         async with (
             MessagesServer(self) as server,
             engine_at(self._home, server.url).open(
@@ -78,3 +78,6 @@ class SharedSession:
 
     async def _may_end(self) -> str | None:
         return await self.tools.may_end()
+
+    async def _after_call(self, call: ToolCall, result: str) -> None:
+        await self.tools.after_call(call, result)

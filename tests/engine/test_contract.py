@@ -84,16 +84,22 @@ async def test_a_session_is_reconfigured_from_the_next_turn_on(case: Case) -> No
         assert session.id == named
 
 
-async def test_calls_go_through_the_gate(case: Case) -> None:
+async def test_calls_go_through_the_gate_and_results_are_noted(case: Case) -> None:
     verdicts = [None, Refusal("not now"), None]
 
     async def gate(call: ToolCall) -> Refusal | None:
         assert call.tool == PING
         return verdicts.pop(0)
 
+    async def after_call(call: ToolCall, result: str) -> None:
+        assert call.tool == PING
+        results.append(result)
+
     ends = []
+    results: list[str] = []
     tools = chat(ToolAnswer("sent"), ToolAnswer("the line is dead", is_error=True))
-    async with case.engine.open(case.spec, Toolset(tools, gate=gate)) as session:
+    toolset = Toolset(tools, gate=gate, after_call=after_call)
+    async with case.engine.open(case.spec, toolset) as session:
         for _ in range(3):
             case.script.calls_ping_and_says("done")
             events = await ask(session, "ping")
@@ -102,6 +108,9 @@ async def test_calls_go_through_the_gate(case: Case) -> None:
 
     kinds = [type(event) for event in ends if not isinstance(event, ToolStarted)]
     assert kinds == [ToolEnded, ToolRefused, ToolFailed]
+    assert "sent" in results[0]
+    assert "the line is dead" in results[1]
+    assert len(results) == 2
 
 
 async def test_a_turn_that_may_not_end_goes_on(case: Case) -> None:

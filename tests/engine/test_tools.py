@@ -99,6 +99,19 @@ async def test_a_gate_that_breaks_refuses(shared: SharedSession) -> None:
 
 
 @in_module_loop
+async def test_a_result_that_cannot_be_noted_ends_the_turn_before_it_is_read(
+    shared: SharedSession,
+) -> None:
+    async def after_call(_: ToolCall, __: str) -> None:
+        raise KeyError("broken")
+
+    shared.model.then(Reply((CallTool(PING, {"message": "hi"}),))).answers("I have read it.")
+    shared.tools = Toolset(chat(), after_call=after_call)
+    assert texts(await shared.ask("ping me")) == []
+    assert len(shared.model.requests) == 1
+
+
+@in_module_loop
 @pytest.mark.parametrize("is_allowed", [True, False])
 async def test_the_gate_decides_about_the_tools_of_the_engine_too(
     shared: SharedSession, is_allowed: bool
@@ -192,15 +205,20 @@ async def test_a_subagent_works_within_the_turn_and_under_the_same_gate(
         asked.append(call)
         return None
 
+    async def after_call(call: ToolCall, result: str) -> None:
+        noted.append((call.tool, call.by_subagent, "pong one" in result))
+
+    noted: list[tuple[str, bool, bool]] = []
     task = {"description": "count", "prompt": "COUNT", "subagent_type": "general-purpose"}
     shared.model.then(
         Reply((CallTool("Agent", task),)), Reply((CallTool(PING, {"message": "one"}),))
     ).answers("counted", "All counted.")
-    shared.tools = Toolset(chat(), gate=gate)
+    shared.tools = Toolset(chat(), gate=gate, after_call=after_call)
     events = await shared.ask("count")
 
     progress = [event for event in events if isinstance(event, SubagentProgressed)]
     assert [(call.tool, call.by_subagent) for call in asked] == [("Agent", False), (PING, True)]
+    assert noted == [(PING, True, True), ("Agent", False, False)]
     assert [type(event) for event in of_tools(events)] == [ToolStarted, ToolEnded]
     assert (progress[0].is_over, progress[-1].is_over) == (False, True)
     assert progress[-1].description == "count"

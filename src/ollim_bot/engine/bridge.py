@@ -6,8 +6,9 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,6 +32,9 @@ _LONGEST_GATE = 24 * 60 * 60.0
 # If a hook allowed these, the engine would not check the path itself. Left to the engine, it checks
 # the path again, so that a link placed there after our gate had looked opens nothing.
 _LEFT_TO_THE_ENGINE = frozenset({"Read", "Glob", "Grep"})
+
+# A fence or an address that stands behind this many characters of a result is not noted.
+_LONGEST_RESULT = 1_000_000
 
 _logger = logging.getLogger(__name__)
 
@@ -66,7 +70,7 @@ def _content(text: str, *, is_error: bool) -> dict[str, Any]:
 def hooks(
     toolset: Toolset, refused: MutableMapping[str, str], programs: Programs
 ) -> dict[HookEvent, list[HookMatcher]]:
-    """The hooks that call `gate` before every call, and `may_end` before every end.
+    """The hooks that call `gate` before and `after_call` after each call, and `may_end` at each end.
 
     `refused` receives the reason of each refused call, by the id of the call. An allowed command is
     run by its program from `programs`, with exactly the words that the gate judged.
@@ -86,20 +90,49 @@ def hooks(
         refused[call["tool_use_id"]] = verdict.reason
         return _decision("deny", verdict.reason)
 
+    async def after_call(call: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
+        try:
+            await toolset.after_call(_call(call), _result_text(call))
+        except Exception:  # the agent may not go on with a result that was not noted
+            _logger.exception("A result could not be noted")
+            return {"continue_": False, "stopReason": "A result could not be noted."}
+        return {}
+
     async def before_end(_: HookInput, __: str | None, ___: HookContext) -> HookJSONOutput:
         reason = await _reason_to_go_on(toolset)
         return {"decision": "block", "reason": reason} if reason else {}
 
     return {
         "PreToolUse": [HookMatcher(hooks=[before_call], timeout=_LONGEST_GATE, on_failure="block")],
+        "PostToolUse": [HookMatcher(hooks=[after_call], on_failure="block")],
+        "PostToolUseFailure": [HookMatcher(hooks=[after_call], on_failure="block")],
         "Stop": [HookMatcher(hooks=[before_end], timeout=_LONGEST_GATE)],
     }
+
+
+def _call(hook: Mapping[str, Any]) -> ToolCall:
+    return ToolCall(hook["tool_name"], hook["tool_input"], "agent_id" in hook)
+
+
+def _result_text(hook: Mapping[str, Any]) -> str:
+    """The texts in the result, in their order, without the names of its fields."""
+    result = hook.get("tool_response", hook.get("error", ""))
+    return "\n".join(_texts_in(result))[:_LONGEST_RESULT]
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from chain.from_iterable(map(_texts_in, value.values()))
+    elif isinstance(value, list | tuple):
+        yield from chain.from_iterable(map(_texts_in, value))
 
 
 async def _verdict(toolset: Toolset, call: Mapping[str, Any]) -> Refusal | None:
     name = call["tool_name"]
     try:
-        return await toolset.gate(ToolCall(name, call["tool_input"], "agent_id" in call))
+        return await toolset.gate(_call(call))
     except Exception:  # a gate that fails must refuse
         _logger.exception("The gate failed at a call of %s", name)
         return Refusal(f"{name} could not be checked, so it was not run.")

@@ -37,6 +37,7 @@ from ollim_bot.ports import (
     SessionSpec,
     StoredSession,
     Tool,
+    ToolAnswer,
     ToolCall,
     Toolset,
     Trace,
@@ -53,10 +54,14 @@ class Says:
 
 @dataclass(frozen=True, slots=True)
 class CallsTool:
-    """Calls a tool of the session by its full name, such as `mcp__discord__ping_user`."""
+    """Calls a tool of the session by its full name, such as `mcp__discord__ping_user`.
+
+    `result` is what a tool of the engine answers.
+    """
 
     tool: str
     arguments: Mapping[str, object] = field(default_factory=dict)
+    result: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,15 +223,15 @@ class ScriptedSession:
     async def _call(self, call: CallsTool) -> AsyncIterator[AgentEvent]:
         call_id = self._engine.new_call_id()
         yield ToolStarted(call_id, call.tool, call.arguments)
-        refusal = await self.tools.gate(ToolCall(call.tool, call.arguments))
+        made = ToolCall(call.tool, call.arguments)
+        refusal = await self.tools.gate(made)
         tool = _tools(self.tools).get(call.tool)
         if refusal is not None:
             yield ToolRefused(call_id, call.tool, refusal.reason)
-        elif tool is None:
-            yield ToolEnded(call_id)
-        else:
-            answer = await tool.run(call.arguments)
-            yield ToolFailed(call_id, answer.text) if answer.is_error else ToolEnded(call_id)
+            return
+        answer = await tool.run(call.arguments) if tool else ToolAnswer(call.result)
+        await self.tools.after_call(made, answer.text)
+        yield ToolFailed(call_id, answer.text) if answer.is_error else ToolEnded(call_id)
 
 
 class _Record:
