@@ -70,7 +70,7 @@ def _content(text: str, *, is_error: bool) -> dict[str, Any]:
 def hooks(
     toolset: Toolset, refused: MutableMapping[str, str], programs: Programs
 ) -> dict[HookEvent, list[HookMatcher]]:
-    """The hooks that call `gate` before and `after_call` after each call, and `may_end` at each end.
+    """The hooks that call `gate` and `after_call` around each call, and `may_end` at each end.
 
     `refused` receives the reason of each refused call, by the id of the call. An allowed command is
     run by its program from `programs`, with exactly the words that the gate judged.
