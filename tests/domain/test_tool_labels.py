@@ -32,7 +32,7 @@ LONG = "x" * 200
         ("Agent", {"description": "look about", "prompt": LONG}, "Agent(look about)"),
         ("Skill", {"skill": "cooking"}, "Skill(cooking)"),
         ("mcp__discord__ping_user", {"message": "hello"}, "ping_user"),
-        ("mcp__my_server__do__it", {}, "do__it"),
+        ("mcp__my_server__do__it", {}, "my_server: do__it"),
         ("mcp__odd", {}, "mcp__odd"),
         ("TodoWrite", {"todos": []}, "TodoWrite"),
         ("Read", {}, "Read"),

@@ -23,6 +23,7 @@ from ollim_bot.domain.events import (
     ToolStarted,
 )
 from ollim_bot.domain.text import shortened
+from ollim_bot.domain.tool_policy import server_of
 
 _LONGEST_NAME = 60
 _LONGEST_ARGUMENT = 50
@@ -129,10 +130,12 @@ def tool_label(tool: str, arguments: Mapping[str, object] = _NOTHING) -> str:
 
 
 def _without_server(tool: str) -> str:
-    """`mcp__discord__ping_user` becomes `ping_user`."""
+    """`mcp__discord__ping_user` becomes `ping_user`, of an owner's server `notes: search`."""
     if not tool.startswith("mcp__"):
         return tool
-    return tool.removeprefix("mcp__").partition("__")[2] or tool
+    own_name = tool.removeprefix("mcp__").partition("__")[2] or tool
+    server = server_of(tool)
+    return own_name if server is None else f"{server}: {own_name}"
 
 
 def _last_two_parts(path: str) -> str:

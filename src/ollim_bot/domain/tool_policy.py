@@ -38,6 +38,9 @@ WORD_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 LONGEST_PATTERN = 500
 MOST_WILDCARDS = 8
 
+# The servers of the program itself; every other server is the owner's.
+OWN_SERVERS = frozenset({"discord", "docs"})
+
 # Programs whose arguments can name another program to start.
 _STARTS_OTHERS = frozenset(
     {
@@ -55,6 +58,7 @@ _STARTS_OTHERS = frozenset(
 # Compiled when they are first used: every command loads them, and few use them.
 _FORM = r"(?s)(?P<tool>[^\s()]+)(?:\((?P<argument>.*)\))?"
 _TOOL = r"[A-Za-z]\w*"
+_FULL_NAME = r"mcp__(?P<server>.+?)__.+"
 _SERVER_TOOL = r"mcp__[\w-]+?__(?:[\w-]+\*?|\*)"
 _NOT_ONE_COMMAND = r"[;&|`<>\n]|\$\("
 _ANYTHING = r"[*\s]+"
@@ -110,6 +114,21 @@ class ToolPolicy:
     def background(self, defaults: tuple[str, ...]) -> tuple[str, ...]:
         usual = defaults if self.background_instead is None else self.background_instead
         return (*usual, *self.background_more)
+
+
+def server_of(tool: str) -> str | None:
+    """The owner's server that `mcp__server__tool` belongs to; None for every other tool."""
+    name = re.fullmatch(_FULL_NAME, tool)
+    return None if name is None or name["server"] in OWN_SERVERS else name["server"]
+
+
+def source_of(tool: str) -> str | None:
+    """The untrusted source that a call of a tool of the owner's servers reads, else None.
+
+    `result of the tool server notes`, to stand after “a”.
+    """
+    server = server_of(tool)
+    return None if server is None else f"result of the tool server {server}"
 
 
 def problems(text: str) -> Problems:

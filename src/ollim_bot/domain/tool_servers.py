@@ -1,0 +1,250 @@
+"""The owner's tool servers: what `mcp.json` names, what the owner has approved, what is offered.
+
+The model only ever reads definitions that the owner has approved. A command line or an address
+that the owner has not approved is neither started nor asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from ollim_bot.domain.text import counted, shortened
+from ollim_bot.domain.tool_policy import OWN_SERVERS
+
+LONGEST_DESCRIPTION = 2000
+_LONGEST_SCHEMA = 20_000
+_LONGEST_SERVER_NAME = 32
+_SERVER_NAME = re.compile(r"[a-z0-9-]+(?:_[a-z0-9-]+)*")
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ARGUMENT_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+# The model's service refuses a whole request over a schema that begins with one of these.
+_NOT_AT_THE_TOP = ("anyOf", "oneOf", "allOf", "$ref")
+
+
+def name_problem(name: str) -> str | None:
+    """Why a server cannot have this name, to complete “the name”."""
+    if name in OWN_SERVERS:
+        return "is that of a server of the program; choose another"
+    if not _SERVER_NAME.fullmatch(name) or len(name) > _LONGEST_SERVER_NAME:
+        return (
+            "takes small letters, digits, `-` and single `_`, "
+            f"{_LONGEST_SERVER_NAME} characters at most"
+        )
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSpec:
+    """A server of `mcp.json`: a program with its arguments, or an address.
+
+    The values of `environment` and `headers` may be secret.
+    """
+
+    name: str
+    command: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def pin(self) -> str:
+        """Identifies what is started or asked. A new value of a variable does not change it."""
+        headers = sorted(map(str.lower, self.headers))
+        return _hash([*self.command], self.url, sorted(self.environment), headers)
+
+    @property
+    def in_words(self) -> str:
+        """The command line or the address, with the names of variables and without secrets."""
+        if self.url:
+            return self.url.partition("?")[0]
+        variables = (f"{name}=…" for name in sorted(self.environment))
+        return " ".join([*variables, shlex.join(self.command)])
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """What a server says of a tool. `schema` is JSON with sorted keys."""
+
+    name: str
+    description: str
+    schema: str
+
+    @property
+    def offered_description(self) -> str:
+        return shortened(self.description, LONGEST_DESCRIPTION)
+
+    @property
+    def problem(self) -> str | None:
+        """Why the model cannot be offered the tool, to complete “it has”."""
+        if not _TOOL_NAME.fullmatch(self.name):
+            return "a name with other signs than letters, digits, `_` and `-`, or a very long one"
+        if len(self.schema) > _LONGEST_SCHEMA:
+            return f"a schema of more than {_LONGEST_SCHEMA} characters"
+        schema = json.loads(self.schema)
+        properties = schema.get("properties", {})
+        if schema.get("type") != "object" or not isinstance(properties, dict):
+            return "a schema that is not that of an object"
+        if any(key in schema for key in _NOT_AT_THE_TOP):
+            return f"a schema with {', '.join(_NOT_AT_THE_TOP)} at its top"
+        if not all(_ARGUMENT_NAME.fullmatch(name) for name in properties):
+            return "an argument whose name has other signs than letters, digits, `_`, `.` and `-`"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedTool:
+    """A definition that the owner has approved; `is_off` once the server says another."""
+
+    definition: ToolDefinition
+    is_off: bool = False
+
+
+class ServerCondition(StrEnum):
+    GONE = "not in mcp.json"
+    NEW = "not approved yet"
+    CHANGED = "its command line or address has changed"
+    WAITING = "has tools to approve"
+    READY = "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """All that is known of one server.
+
+    `present` is the pin of its entry in `mcp.json`, empty without one, and `shown` that entry in
+    words; `approved` is the pin that the owner lets be started. `waiting` are definitions that the
+    owner has not approved. `asked` is the last question put to the owner, which is not repeated.
+    `trouble` says why the server does not work now.
+    """
+
+    present: str = ""
+    shown: str = ""
+    approved: str = ""
+    tools: tuple[PinnedTool, ...] = ()
+    waiting: tuple[ToolDefinition, ...] = ()
+    asked: str = ""
+    trouble: str = ""
+
+    @property
+    def may_start(self) -> bool:
+        return bool(self.present) and self.present == self.approved
+
+    @property
+    def offered(self) -> tuple[ToolDefinition, ...]:
+        pinned = self.tools if self.may_start else ()
+        return tuple(each.definition for each in pinned if not each.is_off)
+
+    @property
+    def condition(self) -> ServerCondition:
+        if not self.present:
+            return ServerCondition.GONE
+        if not self.may_start:
+            return ServerCondition.CHANGED if self.approved else ServerCondition.NEW
+        return ServerCondition.WAITING if self.waiting else ServerCondition.READY
+
+    @property
+    def question(self) -> str:
+        """Identifies what the owner has to decide; empty if there is nothing."""
+        if not self.present or self.condition is ServerCondition.READY:
+            return ""
+        waiting = self.waiting if self.may_start else ()
+        return _hash(self.present, [_form(each) for each in waiting])
+
+    def written(self, spec: ServerSpec | None) -> ServerState:
+        """After the entry in `mcp.json` was read; None if there is none."""
+        if spec is None:
+            return replace(self, present="", shown="", trouble="")
+        if spec.pin == self.present:
+            return self
+        return replace(self, present=spec.pin, shown=spec.in_words, waiting=(), trouble="")
+
+    def started(self) -> ServerState:
+        """After the owner let the present command line or address be started."""
+        return replace(self, approved=self.present)
+
+    def listed(self, found: Sequence[ToolDefinition]) -> ServerState:
+        """After the server named its tools: a changed one is off until it is approved again."""
+        usable = {each.name: each for each in found if each.problem is None}
+        tools = tuple(
+            replace(each, is_off=each.is_off or _differs(each.definition, usable))
+            for each in self.tools
+        )
+        pinned = {each.definition for each in tools if not each.is_off}
+        waiting = tuple(each for each in usable.values() if each not in pinned)
+        return replace(self, tools=tools, waiting=waiting, trouble="")
+
+    def approving(self) -> ServerState:
+        """After the owner approved all tools that wait."""
+        names = {each.name for each in self.waiting}
+        kept = (each for each in self.tools if each.definition.name not in names)
+        return replace(
+            self, tools=(*kept, *(PinnedTool(each) for each in self.waiting)), waiting=()
+        )
+
+    def changes(self) -> Iterator[tuple[ToolDefinition | None, ToolDefinition]]:
+        """Each definition that waits, after the approved one of that name, if there was one."""
+        pinned = {each.definition.name: each.definition for each in self.tools}
+        return ((pinned.get(each.name), each) for each in self.waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolServerRecord:
+    """Every server that `mcp.json` names, or has named since it was approved."""
+
+    servers: Mapping[str, ServerState] = field(default_factory=dict)
+
+    def of(self, name: str) -> ServerState:
+        return self.servers.get(name, ServerState())
+
+    def holding(self, name: str, state: ServerState) -> ToolServerRecord:
+        """With this state of the server; one that is not named and not approved is forgotten."""
+        others = {each: known for each, known in self.servers.items() if each != name}
+        if not state.present and not state.approved:
+            return ToolServerRecord(others)
+        return ToolServerRecord({**others, name: state})
+
+    def written(self, specs: Mapping[str, ServerSpec]) -> ToolServerRecord:
+        """After `mcp.json` was read."""
+        record = self
+        for name in sorted({*self.servers, *specs}):
+            record = record.holding(name, record.of(name).written(specs.get(name)))
+        return record
+
+    def without(self, name: str) -> ToolServerRecord:
+        return self.holding(name, ServerState())
+
+    def offering(self) -> Iterator[tuple[str, ServerState]]:
+        """The servers with tools that the agent may call, by name."""
+        return ((name, state) for name, state in sorted(self.servers.items()) if state.offered)
+
+
+def in_words(state: ServerState) -> str:
+    """`ready, 3 tools`; with the trouble, if there is one."""
+    number = len(state.offered)
+    parts = [state.condition.value]
+    if number:
+        parts.append(counted(number, "tool"))
+    if off := sum(each.is_off for each in state.tools):
+        parts.append(f"{counted(off, 'tool')} off")
+    if state.trouble:
+        parts.append(state.trouble)
+    return ", ".join(parts)
+
+
+def _differs(pinned: ToolDefinition, found: Mapping[str, ToolDefinition]) -> bool:
+    """Whether the server says another definition now. A tool that is not there has not changed."""
+    return found.get(pinned.name, pinned) != pinned
+
+
+def _form(definition: ToolDefinition) -> list[str]:
+    return [definition.name, definition.description, definition.schema]
+
+
+def _hash(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
