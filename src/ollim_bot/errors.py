@@ -25,8 +25,11 @@ OllimError                      str(error) is the sentence a person reads
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 
 class OllimError(Exception):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import SUNDAY, Terminal, held
 
-from ollim_bot.cli.framework import Caller
+from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.jobs.changes import run_job
 from ollim_bot.cli.routine import RoutineNoun
 from ollim_bot.domain.jobs import JobKind

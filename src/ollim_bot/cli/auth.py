@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.framework import (
-    Caller,
     Given,
     Verb,
     json_flag,

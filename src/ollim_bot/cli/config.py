@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data, writable
 from ollim_bot.cli.framework import (
-    Caller,
     Flags,
     Given,
     Verb,

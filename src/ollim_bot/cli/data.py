@@ -20,7 +20,7 @@ from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf, Notes
 
 if TYPE_CHECKING:
-    from ollim_bot.cli.framework import Caller
+    from ollim_bot.cli.caller import Caller
     from ollim_bot.ports import Journal
     from ollim_bot.store.database import Database, Step
     from ollim_bot.store.file_store import Codec

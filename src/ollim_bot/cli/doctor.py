@@ -7,7 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from ollim_bot.cli.framework import Caller, json_flag, plain, print_json
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.framework import json_flag, plain, print_json
 from ollim_bot.cli.parser import Parser
 from ollim_bot.cli.terminal import Style, painted, typed, width_of, wrapped
 from ollim_bot.errors import BadSettings, OllimError

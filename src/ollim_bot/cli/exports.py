@@ -12,8 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, open_data
-from ollim_bot.cli.framework import Caller, Flags, Given, plain
+from ollim_bot.cli.framework import Flags, Given, plain
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.errors import BadPhrase, OllimError, WriteFailed, WrongInput
 from ollim_bot.store.files import OsDisk

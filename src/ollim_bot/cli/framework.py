@@ -1,9 +1,7 @@
-"""What all commands share: text output, the calling process, and verbs."""
+"""What all commands share: text output and verbs."""
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -11,15 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ollim_bot.cli.terminal import width_of, wrapped
 from ollim_bot.cli.unknown_words import no_such
-from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.errors import WrongInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ollim_bot.environment import Location
-    from ollim_bot.settings import Settings
+    from ollim_bot.cli.caller import Caller
 
 Given = Mapping[str, Any]
 
@@ -77,92 +70,6 @@ def rounded_up(moment: datetime) -> datetime:
     """The moment itself if it is a whole second, else the next whole second."""
     exact = moment.astimezone(UTC) + timedelta(seconds=1) - timedelta.resolution
     return exact.replace(microsecond=0).astimezone(moment.tzinfo)
-
-
-class Caller:
-    """The environment of a command; parts that are not given are those of this process.
-
-    Each part is looked up only when it is needed.
-    """
-
-    def __init__(
-        self,
-        environ: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-        clock: Callable[[], datetime] | None = None,
-    ) -> None:
-        self._environ = os.environ if environ is None else environ
-        self._cwd = cwd
-        self._clock = clock
-
-    @property
-    def environ(self) -> Mapping[str, str]:
-        return self._environ
-
-    @property
-    def agent(self) -> str | None:
-        """Where the agent called from: `conversation`, or the id of the run; None for a person.
-
-        A process below the running bot counts as called by the agent, with any environment: the
-        bot does not start the owner's own commands.
-        """
-        named = self._environ.get(CALLED_BY)
-        if named:
-            return named
-        return CONVERSATION if self._is_below_the_bot() else None
-
-    def engine_environment(self) -> dict[str, str]:
-        """The environment with the configured model provider. Raises `BadSettings`."""
-        return {**self._environ, **self.settings().engine_environment()}
-
-    def place(self) -> Location:
-        """Raises `BadSettings` if the data directory is unclear."""
-        from ollim_bot.environment import locate
-
-        return locate(self._environ, self._folder())
-
-    def settings(self) -> Settings:
-        """Raises `BadSettings` with all problems at once."""
-        from ollim_bot.settings import Settings
-
-        return Settings.from_env(self._environ, cwd=self._folder())
-
-    def now(self) -> datetime:
-        return self._clock() if self._clock else datetime.now(UTC)
-
-    def path(self, typed: str) -> Path:
-        """The path that the person typed, relative to the folder of the call."""
-        return self._folder() / typed
-
-    def shown(self, path: Path) -> str:
-        """The path as the person would type it, from `~` if that is shorter."""
-        home = self._environ.get("HOME", "").rstrip("/")
-        text = str(path)
-        return f"~{text.removeprefix(home)}" if home and text.startswith(f"{home}/") else text
-
-    def _is_below_the_bot(self) -> bool:
-        from ollim_bot.upkeep.instance import running_pid
-
-        bot = running_pid(self.place().paths.bot_pid)
-        return bot is not None and bot in _ancestors()
-
-    def _folder(self) -> Path:
-        from pathlib import Path
-
-        return self._cwd or Path.cwd()
-
-
-def _ancestors() -> Iterator[int]:
-    """The processes above this one, nearest first; none if the system does not tell."""
-    pid = os.getppid()
-    while pid > 1:
-        yield pid
-        try:
-            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as status:
-                # The program's name is in parentheses, and may itself contain some.
-                pid = int(status.read().rpartition(")")[2].split()[1])
-        except (OSError, ValueError, IndexError):
-            return
 
 
 class Flags(Protocol):
@@ -231,6 +138,8 @@ def json_flag(parser: Flags) -> None:
 
 
 def print_json(value: Mapping[str, object]) -> None:
+    import json
+
     print(json.dumps(value, ensure_ascii=False, indent=2, default=_written))
 
 

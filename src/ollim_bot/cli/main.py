@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn
 
 from ollim_bot import __version__
-from ollim_bot.cli.framework import Caller
+from ollim_bot.cli.caller import Caller
 from ollim_bot.domain.agent_caller import owners_command, owners_command_refusal
 from ollim_bot.errors import OllimError
 

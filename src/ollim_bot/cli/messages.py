@@ -7,8 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.exports import PAGE_SIZE, export, export_flags
-from ollim_bot.cli.framework import Caller, Given, Verb, run_verb
+from ollim_bot.cli.framework import Given, Verb, run_verb
 from ollim_bot.store.codecs.rows import CHAT_MESSAGES
 
 if TYPE_CHECKING:

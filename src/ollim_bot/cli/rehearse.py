@@ -12,8 +12,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, open_data
-from ollim_bot.cli.framework import Caller, columns, json_flag, plain, print_json, title, zone_of
+from ollim_bot.cli.framework import columns, json_flag, plain, print_json, title, zone_of
 from ollim_bot.cli.parser import Parser
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, duration_in_words
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason

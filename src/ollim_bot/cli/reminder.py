@@ -8,9 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import open_data
 from ollim_bot.cli.framework import (
-    Caller,
     Flags,
     Given,
     Verb,

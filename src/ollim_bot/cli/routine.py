@@ -8,8 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
-from ollim_bot.cli.framework import Caller, Given, run_verb, small, zone_of
+from ollim_bot.cli.framework import Given, run_verb, small, zone_of
 from ollim_bot.cli.jobs.fields import Flag, JobNoun, fields_given
 from ollim_bot.cli.jobs.verbs import job_verbs
 from ollim_bot.domain.jobs import Routine

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeGuard
 
+from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.exports import PAGE_SIZE, export, export_flags
 from ollim_bot.cli.framework import (
-    Caller,
     Flags,
     Given,
     Verb,

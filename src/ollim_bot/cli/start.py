@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from ollim_bot import __version__
 from ollim_bot.app.app import App, Ending
 from ollim_bot.app.surfaces import MakeChannel
+from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
-from ollim_bot.cli.framework import Caller
 from ollim_bot.cli.terminal import Style, own_name, painted, typed, width_of, wrapped
 from ollim_bot.connections import allow_many_descriptors
 from ollim_bot.domain.provider import Provider

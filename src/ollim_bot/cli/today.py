@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import open_data
-from ollim_bot.cli.framework import Caller, plain
+from ollim_bot.cli.framework import plain
 from ollim_bot.cli.parser import Parser
 from ollim_bot.cli.terminal import width_of, wrapped
 from ollim_bot.domain.cards import Card

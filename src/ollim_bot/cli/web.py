@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data, writable
-from ollim_bot.cli.framework import Caller, Flags, Given, Verb, run_verb
+from ollim_bot.cli.framework import Flags, Given, Verb, run_verb
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.web.secret import (

@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
+from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data, writable
-from ollim_bot.cli.framework import Caller, Given, print_json, small, title
+from ollim_bot.cli.framework import Given, print_json, small, title
 from ollim_bot.cli.jobs.fields import JobNoun, S, cleared, fields_given, message_given
 from ollim_bot.cli.jobs.views import job_object, promise
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 
+from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note, open_data
-from ollim_bot.cli.framework import Caller, Given, columns, is_past, plain, print_json, title
+from ollim_bot.cli.framework import Given, columns, is_past, plain, print_json, title
 from ollim_bot.cli.jobs.fields import JobNoun, S
 from ollim_bot.cli.terminal import typed, width_of, wrapped
 from ollim_bot.domain.jobs import (
