@@ -24,7 +24,8 @@ from ollim_bot.domain.phrases import parse_duration, parse_moment
 from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.taint import addresses_in
 from ollim_bot.domain.text import difference, slug
-from ollim_bot.domain.tool_policy import Pattern, matches, problems
+from ollim_bot.domain.tool_patterns import problems
+from ollim_bot.domain.tool_policy import Pattern, matches
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.offline.actions import reminders_in, routines_in
 from ollim_bot.offline.intents import schedule_intent

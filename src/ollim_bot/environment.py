@@ -21,19 +21,20 @@ ETC = Path("/etc")
 # Each holds one folder or file that Python reads when it starts.
 _PYTHON_PLACES = ("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX", "PYTHONSTARTUP")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$", "`": "`"}
-_NAME_AT_START = re.compile(r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
-_ENV_ENTRY = re.compile(
-    _NAME_AT_START.pattern
+# Compiled when they are first used: most commands find no `.env`.
+_NAME_AT_START = r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+_ENV_ENTRY = (
+    "(?xs)"
+    + _NAME_AT_START
     + r"""[ \t]*=(?:
         [ \t]* (?: '(?P<literal>[^']*)' | "(?P<escaped>(?:[^"\\]|\\.)*+)" )
         (?: [ \t]+\#[^\n]* | [ \t]* ) (?=\n)
         | (?![ \t]*['"]) (?P<bare>[^\n]*)
-    )""",
-    re.VERBOSE | re.DOTALL,
+    )"""
 )
-_BLANK_OR_COMMENT = re.compile(r"[ \t]*(?:#[^\n]*)?(?=\n)")
-_COMMENT = re.compile(r"[ \t]#.*")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_BLANK_OR_COMMENT = r"[ \t]*(?:#[^\n]*)?(?=\n)"
+_COMMENT = r"[ \t]#.*"
+_ESCAPE = r"(?s)\\(.)"
 T = TypeVar("T")
 D = TypeVar("D")
 _SECRET_SUFFIXES = ("_KEY", "_SECRET", "_TOKEN", "_URL")
@@ -190,15 +191,16 @@ def _lines_of(text: str) -> str:
 
 
 def _entries(text: str) -> Iterator[_Entry | EnvProblem]:
+    blank, entry = re.compile(_BLANK_OR_COMMENT), re.compile(_ENV_ENTRY)
     position, line = 0, 1
     while position < len(text):
-        match = _BLANK_OR_COMMENT.match(text, position) or _ENV_ENTRY.match(text, position)
+        match = blank.match(text, position) or entry.match(text, position)
         if match is None:
             end = text.index("\n", position)
             yield _diagnosis(text[position:end], line)
         else:
             end = match.end()
-            if match.re is _ENV_ENTRY:
+            if match.re is entry:
                 yield _entry(match, line)
         line += text.count("\n", position, end + 1)
         position = end + 1
@@ -221,13 +223,13 @@ def _entry(match: re.Match[str], line: int) -> _Entry | EnvProblem:
 def _value(match: re.Match[str]) -> str | None:
     """None if a backslash precedes a character that cannot be escaped."""
     if (bare := match["bare"]) is not None:
-        return _COMMENT.sub("", bare).strip(" \t")
+        return re.sub(_COMMENT, "", bare).strip(" \t")
     if (literal := match["literal"]) is not None:
         return literal
     escaped = match["escaped"]
-    if not set(_ESCAPE.findall(escaped)) <= _ESCAPES.keys():
+    if not set(re.findall(_ESCAPE, escaped)) <= _ESCAPES.keys():
         return None
-    return _ESCAPE.sub(lambda escape: _ESCAPES[escape[1]], escaped)
+    return re.sub(_ESCAPE, lambda escape: _ESCAPES[escape[1]], escaped)
 
 
 def _is_text(value: str) -> bool:
@@ -235,7 +237,7 @@ def _is_text(value: str) -> bool:
 
 
 def _diagnosis(line_text: str, line: int) -> EnvProblem:
-    start = _NAME_AT_START.match(line_text)
+    start = re.match(_NAME_AT_START, line_text)
     name = start["name"] if start else None
     if "=" not in line_text:
         return EnvProblem(line, "has no `=`. Write NAME=value, or # before a comment.", name)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import Terminal
 
-from ollim_bot.store.job_formats import REMINDERS, ROUTINES
+from ollim_bot.store.job_formats import REMINDERS
+from ollim_bot.store.routine_format import ROUTINES
 
 WRONG = "---\nid: wrong\nrun-at: someday\ncolour: red\n---\nx\n"
 

@@ -18,7 +18,8 @@ from ollim_bot.domain.permissions import (
 )
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.shell_words import shell_words
-from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, Problems, matches, problems, relative
+from ollim_bot.domain.tool_patterns import Problems, problems
+from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, matches, relative
 
 ROOT = "/home/me/.ollim-bot"
 REAL = "/mnt/disk/data"

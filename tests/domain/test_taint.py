@@ -7,7 +7,7 @@ import pytest
 from ollim_bot.domain.permissions import Verdict
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.taint import Taint, addresses_in, tainted_call, tainted_verdict
-from ollim_bot.domain.tool_policy import WRITING
+from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.tools.registry import TAINTED_CHANGES
 
 TYPED = "see (https://Example.com/a_(b)), or x.example/y. And <https://q.example/?a=1#top>!"

@@ -35,7 +35,8 @@ from ollim_bot.domain.text import counted
 from ollim_bot.errors import WrongInput
 from ollim_bot.store.codecs.records import PingBudgetCodec, RuntimeConfigCodec
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.job_formats import REMINDERS, ROUTINES
+from ollim_bot.store.job_formats import REMINDERS
+from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.upkeep.instance import running_pid
 

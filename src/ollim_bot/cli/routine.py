@@ -17,7 +17,7 @@ from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.job_formats import ROUTINES
+from ollim_bot.store.routine_format import ROUTINES
 
 if TYPE_CHECKING:
     from ollim_bot.domain.quiet import QuietHours

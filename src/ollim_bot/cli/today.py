@@ -14,7 +14,8 @@ from ollim_bot.domain.cards import Card
 from ollim_bot.domain.overviews import today_card
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob
-from ollim_bot.store.job_formats import REMINDERS, ROUTINES
+from ollim_bot.store.job_formats import REMINDERS
+from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.transaction import Transaction
 
 _COMMAND = "ollim-bot today"

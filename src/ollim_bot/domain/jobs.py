@@ -23,7 +23,7 @@ J = TypeVar("J", bound="Job")
 _LONGEST_TITLE = 60
 _MOST_NAMED = 5
 _SHORTEST_PART = 3
-_WORD = re.compile(r"\w+")
+_WORD = r"\w+"
 
 
 class JobKind(StrEnum):
@@ -61,13 +61,13 @@ class ItemKind(StrEnum):
     DOSE = "dose"
 
 
-_LENGTH = re.compile(r"([0-9]{1,5}) ?(m|h|d)", re.ASCII)
+_LENGTH = r"(?a)([0-9]{1,5}) ?(m|h|d)"
 _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
 
 
 def parse_length(text: str) -> timedelta:
     """A length such as `30m`, `2h` or `1d`; raises `ValueError` for anything else."""
-    found = _LENGTH.fullmatch(text.strip())
+    found = re.fullmatch(_LENGTH, text.strip())
     if found is None:
         raise ValueError(f"{text!r} is not a length such as 30m")
     return int(found[1]) * _UNITS[found[2]]
@@ -256,7 +256,7 @@ def named_by_words(words: str, jobs: Sequence[J]) -> J | None:
 
     None if no job fits; raises `WrongInput` with their ids if several do.
     """
-    wanted = _WORD.findall(words.lower())
+    wanted = re.findall(_WORD, words.lower())
     found = [job for job in jobs if wanted and _has_words(job.spec.title, wanted)]
     if len(found) > 1:
         listed = "; ".join(f"{job.spec.id} ({job.spec.short_title})" for job in found[:_MOST_NAMED])
@@ -266,7 +266,7 @@ def named_by_words(words: str, jobs: Sequence[J]) -> J | None:
 
 
 def _has_words(title: str, wanted: Sequence[str]) -> bool:
-    said = _WORD.findall(title.lower())
+    said = re.findall(_WORD, title.lower())
     return all(any(_is_begun(word, each) for word in said) for each in wanted)
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.tool_policy import Pattern, problems
+from ollim_bot.domain.tool_patterns import problems
+from ollim_bot.domain.tool_policy import Pattern
 
 # A skip whose moment never came, for example after an edit of the job, is forgotten after this.
 _SKIPS_KEPT = timedelta(days=30)

@@ -10,15 +10,14 @@ from enum import Enum, auto
 from ollim_bot.domain.globs import covers, fits_words
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.shell_words import shell_words
+from ollim_bot.domain.tool_patterns import WRITING, problems
 from ollim_bot.domain.tool_policy import (
     FILE_ARGUMENTS,
     SEARCH_ARGUMENTS,
     WORD_ARGUMENTS,
-    WRITING,
     Pattern,
     from_root,
     matches,
-    problems,
     relative,
     searched,
     text_argument,

@@ -10,7 +10,8 @@ from ollim_bot.domain.agent_caller import PROGRAM
 from ollim_bot.domain.permissions import Verdict
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.shell_words import shell_words
-from ollim_bot.domain.tool_policy import WRITING, text_argument
+from ollim_bot.domain.tool_patterns import WRITING
+from ollim_bot.domain.tool_policy import text_argument
 
 _JOBS = ("routine", "reminder", "webhook")
 _READING = frozenset({"list", "show"})

@@ -11,16 +11,17 @@ PROGRAM = "ollim-bot"
 LONGEST_SLUG = 50
 # Only the beginning of a longer text is used.
 _READ = 1000
+# Expressions are compiled where they are first used: every command loads this module.
 # Letters and marks without a shape: fillers, joiners, and emoji variation selectors. The other
 # invisible characters have the category of format characters.
-_INVISIBLE = re.compile(
+_INVISIBLE = (
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 _UNSEEN = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
 # Elsewhere the word is the name of the bot, or part of a path.
 _NOUNS = "auth|config|doctor|help|messages|rehearse|reminder|routine|runs|today|web"
-_COMMAND = re.compile(rf"(?<![\w./-]){PROGRAM}(?= (?:{_NOUNS})\b|`)")
-_MARKUP = re.compile(r"([\\`*_~|<>\[\]:#])")
+_COMMAND = rf"(?<![\w./-]){PROGRAM}(?= (?:{_NOUNS})\b|`)"
+_MARKUP = r"([\\`*_~|<>\[\]:#])"
 # One joins emoji into families, the other separates words of Persian.
 _JOINERS = "\u200c\u200d"
 _MOST_LINES = 6
@@ -36,7 +37,7 @@ def shortened(text: str, longest: int) -> str:
 
 def with_program(text: str, program: str) -> str:
     """The text with its commands as they are typed where the program is called `program`."""
-    return text if program == PROGRAM else _COMMAND.sub(lambda _: program, text)
+    return text if program == PROGRAM else re.sub(_COMMAND, lambda _: program, text)
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
@@ -59,7 +60,8 @@ def _keystrokes(one: str, other: str) -> int:
 
 def slug(text: str) -> str:
     """Lower-case letters and digits with single hyphens between; empty if there are none."""
-    visible = "".join(sign for sign in _INVISIBLE.sub("", text[:_READ]) if category(sign) != "Cf")
+    shaped = re.sub(_INVISIBLE, "", text[:_READ])
+    visible = "".join(sign for sign in shaped if category(sign) != "Cf")
     # Lowering decomposes some capitals, so the text is normalised again.
     folded = normalize("NFKC", normalize("NFKC", visible).lower())
     kept = "".join(sign if sign.isalnum() or _is_mark(sign) else "-" for sign in folded)
@@ -100,7 +102,7 @@ def as_code(text: str, longest: int) -> str:
 
 def literal(text: str) -> str:
     """Escape the text, so that markdown shows each character unchanged."""
-    return _MARKUP.sub(r"\\\1", text)
+    return re.sub(_MARKUP, r"\\\1", text)
 
 
 def _is_seen(char: str) -> bool:

@@ -56,10 +56,11 @@ _READERS: Mapping[str, Callable[[str], object]] = {
 }
 _LONGEST_NUMBER = 30
 
+# Compiled when they are first used: a listing writes nothing.
 # Text that is written without quotes; it excludes every character with a meaning in YAML.
-_BARE = re.compile(r"[^\W\d_][\w ./()'+-]*")
+_BARE = r"[^\W\d_][\w ./()'+-]*"
 _WORDS_WITH_A_MEANING = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
-_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
+_ESCAPED = "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]"
 
 
 def implicit_type(text: str) -> str:
@@ -90,11 +91,11 @@ def inline(value: object) -> str:
 
 
 def _text(value: str) -> str:
-    bare = _BARE.fullmatch(value) and value == value.strip() and value.isprintable()
+    bare = re.fullmatch(_BARE, value) and value == value.strip() and value.isprintable()
     return value if bare and value.lower() not in _WORDS_WITH_A_MEANING else _quoted(value)
 
 
 def _quoted(value: str) -> str:
     """Quote as JSON, whose strings are valid YAML once a few more characters are escaped."""
     text = json.dumps(value, ensure_ascii=False)
-    return _ESCAPED.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)
+    return re.sub(_ESCAPED, lambda sign: f"\\u{ord(sign[0]):04x}", text)

@@ -20,7 +20,6 @@ from ollim_bot.store.files import OsDisk
 from ollim_bot.store.job_folder import FolderWatch
 from ollim_bot.store.job_formats import (
     REMINDERS,
-    ROUTINES,
     WEBHOOKS,
     FieldProblem,
     JobFormat,
@@ -28,6 +27,7 @@ from ollim_bot.store.job_formats import (
     one_line,
     words,
 )
+from ollim_bot.store.routine_format import ROUTINES
 
 TOOLS = "allowed-tools"
 _OURS = ("name", "description", TOOLS)

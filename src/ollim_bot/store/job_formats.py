@@ -1,4 +1,4 @@
-"""The fields of routines, reminders and webhooks, and their valid values."""
+"""The fields of jobs and their valid values; the formats of reminders and webhooks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import Any, Generic, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
-from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import (
     Chain,
     ItemKind,
@@ -21,15 +20,14 @@ from ollim_bot.domain.jobs import (
     Nag,
     Reminder,
     ReportMode,
-    Routine,
     WebhookSpec,
     length_text,
     parse_length,
 )
 from ollim_bot.domain.text import nearest
-from ollim_bot.domain.tool_policy import problems
+from ollim_bot.domain.tool_patterns import problems
 from ollim_bot.environment import zone_named
-from ollim_bot.errors import BadCron, BadJob
+from ollim_bot.errors import BadJob
 from ollim_bot.store.document import Document, Field
 
 JOB_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
@@ -186,7 +184,7 @@ _OF_ONE_KIND = frozenset(
 # Fields by which a job reaches the owner without the agent's judgement and the ping budget.
 _COME = ("must", "plain", "kind", "nag", "before")
 _COMMON = {rule.name: rule.attribute for rule in COMMON}
-_LOOKS_LIKE_A_RESTRICTION = re.compile(
+_LOOKS_LIKE_A_RESTRICTION = (
     r"disallow|deny|denied|forbid|block|exclu|except|restrict|permission|sandbox|read-?only"
 )
 
@@ -294,7 +292,8 @@ class JobFormat(Generic[J]):
         near = nearest(name, self.rules)
         hint = f"; did you mean {near}?" if near else ""
         problem = FieldProblem(f"is not a field of a {self.kind}{hint}", name, field.line)
-        restricts = _LOOKS_LIKE_A_RESTRICTION.search(name) or (near and self.rules[near].restricts)
+        looks_so = re.search(_LOOKS_LIKE_A_RESTRICTION, name) is not None
+        restricts = looks_so or (near is not None and self.rules[near].restricts)
         if restricts or name in _OF_ONE_KIND:
             found.problems.append(problem)
         else:
@@ -405,23 +404,6 @@ REMINDERS = JobFormat(
     build=_reminder,
     own_fields=_reminder_fields,
     faults=_reminder_faults,
-)
-
-
-def cron(field: Field) -> Cron:
-    try:
-        return Cron.parse(text(field))
-    except BadCron as bad:
-        raise WrongValue(str(bad)) from None
-
-
-ROUTINES = JobFormat(
-    JobKind.ROUTINE,
-    own_rules=(FieldRule("cron", cron),),
-    required=("id", "cron"),
-    background_by_default=False,
-    build=lambda spec, values: Routine(spec, values["cron"]),
-    own_fields=lambda routine: {"cron": routine.cron},
 )
 
 

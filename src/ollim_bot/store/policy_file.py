@@ -6,7 +6,8 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 
-from ollim_bot.domain.tool_policy import ToolPolicy, problems
+from ollim_bot.domain.tool_patterns import problems
+from ollim_bot.domain.tool_policy import ToolPolicy
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import NotAFile, SizeLimit, TooLarge
 from ollim_bot.ports import Disk

@@ -14,13 +14,8 @@ from ollim_bot.domain.permissions import is_allowed
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFolder
 from ollim_bot.domain.taint import Taint, TaintedCall, tainted_call
-from ollim_bot.domain.tool_policy import (
-    FILE_ARGUMENTS,
-    WRITING,
-    Pattern,
-    relative,
-    text_argument,
-)
+from ollim_bot.domain.tool_patterns import WRITING
+from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, Pattern, relative, text_argument
 from ollim_bot.ports import Gate, Refusal, ToolCall
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import LookupDeferred, Resolver, resolve

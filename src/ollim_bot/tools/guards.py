@@ -16,7 +16,8 @@ from ollim_bot.domain.agent_caller import (
 )
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFolder
 from ollim_bot.domain.shell_words import shell_words
-from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, SEARCH_ARGUMENTS, WRITING, text_argument
+from ollim_bot.domain.tool_patterns import WRITING
+from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, SEARCH_ARGUMENTS, text_argument
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file
 from ollim_bot.ports import ToolCall
 from ollim_bot.tools import texts

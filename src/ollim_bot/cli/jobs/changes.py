@@ -21,7 +21,6 @@ from ollim_bot.domain.moments import clock_time
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, OllimError, WrongInput
 from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
-from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.upkeep.instance import running_pid
 
 # Imported where they are used: a listing takes half as long again with them.
@@ -56,6 +55,8 @@ def run_job(
 
 def _is_taken(noun: JobNoun[S], job_id: str, data: Data, wait_seconds: float) -> bool:
     """Whether the bot has taken the request in time; otherwise the request is withdrawn."""
+    from ollim_bot.store.run_requests import RequestFolder
+
     folder = RequestFolder(data.paths)
     request = folder.put(noun.form.kind, job_id, data.now)
     end = time.monotonic() + wait_seconds
@@ -304,7 +305,8 @@ def _count(by: Setter, data: Data) -> None:
 
 def _may_ping(run: Occurrence, data: Data) -> bool:
     """Whether the file of its job allows the run to ping; False without a file."""
-    from ollim_bot.store.job_formats import REMINDERS, ROUTINES, WEBHOOKS
+    from ollim_bot.store.job_formats import REMINDERS, WEBHOOKS
+    from ollim_bot.store.routine_format import ROUTINES
 
     forms: dict[JobKind, tuple[Any, JobFormat[Any]]] = {
         JobKind.ROUTINE: (data.paths.routines, ROUTINES),

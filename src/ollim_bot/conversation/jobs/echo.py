@@ -33,7 +33,8 @@ from ollim_bot.domain.shared_files import (
     SharedFile,
     UndoOutcome,
 )
-from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, WRITING
+from ollim_bot.domain.tool_patterns import WRITING
+from ollim_bot.domain.tool_policy import FILE_ARGUMENTS
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock, Gate, Refusal, Shelf, ToolCall

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ollim_bot.domain.text import counted
-from ollim_bot.domain.tool_policy import problems
+from ollim_bot.domain.tool_patterns import problems
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.git import Git, GitMissing, GitTrouble, Repository, has_repository
 from ollim_bot.store.policy_file import PolicyFile

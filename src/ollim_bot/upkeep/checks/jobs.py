@@ -25,9 +25,10 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.store.job_formats import REMINDERS, ROUTINES, JobFormat
+from ollim_bot.store.job_formats import REMINDERS, JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
 from ollim_bot.store.opening import look_into
+from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.steps import holder_of_id
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
 
