@@ -118,7 +118,8 @@ def test_a_card_of_the_version_before_can_be_answered_after_the_update(tmp_path:
     with closing(open_database(paths, lambda: NOW, is_holder=True, report=print)) as database:
         database.run(lambda tx: before_the_update(tx, old, used))
     with closing(sqlite3.connect(paths.state / DATABASE)) as connection, connection:
-        connection.execute("DROP TABLE due_items")
+        for table in ("due_items", "search", "search_state"):
+            connection.execute(f"DROP TABLE {table}")
         connection.execute("PRAGMA user_version=1")
     with closing(open_database(paths, lambda: NOW, is_holder=True, report=print)) as database:
         (waiting,) = database.query(lambda tx: tx.due_items.open())

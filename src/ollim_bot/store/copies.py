@@ -19,6 +19,7 @@ from ollim_bot.store.deliveries import Delivery
 from ollim_bot.store.errors import Damaged, translated
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.schema import SCHEMA, migrate, schema_of
+from ollim_bot.store.search import TABLES
 from ollim_bot.store.transaction import Transaction
 
 KEPT = 3
@@ -230,8 +231,11 @@ def _salvage_table(
 
 
 def _tables(connection: sqlite3.Connection) -> Iterator[tuple[str, list[str]]]:
+    """The tables with their columns; the search index is left out, since a start makes it again."""
     found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
     for (table,) in found.fetchall():
+        if table.startswith(TABLES):
+            continue
         columns = connection.execute(f"PRAGMA table_info({table})").fetchall()
         yield table, [str(column[1]) for column in columns]
 

@@ -8,12 +8,21 @@ from datetime import datetime
 
 from ollim_bot.domain.chat import ChatMessage, MessageId, TurnId
 from ollim_bot.domain.pings import Charge
+from ollim_bot.domain.search import Search
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.store.codecs.rows import CHAT_MESSAGES
-from ollim_bot.store.connection import Row, Statements, escaped, unescaped
+from ollim_bot.store.connection import Row, Statements, Value, escaped, unescaped
 from ollim_bot.store.run_ledger import microseconds
+from ollim_bot.store.search import SearchIndex
 
 _COLUMNS = "value, seq, change, charge, fork, parent"
+# The session of an answer is known; a message of the owner belongs to that of the next answer.
+_SESSION = (
+    "coalesce(messages.session, (SELECT answer.session FROM messages AS answer"
+    " WHERE answer.seq > messages.seq AND answer.turn IS NOT NULL"
+    " AND answer.session IS NOT NULL ORDER BY answer.seq LIMIT 1))"
+)
+_PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,7 @@ class MessageLog:
 
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
+        self._index = SearchIndex(statements)
 
     def add(self, message: ChatMessage, sender: Sender = MAIN) -> LoggedMessage:
         """Append a message to the log, with an open delivery for each joined channel.
@@ -106,6 +116,82 @@ class MessageLog:
         """The newest messages of the session, newest first."""
         return self._found("WHERE session = ? ORDER BY seq DESC LIMIT ?", escaped(session), limit)
 
+    def session_of(self, logged: LoggedMessage) -> SessionId | None:
+        """The session that the message belongs to; None if it was never answered."""
+        found = self._statements.row(f"SELECT {_SESSION} FROM messages WHERE seq = ?", logged.seq)
+        return None if found is None else _session(found[0])
+
+    def of_session(self, session: SessionId) -> list[LoggedMessage]:
+        """What was said in the session, in the order of the log."""
+        stored = escaped(session)
+        bounds = "SELECT {0}(seq) FROM messages WHERE session = ?"
+        first = self._statements.number(bounds.format("min"), stored)
+        last = self._statements.number(bounds.format("max"), stored)
+        answered = "SELECT max(seq) FROM messages WHERE seq < ? AND turn IS NOT NULL"
+        before = self._statements.number(f"{answered} AND session IS NOT NULL", first)
+        return self._found(
+            f"WHERE seq > ? AND seq <= ? AND {_SESSION} = ? ORDER BY seq", before, last, stored
+        )
+
+    def search(self, search: Search) -> list[LoggedMessage]:
+        """The messages that fit best, newer ones first among equals.
+
+        Without an index, all messages that fit count as equals.
+        """
+        conditions, arguments = self._conditions(search)
+        if not self._index.is_used:
+            return self._compared(search, conditions, arguments)
+        places = self._index.find(search, conditions, arguments)
+        found = {each.seq: each for seq in places for each in self._found("WHERE seq = ?", seq)}
+        return [found[seq] for seq in places]
+
+    def prepare_search(self, *, is_supported: bool) -> None:
+        """Make the search index at a start, unless it is there; without support, give it up."""
+        if self._index.begin(is_supported=is_supported):
+            last = 0
+            while page := self.after(last, _PAGE):
+                for each in page:
+                    self._index.add(each.seq, each.message)
+                last = page[-1].seq
+
+    def _conditions(self, search: Search) -> tuple[str, list[Value]]:
+        """Conditions on `messages`, each after `AND`, and their arguments."""
+        conditions: list[str] = []
+        arguments: list[Value] = []
+        if search.since is not None:
+            since = microseconds(search.since)
+            conditions += [
+                "messages.seq >= (SELECT min(seq) FROM messages WHERE at >= ?)",
+                "messages.at >= ?",
+            ]
+            arguments += [since, since]
+        if search.until is not None:
+            until = microseconds(search.until)
+            conditions += [
+                "messages.seq <= (SELECT max(seq) FROM messages WHERE at < ?)",
+                "messages.at < ?",
+            ]
+            arguments += [until, until]
+        if search.session is not None:
+            conditions.append(f"{_SESSION} = ?")
+            arguments.append(escaped(search.session))
+        return "".join(f" AND {each}" for each in conditions), arguments
+
+    def _compared(
+        self, search: Search, conditions: str, arguments: Sequence[Value]
+    ) -> list[LoggedMessage]:
+        found: list[LoggedMessage] = []
+        before = self.last_seq() + 1
+        while len(found) < search.limit:
+            page = self._found(
+                f"WHERE seq < ? {conditions} ORDER BY seq DESC LIMIT {_PAGE}", before, *arguments
+            )
+            if not page:
+                break
+            found += [each for each in page if search.fits(each.message)]
+            before = page[-1].seq
+        return found[: search.limit]
+
     def last_seq(self) -> int:
         return self._statements.number("SELECT max(seq) FROM messages")
 
@@ -141,6 +227,7 @@ class MessageLog:
             seq,
             escaped(message.id),
         )
+        self._index.add(seq, message)
         return LoggedMessage(message, seq, change, sender)
 
     def _edited(self, message: ChatMessage, known: LoggedMessage) -> LoggedMessage:
@@ -160,9 +247,10 @@ class MessageLog:
         self._statements.write(
             "deliveries", "UPDATE deliveries SET is_behind = 1 WHERE message = ?", known.seq
         )
+        self._index.replace(known.seq, known.message, message)
         return LoggedMessage(message, known.seq, change, known.sender)
 
-    def _found(self, condition: str, *arguments: str | int) -> list[LoggedMessage]:
+    def _found(self, condition: str, *arguments: Value) -> list[LoggedMessage]:
         rows = self._statements.rows(f"SELECT {_COLUMNS} FROM messages {condition}", *arguments)
         return logged_messages(rows)
 

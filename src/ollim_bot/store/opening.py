@@ -21,6 +21,7 @@ from ollim_bot.store.files import OsDisk
 from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.schema import SCHEMA, WITH_ITEMS, migrate, schema_of
+from ollim_bot.store.search import can_index
 from ollim_bot.store.takeover import TakeOver, take_over_cards
 from ollim_bot.store.transaction import Transaction
 
@@ -206,6 +207,7 @@ class _Preparation:
             self._takeover.run(tx)
         if found < WITH_ITEMS:
             take_over_cards(tx)
+        tx.messages.prepare_search(is_supported=can_index())
         self._is_moving = self._takeover.is_moving(tx)
 
     def _put_away(self, connection: sqlite3.Connection) -> None:

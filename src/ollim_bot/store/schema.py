@@ -131,7 +131,10 @@ CREATE INDEX due_items_again ON due_items (again_at) WHERE again_at IS NOT NULL;
 CREATE INDEX due_items_undo ON due_items (undo_until) WHERE undo_until IS NOT NULL;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _DUE_ITEMS)
+# The index itself is made at a start, if SQLite has full-text search.
+_SEARCH = "CREATE TABLE search_state (version INTEGER NOT NULL);\n"
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _DUE_ITEMS, _SEARCH)
 SCHEMA = len(MIGRATIONS)
 # The first version that has due items.
 WITH_ITEMS = 2

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -16,6 +16,7 @@ from ollim_bot.errors import StorageError
 from ollim_bot.store.connection import Row, Statements, Value, connect_in_memory
 from ollim_bot.store.database import Step
 from ollim_bot.store.schema import migrate
+from ollim_bot.store.search import can_index
 from ollim_bot.store.store import Subscriber
 from ollim_bot.store.transaction import Transaction
 
@@ -46,6 +47,8 @@ def _empty_database() -> bytes:
     with closing(connect_in_memory()) as connection:
         connection.execute("BEGIN")
         migrate(connection)
+        transaction = Transaction(Statements(connection, _PATH), datetime.now(UTC))
+        transaction.messages.prepare_search(is_supported=can_index())
         connection.execute("COMMIT")
         return connection.serialize()
 

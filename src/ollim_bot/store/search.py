@@ -1,0 +1,116 @@
+"""The search index of the message log: a full-text table that each change of the log updates."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from functools import cache
+
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.search import Search, Term, indexed_text, who_spoke
+from ollim_bot.store.connection import Statements, Value, connect_in_memory
+
+# The names of the index and of the tables that SQLite keeps for it begin with this.
+TABLES = "search"
+
+# The name of a change of the index, for subscribers: it changes with the log only.
+_LOG = "messages"
+# The number of the way in which messages are indexed. An index of another number is made again.
+_VERSION = 1
+# Only the newest matches are ranked: a word that most messages have would take long.
+_RANKED = 2000
+
+
+@cache
+def can_index() -> bool:
+    """Whether the SQLite of this machine has full-text search."""
+    try:
+        with closing(connect_in_memory()) as connection:
+            connection.execute("CREATE VIRTUAL TABLE probe USING fts5(text)")
+    except sqlite3.OperationalError:
+        return False
+    return True
+
+
+class SearchIndex:
+    """The words of every message by its `seq`; it is empty where SQLite has no full-text search."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+
+    @property
+    def is_used(self) -> bool:
+        """Whether every message is indexed, so that `find` can answer."""
+        return self._version == _VERSION
+
+    def begin(self, *, is_supported: bool) -> bool:
+        """Prepare the index at a start; True if every message is to be added to it now."""
+        if not is_supported:
+            self._statements.write(_LOG, "DELETE FROM search_state")
+            return False
+        if self.is_used:
+            return False
+        self._statements.write(_LOG, "DROP TABLE IF EXISTS search")
+        self._statements.write(
+            _LOG,
+            "CREATE VIRTUAL TABLE search USING fts5(who, text, content='',"
+            " tokenize='unicode61 remove_diacritics 2')",
+        )
+        self._statements.write(_LOG, "DELETE FROM search_state")
+        self._statements.write(_LOG, "INSERT INTO search_state (version) VALUES (?)", _VERSION)
+        return True
+
+    def add(self, seq: int, message: ChatMessage) -> None:
+        if self.is_used:
+            self._statements.write(
+                _LOG,
+                "INSERT INTO search (rowid, who, text) VALUES (?, ?, ?)",
+                seq,
+                *_row(message),
+            )
+
+    def replace(self, seq: int, before: ChatMessage, after: ChatMessage) -> None:
+        if self.is_used and _row(before) != _row(after):
+            self._statements.write(
+                _LOG,
+                "INSERT INTO search (search, rowid, who, text) VALUES ('delete', ?, ?, ?)",
+                seq,
+                *_row(before),
+            )
+            self.add(seq, after)
+
+    def find(self, search: Search, conditions: str, arguments: Sequence[Value]) -> list[int]:
+        """The best matches by `seq`, newer ones first among equals.
+
+        `conditions` limit the table `messages`, and have places for `arguments`.
+        """
+        rows = self._statements.rows(
+            "SELECT seq FROM (SELECT messages.seq AS seq, bm25(search, 0.0, 1.0) AS worth"
+            " FROM search JOIN messages ON messages.seq = search.rowid"
+            f" WHERE search MATCH ? {conditions} ORDER BY search.rowid DESC LIMIT {_RANKED})"
+            " ORDER BY round(worth, 1), seq DESC LIMIT ?",
+            _expression(search),
+            *arguments,
+            search.limit,
+        )
+        return [int(row[0]) for row in rows]
+
+    @property
+    def _version(self) -> int:
+        return self._statements.number("SELECT version FROM search_state")
+
+
+def _row(message: ChatMessage) -> tuple[str, str]:
+    return who_spoke(message).value, indexed_text(message)
+
+
+def _expression(search: Search) -> str:
+    words = " AND ".join(map(_quoted, search.terms))
+    speaker = "" if search.who is None else f'{{who}} : "{search.who.value}" AND '
+    return f"{speaker}{{text}} : ({words})"
+
+
+def _quoted(term: Term) -> str:
+    phrase = " ".join(term.words).replace('"', "")
+    return f'"{phrase}"{" *" if term.is_beginning else ""}'
