@@ -14,6 +14,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile, open_file
 from ollim_bot.ports import Disk
 from ollim_bot.store.files import SHARED, FileLock, OsDisk, create_atomically, write_atomically
+from ollim_bot.store.subagent_files import install_subagents
 
 # The documents for the agent; the engine may read this folder.
 TEXTS = Path(__file__).resolve().parent.parent / "texts"
@@ -64,6 +65,7 @@ def _make_files(paths: DataPaths, disk: Disk) -> tuple[str, ...]:
     """Create the missing files; returns what is wrong with existing ones."""
     if not os.path.lexists(paths.identity):
         create_atomically(disk, paths.identity, (TEXTS / "IDENTITY.md").read_bytes(), SHARED)
+    install_subagents(paths.claude_agents, disk)
     try:
         _list_ignored(paths.gitignore, disk)
     except UnsuitableFile as unfit:
