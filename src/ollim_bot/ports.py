@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.jobs import Reminder, Routine, ShelfReport, Shelved, WebhookSpec
     from ollim_bot.domain.runtime_config import Thinking
     from ollim_bot.domain.sessions import SessionId
+    from ollim_bot.domain.subagents import Subagents
     from ollim_bot.domain.taint import Untrusted
 
 T = TypeVar("T")
@@ -80,7 +81,7 @@ class SessionSpec:
 
     A new session starts with the history of `branch_of`, if given, and leaves that session
     untouched. `occurrence` is the id of the background run that the session is for; it is empty in
-    the conversation.
+    the conversation. The agent is offered `subagents` and no others.
     """
 
     system_prompt: str
@@ -92,6 +93,7 @@ class SessionSpec:
     thinking: Thinking = "off"
     readable: tuple[Path, ...] = ()
     occurrence: str = ""
+    subagents: Subagents | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +114,11 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
+    """`subagent` is the name of the subagent that makes the call; empty for the agent itself."""
+
     tool: str
     arguments: Mapping[str, object]
-    by_subagent: bool = False
+    subagent: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ calls = st.builds(
     ToolCall,
     st.sampled_from(["Write", "Bash", "mcp__mail__send"]) | st.text(max_size=300),
     st.dictionaries(st.text(max_size=60), values, max_size=15),
-    st.booleans(),
+    st.just("") | st.text(max_size=300),
 )
 
 
@@ -102,8 +102,8 @@ def test_arguments_that_are_no_text_are_shown_as_they_are() -> None:
 
 
 def test_who_asks_is_told() -> None:
-    assert asking_card(ToolCall("Read", {}, by_subagent=True), KEY, None).title == (
-        "Allow Read? (asked by a subagent)"
+    assert asking_card(ToolCall("Read", {}, subagent="gmail-reader"), KEY, None).title == (
+        "Allow Read? (asked by gmail-reader)"
     )
 
 

@@ -178,7 +178,7 @@ async def test_what_a_subagent_wrote_is_told_when_the_turn_ends(stage: Stage) ->
     gate = watch.noting(no_plans)
 
     async def events() -> AsyncIterator[AgentEvent]:
-        await gate(ToolCall("Write", {"file_path": PATH, "content": ""}, by_subagent=True))
+        await gate(ToolCall("Write", {"file_path": PATH, "content": ""}, subagent="helper"))
         (stage.root / PATH).write_text(routine())
         yield TextStreamed("Done.")
         yield TurnEnded(EndCause.COMPLETED)

@@ -10,12 +10,14 @@ from pathlib import Path
 from tests.engine.scene import LIMIT, ask, engine_at
 
 from ollim_bot.domain.events import AgentEvent
+from ollim_bot.domain.subagents import Subagent, Subagents
 from ollim_bot.engine.session import ClaudeSession
 from ollim_bot.offline.messages import Failure, ModelRequest, Reply
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.ports import Refusal, SessionSpec, Tool, ToolAnswer, ToolCall, Toolset
 
+COUNTER = Subagents({"counter": Subagent("counter", "Counts.", "You count.")})
 PING = "mcp__chat__ping"
 PING_SCHEMA = {
     "type": "object",
@@ -61,7 +63,7 @@ class SharedSession:
         async with (
             MessagesServer(self) as server,
             engine_at(self._home, server.url).open(
-                SessionSpec("You help.", self.data), toolset
+                SessionSpec("You help.", self.data, subagents=COUNTER), toolset
             ) as self.session,
         ):
             yield

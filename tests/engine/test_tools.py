@@ -206,10 +206,10 @@ async def test_a_subagent_works_within_the_turn_and_under_the_same_gate(
         return None
 
     async def after_call(call: ToolCall, result: str) -> None:
-        noted.append((call.tool, call.by_subagent, "pong one" in result))
+        noted.append((call.tool, call.subagent, "pong one" in result))
 
-    noted: list[tuple[str, bool, bool]] = []
-    task = {"description": "count", "prompt": "COUNT", "subagent_type": "general-purpose"}
+    noted: list[tuple[str, str, bool]] = []
+    task = {"description": "count", "prompt": "COUNT", "subagent_type": "counter"}
     shared.model.then(
         Reply((CallTool("Agent", task),)), Reply((CallTool(PING, {"message": "one"}),))
     ).answers("counted", "All counted.")
@@ -217,8 +217,8 @@ async def test_a_subagent_works_within_the_turn_and_under_the_same_gate(
     events = await shared.ask("count")
 
     progress = [event for event in events if isinstance(event, SubagentProgressed)]
-    assert [(call.tool, call.by_subagent) for call in asked] == [("Agent", False), (PING, True)]
-    assert noted == [(PING, True, True), ("Agent", False, False)]
+    assert [(call.tool, call.subagent) for call in asked] == [("Agent", ""), (PING, "counter")]
+    assert noted == [(PING, "counter", True), ("Agent", "", False)]
     assert [type(event) for event in of_tools(events)] == [ToolStarted, ToolEnded]
     assert (progress[0].is_over, progress[-1].is_over) == (False, True)
     assert progress[-1].description == "count"

@@ -12,6 +12,7 @@ from uuid import uuid4
 import pytest
 from tests.engine.processes import engines_at
 from tests.engine.scene import Scene, ask, end_of, engine_at, interrupted, spoken, texts
+from tests.engine.shared import COUNTER
 
 from ollim_bot.domain.events import EndCause, FailureKind, TextStreamed, ToolStarted
 from ollim_bot.domain.sessions import SessionId
@@ -141,9 +142,10 @@ async def test_a_failure_of_the_provider_is_no_answer(stage: Scene, witness: Wit
 
 
 async def test_a_subagent_says_nothing_in_the_answer(stage: Scene, witness: Witness) -> None:
-    task = {"description": "count", "prompt": "COUNT", "subagent_type": "general-purpose"}
+    task = {"description": "count", "prompt": "COUNT", "subagent_type": "counter"}
     stage.model.then(Reply((CallTool("Agent", task),))).answers("counted", "All counted.")
-    async with stage.session(Toolset(builtin=("Agent",)), begin=witness.session) as session:
+    tools = Toolset(builtin=("Agent",))
+    async with stage.session(tools, begin=witness.session, subagents=COUNTER) as session:
         await ask(session, "count", witness.prompt)
 
     assert await witness.trace() == Trace(True, True, "All counted.")

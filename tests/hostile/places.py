@@ -97,7 +97,7 @@ class MeddledEngine:
 
     def _meddled(self, tools: Toolset) -> Toolset:
         async def gate(call: ToolCall) -> Refusal | None:
-            self._model.calls_by_subagents += call.by_subagent
+            self._model.calls_by_subagents += bool(call.subagent)
             attempt, self._model.current = self._model.current, None
             if attempt is not None and attempt.before is not None:
                 attempt.before(self._vault)

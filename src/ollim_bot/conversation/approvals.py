@@ -86,6 +86,7 @@ def too_late(grant: Pattern) -> str:
 ACTION = "approve"
 
 _LONGEST_TITLE = 200
+_LONGEST_ASKER = 40
 _LONGEST_LABEL = 80
 _LONGEST_NAME = 40
 _LONGEST_DESCRIPTION = 4096
@@ -144,7 +145,7 @@ def _why(tainted: TaintedCall) -> str:
 
 def _title(call: ToolCall) -> str:
     name = visible(call.tool).replace("\n", " ")
-    asker = " (asked by a subagent)" if call.by_subagent else ""
+    asker = f" (asked by {_cut(visible(call.subagent), _LONGEST_ASKER)})" if call.subagent else ""
     return f"Allow {_cut(name, _LONGEST_TITLE)}?{asker}"
 
 

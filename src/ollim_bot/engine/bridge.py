@@ -36,6 +36,8 @@ _LEFT_TO_THE_ENGINE = frozenset({"Read", "Glob", "Grep"})
 # A fence or an address that stands behind this many characters of a result is not noted.
 _LONGEST_RESULT = 1_000_000
 
+_UNNAMED = "a subagent"
+
 _logger = logging.getLogger(__name__)
 
 
@@ -111,7 +113,12 @@ def hooks(
 
 
 def _call(hook: Mapping[str, Any]) -> ToolCall:
-    return ToolCall(hook["tool_name"], hook["tool_input"], "agent_id" in hook)
+    return ToolCall(hook["tool_name"], hook["tool_input"], _subagent(hook))
+
+
+def _subagent(hook: Mapping[str, Any]) -> str:
+    """Never empty for a call of a subagent, so that its limits are looked up."""
+    return str(hook.get("agent_type") or _UNNAMED) if "agent_id" in hook else ""
 
 
 def _result_text(hook: Mapping[str, Any]) -> str:

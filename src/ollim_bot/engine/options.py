@@ -8,11 +8,12 @@ import re
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
-from claude_agent_sdk import ClaudeAgentOptions
+from claude_agent_sdk import AgentDefinition, ClaudeAgentOptions
 from claude_agent_sdk.types import McpServerConfig, ThinkingConfig
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.runtime_config import Thinking
+from ollim_bot.domain.subagents import Subagent, Subagents
 from ollim_bot.engine.bridge import Programs, hooks, in_process_servers
 from ollim_bot.environment import python_places, search_path
 from ollim_bot.ports import SessionSpec, Toolset
@@ -24,22 +25,21 @@ _SETTINGS = {
     # The command lines of a skill would run without a hook.
     "disableSkillShellExecution": True,
     "attribution": {"commit": "", "pr": ""},
-    # A second check behind the gate: these rules hold even if a hook allows a call.
-    "permissions": {
-        "deny": [
-            "Read(./state/**)",
-            "Read(./.env*)",
-            "Read(./.git/**)",
-            "Read(./mcp.json)",
-            "Edit(./state/**)",
-            "Edit(./.env*)",
-            "Edit(./.git/**)",
-            "Edit(./.claude/**)",
-            "Edit(./tool-policy.yaml)",
-            "Edit(./mcp.json)",
-        ]
-    },
 }
+
+# A second check behind the gate: these rules hold even if a hook allows a call.
+_NEVER = (
+    "Read(./state/**)",
+    "Read(./.env*)",
+    "Read(./.git/**)",
+    "Read(./mcp.json)",
+    "Edit(./state/**)",
+    "Edit(./.env*)",
+    "Edit(./.git/**)",
+    "Edit(./.claude/**)",
+    "Edit(./tool-policy.yaml)",
+    "Edit(./mcp.json)",
+)
 
 _ENGINE_VARIABLES = {
     # A provider that does not answer is noticed within a minute and abandoned within three.
@@ -61,6 +61,10 @@ _ENGINE_VARIABLES = {
     "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
     "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
     "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
+    # Only the subagents of the session: none of the engine, no copy of the agent, none below one.
+    "CLAUDE_AGENT_SDK_DISABLE_BUILTIN_AGENTS": "1",
+    "CLAUDE_CODE_FORK_SUBAGENT": "0",
+    "CLAUDE_CODE_MAX_SUBAGENT_SPAWN_DEPTH": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
 }
@@ -85,6 +89,7 @@ def options_for(
     `prompt` is the file with the system prompt, which the engine reads once, at the start.
     """
     servers: dict[str, McpServerConfig] = {**in_process_servers(toolset)}
+    subagents = spec.subagents or Subagents()
     return ClaudeAgentOptions(
         # Without a snapshot, a resumed session gets the present prompt. The SDK cannot say so
         # together with a file, but the preset can, and the file replaces the preset.
@@ -103,11 +108,28 @@ def options_for(
         hooks=hooks(toolset, refused, _programs(environment, spec.working_directory)),
         permission_mode="dontAsk",
         setting_sources=["project"],
-        settings=json.dumps(_SETTINGS),
+        settings=json.dumps(_settings(subagents)),
+        agents={name: _definition(one) for name, one in subagents.known.items()},
         include_partial_messages=True,
         max_buffer_size=_LONGEST_MESSAGE,
         env={**environment, CALLED_BY: spec.occurrence or CONVERSATION},
         cli_path=cli,
+    )
+
+
+def _settings(subagents: Subagents) -> dict[str, object]:
+    """The engine itself reads the files of subagents; a rule keeps it from offering one."""
+    hidden = (f"Agent({name})" for name in subagents.hidden)
+    return {**_SETTINGS, "permissions": {"deny": [*_NEVER, *hidden]}}
+
+
+def _definition(subagent: Subagent) -> AgentDefinition:
+    """A definition that takes precedence over the file of the same name."""
+    return AgentDefinition(
+        subagent.description,
+        subagent.instructions,
+        None if subagent.tools is None else [str(pattern) for pattern in subagent.tools],
+        model=subagent.model or "inherit",
     )
 
 
