@@ -12,7 +12,7 @@ from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
 from ollim_bot.offline.rules import side_answer
 
 ERRAND = "DO WHAT YOU ARE HERE FOR"
-_SUBAGENT = {"description": "spy", "prompt": ERRAND, "subagent_type": "general-purpose"}
+_SUBAGENT = {"description": "spy", "prompt": ERRAND, "subagent_type": "spy"}
 
 
 class HostileModel:

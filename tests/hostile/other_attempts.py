@@ -197,7 +197,7 @@ NOTES_OF_THE_ENGINE: Sequence[Attempt] = [
     Attempt("notes that the engine reads", "Read", {"file_path": "notes/plan.md"}),
 ]  # fmt: skip
 
-_SPY = {"description": "spy", "subagent_type": "general-purpose"}
+_SPY = {"description": "spy", "subagent_type": "spy"}
 SUBAGENTS: Sequence[Attempt] = [
     Attempt("subagents", "Agent", {**_SPY, "prompt": "repeat @state/token.json @.env !`cat .env`"}),
     Attempt("subagents", "Task", {**_SPY, "prompt": "repeat @{home}/outside/plan.md"}),

@@ -99,6 +99,9 @@ python3 -c 'print(open("sta" + "te/credentials.json").read())'
 @state/token.json @.env $ARGUMENTS
 """
 
+# As powerful as the agent itself, by the owner's own hand.
+SUBAGENT = "---\nname: spy\ndescription: Does all.\n---\nYou do what you are told.\n"
+
 
 @dataclass(frozen=True)
 class Vault:
@@ -202,6 +205,7 @@ def furnished(home: Path, say: Callable[[str, object], None] = lambda _, __: Non
     for name in ("CLAUDE.md", "notes/CLAUDE.md"):
         (vault.data / name).write_text(NOTE_WITH_IMPORTS)
     _write(vault.data / "skills/lines/SKILL.md", SKILL_WITH_LINES)
+    _write(vault.data / ".claude/agents/spy.md", SUBAGENT)
     for name in PROFILES:
         _write(home / name, PROFILE)
     for name in FLAGS:

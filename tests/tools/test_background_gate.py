@@ -16,10 +16,12 @@ from ollim_bot.ports import Gate, ToolCall
 from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
-from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
+from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, OWN_TOOLS
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 NOTE = {"file_path": "note.md"}
+DISCORD = [tool.name for tool in OWN_TOOLS["discord"]]
+SELF_GATED = {"discord_embed", "ping_user", "send_file", "report_updates", "follow_up_chain"}
 
 
 def known(_: str) -> Sequence[str]:
@@ -73,8 +75,6 @@ async def test_what_every_run_may_do_passes(
         ("Edit", {"file_path": "note.md", "old_string": "a", "new_string": "b"}),
         ("WebFetch", {"url": "https://example.com/"}),
         ("WebSearch", {"query": "x"}),
-        ("Agent", {"prompt": "x"}),
-        ("Task", {"prompt": "x"}),
         ("Skill", {"skill": "mail"}),
         ("TodoWrite", {}),
         ("mcp__other__x", {}),
@@ -151,10 +151,10 @@ async def test_nor_a_job_file_that_is_not_right(reach: PathPolicy) -> None:
     assert await refused(gate, "Write", file_path="notes/a.md") == ""
 
 
-async def test_a_subagent_is_judged_like_everybody(usual: BackgroundTools) -> None:
-    gate = await gate_of(usual, job())
-    assert await gate(ToolCall("Write", NOTE, by_subagent=True)) is not None
-    assert await gate(ToolCall("Read", NOTE, by_subagent=True)) is None
+async def test_what_gates_itself_needs_no_pattern(reach: PathPolicy) -> None:
+    gate = await gate_of(BackgroundTools(reach, tuple), job())
+    passed = {name for name in DISCORD if not await refused(gate, f"mcp__discord__{name}")}
+    assert passed == SELF_GATED
 
 
 async def test_a_data_directory_behind_a_link_has_the_same_paths(house: House) -> None:

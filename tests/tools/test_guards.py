@@ -317,12 +317,3 @@ def test_a_command_that_names_too_many_files_is_not_looked_through(
 def test_what_is_about_the_page_may_be_asked(house: House, reach: PathPolicy) -> None:
     for command in ("ollim-bot help web", "ollim-bot reminder add -m web --in 1h"):
         assert judged(house, reach, "Bash", {"command": command}) is None
-
-
-@pytest.mark.parametrize("tool", ["Agent", "Task"])
-def test_a_subagent_gets_no_copy_of_the_folder(house: House, reach: PathPolicy, tool: str) -> None:
-    asked = {"prompt": "x", "subagent_type": "general-purpose"}
-    assert judged(house, reach, tool, asked) is None
-    for isolation in ("worktree", "remote", ["worktree"]):
-        reason = judged(house, reach, tool, {**asked, "isolation": isolation})
-        assert reason == texts.SAME_FOLDER

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import pytest
 from tests.tools.house import House
 
+from ollim_bot.domain.subagents import Subagent, Subagents
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.ports import Refusal, ToolCall
 from ollim_bot.tools.gates import main_gate
+from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.path_rules import PathPolicy
 
 
@@ -37,7 +39,6 @@ async def refused(reach: PathPolicy, tool: str, /, **arguments: object) -> str:
         ("Bash", {"command": "ollim-bot help"}),
         ("WebFetch", {"url": "https://example.com/", "prompt": "x"}),
         ("WebSearch", {"query": "x"}),
-        ("Agent", {"prompt": "x"}),
         ("Skill", {"skill": "mail"}),
         ("mcp__discord__add_reminder", {"prompt": "x"}),
         ("mcp__docs__search_docs", {"query": "x"}),
@@ -73,12 +74,6 @@ async def test_a_refusal_says_why_and_what_to_do(
     reach: PathPolicy, tool: str, arguments: dict[str, object], words: str
 ) -> None:
     assert words in await refused(reach, tool, **arguments)
-
-
-async def test_a_subagent_is_judged_like_everybody(reach: PathPolicy) -> None:
-    gate = main_gate(reach)
-    assert await gate(ToolCall("Read", {"file_path": ".env"}, by_subagent=True)) is not None
-    assert await gate(ToolCall("Read", {"file_path": "note.md"}, by_subagent=True)) is None
 
 
 async def test_no_pattern_opens_what_is_protected(reach: PathPolicy) -> None:
@@ -189,9 +184,10 @@ async def test_what_no_pattern_allows_is_decided_elsewhere(
     reach: PathPolicy, says: Refusal | None
 ) -> None:
     decider = Decider(says)
-    gate = main_gate(reach, undecided=decider.decide)
-    for by_subagent in (False, True):
-        call = ToolCall("Write", {"file_path": "notes/x.py"}, by_subagent)
+    helper = Subagents({"helper": Subagent("helper", "Helps.", "You help.")})
+    gate = main_gate(reach, undecided=decider.decide, subagents=SubagentGuard(lambda: helper))
+    for subagent in ("", "helper"):
+        call = ToolCall("Write", {"file_path": "notes/x.py"}, subagent)
         assert await gate(call) == says
         asked, objection = decider.asked[-1]
         assert asked == call

@@ -38,7 +38,7 @@ def test_background_runs_may_use_these_tools_by_default() -> None:
 @pytest.mark.parametrize(
     "tool",
     [
-        "Read", "Glob", "Grep", "WebFetch", "WebSearch", "Skill", "mcp__docs__search_docs",
+        "Read", "Glob", "Grep", "WebFetch", "WebSearch", "Skill", "Agent", "mcp__docs__search_docs",
         "mcp__docs__read_doc", "mcp__discord__list_reminders",
     ],
 )  # fmt: skip
@@ -49,7 +49,7 @@ def test_reading_leaves_no_effect(tool: str) -> None:
 @pytest.mark.parametrize(
     "tool",
     [
-        "Write", "Edit", "Bash", "Task", "mcp__discord__ping_user", "mcp__discord__add_reminder",
+        "Write", "Edit", "Bash", "mcp__discord__ping_user", "mcp__discord__add_reminder",
         "mcp__discord__cancel_reminder", "mcp__discord__update_names", "mcp__other__read", "Other",
     ],
 )  # fmt: skip

@@ -48,9 +48,11 @@ from ollim_bot.store.opening import open_for_bot
 from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.store.steps import count_set, holder_of_id
 from ollim_bot.store.store import SqliteStore, Store
+from ollim_bot.store.subagent_files import SubagentFiles
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, Undecided, main_gate
+from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
@@ -117,6 +119,7 @@ class App:
         self._job_files = JobFileChecker(settings.paths)
         self._job_guard = JobValidator(settings.paths.root, self._job_files, self._allowed_in_main)
         self._policy = PolicyFile(settings.paths, self._problem)
+        self._subagents = SubagentFiles(settings.paths)
         self._scheduler: Scheduler | None = None
 
     def stop(self, ending: Ending = Ending.STOPPED) -> None:
@@ -258,7 +261,7 @@ class App:
         surfaces: Surfaces,
     ) -> ConversationDeps:
         settings, paths = self._settings, self._settings.paths
-        persona = Persona(settings, store, self._problem)
+        persona = Persona(settings, store, self._subagents, self._problem)
         return ConversationDeps(
             store=store,
             engine=chosen.engine,
@@ -273,6 +276,7 @@ class App:
                 lambda: self._policy.read().background(DEFAULT_BG_TOOLS),
                 job_guard=self._job_guard,
                 count=lambda setter: store.run(lambda tx: count_set(tx, setter, tx.now.date())),
+                subagents=self._subagents.read,
             ),
             journal=journal,
             job_files=self._job_files,
@@ -306,6 +310,7 @@ class App:
             undecided=undecided,
             taint=taint,
             job_guard=self._job_guard,
+            subagents=SubagentGuard(self._subagents.read),
         )
 
     def _allowed_in_main(self) -> Sequence[Pattern]:

@@ -12,17 +12,25 @@ from ollim_bot.settings import Settings
 from ollim_bot.store.data_directory import TEXTS
 from ollim_bot.store.profile_files import ProfileFiles
 from ollim_bot.store.store import Store
+from ollim_bot.store.subagent_files import SubagentFiles
 from ollim_bot.tools.registry import TOOL_LINES
 
 
 class Persona:
     """Reads the specification before each turn; `tell` gets one sentence per unusable file."""
 
-    def __init__(self, settings: Settings, store: Store, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        subagents: SubagentFiles,
+        tell: Callable[[str], None],
+    ) -> None:
         self._settings = settings
         self._store = store
         self._tell = tell
         self._files = ProfileFiles(settings.paths)
+        self._subagents = subagents
         self._manual = read_manual(TOOL_LINES)
 
     async def spec(self) -> SessionSpec:
@@ -33,6 +41,7 @@ class Persona:
 
     def _read(self) -> tuple[SessionSpec, tuple[str, ...]]:
         profile, problems = self._files.read()
+        subagents = self._subagents.read()
         config, given = self._store.query(lambda tx: (tx.config.get(), tx.names.get()))
         names = Names(
             user=given.user or self._settings.user_name,
@@ -45,5 +54,6 @@ class Persona:
             model=config.model_main,
             thinking=config.thinking_main,
             readable=(TEXTS,),
+            subagents=subagents,
         )
-        return spec, problems
+        return spec, (*problems, *subagents.problems)

@@ -13,16 +13,21 @@ from ollim_bot.domain.jobs import Job, JobSpec
 from ollim_bot.domain.permissions import is_allowed
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFolder
+from ollim_bot.domain.subagents import STARTING, Subagents
 from ollim_bot.domain.taint import Taint, TaintedCall, tainted_call
 from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, Pattern, relative, text_argument
 from ollim_bot.ports import Gate, Refusal, ToolCall
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import LookupDeferred, Resolver, resolve
-from ollim_bot.tools.guards import Guard, address_guard, state_dir_guard
+from ollim_bot.tools.guards import Guard, SubagentGuard, address_guard, state_dir_guard
 from ollim_bot.tools.job_validator import written_jobs
 from ollim_bot.tools.path_rules import PathPolicy, is_within, job_files
-from ollim_bot.tools.registry import MAIN_TOOLS, TAINTED_CHANGES
+from ollim_bot.tools.registry import (
+    MAIN_TOOLS,
+    TAINTED_CHANGES,
+    needs_no_pattern_in_background,
+)
 
 _PROFILE = ("IDENTITY.md", "USER.md")
 
@@ -80,6 +85,7 @@ class TaintCheck:
 
 
 _NO_TAINT = TaintCheck()
+_NO_SUBAGENTS = SubagentGuard()
 
 
 def main_tools() -> Sequence[Pattern]:
@@ -99,12 +105,14 @@ def main_gate(
     undecided: Undecided = _refused,
     taint: TaintCheck = _NO_TAINT,
     job_guard: Guard = lambda _: None,
+    subagents: SubagentGuard = _NO_SUBAGENTS,
     resolver: Resolver = resolve,
 ) -> Gate:
     """The gate of the conversation. No pattern and no decision overrules a guard.
 
     `allowed` and `granted` are called for every call, in a thread, so that a change counts at once.
-    `job_guard` checks the content of job files. Calls of subagents are judged like all others.
+    `job_guard` checks the content of job files. Calls of subagents are judged like all others, and
+    by `subagents` too.
     """
 
     def judge(call: ToolCall) -> tuple[str | None, str | TaintedCall | None]:
@@ -119,7 +127,12 @@ def main_gate(
         return address_guard(call, resolver), None
 
     def guarded(call: ToolCall, look_up: Resolver) -> str | None:
-        return state_dir_guard(call, policy) or job_guard(call) or address_guard(call, look_up)
+        return (
+            subagents(call, policy)
+            or state_dir_guard(call, policy)
+            or job_guard(call)
+            or address_guard(call, look_up)
+        )
 
     async def gate(call: ToolCall) -> Refusal | None:
         reason, objection = await asyncio.to_thread(judge, call)
@@ -157,7 +170,8 @@ class BackgroundTools:
     """The tools of background runs: the owner's policy, and the additions of their jobs.
 
     `usual` gives the current patterns of the policy; `job_guard` checks the content of job files;
-    `count` counts a job that a run sets, and returns why it may not.
+    `count` counts a job that a run sets, and returns why it may not; `subagents` are those that can
+    be started now.
     """
 
     def __init__(
@@ -167,12 +181,14 @@ class BackgroundTools:
         *,
         job_guard: JobGuard = lambda _, __: None,
         count: Callable[[Setter], str] = lambda _: "",
+        subagents: Callable[[], Subagents] = Subagents,
         resolver: Resolver = resolve,
     ) -> None:
         self._policy = policy
         self._usual = usual
         self._job_guard = job_guard
         self._count = count
+        self._subagents = SubagentGuard(subagents, in_background=True)
         self._resolver = resolver
 
     async def of(self, job: Job) -> tuple[str, ...]:
@@ -193,14 +209,19 @@ class BackgroundTools:
         setter = setter_of(run)
 
         def judge(call: ToolCall) -> str | None:
+            if reason := self._subagents(call, self._policy):
+                return reason
+            if call.tool in STARTING or needs_no_pattern_in_background(call.tool):
+                return None
             now = (*_patterns(self._usual()), *own)
             named = [one for one in at_start if one.names(call.tool)]
             if not named or not any(one.names(call.tool) for one in now):
-                return texts.not_in_background(call.tool)
+                return self._lacking(call) or texts.not_in_background(call.tool)
             if reason := state_dir_guard(call, self._policy) or self._job_guard(call, setter):
                 return reason
             if not (self._allows(named, call) and self._allows(now, call)):
-                return texts.not_so_in_background(call.tool, [str(one) for one in named])
+                shown = [str(one) for one in named]
+                return self._lacking(call) or texts.not_so_in_background(call.tool, shown)
             return self._one_more(call, setter) or address_guard(call, self._resolver)
 
         async def gate(call: ToolCall) -> Refusal | None:
@@ -208,6 +229,11 @@ class BackgroundTools:
             return Refusal(reason) if reason else None
 
         return gate
+
+    def _lacking(self, call: ToolCall) -> str | None:
+        """What the job has to allow before a subagent can make the call."""
+        wanted = self._subagents.wanted_by(call, self._policy)
+        return texts.missing_for_subagent(call.subagent, str(wanted)) if wanted else None
 
     def _one_more(self, call: ToolCall, setter: Setter | None) -> str | None:
         """Count a written job, also an existing one; skills do not count."""

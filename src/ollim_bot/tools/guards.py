@@ -1,4 +1,4 @@
-"""Refuses calls that no policy may allow: state files, private addresses, hooks in skills."""
+"""Refuses calls that no policy may allow, such as those for state files and private addresses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ollim_bot.domain.agent_caller import (
@@ -16,8 +17,14 @@ from ollim_bot.domain.agent_caller import (
 )
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFolder
 from ollim_bot.domain.shell_words import shell_words
+from ollim_bot.domain.subagents import NAME_ARGUMENT, STARTING, Subagents
 from ollim_bot.domain.tool_patterns import WRITING
-from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, SEARCH_ARGUMENTS, text_argument
+from ollim_bot.domain.tool_policy import (
+    FILE_ARGUMENTS,
+    SEARCH_ARGUMENTS,
+    Pattern,
+    text_argument,
+)
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file
 from ollim_bot.ports import ToolCall
 from ollim_bot.tools import texts
@@ -39,7 +46,6 @@ _FIELD = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]|$)")
 Guard = Callable[[ToolCall], str | None]
 # Names that unknown tools may give to a path argument.
 _PATH_ARGUMENTS = ("file_path", "notebook_path", "path", "directory", "folder", "cwd")
-_SUBAGENTS = frozenset({"Agent", "Task"})
 # Checking one path takes a tenth of a millisecond.
 _MOST_PATHS = 2000
 _CHANGING_FOLDER = frozenset({"cd", "pushd", "popd"})
@@ -180,7 +186,7 @@ def _content(path: str) -> str | None:
 
 def state_dir_guard(call: ToolCall, policy: PathPolicy) -> str | None:
     """Keeps the agent inside the data directory, and out of the program's own files there."""
-    return _path_problem(call, policy) or skill_guard(call, policy.root) or _subagent_problem(call)
+    return _path_problem(call, policy) or skill_guard(call, policy.root)
 
 
 def _path_problem(call: ToolCall, policy: PathPolicy) -> str | None:
@@ -206,10 +212,48 @@ def address_guard(call: ToolCall, resolver: Resolver) -> str | None:
     return address_problem(text_argument(call.arguments, "url"), resolver)
 
 
-def _subagent_problem(call: ToolCall) -> str | None:
-    """Refuse `isolation`: git would copy the folder to a place outside the data directory."""
-    is_apart = call.tool in _SUBAGENTS and bool(call.arguments.get("isolation"))
-    return texts.SAME_FOLDER if is_apart else None
+@dataclass(frozen=True, slots=True)
+class SubagentGuard:
+    """Keeps the agent to known subagents, and each of those to the tools in its file.
+
+    `read` gives the subagents as of now; it is called only for calls that concern one.
+    """
+
+    read: Callable[[], Subagents] = Subagents
+    in_background: bool = False
+
+    def __call__(self, call: ToolCall, policy: PathPolicy) -> str | None:
+        if call.subagent:
+            return self._of_subagent(call, policy)
+        return self._start(call) if call.tool in STARTING else None
+
+    def wanted_by(self, call: ToolCall, policy: PathPolicy) -> Pattern | None:
+        """The pattern in the file of the subagent that the call comes from."""
+        one = self.read().known.get(call.subagent) if call.subagent else None
+        return None if one is None else one.pattern_for(call.tool, call.arguments, *policy.roots)
+
+    def _of_subagent(self, call: ToolCall, policy: PathPolicy) -> str | None:
+        if call.tool in STARTING:
+            return texts.ONE_BELOW_ANOTHER
+        one = self.read().known.get(call.subagent)
+        if one is None:
+            return texts.unknown_subagent(call.subagent, ())
+        if one.tools is None or self.wanted_by(call, policy) is not None:
+            return None
+        return texts.not_for_subagent(call.tool, one.name, [str(each) for each in one.tools])
+
+    def _start(self, call: ToolCall) -> str | None:
+        # Git would copy the folder to a place outside the data directory.
+        if call.arguments.get("isolation"):
+            return texts.SAME_FOLDER
+        subagents = self.read()
+        one = subagents.known.get(text_argument(call.arguments, NAME_ARGUMENT))
+        if one is None:
+            names = list(subagents.names(in_background=self.in_background))
+            return texts.unknown_subagent(text_argument(call.arguments, NAME_ARGUMENT), names)
+        if one.is_for_background_only and not self.in_background:
+            return texts.only_in_background(one.name)
+        return None
 
 
 def _command_problem(command: str, policy: PathPolicy) -> str | None:

@@ -75,8 +75,10 @@ TOOLS: tuple[EngineTool | OwnTool, ...] = (
         prompt_line="`WebSearch`, `WebFetch`: the web.",
     ),
     EngineTool("WebFetch", main=("WebFetch",), changes_something=False),
-    EngineTool("Task", main=("Task",), is_offered=False),
-    EngineTool("Agent", main=("Agent",), is_offered=False),
+    # What a subagent changes is counted with its own calls.
+    EngineTool("Agent", main=("Agent",), changes_something=False),
+    # An older name of the same tool.
+    EngineTool("Task", main=("Task",), changes_something=False, is_offered=False),
     EngineTool("Skill", main=("Skill",), changes_something=False, is_offered=False),
 )
 

@@ -29,6 +29,9 @@ NO_WEB_ADDRESS = (
 )
 NO_SIGN_IN = "An address with a name or a password in it is not fetched. Leave them out."
 SAME_FOLDER = "A subagent works in the same folder as you. Leave `isolation` out."
+ONE_BELOW_ANOTHER = (
+    "A subagent starts no other. Do it yourself, or say in your answer what is left."
+)
 
 _INSTEAD = {
     "state/": "The `ollim-bot` commands show and change what is in it.",
@@ -51,6 +54,22 @@ def outside(path: str) -> str:
     return f"`{path}` is outside the data directory. Use a path below it, such as `notes/plan.md`."
 
 
+def unknown_subagent(name: str, known: Sequence[str]) -> str:
+    instead = f"There are {_listed(known)}" if known else "Do it yourself"
+    return f"There is no subagent `{name}`. {instead}."
+
+
+def only_in_background(name: str) -> str:
+    return f"`{name}` is for background runs only. Here, ask the owner."
+
+
+def not_for_subagent(tool: str, name: str, alternatives: Sequence[str]) -> str:
+    return (
+        f"`{tool}` with these arguments is not for `{name}`. What it may use: "
+        f"{_listed(alternatives)}."
+    )
+
+
 def not_in_background(tool: str) -> str:
     instead = "Go on without it"
     # A pattern of the owner would not help: our own tools decide by themselves where they work.
@@ -63,6 +82,13 @@ def not_so_in_background(tool: str, alternatives: Sequence[str]) -> str:
     return (
         f"`{tool}` is not available in background runs with these arguments. "
         f"What is available: {_listed(alternatives)}."
+    )
+
+
+def missing_for_subagent(name: str, pattern: str) -> str:
+    return (
+        f"`{name}` may do no more than the run that started it. For this, the job needs "
+        f"`{pattern}` in its `allowed-tools`; say so in your answer."
     )
 
 

@@ -8,7 +8,6 @@ from ollim_bot.tools.registry import (
     ENGINE_TOOLS,
     OWN_TOOLS,
     changes_something,
-    needs_no_pattern_in_background,
 )
 
 BUILTIN = tuple(tool.name for tool in ENGINE_TOOLS if tool.is_offered)
@@ -23,15 +22,13 @@ _OWES_A_REPORT = (
 def toolset(context: ToolContext, gate: Gate) -> Toolset:
     """The same tools for every kind of run, so that a forked history keeps its prompt cache.
 
-    `gate` judges the calls that no tool of ours judges itself: files, commands, addresses.
+    `gate` judges every call. Our own tools then refuse what the run may not do.
     """
 
     async def noted(call: ToolCall) -> Refusal | None:
-        run = context.run
-        if not (run.policy.kind.is_background and needs_no_pattern_in_background(call.tool)):
-            refusal = await gate(call)
-            if refusal is not None:
-                return refusal
+        refusal = await gate(call)
+        if refusal is not None:
+            return refusal
         context.run.tools_used.append(call.tool)
         context.run.has_changed_something |= changes_something(call.tool)
         return None

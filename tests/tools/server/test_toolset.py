@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.tools.server.desk import BACKGROUND, EVERYWHERE, NOW, Desk, DeskOf, desk_of
+from tests.tools.server.desk import EVERYWHERE, NOW, Desk, DeskOf, desk_of
 
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.jobs import ReportMode
@@ -18,7 +18,6 @@ DISCORD = (
     "discord_embed", "send_file", "ping_user", "report_updates", "enter_fork", "exit_fork",
     "save_context", "update_names",
 )  # fmt: skip
-SELF_GATED = {"discord_embed", "ping_user", "send_file", "report_updates", "follow_up_chain"}
 PARAMETERS = {
     "discord_embed": ["title*", "description", "color", "fields", "buttons", "critical"],
     "ping_user": ["message*", "critical"],
@@ -84,15 +83,8 @@ def test_they_are_shown_alike_in_every_kind_of_run(tmp_path: Path) -> None:
     assert all(other == first for other in others)
 
 
-@pytest.mark.parametrize("kind", BACKGROUND)
-async def test_in_the_background_what_gates_itself_needs_no_pattern(
-    desk: DeskOf, kind: RunKind
-) -> None:
-    assert await let_through(toolset(desk(kind).context, nothing)) == SELF_GATED
-
-
-@pytest.mark.parametrize("kind", [RunKind.MAIN, RunKind.FORK])
-async def test_in_a_conversation_the_policy_judges_every_call(desk: DeskOf, kind: RunKind) -> None:
+@pytest.mark.parametrize("kind", EVERYWHERE)
+async def test_the_policy_judges_every_call(desk: DeskOf, kind: RunKind) -> None:
     assert await let_through(toolset(desk(kind).context, nothing)) == set()
     assert await let_through(toolset(desk(kind).context, everything)) == set(DISCORD)
 
@@ -105,9 +97,9 @@ async def test_the_tools_of_the_engine_are_always_judged(desk: DeskOf) -> None:
 
 async def test_calls_that_were_let_through_are_noted_in_the_run_of_the_turn(desk: DeskOf) -> None:
     at = desk()
-    first, tools = at.run, toolset(at.context, nothing)
+    first, tools = at.run, toolset(at.context, everything)
     await tools.gate(ToolCall("mcp__discord__ping_user", {}))
-    await tools.gate(ToolCall("Read", {}))
+    await toolset(at.context, nothing).gate(ToolCall("Read", {}))
     at.context.run = Run(first.policy, NOW)
     await tools.gate(ToolCall("mcp__discord__send_file", {}))
     assert first.tools_used == ["mcp__discord__ping_user"]

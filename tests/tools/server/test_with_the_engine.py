@@ -16,6 +16,8 @@ from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, ReportMode
 from ollim_bot.domain.runs import EnterFork, RunKind
 from ollim_bot.offline.messages import CallTool, Reply, Say, ToolResult
 from ollim_bot.ports import Refusal, ToolCall
+from ollim_bot.tools.gates import BackgroundTools
+from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.toolset import BUILTIN, toolset
 
 CARD = {
@@ -143,7 +145,8 @@ async def test_a_background_run_pings_follows_up_and_is_sent_back_for_its_report
     at = at_data(stage, RunKind.BACKGROUND, job=CHECK, report=ReportMode.ON_PING)
     ping, follow_up, report = IN_BACKGROUND
     stage.model.then(calling(ping, follow_up), Reply((Say("Done."),)), calling(report))
-    async with stage.session(toolset(at.context, nothing)) as session:
+    gate = BackgroundTools(PathPolicy(at.context.root), tuple).gate(at.run)
+    async with stage.session(toolset(at.context, gate)) as session:
         await ask(session, "check")
 
     assert [one.is_error for one in told(stage)] == [False] * 3
