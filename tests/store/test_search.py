@@ -19,6 +19,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.copies import copies_of, suspect
 from ollim_bot.store.database import Database
 from ollim_bot.store.opening import DATABASE, ask, open_database
+from ollim_bot.store.state_inspection import database_troubles
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.testing.repeating_store import RepeatingStore
 
@@ -241,7 +242,10 @@ def test_words_added_where_sqlite_cannot_index_are_indexed_once_it_can(paths: Da
         database.run(lambda tx: tx.messages.add(said("m", "added elsewhere")))
     assert by_word(paths, "elsewhere") == ["m"]
     assert indexed(paths.state / DATABASE, "elsewhere") == 0
+    told = [trouble.sentence for trouble in database_troubles(paths, NOW)]
+    assert told == ["SQLite has no full-text search here, so a search compares all messages"]
     opened(paths).close()
+    assert list(database_troubles(paths, NOW)) == []
     assert indexed(paths.state / DATABASE, "elsewhere") == 1
 
 

@@ -42,7 +42,7 @@ def export_flags(parser: Flags) -> None:
 def export(given: Given, caller: Caller, read_page: PageReader) -> None:
     """Write the rows that `read_page` gives, from place 0 on; the database is not changed."""
     data = open_data(caller)
-    lines = _lines(data, read_page, _since(given, data.now))
+    lines = _lines(data, read_page, past_moment(given, "since", data.now))
     if "output" not in given:
         for line in lines:
             print(line.decode())
@@ -55,10 +55,11 @@ def export(given: Given, caller: Caller, read_page: PageReader) -> None:
     print(plain(f"{rows} in {caller.shown(path)}."))
 
 
-def _since(given: Given, now: datetime) -> datetime | None:
-    if "since" not in given:
+def past_moment(given: Given, flag: str, now: datetime) -> datetime | None:
+    """The moment that a flag names, by a date or by how long ago it is; None without the flag."""
+    if flag not in given:
         return None
-    text = str(given["since"])
+    text = str(given[flag])
     try:
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)).astimezone(UTC)
@@ -68,7 +69,7 @@ def _since(given: Given, now: datetime) -> datetime | None:
         return now.astimezone(UTC) - parse_duration(text)
     except BadPhrase:
         raise WrongInput(
-            f"--since: {text!r} is not right. It takes a date such as 2026-11-01, or a length of "
+            f"--{flag}: {text!r} is not right. It takes a date such as 2026-11-01, or a length of "
             "time such as 30d."
         ) from None
 

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -39,6 +40,16 @@ def config_folder(environment: Mapping[str, str]) -> Path:
     return Path(environment.get("CLAUDE_CONFIG_DIR") or os.path.join(home, ".claude"))
 
 
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """A prompt, or words of the agent, as the record of a session has them."""
+
+    id: str
+    at: datetime
+    text: str
+    is_prompt: bool
+
+
 class Transcripts:
     """`environment` is that of the program, which decides where its records are.
 
@@ -61,6 +72,15 @@ class Transcripts:
         path = self.find(session)
         with _readable():
             return NOT_TAKEN if path is None else trace_of(path, prompt)
+
+    def said(self, session: SessionId) -> Sequence[Utterance]:
+        """The prompts and texts of the session, in order, also from before a compaction.
+
+        A branch tells only what was said in itself. An unknown session has said nothing.
+        """
+        path = self.find(session)
+        with _readable():
+            return [] if path is None else list(_utterances(path))
 
     def repair(self, session: SessionId) -> None:
         """Repair the resume point. Call this before the session is resumed or branched off from."""
@@ -193,6 +213,31 @@ def first_prompt(path: Path) -> Entry | None:
             if entry.get("type") == "user" and not entry.get("isMeta") and texts(entry):
                 return entry
     return None
+
+
+def _utterances(path: Path) -> Iterator[Utterance]:
+    with open(open_file(path), "rb") as file:
+        for entry in _entries(file):
+            said, at = "\n\n".join(filter(None, texts(entry))), _moment(entry.get("timestamp"))
+            if said and at is not None and _is_own(entry):
+                is_prompt = entry["type"] == "user"
+                yield Utterance(str(entry.get("uuid")), at, said, is_prompt)
+
+
+def _is_own(entry: Entry) -> bool:
+    """Whether the entry was said in this session, by the agent itself or to it."""
+    is_said = entry.get("type") in ("user", "assistant")
+    is_added = any(entry.get(mark) for mark in ("isMeta", "isSidechain", "isCompactSummary"))
+    is_real = _message(entry).get("model") != _NO_MODEL
+    return is_said and is_real and not is_added and "forkedFrom" not in entry
+
+
+def _moment(stamp: object) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(str(stamp))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None
 
 
 def texts(entry: Entry) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""The owner's first words in a prompt, without the program's additions."""
+"""The words of the owner or of a job in a prompt, without the program's additions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from ollim_bot.prompts.context import (
     TAG_NAMES,
     restored,
 )
+from ollim_bot.prompts.preamble import TASK
 from ollim_bot.prompts.turns import THE_WORDS, TOPIC
 
 _LONGEST = 60
 # The engine begins a compacted conversation with this sentence.
 _SUMMED_UP = "This session is being continued from a previous conversation"
 
+_OF_PROGRAM = re.compile(rf"\[(?!button\])(?:{TAG_NAMES})(?::[^\]\n]*)?\]")
 _ABOVE = re.compile(
     rf"""
     (?: \[ (?: {TAG_NAMES} ) (?: : [^\]\n]* )? \] [ ]? )*  \n?
@@ -38,6 +40,17 @@ _ASIDE = re.compile(
     """,
     re.VERBOSE,
 )
+
+
+def is_of_program(prompt: str) -> bool:
+    """Whether a job or the program asked this, and neither the owner nor a button of theirs."""
+    return _OF_PROGRAM.match(prompt) is not None
+
+
+def task_words(prompt: str) -> str:
+    """The task in a prompt of a job or of the program, without what stands above it."""
+    _, announced, task = prompt.partition(f"\n{TASK}\n")
+    return restored(task if announced else _without(_ABOVE, prompt)).strip()
 
 
 def first_words(prompt: str) -> str:

@@ -121,8 +121,8 @@ class MessageLog:
         found = self._statements.row(f"SELECT {_SESSION} FROM messages WHERE seq = ?", logged.seq)
         return None if found is None else _session(found[0])
 
-    def of_session(self, session: SessionId) -> list[LoggedMessage]:
-        """What was said in the session, in the order of the log."""
+    def of_session(self, session: SessionId, limit: int = -1) -> list[LoggedMessage]:
+        """What was said in the session, in the order of the log; all of it, or the beginning."""
         stored = escaped(session)
         bounds = "SELECT {0}(seq) FROM messages WHERE session = ?"
         first = self._statements.number(bounds.format("min"), stored)
@@ -130,7 +130,11 @@ class MessageLog:
         answered = "SELECT max(seq) FROM messages WHERE seq < ? AND turn IS NOT NULL"
         before = self._statements.number(f"{answered} AND session IS NOT NULL", first)
         return self._found(
-            f"WHERE seq > ? AND seq <= ? AND {_SESSION} = ? ORDER BY seq", before, last, stored
+            f"WHERE seq > ? AND seq <= ? AND {_SESSION} = ? ORDER BY seq LIMIT ?",
+            before,
+            last,
+            stored,
+            limit,
         )
 
     def search(self, search: Search) -> list[LoggedMessage]:
@@ -139,11 +143,16 @@ class MessageLog:
         Without an index, all messages that fit count as equals.
         """
         conditions, arguments = self._conditions(search)
-        if not self._index.is_used:
+        if not self.is_indexed:
             return self._compared(search, conditions, arguments)
         places = self._index.find(search, conditions, arguments)
         found = {each.seq: each for seq in places for each in self._found("WHERE seq = ?", seq)}
         return [found[seq] for seq in places]
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether a search uses an index."""
+        return self._index.is_used
 
     def prepare_search(self, *, is_supported: bool) -> None:
         """Make the search index at a start, unless it is there; without support, give it up."""

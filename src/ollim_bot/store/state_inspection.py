@@ -35,6 +35,7 @@ _SET_ASIDE = "Mend it while the bot is stopped; else the next start sets it asid
 _MOVE = "Stop the bot and move it away; else the next start sets it aside."
 _BY_HAND = "Nothing is to be done: the next start reads it."
 _NOT_READ = "Look whether you need something of it, then move it out of state/."
+_WITHOUT_INDEX = "It works, and takes longer. A Python whose SQLite has FTS5 makes it fast."
 _BALLAST = "Make room; the bot makes it again by itself while it runs."
 
 
@@ -61,6 +62,9 @@ def database_troubles(paths: DataPaths, now: datetime) -> Iterator[Trouble]:
     if suspicion_of(path).exists():
         yield Trouble(f"state/{path.name} gave an error that a start has to look into", _START)
     yield from _left_over(paths, now)
+    if look_into(paths, now, lambda tx: tx.messages.is_indexed) is False:
+        told = "SQLite has no full-text search here, so a search compares all messages"
+        yield Trouble(told, _WITHOUT_INDEX, is_grave=False)
     if not (paths.state / BALLAST_FILE).exists():
         told = f"state/{BALLAST_FILE}, the reserve for a full disk, is missing"
         yield Trouble(told, _BALLAST, is_grave=False)

@@ -1,0 +1,358 @@
+"""`ollim-bot history`: what was said, found again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import Data, open_data
+from ollim_bot.cli.exports import past_moment
+from ollim_bot.cli.framework import (
+    Flags,
+    Given,
+    Verb,
+    columns,
+    json_flag,
+    plain,
+    print_json,
+    run_verb,
+    title,
+)
+from ollim_bot.domain.chat import Author
+from ollim_bot.domain.moments import describe
+from ollim_bot.domain.search import Search, Term, Who, excerpt, terms_of, who_spoke
+from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.taint import Untrusted
+from ollim_bot.errors import OllimError, WrongInput
+
+if TYPE_CHECKING:
+    from ollim_bot.store.messages import LoggedMessage
+    from ollim_bot.store.transaction import Transaction
+
+_USUAL = 20
+_MOST = 1000
+_SHOWN_ID = 8
+_SHORTEST_PREFIX = 4
+_LOOKED_AT = 10
+_LONGEST_EXCERPT = 160
+_DATE = len("2026-11-16")
+_PROMPT = "prompt"
+_SPEAKERS = {Who.OWNER: "you", Who.BOT: "bot", Who.JOB: "job", _PROMPT: "asked"}
+_KINDS = {
+    SessionChange.INTERACTIVE_FORK: "side conversation",
+    SessionChange.BG_FORK: "background run",
+    SessionChange.ISOLATED_BG: "background run",
+}
+_BACKGROUND = frozenset({SessionChange.BG_FORK, SessionChange.ISOLATED_BG})
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """One row of an answer; `source` names what an untrusted text is."""
+
+    at: datetime
+    who: str
+    session: str
+    text: str
+    id: str
+    source: Untrusted | None = None
+
+    def as_object(self, *, for_agent: bool) -> Mapping[str, object]:
+        return {
+            "at": self.at,
+            "who": self.who,
+            "session": self.session,
+            "text": self.shown(self.text, for_agent=for_agent),
+            "id": self.id,
+            "untrusted": None if self.source is None else self.source.source,
+        }
+
+    def shown(self, text: str, *, for_agent: bool) -> str:
+        """The text; for the agent, what the owner did not write is marked as data."""
+        if self.source is None or not for_agent:
+            return text
+        from ollim_bot.prompts.context import fenced
+
+        return fenced(text, self.source)
+
+
+def run(words: Sequence[str], caller: Caller) -> None:
+    run_verb("history", _VERBS, words, caller)
+
+
+def _search(given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    words = " ".join(given["words"])
+    wanted = Search(
+        terms_of(words),
+        past_moment(given, "since", data.now),
+        _until(given, data.now),
+        _session(data, given["session"]) if "session" in given else None,
+        Who(given["who"]) if "who" in given else None,
+        _limit(given),
+    )
+    found = data.ask(lambda tx: _logged(tx, tx.messages.search(wanted)))
+    if "json" in given:
+        _print_objects("messages", found, data)
+    elif found:
+        print(_excerpts(found, wanted.terms, data))
+    else:
+        print(plain(f"Nothing was said with “{title(words)}”."))
+
+
+def _show(given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    session = _session(data, given["session"])
+    said = data.ask(lambda tx: _logged(tx, tx.messages.of_session(session)))
+    if not said or _is_background(data, session):
+        said = sorted([*_transcript(caller, session), *said], key=lambda each: each.at)
+    if "json" in given:
+        _print_objects("messages", said, data)
+    elif said:
+        print("\n\n".join(_told(said, data)))
+    else:
+        raise OllimError(f"Nothing is left of the session {session[:_SHOWN_ID]}.")
+
+
+def _sessions(given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    rows = data.ask(lambda tx: list(_session_rows(tx, _limit(given), is_all="all" in given)))
+    if "json" in given:
+        print_json({"sessions": rows})
+    elif rows:
+        print(columns([_session_line(row, data.now) for row in rows]))
+    else:
+        print("No conversations yet.")
+
+
+def _prompts(given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    since, limit = past_moment(given, "since", data.now), _limit(given)
+    newest_first = sorted(_asked(caller, data), key=lambda each: each.at, reverse=True)
+    found = [each for each in newest_first if since is None or each.at >= since][:limit]
+    if "json" in given:
+        _print_objects("prompts", found, data)
+    elif found:
+        print(_task_lines(found, data))
+    else:
+        print("Nothing was asked by jobs or by the program.")
+
+
+def _until(given: Given, now: datetime) -> datetime | None:
+    """A day counts to its end."""
+    moment = past_moment(given, "until", now)
+    is_day = len(str(given.get("until"))) == _DATE
+    return moment + timedelta(days=1) if moment is not None and is_day else moment
+
+
+def _limit(given: Given) -> int:
+    text = str(given.get("limit", _USUAL))
+    if not text.isdecimal() or not 0 < int(text) <= _MOST:
+        raise WrongInput(f"--limit: {text!r} is not right. It takes a number from 1 to {_MOST}.")
+    return int(text)
+
+
+def _session(data: Data, word: str) -> SessionId:
+    """The session that the word begins; raises `OllimError` unless there is exactly one."""
+    known = data.ask(_known_sessions)
+    found = {each for each in known if each == word} or {
+        each for each in known if len(word) >= _SHORTEST_PREFIX and each.startswith(word)
+    }
+    if len(found) != 1:
+        sentence = "Several sessions begin with" if found else "There is no session"
+        raise OllimError(plain(f"{sentence} {word}. `ollim-bot history sessions` shows them."))
+    return found.pop()
+
+
+def _known_sessions(tx: Transaction) -> set[SessionId]:
+    return {event.session_id for event in tx.session_history.all()}
+
+
+def _is_background(data: Data, session: SessionId) -> bool:
+    events = data.ask(lambda tx: tx.session_history.all())
+    return any(each.session_id == session and each.event in _BACKGROUND for each in events)
+
+
+def _logged(tx: Transaction, messages: Iterable[LoggedMessage]) -> list[_Said]:
+    return [
+        _Said(
+            each.message.at,
+            who_spoke(each.message),
+            tx.messages.session_of(each) or "",
+            each.message.text,
+            each.message.id,
+            each.message.untrusted,
+        )
+        for each in messages
+    ]
+
+
+def _transcript(caller: Caller, session: SessionId) -> Iterator[_Said]:
+    from ollim_bot.engine.transcripts import Transcripts
+
+    for each in Transcripts(caller.environ).said(session):
+        who = _PROMPT if each.is_prompt else Who.JOB
+        yield _Said(each.at, who, session, each.text, each.id)
+
+
+def _asked(caller: Caller, data: Data) -> Iterator[_Said]:
+    """The prompts that neither the owner nor a button sent."""
+    from ollim_bot.engine.transcripts import Transcripts
+    from ollim_bot.prompts.first_words import is_of_program
+
+    transcripts = Transcripts(caller.environ)
+    for stored in transcripts.sessions(data.paths.root, _MOST):
+        for each in transcripts.said(stored.id):
+            if each.is_prompt and is_of_program(each.text):
+                yield _Said(each.at, _PROMPT, stored.id, each.text, each.id)
+
+
+def _print_objects(name: str, rows: Iterable[_Said], data: Data) -> None:
+    for_agent = data.agent is not None
+    print_json({name: [each.as_object(for_agent=for_agent) for each in rows]})
+
+
+def _excerpts(rows: Sequence[_Said], terms: Sequence[Term], data: Data) -> str:
+    lines = []
+    for row in rows:
+        words = "".join(part.text for part in excerpt(row.text, terms, _LONGEST_EXCERPT))
+        lines.append(_line(row, plain(words), data))
+    return columns(lines)
+
+
+def _task_lines(rows: Sequence[_Said], data: Data) -> str:
+    from ollim_bot.prompts.first_words import task_words
+
+    return columns(
+        [
+            (
+                describe(row.at, data.now),
+                plain(row.text.partition("]")[0].lstrip("[")),
+                row.session[:_SHOWN_ID],
+                title(task_words(row.text)),
+            )
+            for row in rows
+        ]
+    )
+
+
+def _line(row: _Said, words: str, data: Data) -> tuple[str, ...]:
+    shown = row.shown(words, for_agent=data.agent is not None)
+    return describe(row.at, data.now), _SPEAKERS[row.who], row.session[:_SHOWN_ID] or "-", shown
+
+
+def _told(rows: Iterable[_Said], data: Data) -> Iterator[str]:
+    for row in rows:
+        head = f"{describe(row.at, data.now)} {_SPEAKERS[row.who]}"
+        yield plain(f"{head}\n{row.shown(row.text, for_agent=data.agent is not None)}")
+
+
+def _session_rows(tx: Transaction, limit: int, *, is_all: bool) -> Iterator[Mapping[str, object]]:
+    """The sessions, the newest first; background runs only with `is_all`."""
+    events = tx.session_history.all()
+    begins: dict[SessionId, SessionEvent] = {}
+    for event in events:
+        begins.setdefault(event.session_id, event)
+    listed = [each for each in begins.values() if is_all or each.event not in _BACKGROUND]
+    for first in listed[::-1][:limit]:
+        said = [each.message for each in tx.messages.of_session(first.session_id, _LOOKED_AT)]
+        newest = tx.messages.newest_of_session(first.session_id, 1)
+        owners = (one for one in said if one.author is Author.OWNER and one.untrusted is None)
+        yield {
+            "id": first.session_id,
+            "kind": _KINDS.get(first.event, "conversation"),
+            "began": first.timestamp,
+            "last": newest[0].message.at if newest else None,
+            "ended": _end(tx, first.session_id, events),
+            "first_words": title(next((one.text for one in owners), said[0].job if said else "")),
+        }
+
+
+def _end(tx: Transaction, session: SessionId, events: Sequence[SessionEvent]) -> str:
+    """How the session ended, in a word; empty if it goes on or just stopped."""
+    fork = tx.fork.get()
+    if session == tx.session.get() or (fork is not None and fork.session == session):
+        return ""
+    for event in reversed(events):
+        if event.session_id == session and event.event is SessionChange.CLEARED:
+            return "cleared"
+        if event.parent_session_id == session and event.event is SessionChange.SWAPPED:
+            return "replaced"
+    return "over"
+
+
+def _session_line(row: Mapping[str, object], now: datetime) -> tuple[str, ...]:
+    began, ended = row["began"], str(row["ended"]) or "goes on"
+    assert isinstance(began, datetime)
+    when = describe(began, now)
+    words = str(row["first_words"]) or "no words of yours"
+    return str(row["id"])[:_SHOWN_ID], when, str(row["kind"]), ended, words
+
+
+def _time_flags(parser: Flags) -> None:
+    when = "a date such as 2026-11-01, or how long ago, such as 30d"
+    parser.add_argument("--since", metavar="WHEN", help=f"not older: {when}")
+
+
+def _limit_flag(parser: Flags) -> None:
+    parser.add_argument("--limit", metavar="N", help=f"at most so many; {_USUAL} if omitted")
+    json_flag(parser)
+
+
+def _search_flags(parser: Flags) -> None:
+    parser.add_argument(
+        "words", metavar="WORDS", nargs="+", help="words, or a phrase: '\"the dentist\"'"
+    )
+    _time_flags(parser)
+    parser.add_argument("--until", metavar="WHEN", help="not newer; a day counts to its end")
+    parser.add_argument("--session", metavar="ID", help="only of this session")
+    parser.add_argument("--who", choices=list(Who), help="only what the owner, bot or a job said")
+    _limit_flag(parser)
+
+
+def _show_flags(parser: Flags) -> None:
+    parser.add_argument("session", metavar="SESSION", help="its id, or the beginning of it")
+    json_flag(parser)
+
+
+def _sessions_flags(parser: Flags) -> None:
+    parser.add_argument("--all", action="store_true", help="with background runs")
+    _limit_flag(parser)
+
+
+def _prompts_flags(parser: Flags) -> None:
+    _time_flags(parser)
+    _limit_flag(parser)
+
+
+_VERBS = {
+    "search": Verb(
+        "what was said with these words, also before a /clear",
+        "ollim-bot history search dentist --since 30d",
+        _search_flags,
+        _search,
+    ),
+    "sessions": Verb(
+        "the conversations, with their first words and how they ended",
+        "ollim-bot history sessions",
+        _sessions_flags,
+        _sessions,
+        needs_words=False,
+    ),
+    "show": Verb(
+        "one conversation or background run, in words",
+        "ollim-bot history show 1a2b3c4d",
+        _show_flags,
+        _show,
+    ),
+    "prompts": Verb(
+        "what jobs and the program asked the agent",
+        "ollim-bot history prompts --since 7d",
+        _prompts_flags,
+        _prompts,
+        needs_words=False,
+    ),
+}
