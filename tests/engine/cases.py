@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC
@@ -13,22 +13,25 @@ from uuid import uuid4
 
 from tests.e2e.model_engine import ModelEngine
 from tests.engine.scene import engine_at, scene
+from tests.engine.shared import PING, PING_SCHEMA, SharedSession, changing_toolset
 
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply, Say
+from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply
 from ollim_bot.offline.scripted import ScriptedModel
-from ollim_bot.ports import AgentEngine, SessionSpec, Tool, ToolAnswer
+from ollim_bot.ports import AgentEngine, AgentSession, SessionSpec, Tool, ToolAnswer, Toolset
 from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
-PING = "mcp__chat__ping"
+_PING_CALL = {"message": "hi"}
 
 
 class Script(Protocol):
     """What the next turn does, whoever does it."""
 
     def says(self, text: str) -> None: ...
+
+    def calls_ping(self) -> None: ...
 
     def calls_ping_and_says(self, text: str) -> None: ...
 
@@ -46,8 +49,12 @@ class ModelScript:
     def says(self, text: str) -> None:
         self.model.answers(text)
 
+    def calls_ping(self) -> None:
+        self.model.then(Reply((CallTool(PING, _PING_CALL),)))
+
     def calls_ping_and_says(self, text: str) -> None:
-        self.model.then(Reply((CallTool(PING, {}),)), Reply((Say(text),)))
+        self.calls_ping()
+        self.says(text)
 
     def waits(self) -> None:
         self.model.then(Hang())
@@ -66,8 +73,11 @@ class DoubleScript:
     def says(self, text: str) -> None:
         self.engine.answers(text)
 
+    def calls_ping(self) -> None:
+        self.engine.then(CallsTool(PING, _PING_CALL))
+
     def calls_ping_and_says(self, text: str) -> None:
-        self.engine.then(CallsTool(PING), Says(text))
+        self.engine.then(CallsTool(PING, _PING_CALL), Says(text))
 
     def waits(self) -> None:
         self.engine.then(Waits())
@@ -85,6 +95,21 @@ class Case:
     engine: AgentEngine
     script: Script
     spec: SessionSpec
+
+
+@dataclass
+class OpenCase:
+    """A session that is open; `use` sets the tools of its next turns."""
+
+    engine: AgentEngine
+    script: Script
+    session: AgentSession
+    use: Callable[[Toolset], None]
+
+    @property
+    def id(self) -> SessionId:
+        assert self.session.id is not None
+        return self.session.id
 
 
 @asynccontextmanager
@@ -106,6 +131,20 @@ async def modelled(home: Path) -> AsyncIterator[Case]:
     yield Case(engine, ModelScript(model), SessionSpec("You help.", home))
 
 
+@asynccontextmanager
+async def opened(case: Case) -> AsyncIterator[OpenCase]:
+    tools = [Toolset()]
+    async with case.engine.open(case.spec, changing_toolset(lambda: tools[-1])) as session:
+        yield OpenCase(case.engine, case.script, session, tools.append)
+
+
+def opened_in(shared: SharedSession) -> OpenCase:
+    def use(tools: Toolset) -> None:
+        shared.tools = tools
+
+    return OpenCase(shared.engine, ModelScript(shared.model), shared.session, use)
+
+
 def new_name() -> SessionId:
     return SessionId(str(uuid4()))
 
@@ -116,5 +155,4 @@ def chat(*answers: ToolAnswer) -> Mapping[str, tuple[Tool, ...]]:
     async def ping(_: Mapping[str, object]) -> ToolAnswer:
         return given.pop(0)
 
-    schema = {"type": "object", "properties": {}}
-    return {"chat": (Tool("ping", "Sends a message", schema, ping),)}
+    return {"chat": (Tool("ping", "Sends a message", PING_SCHEMA, ping),)}

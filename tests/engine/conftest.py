@@ -1,4 +1,4 @@
-"""Every test of the engine gets a model of its own, and most get a session of their own."""
+"""Every test of the engine gets a model of its own; most share a session, some need their own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from tests.engine.cases import Case, double, modelled, real
-from tests.engine.scene import Scene, scene
+from tests.engine.cases import Case, OpenCase, double, modelled, opened, opened_in, real
+from tests.engine.scene import LIMIT, Scene, scene
 from tests.engine.shared import SharedSession
 
 
@@ -19,7 +19,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Scene]:
         yield made
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def one_session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedSession]:
     made = SharedSession(tmp_path_factory.mktemp("shared"))
     async with made.opened():
@@ -28,12 +28,37 @@ async def one_session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator
 
 @pytest.fixture
 def shared(one_session: SharedSession) -> SharedSession:
-    """The session of all tests of the module that run in the module's loop."""
+    """The session of all tests that run in the shared loop."""
     one_session.renew()
     return one_session
 
 
 @pytest.fixture(params=[real, double, modelled], ids=["real", "double", "modelled"])
 async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Case]:
-    async with asyncio.timeout(60), request.param(tmp_path) as made:
+    async with asyncio.timeout(5 * LIMIT), request.param(tmp_path) as made:
         yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def open_double(tmp_path: Path) -> AsyncIterator[OpenCase]:
+    async with asyncio.timeout(LIMIT), double(tmp_path) as case, opened(case) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def open_model(tmp_path: Path) -> AsyncIterator[OpenCase]:
+    async with asyncio.timeout(LIMIT), modelled(tmp_path) as case, opened(case) as made:
+        yield made
+
+
+@pytest.fixture
+def open_real(shared: SharedSession) -> OpenCase:
+    return opened_in(shared)
+
+
+@pytest.fixture(params=["open_real", "open_double", "open_model"])
+def open_case(request: pytest.FixtureRequest) -> OpenCase:
+    """A session that is open; the one of the real engine is shared."""
+    made = request.getfixturevalue(request.param)
+    assert isinstance(made, OpenCase)
+    return made

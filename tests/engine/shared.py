@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from tests.engine.scene import LIMIT, ask, engine_at
 
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.subagents import Subagent, Subagents
+from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.session import ClaudeSession
 from ollim_bot.offline.messages import Failure, ModelRequest, Reply
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.ports import Refusal, SessionSpec, Tool, ToolAnswer, ToolCall, Toolset
 
-COUNTER = Subagents({"counter": Subagent("counter", "Counts.", "You count.")})
 PING = "mcp__chat__ping"
 PING_SCHEMA = {
     "type": "object",
     "properties": {"message": {"type": "string"}},
     "required": ["message"],
 }
+SYSTEM_PROMPT = "You help."
+COUNTER = Subagents({"counter": Subagent("counter", "Counts.", "You count.")})
+
+# The session outlives its test, and so must its loop.
+in_shared_loop = pytest.mark.asyncio(loop_scope="session")
 
 
 class SharedSession:
@@ -33,12 +39,13 @@ class SharedSession:
     `chat` in `tools` does.
     """
 
+    engine: ClaudeEngine
     session: ClaudeSession
 
     def __init__(self, home: Path) -> None:
+        self.home = home
         self.data = home / "data"
         self.data.mkdir()
-        self._home = home
         self.renew()
 
     def renew(self) -> None:
@@ -57,29 +64,33 @@ class SharedSession:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        ping = Tool("ping", "Sends a message", PING_SCHEMA, self._run)
         builtin = ("Agent", "Bash", "Read", "Write")
-        toolset = Toolset({"chat": (ping,)}, builtin, self._gate, self._may_end, self._after_call)
-        async with (
-            MessagesServer(self) as server,
-            engine_at(self._home, server.url).open(
-                SessionSpec("You help.", self.data, subagents=COUNTER), toolset
-            ) as self.session,
-        ):
-            yield
+        spec = SessionSpec(SYSTEM_PROMPT, self.data, subagents=COUNTER)
+        async with MessagesServer(self) as server:
+            self.engine = engine_at(self.home, server.url)
+            toolset = changing_toolset(lambda: self.tools, builtin)
+            async with self.engine.open(spec, toolset) as self.session:
+                yield
 
     def reply(self, request: ModelRequest) -> Reply | Failure:
         return self.model.reply(request)
 
-    async def _run(self, arguments: Mapping[str, object]) -> ToolAnswer:
-        (tool,) = self.tools.servers["chat"]
+
+def changing_toolset(tools: Callable[[], Toolset], builtin: tuple[str, ...] = ()) -> Toolset:
+    """The toolset of a session whose tests each have `tools` of their own, with one tool `PING`."""
+
+    async def run(arguments: Mapping[str, object]) -> ToolAnswer:
+        (tool,) = tools().servers["chat"]
         return await tool.run(arguments)
 
-    async def _gate(self, call: ToolCall) -> Refusal | None:
-        return await self.tools.gate(call)
+    async def gate(call: ToolCall) -> Refusal | None:
+        return await tools().gate(call)
 
-    async def _may_end(self) -> str | None:
-        return await self.tools.may_end()
+    async def may_end() -> str | None:
+        return await tools().may_end()
 
-    async def _after_call(self, call: ToolCall, result: str) -> None:
-        await self.tools.after_call(call, result)
+    async def after_call(call: ToolCall, result: str) -> None:
+        await tools().after_call(call, result)
+
+    ping = Tool("ping", "Sends a message", PING_SCHEMA, run)
+    return Toolset({"chat": (ping,)}, builtin, gate, may_end, after_call)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from uuid import uuid4
 
-from tests.engine.scene import Scene, ask, engine_at, spoken, texts
+from tests.engine.cases import new_name
+from tests.engine.scene import ask, spoken, texts
+from tests.engine.shared import PING, PING_SCHEMA, SharedSession, in_shared_loop
 
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -20,7 +21,6 @@ from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
 from ollim_bot.offline.rules import asks_for_summary
 from ollim_bot.ports import Tool, ToolAnswer, Toolset, Trace
 
-PING = "mcp__chat__ping"
 NEARLY_FULL = 980_000
 
 
@@ -28,24 +28,26 @@ def kinds(events: list[AgentEvent]) -> list[type[AgentEvent]]:
     return [type(event) for event in events]
 
 
-def summaries(stage: Scene) -> list[ModelRequest]:
-    return [request for request in stage.model.requests if asks_for_summary(request)]
+def summaries(shared: SharedSession) -> list[ModelRequest]:
+    return [request for request in shared.model.requests if asks_for_summary(request)]
 
 
-async def test_a_full_conversation_makes_room_in_the_middle_of_a_turn(stage: Scene) -> None:
+@in_shared_loop
+async def test_a_full_conversation_makes_room_in_the_middle_of_a_turn(
+    shared: SharedSession,
+) -> None:
     pings: list[str] = []
-    prompt = str(uuid4())
+    prompt = new_name()
 
     async def ping(arguments: Mapping[str, object]) -> ToolAnswer:
         pings.append(str(arguments["message"]))
         return ToolAnswer("sent")
 
-    schema = {"properties": {"message": {"type": "string"}}}
-    tools = Toolset({"chat": (Tool("ping", "Sends a message", schema, ping),)})
-    async with stage.session(tools) as session:
+    shared.tools = Toolset({"chat": (Tool("ping", "Sends a message", PING_SCHEMA, ping),)})
+    async with shared.limited() as session:
         await ask(session, "hello")
         named = session.id
-        stage.model.then(
+        shared.model.then(
             Reply((Say("First."), CallTool(PING, {"message": "a"})), input_tokens=NEARLY_FULL),
             Reply((Say("Second."), CallTool(PING, {"message": "b"}))),
         ).answers("Both are sent.")
@@ -60,31 +62,33 @@ async def test_a_full_conversation_makes_room_in_the_middle_of_a_turn(stage: Sce
     assert isinstance(events[-1], TurnEnded)
     assert events[-1].cause is EndCause.COMPLETED
     assert kinds(events).count(TurnEnded) == 1
-    assert len(summaries(stage)) == 1
+    assert len(summaries(shared)) == 1
     assert session.id == named
     assert texts(after) == ["ok"]
     assert named is not None
     answer = "First.\n\nSecond.\n\nBoth are sent."
-    trace = await engine_at(stage.home, stage.url).trace(named, prompt)
+    trace = await shared.engine.trace(named, prompt)
     assert trace == Trace(is_taken=True, is_complete=True, answer=answer)
 
 
-async def test_room_is_made_on_demand_with_what_is_to_be_kept(stage: Scene) -> None:
-    prompt = str(uuid4())
-    async with stage.session() as session:
+@in_shared_loop
+async def test_room_is_made_on_demand_with_what_is_to_be_kept(shared: SharedSession) -> None:
+    prompt = new_name()
+    async with shared.limited() as session:
         await ask(session, "my cat is called Miso", prompt)
         named = session.id
         events = [event async for event in session.command("/compact keep the cat")]
         await ask(session, "and now?")
 
-    (asked,) = summaries(stage)
+    (asked,) = summaries(shared)
     assert "keep the cat" in asked.last_user_text
     compacted = next(event for event in events if isinstance(event, Compacted))
+    assert kinds(events).index(CompactionStarted) < kinds(events).index(Compacted)
     assert compacted.session_id == named == session.id
     assert (compacted.tokens_before or 0) > 0
     assert isinstance(events[-1], TurnEnded)
     assert events[-1].cause is EndCause.COMPLETED
-    assert "my cat is called Miso" not in spoken(stage.model.requests[-1])
+    assert "my cat is called Miso" not in spoken(shared.model.requests[-1])
     assert named is not None
-    trace = await engine_at(stage.home, stage.url).trace(named, prompt)
+    trace = await shared.engine.trace(named, prompt)
     assert trace == Trace(is_taken=True, is_complete=True, answer="ok")

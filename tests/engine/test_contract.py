@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from tests.engine.cases import PING, Case, chat, new_name
-from tests.engine.scene import ask, end_of, texts
+from tests.engine.cases import Case, ModelScript, OpenCase, chat, new_name
+from tests.engine.scene import ask, end_of, spoken, texts
+from tests.engine.shared import PING, PING_SCHEMA, SYSTEM_PROMPT, in_shared_loop
 
 from ollim_bot.domain.events import (
     EndCause,
@@ -21,70 +24,116 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import SessionLost
-from ollim_bot.ports import Refusal, ToolAnswer, ToolCall, Toolset, Trace
+from ollim_bot.ports import Refusal, Tool, ToolAnswer, ToolCall, Toolset, Trace
+
+NOT_TAKEN, TAKEN = Trace(is_taken=False), Trace(is_taken=True)
 
 
-async def test_a_turn_names_its_session_first_and_ends_once(case: Case) -> None:
-    case.script.says("Hello.")
+async def test_sessions_are_named_at_their_first_turn_resumed_and_listed(
+    case: Case, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    name, prompt = new_name(), new_name()
+
+    # The engine chooses the name of a session that was given none.
     async with case.engine.open(case.spec, Toolset()) as session:
         assert session.id is None
-        events = await ask(session, "hi")
-
-    assert events[0] == SessionNamed(SessionId(str(session.id)))
-    assert texts(events) == ["Hello."]
-    assert [type(event) for event in events].count(TurnEnded) == 1
-    assert isinstance(events[-1], TurnEnded)
-    assert (events[-1].cause, events[-1].text) == (EndCause.COMPLETED, "Hello.")
-
-
-async def test_a_session_can_be_resumed_and_an_unknown_one_is_lost(case: Case) -> None:
-    async with case.engine.open(case.spec, Toolset()) as session:
-        await ask(session, "hi")
+        events = await ask(session, "I am the first")
     first = session.id
-    async with case.engine.open(replace(case.spec, resume=first), Toolset()) as session:
-        await ask(session, "hi again")
+    assert first is not None
+    assert events[0] == SessionNamed(first)
+    assert [type(event) for event in events].count(TurnEnded) == 1
+
+    # A session has the name that it was given.
+    assert await case.engine.trace(name, prompt) == NOT_TAKEN
+    async with case.engine.open(replace(case.spec, begin=name), Toolset()) as session:
+        assert session.id is None
+        assert await case.engine.trace(name, prompt) == NOT_TAKEN
+        assert (await ask(session, "I am the second", prompt))[0] == SessionNamed(name)
+        assert session.id == name
+
+    other = replace(case.spec, working_directory=elsewhere)
+    async with case.engine.open(other, Toolset()) as session:
+        await ask(session, "not here")
+
+    # The name to begin with counts no more when a session is resumed.
+    resumed = replace(case.spec, resume=first, begin=new_name())
+    async with case.engine.open(resumed, Toolset()) as session:
+        await ask(session, "and I am back")
         assert session.id == first
 
+    # A name that is in use goes on with its session.
+    async with case.engine.open(replace(case.spec, begin=name), Toolset()) as session:
+        assert (await end_of(session, "again", prompt)).cause is EndCause.FAILED, "taken once"
+        case.script.says("Still here.")
+        assert (await end_of(session, "me too", new_name())).text == "Still here."
+        assert session.id == name
+    assert await case.engine.trace(name, prompt) == Trace(True, True, "ok")
+    assert await case.engine.trace(first, prompt) == NOT_TAKEN
+
+    stored = await case.engine.sessions(case.spec.working_directory, 10)
+    assert [one.id for one in stored] == [name, first]
+    assert [one.first_prompt for one in stored] == ["I am the second", "I am the first"]
+    assert all(one.size > 0 and one.changed_at.tzinfo for one in stored)
+    assert list(await case.engine.sessions(case.spec.working_directory, 1)) == list(stored[:1])
+    assert list(await case.engine.sessions(tmp_path / "nowhere", 5)) == []
+
+
+async def test_an_unknown_session_is_lost(case: Case) -> None:
     unknown = SessionId("11111111-2222-3333-4444-555555555555")
     with pytest.raises(SessionLost):
         async with case.engine.open(replace(case.spec, resume=unknown), Toolset()):
             pass
 
 
-async def test_a_new_session_has_the_name_that_it_was_given(case: Case) -> None:
-    name = new_name()
-    spec = replace(case.spec, begin=name)
-    async with case.engine.open(spec, Toolset()) as session:
-        assert session.id is None
-        named = (await ask(session, "hi"))[0]
-    assert named == SessionNamed(name)
-    assert session.id == name
+async def test_a_session_whose_tool_still_runs_can_be_branched_off_from(case: Case) -> None:
+    """As a reply to a ping does. The branch has the history, and leaves its origin alone."""
+    has_pinged, may_end = asyncio.Event(), asyncio.Event()
 
-    async with case.engine.open(replace(spec, resume=name), Toolset()) as session:
-        await ask(session, "the name to begin with counts no more")
-        assert session.id == name
+    async def ping(_: Mapping[str, object]) -> ToolAnswer:
+        has_pinged.set()
+        await may_end.wait()
+        return ToolAnswer("Sent.")
+
+    tools = Toolset({"chat": (Tool("ping", "Sends a message", PING_SCHEMA, ping),)})
+    run, fork = new_name(), new_name()
+    case.script.calls_ping()
+    async with case.engine.open(replace(case.spec, begin=run), tools) as main:
+        going = asyncio.ensure_future(end_of(main, "check the mail"))
+        await has_pinged.wait()
+        spec = replace(case.spec, begin=fork, branch_of=run)
+        async with case.engine.open(spec, tools) as branch:
+            case.script.says("The bank wrote.")
+            assert (await end_of(branch, "which ones?")).text == "The bank wrote."
+            assert branch.id == fork
+            assert (await end_of(branch, "and again")).cause is EndCause.COMPLETED
+            assert branch.id == fork
+        if isinstance(case.script, ModelScript):
+            heard = spoken(case.script.model.requests[-1])
+            assert "check the mail" in "\n".join(heard)
+            assert heard[-3:] == ["which ones?", "The bank wrote.", "and again"]
+        may_end.set()
+        assert (await going).cause is EndCause.COMPLETED
+        assert main.id == run
+    if isinstance(case.script, ModelScript):
+        assert "which ones?" not in "\n".join(spoken(case.script.model.requests[-1]))
 
 
-async def test_a_name_that_is_in_use_goes_on_with_its_session(case: Case) -> None:
-    name, prompt = new_name(), new_name()
-    for text in ("hi", "hi again"):
-        async with case.engine.open(replace(case.spec, begin=name), Toolset()) as session:
-            await ask(session, text, prompt if text == "hi" else None)
-            assert session.id == name
-    assert (await case.engine.trace(name, prompt)).is_complete
+@in_shared_loop
+async def test_a_session_is_reconfigured_from_the_next_turn_on(open_case: OpenCase) -> None:
+    session = open_case.session
+    await ask(session, "one")
+    named = open_case.id
+    await session.reconfigure(model="haiku", thinking="adaptive", system_prompt="Be brief.")
+    open_case.script.says("Two.")
+    assert (await end_of(session, "two")).text == "Two."
+    assert session.id == named
+    await session.reconfigure(model=None, thinking="off", system_prompt=SYSTEM_PROMPT)
 
 
-async def test_a_session_is_reconfigured_from_the_next_turn_on(case: Case) -> None:
-    async with case.engine.open(case.spec, Toolset()) as session:
-        await ask(session, "one")
-        named = session.id
-        await session.reconfigure(model="haiku", thinking="adaptive", system_prompt="Be brief.")
-        case.script.says("Two.")
-        assert (await end_of(session, "two")).text == "Two."
-        assert session.id == named
-
-
-async def test_calls_go_through_the_gate_and_results_are_noted(case: Case) -> None:
+@in_shared_loop
+async def test_calls_go_through_the_gate_and_results_are_noted(open_case: OpenCase) -> None:
     verdicts = [None, Refusal("not now"), None]
 
     async def gate(call: ToolCall) -> Refusal | None:
@@ -98,13 +147,12 @@ async def test_calls_go_through_the_gate_and_results_are_noted(case: Case) -> No
     ends = []
     results: list[str] = []
     tools = chat(ToolAnswer("sent"), ToolAnswer("the line is dead", is_error=True))
-    toolset = Toolset(tools, gate=gate, after_call=after_call)
-    async with case.engine.open(case.spec, toolset) as session:
-        for _ in range(3):
-            case.script.calls_ping_and_says("done")
-            events = await ask(session, "ping")
-            started = next(event for event in events if isinstance(event, ToolStarted))
-            ends += [event for event in events if getattr(event, "call_id", "") == started.call_id]
+    open_case.use(Toolset(tools, gate=gate, after_call=after_call))
+    for _ in range(3):
+        open_case.script.calls_ping_and_says("done")
+        events = await ask(open_case.session, "ping")
+        started = next(event for event in events if isinstance(event, ToolStarted))
+        ends += [event for event in events if getattr(event, "call_id", "") == started.call_id]
 
     kinds = [type(event) for event in ends if not isinstance(event, ToolStarted)]
     assert kinds == [ToolEnded, ToolRefused, ToolFailed]
@@ -113,58 +161,73 @@ async def test_calls_go_through_the_gate_and_results_are_noted(case: Case) -> No
     assert len(results) == 2
 
 
-async def test_a_turn_that_may_not_end_goes_on(case: Case) -> None:
-    reasons = ["Report first."]
+@in_shared_loop
+async def test_a_turn_that_may_not_end_goes_on_and_is_traced_to_its_last_word(
+    open_case: OpenCase,
+) -> None:
+    reasons, prompt = ["Report first."], new_name()
 
     async def may_end() -> str | None:
         return reasons.pop() if reasons else None
 
-    case.script.says("Done.")
-    case.script.says("Reported.")
-    async with case.engine.open(case.spec, Toolset(may_end=may_end)) as session:
-        events = await ask(session, "do it")
+    open_case.script.says("Done.")
+    open_case.script.says("Reported.")
+    open_case.use(Toolset(may_end=may_end))
+    events = await ask(open_case.session, "do it", prompt)
 
     assert texts(events) == ["Done.", "Reported."]
+    trace = await open_case.engine.trace(open_case.id, prompt)
+    assert trace == Trace(True, True, "Done.\n\nReported.")
 
 
-async def test_an_interrupt_ends_the_turn_and_the_next_one_works(case: Case) -> None:
-    case.script.waits()
+@in_shared_loop
+async def test_the_trace_of_a_prompt_is_what_was_said_to_it(open_case: OpenCase) -> None:
+    first, second = new_name(), new_name()
+    open_case.script.says("Hello.")
+    open_case.script.calls_ping_and_says("I pinged you.")
+    open_case.use(Toolset(chat(ToolAnswer("sent"))))
+    await ask(open_case.session, "hi", first)
+    await ask(open_case.session, "ping", second)
+    await ask(open_case.session, "without a name")
+
+    trace = open_case.engine.trace
+    assert await trace(open_case.id, first) == Trace(True, True, "Hello.")
+    assert await trace(open_case.id, second) == Trace(True, True, "I pinged you.")
+    assert await trace(new_name(), first) == NOT_TAKEN
+
+
+@in_shared_loop
+async def test_a_prompt_is_taken_once(open_case: OpenCase) -> None:
     prompt = new_name()
-    async with case.engine.open(case.spec, Toolset()) as session:
-        await session.interrupt()
-        turn = asyncio.create_task(end_of(session, "wait", prompt))
-        await case.script.is_waiting()
-        assert session.id is not None
-        assert await case.engine.trace(session.id, prompt) == Trace(is_taken=True)
-        await session.interrupt()
-        assert (await turn).cause is EndCause.INTERRUPTED
-        assert await case.engine.trace(session.id, prompt) == Trace(is_taken=True)
-        case.script.says("I am back.")
-        assert (await end_of(session, "again")).text == "I am back."
+    open_case.script.says("Yes.")
+    await ask(open_case.session, "once", prompt)
+    again = await end_of(open_case.session, "twice", prompt)
+    assert again.cause is EndCause.FAILED
+    assert await open_case.engine.trace(open_case.id, prompt) == Trace(True, True, "Yes.")
 
 
-async def test_a_failure_has_its_kind_and_the_next_turn_works(case: Case) -> None:
-    case.script.is_refused_at_the_door()
-    case.script.says("I am back.")
-    prompt = new_name()
-    async with case.engine.open(case.spec, Toolset()) as session:
-        failed = await end_of(session, "hi", prompt)
-        assert failed.failure is not None
-        assert failed.failure.kind is FailureKind.LOGIN
-        assert session.id is not None
-        assert await case.engine.trace(session.id, prompt) == Trace(is_taken=True)
-        assert (await end_of(session, "again")).text == "I am back."
+@in_shared_loop
+async def test_an_interrupt_ends_the_turn_and_the_next_one_works(open_case: OpenCase) -> None:
+    session, prompt = open_case.session, new_name()
+    open_case.script.waits()
+    await session.interrupt()
+    turn = asyncio.create_task(end_of(session, "wait", prompt))
+    await open_case.script.is_waiting()
+    assert await open_case.engine.trace(open_case.id, prompt) == TAKEN
+    await session.interrupt()
+    assert (await turn).cause is EndCause.INTERRUPTED
+    assert await open_case.engine.trace(open_case.id, prompt) == TAKEN
+    open_case.script.says("I am back.")
+    assert (await end_of(session, "again")).text == "I am back."
 
 
-async def test_a_branch_has_the_history_and_leaves_its_origin_alone(case: Case) -> None:
-    async with case.engine.open(case.spec, Toolset()) as main:
-        await ask(main, "my cat is called Miso")
-        begin = SessionId("99999999-2222-4333-8444-555555555555")
-        spec = replace(case.spec, begin=begin, branch_of=main.id)
-        async with case.engine.open(spec, Toolset()) as branch:
-            await ask(branch, "in the branch")
-            assert branch.id == begin
-            await ask(branch, "and again")
-            assert branch.id == begin
-        await ask(main, "in main")
-        assert main.id not in (None, begin)
+@in_shared_loop
+async def test_a_failure_has_its_kind_and_the_next_turn_works(open_case: OpenCase) -> None:
+    session, prompt = open_case.session, new_name()
+    open_case.script.is_refused_at_the_door()
+    open_case.script.says("I am back.")
+    failed = await end_of(session, "hi", prompt)
+    assert failed.failure is not None
+    assert failed.failure.kind is FailureKind.LOGIN
+    assert await open_case.engine.trace(open_case.id, prompt) == TAKEN
+    assert (await end_of(session, "again")).text == "I am back."

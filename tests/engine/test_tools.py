@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 from tests.engine.scene import Scene, ask, texts
-from tests.engine.shared import PING, PING_SCHEMA, SharedSession
+from tests.engine.shared import PING, PING_SCHEMA, SharedSession, in_shared_loop
 
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -19,8 +19,6 @@ from ollim_bot.domain.events import (
 from ollim_bot.errors import OllimError
 from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.ports import Refusal, Tool, ToolAnswer, ToolCall, Toolset
-
-in_module_loop = pytest.mark.asyncio(loop_scope="module")
 
 
 async def _pong(arguments: Mapping[str, object]) -> ToolAnswer:
@@ -48,7 +46,7 @@ def of_tools(events: list[AgentEvent]) -> list[AgentEvent]:
     return [event for event in events if isinstance(event, kinds)]
 
 
-@in_module_loop
+@in_shared_loop
 async def test_a_call_that_the_gate_lets_through_is_made(shared: SharedSession) -> None:
     asked: list[ToolCall] = []
 
@@ -69,7 +67,7 @@ async def test_a_call_that_the_gate_lets_through_is_made(shared: SharedSession) 
     assert texts(events) == ["Sent."]
 
 
-@in_module_loop
+@in_shared_loop
 async def test_a_refused_call_is_not_made_and_the_model_is_told_why(shared: SharedSession) -> None:
     async def gate(_: ToolCall) -> Refusal:
         return Refusal("Pings are used up until tomorrow.")
@@ -85,7 +83,7 @@ async def test_a_refused_call_is_not_made_and_the_model_is_told_why(shared: Shar
     assert "Pings are used up until tomorrow." in told.text
 
 
-@in_module_loop
+@in_shared_loop
 async def test_a_gate_that_breaks_refuses(shared: SharedSession) -> None:
     async def gate(_: ToolCall) -> Refusal | None:
         raise KeyError("broken")
@@ -98,7 +96,7 @@ async def test_a_gate_that_breaks_refuses(shared: SharedSession) -> None:
     assert "could not be checked" in refused.reason
 
 
-@in_module_loop
+@in_shared_loop
 async def test_a_result_that_cannot_be_noted_ends_the_turn_before_it_is_read(
     shared: SharedSession,
 ) -> None:
@@ -111,7 +109,7 @@ async def test_a_result_that_cannot_be_noted_ends_the_turn_before_it_is_read(
     assert len(shared.model.requests) == 1
 
 
-@in_module_loop
+@in_shared_loop
 @pytest.mark.parametrize("is_allowed", [True, False])
 async def test_the_gate_decides_about_the_tools_of_the_engine_too(
     shared: SharedSession, is_allowed: bool
@@ -139,7 +137,7 @@ async def test_only_the_named_tools_of_the_engine_exist(stage: Scene) -> None:
     assert isinstance(events[-1], ToolFailed)
 
 
-@in_module_loop
+@in_shared_loop
 @pytest.mark.parametrize(
     ("run", "reason"),
     [
@@ -160,7 +158,7 @@ async def test_a_tool_that_fails_tells_the_model(
     assert [one.text for one in shared.model.requests[-1].tool_results] == [reason]
 
 
-@in_module_loop
+@in_shared_loop
 async def test_arguments_that_do_not_fit_never_reach_the_tool(shared: SharedSession) -> None:
     shared.model.then(Reply((CallTool(PING, {"message": 7}),)))
     shared.tools = Toolset(chat(_breaks))
@@ -170,7 +168,7 @@ async def test_arguments_that_do_not_fit_never_reach_the_tool(shared: SharedSess
     assert "validation" in failed.reason
 
 
-@in_module_loop
+@in_shared_loop
 async def test_a_turn_is_sent_back_until_it_may_end(shared: SharedSession) -> None:
     reasons = ["Call report_updates first."]
 
@@ -186,7 +184,7 @@ async def test_a_turn_is_sent_back_until_it_may_end(shared: SharedSession) -> No
     assert "Call report_updates first." in shared.model.requests[-1].last_user_text
 
 
-@in_module_loop
+@in_shared_loop
 async def test_a_question_that_breaks_does_not_keep_a_turn(shared: SharedSession) -> None:
     async def may_end() -> str | None:
         raise KeyError("broken")
@@ -195,7 +193,7 @@ async def test_a_question_that_breaks_does_not_keep_a_turn(shared: SharedSession
     assert texts(await shared.ask("do it")) == ["ok"]
 
 
-@in_module_loop
+@in_shared_loop
 async def test_a_subagent_works_within_the_turn_and_under_the_same_gate(
     shared: SharedSession,
 ) -> None:
@@ -225,7 +223,7 @@ async def test_a_subagent_works_within_the_turn_and_under_the_same_gate(
     assert texts(events) == ["All counted."]
 
 
-@in_module_loop
+@in_shared_loop
 @pytest.mark.parametrize("path", ["state/web_token.md", ".env"])
 async def test_what_is_secret_stays_out_of_reach_though_a_gate_lets_everything_through(
     shared: SharedSession, path: str

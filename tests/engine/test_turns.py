@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from tests.engine.scene import Scene, ask, end_of, interrupted, spoken, texts, tiny_png
-from tests.engine.shared import SharedSession
+from tests.engine.shared import SharedSession, in_shared_loop
 
 from ollim_bot.domain.events import (
     Compacted,
@@ -23,8 +23,6 @@ from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.errors import SessionLost
 from ollim_bot.offline.messages import Hang, Reply, Say, Stall, Think
 from ollim_bot.ports import Image, Prompt
-
-in_module_loop = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_a_turn_streams_its_text_and_ends_with_it(stage: Scene) -> None:
@@ -59,7 +57,7 @@ async def test_thinking_is_told_apart_from_the_answer(stage: Scene, thinking: Th
     assert wanted["display"] == "summarized"
 
 
-@in_module_loop
+@in_shared_loop
 async def test_what_somebody_typed_arrives_as_it_was_written(shared: SharedSession) -> None:
     typed = ["/cost", "@/etc/hostname", "/compact now", "!ls", "#note"]
     async with shared.limited() as session:
@@ -69,7 +67,7 @@ async def test_what_somebody_typed_arrives_as_it_was_written(shared: SharedSessi
     assert [request.last_user_text for request in shared.model.requests] == typed
 
 
-@in_module_loop
+@in_shared_loop
 async def test_an_image_arrives_before_the_words_about_it(shared: SharedSession) -> None:
     async with shared.limited() as session:
         prompt = Prompt("What is this?", (Image("image/png", tiny_png()),))
@@ -93,7 +91,7 @@ async def test_a_long_answer_comes_through_whole(stage: Scene) -> None:
     assert texts(events) == [long]
 
 
-@in_module_loop
+@in_shared_loop
 async def test_blank_words_are_a_turn_like_any_other(shared: SharedSession) -> None:
     async with shared.limited() as session:
         assert (await end_of(session, "")).cause is EndCause.COMPLETED
@@ -155,7 +153,7 @@ async def test_another_model_takes_over_the_same_session(stage: Scene) -> None:
     assert spoken(after) == ["one", "ok", "two"]
 
 
-@in_module_loop
+@in_shared_loop
 async def test_an_interrupted_turn_ends_at_once_and_the_next_one_works(
     shared: SharedSession,
 ) -> None:
@@ -169,7 +167,7 @@ async def test_an_interrupted_turn_ends_at_once_and_the_next_one_works(
     assert texts(after) == ["I am back."]
 
 
-@in_module_loop
+@in_shared_loop
 async def test_an_interrupt_counts_from_the_first_moment_of_a_turn(shared: SharedSession) -> None:
     shared.model.when("hang", Hang()).answers("I am back.")
     async with shared.limited() as session:
@@ -182,7 +180,7 @@ async def test_an_interrupt_counts_from_the_first_moment_of_a_turn(shared: Share
     assert texts(after) == ["I am back."]
 
 
-@in_module_loop
+@in_shared_loop
 async def test_a_turn_that_nobody_listens_to_any_more_leaves_nothing_behind(
     shared: SharedSession,
 ) -> None:
@@ -198,7 +196,7 @@ async def test_a_turn_that_nobody_listens_to_any_more_leaves_nothing_behind(
     assert texts(after) == ["I am back."]
 
 
-@in_module_loop
+@in_shared_loop
 async def test_turns_asked_at_the_same_time_are_taken_one_after_the_other(
     shared: SharedSession,
 ) -> None:
@@ -223,7 +221,7 @@ async def test_closing_in_the_middle_of_a_turn_is_quick(stage: Scene) -> None:
     assert (await turn).cause is EndCause.INTERRUPTED
 
 
-@in_module_loop
+@in_shared_loop
 async def test_a_cancelled_turn_leaves_the_session_in_order(shared: SharedSession) -> None:
     shared.model.when("hang", Hang())
     async with shared.limited() as session:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
-from tests.engine.scene import SOON, Scene, ask, texts
+from tests.engine.scene import SOON, ask, texts
+from tests.engine.shared import SharedSession, in_shared_loop
 
 from ollim_bot.domain.events import EndCause, ToolEnded, ToolRefused, TurnEnded
 from ollim_bot.offline.messages import CallTool, Reply
@@ -33,17 +35,20 @@ class Person:
             raise
 
 
-def write(stage: Scene, name: str) -> CallTool:
-    return CallTool("Write", {"file_path": str(stage.home / "data" / name), "content": "hello"})
+def write(file: Path) -> CallTool:
+    return CallTool("Write", {"file_path": str(file), "content": "hello"})
 
 
-@pytest.mark.parametrize("says", [None, Refusal("The owner said no.")])
+@in_shared_loop
+@pytest.mark.parametrize("says", [None, Refusal("The owner said no.")], ids=["yes", "no"])
 async def test_the_answer_of_a_person_counts_though_it_takes_a_while(
-    stage: Scene, says: Refusal | None
+    shared: SharedSession, tmp_path: Path, says: Refusal | None
 ) -> None:
     person = Person()
-    stage.model.then(Reply((write(stage, "a.txt"), write(stage, "b.txt")))).answers("Done.")
-    async with stage.session(Toolset(builtin=("Write",), gate=person.gate)) as session:
+    first, second = (shared.data / f"{tmp_path.name}-{name}.txt" for name in "ab")
+    shared.model.then(Reply((write(first), write(second)))).answers("Done.")
+    shared.tools = Toolset(gate=person.gate)
+    async with shared.limited() as session:
         turn = asyncio.create_task(ask(session, "write them"))
         await person.is_asked.wait()
         await asyncio.wait({turn}, timeout=A_WHILE)
@@ -54,15 +59,19 @@ async def test_the_answer_of_a_person_counts_though_it_takes_a_while(
     expected = ToolEnded if says is None else ToolRefused
     ends = [event for event in events if isinstance(event, ToolEnded | ToolRefused)]
     assert [type(event) for event in ends] == [expected] * 2
-    assert (stage.home / "data" / "a.txt").exists() is (says is None)
+    assert first.exists() is (says is None)
     assert texts(events)[-1] == "Done."
     assert not person.is_given_up.is_set()
 
 
-async def test_an_interrupted_turn_waits_for_no_answer_and_makes_no_call(stage: Scene) -> None:
-    person = Person()
-    stage.model.then(Reply((write(stage, "a.txt"),))).answers("Again.")
-    async with stage.session(Toolset(builtin=("Write",), gate=person.gate)) as session:
+@in_shared_loop
+async def test_an_interrupted_turn_waits_for_no_answer_and_makes_no_call(
+    shared: SharedSession,
+) -> None:
+    person, file = Person(), shared.data / "interrupted.txt"
+    shared.model.then(Reply((write(file),))).answers("Again.")
+    shared.tools = Toolset(gate=person.gate)
+    async with shared.limited() as session:
         turn = asyncio.create_task(ask(session, "write it"))
         await person.is_asked.wait()
         began = asyncio.get_running_loop().time()
@@ -75,4 +84,4 @@ async def test_an_interrupted_turn_waits_for_no_answer_and_makes_no_call(stage: 
 
         person.answer.set_result(None)
         assert texts(await ask(session, "and now?")) == ["Again."]
-    assert not (stage.home / "data" / "a.txt").exists()
+    assert not file.exists()
