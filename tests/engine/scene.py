@@ -23,7 +23,7 @@ from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.ports import AgentSession, Prompt, SessionSpec, Toolset
 
-LIMIT = 60.0
+LIMIT = 180.0
 # Seconds; much more than it takes, since the machine may be busy.
 SOON = 15.0
 

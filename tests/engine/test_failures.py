@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import socket
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from claude_agent_sdk import ResultMessage
-from tests.engine.scene import Scene, ask, end_of, engine_at, spoken, texts
+from tests.engine.scene import Scene, ask, end_of, engine_at, scene, spoken, texts
+from tests.engine.shared import SharedSession, in_shared_loop
 
 from ollim_bot.domain.events import (
     EndCause,
@@ -21,14 +23,15 @@ from ollim_bot.domain.events import (
 from ollim_bot.domain.provider import CLAUDE, OFFLINE, ModelAccess, Provider, ProviderKind
 from ollim_bot.engine.failures import SENTENCES, failure_of
 from ollim_bot.offline.messages import Cut, Fail, Hang, Reply, Say
-from ollim_bot.ports import AgentSession, SessionSpec, Toolset
+from ollim_bot.ports import Toolset
 
 OWN_SERVER = Provider(ProviderKind.CLAUDE, "my-server", access=ModelAccess.OWN_SERVER)
 CREDIT = "Your credit balance is too low to access the Anthropic API."
 
 
 # What the provider answers to a prompt, and what the failure is then.
-REFUSALS = {
+TOO_LONG = "prompt is too long: 9 tokens > 5 maximum"
+REFUSALS: Mapping[str, tuple[Fail | Reply, FailureKind]] = {
     "key": (Fail(401, "authentication_error", "bad key"), FailureKind.LOGIN),
     "permission": (Fail(403, "permission_error", "no"), FailureKind.LOGIN),
     "credit": (Fail(400, "invalid_request_error", CREDIT), FailureKind.BILLING),
@@ -37,83 +40,47 @@ REFUSALS = {
     "fault": (Fail(500, "api_error", "oh"), FailureKind.OVERLOADED),
     "overload": (Fail(529, "overloaded_error", "full"), FailureKind.OVERLOADED),
     "other": (Fail(400, "invalid_request_error", "odd"), FailureKind.OTHER),
+    "declined": (Reply((Say("I"),), stop_reason="refusal"), FailureKind.REFUSED),
+    "too long": (Fail(400, "invalid_request_error", TOO_LONG), FailureKind.TOO_LONG),
 }
-TOO_LONG = Fail(400, "invalid_request_error", "prompt is too long: 9 tokens > 5 maximum")
-DECLINED = Reply((Say("I"),), stop_reason="refusal")
-
-
-async def fails_and_goes_on(
-    stage: Scene, session: AgentSession, prompt: str, answer: Fail | Reply, kind: FailureKind
-) -> None:
-    stage.model.when(lambda request: spoken(request)[-1:] != ["again"], answer)
-    failed = await end_of(session, prompt)
-    assert failed.cause is EndCause.FAILED
-    assert failed.failure is not None
-    assert failed.failure.kind is kind
-    assert failed.failure.sentence.endswith((".", "odd"))
-    assert texts(await ask(session, "again")) == ["ok"]
 
 
 async def test_a_failed_turn_says_what_to_do_and_the_next_one_works(stage: Scene) -> None:
     async with stage.session() as session:
         for prompt, (answer, kind) in REFUSALS.items():
-            await fails_and_goes_on(stage, session, prompt, answer, kind)
+            stage.model.when(lambda request: spoken(request)[-1:] != ["again"], answer)
+            failed = await end_of(session, prompt)
+            assert failed.cause is EndCause.FAILED, prompt
+            assert failed.failure is not None
+            assert failed.failure.kind is kind, prompt
+            assert failed.failure.sentence.endswith((".", "odd")), prompt
+            assert texts(await ask(session, "again")) == ["ok"], prompt
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind"),
-    [(TOO_LONG, FailureKind.TOO_LONG), (DECLINED, FailureKind.REFUSED)],
-    ids=["too long", "declined"],
-)
-async def test_a_prompt_that_cannot_be_answered_is_told_and_the_next_one_works(
-    stage: Scene, answer: Fail | Reply, kind: FailureKind
-) -> None:
-    async with stage.session() as session:
-        await fails_and_goes_on(stage, session, "now", answer, kind)
-
-
-async def test_nobody_at_the_address_is_unreachable(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        engine = engine_at(tmp_path, url, asks=OWN_SERVER)
-        async with engine.open(SessionSpec("", tmp_path), Toolset()) as session:
-            failed = await end_of(session, "hello")
-
-    assert failed.failure is not None
-    assert failed.failure.kind is FailureKind.UNREACHABLE
-    assert failed.failure.sentence.startswith("my-server could not be reached. ")
-    assert "`ANTHROPIC_BASE_URL`" in failed.failure.sentence
-
-
-async def test_a_provider_on_this_machine_is_reached_though_there_is_a_proxy(
-    stage: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    monkeypatch.setenv("NO_PROXY", "example.org")
-    monkeypatch.delenv("no_proxy", raising=False)
-    async with stage.session() as session:
-        assert texts(await ask(session, "hello")) == ["ok"]
-
-
-async def test_a_provider_that_hangs_is_unreachable(stage: Scene) -> None:
-    stage.model.when("hello", Hang())
-    impatient = engine_at(stage.home, stage.url, {"API_TIMEOUT_MS": "500"})
-    async with impatient.open(stage.spec, Toolset()) as session:
-        events = await ask(session, "hello")
+async def test_a_provider_that_hangs_or_is_gone_is_unreachable(tmp_path: Path) -> None:
+    async with AsyncExitStack() as provider:
+        stage = await provider.enter_async_context(scene(tmp_path))
+        stage.model.when("hello", Hang())
+        impatient = engine_at(tmp_path, stage.url, {"API_TIMEOUT_MS": "500"}, asks=OWN_SERVER)
+        async with impatient.open(stage.spec, Toolset()) as session:
+            events = await ask(session, "hello")
+            await provider.aclose()
+            gone = await end_of(session, "hello")
 
     assert any(isinstance(event, Retrying) for event in events)
-    assert isinstance(events[-1], TurnEnded)
-    assert events[-1].failure is not None
-    assert events[-1].failure.kind is FailureKind.UNREACHABLE
+    for end in (events[-1], gone):
+        assert isinstance(end, TurnEnded)
+        assert end.failure is not None
+        assert end.failure.kind is FailureKind.UNREACHABLE
+        assert end.failure.sentence.startswith("my-server could not be reached. ")
+        assert "`ANTHROPIC_BASE_URL`" in end.failure.sentence
 
 
-async def test_a_torn_answer_is_withdrawn_and_given_again(stage: Scene) -> None:
+@in_shared_loop
+async def test_a_torn_answer_is_withdrawn_and_given_again(shared: SharedSession) -> None:
     torn = Reply((Say("The first half is here"),), pace=0.02, chunk=4)
-    stage.model.then(Cut(torn)).answers("The whole answer.")
-    async with stage.session() as session:
-        events = await ask(session, "tell me")
+    shared.model.then(Cut(torn)).answers("The whole answer.")
+    events = await shared.ask("tell me")
 
     kinds = [type(event) for event in events]
     assert kinds.index(TextStreamed) < kinds.index(TextWithdrawn)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -34,26 +35,39 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 
 
 async def killed_at(
-    stage: Scene, turn: object, kind: type[AgentEvent], number: signal.Signals
+    stage: Scene, turn: AsyncIterator[AgentEvent], kind: type[AgentEvent]
 ) -> list[AgentEvent]:
     events: list[AgentEvent] = []
-    async for event in turn:  # type: ignore[attr-defined]
+    async for event in turn:
         events.append(event)
         if isinstance(event, kind):
             (pid,) = engines_at(stage.home)
-            os.kill(pid, number)
+            os.kill(pid, signal.SIGKILL)
     return events
 
 
+async def died(stage: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    """The engine is killed between two turns, and that is known."""
+    caplog.clear()
+    (pid,) = engines_at(stage.home)
+    os.kill(pid, signal.SIGKILL)
+    await eventually(lambda: "The engine died." in caplog.text, within=10)
+
+
 async def test_a_killed_engine_ends_the_turn_and_the_next_one_goes_on(stage: Scene) -> None:
-    stage.model.answers("Miso, noted.").then(Stall(Reply((Say("It is"),)))).answers("Miso.")
+    """Also if it was the first one of a session that was given no name."""
+    stage.model.when("first", Hang()).answers("Miso, noted.")
+    stage.model.then(Stall(Reply((Say("It is"),)))).answers("Miso.")
     async with stage.session() as session:
+        first = await killed_at(stage, session.turn(Prompt("first")), SessionNamed)
         await ask(session, "my cat is called Miso")
         named = session.id
         turn = session.turn(Prompt("what is it called?"))
-        events = await killed_at(stage, turn, TextStreamed, signal.SIGKILL)
+        events = await killed_at(stage, turn, TextStreamed)
         after = await ask(session, "again")
 
+    assert isinstance(first[-1], TurnEnded)
+    assert first[-1].cause is EndCause.FAILED
     withdrawn, ended = events[-2:]
     assert withdrawn == TextWithdrawn()
     assert isinstance(ended, TurnEnded)
@@ -61,96 +75,66 @@ async def test_a_killed_engine_ends_the_turn_and_the_next_one_goes_on(stage: Sce
     assert (ended.cause, ended.failure.kind) == (EndCause.FAILED, FailureKind.ENGINE_DIED)
     assert session.id == named
     assert texts(after) == ["Miso."]
-    assert spoken(stage.model.requests[-1])[:2] == ["my cat is called Miso", "Miso, noted."]
+    heard = spoken(stage.model.requests[-1])
+    at = heard.index("my cat is called Miso")
+    assert heard[at + 1] == "Miso, noted."
 
 
-@pytest.mark.parametrize("name", [None, SessionId("11111111-2222-4333-8444-555555555555")])
-async def test_an_engine_killed_at_its_first_breath_is_replaced(
-    stage: Scene, name: SessionId | None
-) -> None:
-    stage.model.when("first", Hang())
-    async with stage.session(begin=name) as session:
-        turn = session.turn(Prompt("first"))
-        events = await killed_at(stage, turn, SessionNamed, signal.SIGKILL)
-        after = await ask(session, "second")
-
-    assert isinstance(events[-1], TurnEnded)
-    assert events[-1].cause is EndCause.FAILED
-    assert texts(after) == ["ok"]
-    assert session.id == (name or session.id)
-
-
-async def test_an_engine_killed_before_its_first_turn_is_replaced_under_its_name(
+async def test_an_engine_is_replaced_under_its_name_whenever_it_is_killed(
     stage: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = SessionId("11111111-2222-4333-8444-555555555555")
+    stage.model.when("first", Hang())
     async with stage.session(begin=name) as session:
-        (pid,) = engines_at(stage.home)
-        os.kill(pid, signal.SIGKILL)
-        await eventually(lambda: "The engine died." in caplog.text, within=10)
-        assert texts(await ask(session, "hello")) == ["ok"]
+        await died(stage, caplog)
+        turn = session.turn(Prompt("first"))
+        events = await killed_at(stage, turn, SessionNamed)
+        assert isinstance(events[-1], TurnEnded), "killed before its first turn"
+        assert events[-1].cause is EndCause.FAILED
+        assert texts(await ask(session, "second")) == ["ok"], "killed at its first breath"
+        assert session.id == name
+        await died(stage, caplog)
+        assert texts(await ask(session, "third")) == ["ok"], "killed between turns"
         assert session.id == name
 
 
-async def test_an_engine_that_died_between_turns_is_not_noticed(
-    stage: Scene, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with stage.session() as session:
+async def test_a_changed_session_has_a_new_process_and_none_is_left_behind(stage: Scene) -> None:
+    """The system prompt may be long, is in no command line, and is told again in the new one."""
+    long = "The owner's secret. " * 20_000
+    async with stage.session(model="haiku", system_prompt=long) as session:
+        (first,) = engines_at(stage.home)
+        assert "secret" not in "".join(command_of(first))
+        await session.reconfigure(model="haiku", thinking="off", system_prompt=long)
         await ask(session, "one")
-        (pid,) = engines_at(stage.home)
-        os.kill(pid, signal.SIGKILL)
-        await eventually(lambda: "The engine died." in caplog.text, within=10)
-        assert texts(await ask(session, "two")) == ["ok"]
-
-
-async def test_no_process_is_left_behind(stage: Scene) -> None:
-    async with stage.session() as session:
-        await ask(session, "one")
-        assert len(engines_at(stage.home)) == 1
-        await session.reconfigure(model="haiku", thinking="adaptive", system_prompt="")
+        assert engines_at(stage.home) == [first], "to be told the same again costs nothing"
+        await session.reconfigure(model=None, thinking="off", system_prompt="Another secret.")
         await ask(session, "two")
-        assert len(engines_at(stage.home)) == 1
-
+        (second,) = engines_at(stage.home)
+        assert second != first
     assert engines_at(stage.home) == []
 
-
-async def test_to_be_told_the_same_again_costs_nothing(stage: Scene) -> None:
-    async with stage.session(model="haiku") as session:
-        await ask(session, "one")
-        before = engines_at(stage.home)
-        await session.reconfigure(model="haiku", thinking="off", system_prompt="You help.")
-        await ask(session, "two")
-        assert engines_at(stage.home) == before
+    before, after = stage.model.requests
+    assert before.system.rstrip().endswith(long.rstrip())
+    assert after.system.endswith("Another secret.")
+    assert [path.name for path in (stage.home / "run").iterdir()] == ["claude-launcher"]
 
 
-async def test_the_engine_gets_none_of_our_secrets(
+async def test_the_engine_gets_none_of_our_secrets_and_no_proxy_for_this_machine(
     stage: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = ("DISCORD_TOKEN", "WEBHOOK_SECRET", "OLLIM_WEB_SECRET", "GOOGLE_CLIENT_SECRET")
     for name in ours:
         monkeypatch.setenv(name, "hush-hush")
-    async with stage.session():
+    for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "example.org")
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with stage.session() as session:
         (pid,) = engines_at(stage.home)
         environment = environment_of(pid)
-
-    assert environment["CLAUDE_CODE_DISABLE_CRON"] == "1"
-    assert "hush-hush" not in environment.values()
-
-
-async def test_nobody_can_read_the_system_prompt(stage: Scene) -> None:
-    """It may be long, and it is told again to a session that is resumed."""
-    long = "The owner's secret. " * 20_000
-    async with stage.session(system_prompt=long) as session:
-        (pid,) = engines_at(stage.home)
-        assert "secret" not in "".join(command_of(pid))
-        await ask(session, "one")
-        await session.reconfigure(model=None, thinking="off", system_prompt="Another secret.")
-        await ask(session, "two")
-
-    first, second = stage.model.requests
-    assert first.system.rstrip().endswith(long.rstrip())
-    assert second.system.endswith("Another secret.")
-    assert [path.name for path in (stage.home / "run").iterdir()] == ["claude-launcher"]
+        assert environment["CLAUDE_CODE_DISABLE_CRON"] == "1"
+        assert "hush-hush" not in environment.values()
+        assert texts(await ask(session, "hello")) == ["ok"], "the provider is on this machine"
 
 
 async def test_a_start_without_a_place_for_the_prompt_says_so(stage: Scene) -> None:
@@ -206,8 +190,7 @@ asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-async def test_the_engine_dies_with_the_bot(stage: Scene, number: signal.Signals) -> None:
+async def test_the_engine_dies_with_the_bot(stage: Scene) -> None:
     stage.model.when("hang", Hang())
     bot = await asyncio.create_subprocess_exec(
         sys.executable, "-c", BOT, str(stage.home), stage.url, cwd=Path(__file__).parents[2]
@@ -216,7 +199,7 @@ async def test_the_engine_dies_with_the_bot(stage: Scene, number: signal.Signals
         await stage.model.seen(1, within=20)
         assert len(engines_at(stage.home)) == 1
     finally:
-        bot.send_signal(number)
+        bot.kill()
         await bot.wait()
     await eventually(lambda: not engines_at(stage.home), within=3)
 
