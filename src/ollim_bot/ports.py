@@ -346,6 +346,15 @@ class ChatService(Protocol):
     async def message(self, message_id: MessageId) -> ChatMessage | None:
         """One message of the log, of any age; None if there is none."""
 
+    async def search(self, words: str, limit: int) -> Sequence[ChatMessage]:
+        """The messages of the log that have these words, the best first.
+
+        Raises `WrongInput` if there is no word to look for.
+        """
+
+    async def around(self, message_id: MessageId, limit: int) -> Sequence[ChatMessage]:
+        """The message with as many before and after it as `limit`, oldest first; or none."""
+
     async def place_of(self, message_id: MessageId) -> int | None:
         """The position of the message in the order of the log; None if it is not there."""
 

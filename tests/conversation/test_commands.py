@@ -6,10 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.conversation.scene import HOME, NOW, STATUS, Scene, scene
+from tests.conversation.scene import HOME, NOW, STATUS, Scene, scene, scripted
 
 from ollim_bot import __version__
 from ollim_bot.conversation import texts
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.events import (
     Compacted,
     CompactionStarted,
@@ -96,6 +97,34 @@ async def test_settings_are_shown_and_changed() -> None:
         assert await said(at, "/config model.main haiku") == (
             "model.main is now haiku (it was opus)."
         )
+
+
+async def test_what_was_said_is_found_across_a_clear_and_the_answer_is_not_kept() -> None:
+    engine = scripted("The *dentist* is on Friday.", "Hello.")
+    async with scene(engine) as at:
+        await at.ask("When is the dentist?")
+        await at.chat.command("web", "/clear")
+        await at.ask("hello")
+        before = len(at.log)
+        assert await said(at, "/search DENTIST is") == (
+            "- today 10:15, bot: The \\***dentist**\\* **is** on Friday.\n"
+            "- today 10:15, you: When **is** the **dentist**?"
+        )
+        assert await said(at, "/search zebra") == "Nothing was said with these words."
+        assert await wrong(at, "/search ?!") == "Say a word to look for."
+        assert len(at.log) == before
+
+
+async def test_a_search_shows_the_five_best_and_says_that_there_are_more() -> None:
+    async with scene(ScriptedEngine()) as at:
+        for number in range(6):
+            message = ChatMessage(
+                MessageId(f"m{number}"), NOW, Author.BACKGROUND, "tea", job="tea_"
+            )
+            at.stores.state.run(lambda tx, message=message: tx.messages.add(message))  # type: ignore[misc]
+        *lines, more = (await said(at, "/search tea")).splitlines()
+        assert lines == ["- today 10:15, tea\\_: **tea**"] * 5
+        assert more == "There are more. A further word narrows it down."
 
 
 async def test_the_version_is_said() -> None:

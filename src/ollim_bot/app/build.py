@@ -29,6 +29,7 @@ from ollim_bot.conversation.commands.sessions import (
     Compaction,
     ConversationCommands,
     CostCommands,
+    SearchCommands,
     SessionCommands,
 )
 from ollim_bot.conversation.commands.table import CommandServices, Queued
@@ -413,6 +414,7 @@ def _command_services(
         ConversationCommands(store, state, runner, approvals, forks, poster, clock),
         Compaction(store, forks, runner, clock),
         SessionCommands(deps.engine, store, state, posting, forks, clock, deps.working_directory),
+        SearchCommands(store, clock),
         CostCommands(store, clock, deps.status.price),
         fork_commands,
         SettingCommands(store),

@@ -17,6 +17,7 @@ from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.search import Search, terms_of
 from ollim_bot.domain.text import with_program
 from ollim_bot.ports import IncomingMessage, LogChange, Status
 from ollim_bot.store.messages import LoggedMessage
@@ -38,6 +39,15 @@ class MessageHistory:
 
     async def find(self, message_id: MessageId) -> ChatMessage | None:
         return await self._chat.find(message_id)
+
+    async def search(self, words: str, limit: int) -> Sequence[ChatMessage]:
+        wanted = Search(terms_of(words), limit=limit)
+        found = await self._store.read(lambda tx: tx.messages.search(wanted))
+        return [each.message for each in found]
+
+    async def around(self, message_id: MessageId, limit: int) -> Sequence[ChatMessage]:
+        found = await self._store.read(lambda tx: tx.messages.around(message_id, limit))
+        return [each.message for each in found]
 
     async def place_of(self, message_id: MessageId) -> int | None:
         found = await self._store.read(lambda tx: tx.messages.logged(message_id))
@@ -125,6 +135,12 @@ class Conversation:
 
     async def caught_up(self, surface: str) -> None:
         await self._deliveries.caught_up(surface)
+
+    async def search(self, words: str, limit: int) -> Sequence[ChatMessage]:
+        return await self._log.search(words, limit)
+
+    async def around(self, message_id: MessageId, limit: int) -> Sequence[ChatMessage]:
+        return await self._log.around(message_id, limit)
 
     async def place_of(self, message_id: MessageId) -> int | None:
         return await self._log.place_of(message_id)

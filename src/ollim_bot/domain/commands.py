@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from ollim_bot.errors import WrongInput
 
+# The beginning of a link, in the text of an answer, to the message with an id of the surface.
+LINK = "message:"
+
 
 @dataclass(frozen=True, slots=True)
 class Argument:

@@ -94,6 +94,13 @@ class MessageLog:
             end = found.seq
         return self._found("WHERE seq < ? ORDER BY seq DESC LIMIT ?", end, limit)[::-1]
 
+    def around(self, message_id: MessageId, limit: int) -> list[LoggedMessage]:
+        """The message with `limit` messages before and after it; none if it is unknown."""
+        found = self.logged(message_id)
+        if found is None:
+            return []
+        return [*self.page(limit, message_id), found, *self.after(found.seq, limit)]
+
     def since_change(self, change: int, limit: int) -> list[LoggedMessage]:
         """The messages added or edited after `change`, in the order of the changes."""
         return self._found("WHERE change > ? ORDER BY change LIMIT ?", change, limit)

@@ -14,6 +14,7 @@ from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, Tu
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.search import Search, terms_of
 from ollim_bot.ports import (
     ChatSurface,
     Clock,
@@ -191,6 +192,14 @@ class FakeReception:
 
     async def caught_up(self, surface: str) -> None:
         pass
+
+    async def search(self, words: str, limit: int) -> Sequence[ChatMessage]:
+        wanted = Search(terms_of(words))
+        return [each for each in reversed(self.messages) if wanted.fits(each)][:limit]
+
+    async def around(self, message_id: MessageId, limit: int) -> Sequence[ChatMessage]:
+        place = await self.place_of(message_id)
+        return [] if place is None else self.messages[max(0, place - limit) : place + limit + 1]
 
     async def place_of(self, message_id: MessageId) -> int | None:
         ids = [each.id for each in self.messages]

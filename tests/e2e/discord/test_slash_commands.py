@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -78,6 +79,7 @@ TABLE = (
     Row("routines", "There are no routines. Tell me what to do again and again, and when."),
     Row("reminders", "There are no reminders. Tell me what to remind you of, and when."),
     Row("runs", "Nothing has run yet."),
+    Row("search", "Nothing was said with these words.", {"words": "zebra"}),
     Row("quiet", "It is not quiet. `/quiet 2h` or `/quiet until 15:00` makes it quiet"),
     Row("quiet", "`soon` is not exact", {"how_long": "soon"}),
     Row("quiet", "It is not quiet. ", {"how_long": "off"}),
@@ -152,6 +154,17 @@ async def test_commands_beside_the_conversation_are_answered_to_the_caller_alone
     assert _kept(talk, "ping_budget.json")["capacity"] == 3
     await after(talk)
     assert "opus" in talk.model.requests[-1].model
+
+
+async def test_what_is_found_links_to_its_place(talk: Talk) -> None:
+    answer = await talk.ask("hello", "Hi Ada.")
+    asked = await talk.command("search", words="hello")
+    found = await talk.command("search", words="ada")
+    place = f"https://discord.com/channels/@me/{answer.channel.id}"
+    assert re.sub(r"\d+:\d\d", "9:00", found.text) == (
+        f"- [today 9:00]({place}/{answer.id}), bot: Hi **Ada**."
+    )
+    assert re.search(rf"\(({re.escape(place)}/\d+)\), you: \*\*hello\*\*", asked.text)
 
 
 async def test_commands_with_buttons_answer_by_a_card_in_the_conversation(talk: Talk) -> None:

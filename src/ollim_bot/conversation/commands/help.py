@@ -52,6 +52,7 @@ HELP_TOPICS: Mapping[str, HelpTopic] = {
         (
             "`/clear` begins a new conversation; for 10 minutes, Undo brings the old one back.",
             "`/sessions` goes back to any earlier one. `/compact` makes a long one shorter.",
+            "`/search dentist` finds what was said, in all of them.",
         ),
     ),
     "settings": HelpTopic(

@@ -19,13 +19,14 @@ from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.cards import Button, Card, CardLine
 from ollim_bot.domain.chat import ChatMessage, MessageId, TurnCost
-from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.commands import LINK, CommandAnswer
 from ollim_bot.domain.events import EndCause
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.inbox import Accepted
 from ollim_bot.domain.inputs import CommandCall, InputId
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.provider import Price
+from ollim_bot.domain.search import Search, Term, Who, excerpt, terms_of, who_spoke
 from ollim_bot.domain.session_use import (
     began_at,
     compacted_history,
@@ -33,7 +34,7 @@ from ollim_bot.domain.session_use import (
     thousands,
 )
 from ollim_bot.domain.sessions import Cause, ClearedConversation, SessionChange, SessionId
-from ollim_bot.domain.text import counted
+from ollim_bot.domain.text import counted, literal
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import AgentEngine, Clock, StoredSession
 from ollim_bot.prompts.first_words import first_words
@@ -188,6 +189,8 @@ RESUME = "resume"
 _LISTED = 10
 _LOOKED_AT = 200
 _SHOWN_ID = 8
+_FOUND = 5
+_LONGEST_EXCERPT = 160
 _SHORTEST_PREFIX = 4
 _NO_COST = {Price.FREE: "free", Price.UNKNOWN: "at a price that only your server knows"}
 _BACKGROUND = (SessionChange.BG_FORK, SessionChange.ISOLATED_BG)
@@ -314,6 +317,43 @@ class SessionCommands:
 
     def _when(self, stored: StoredSession) -> str:
         return describe(stored.changed_at.replace(second=0, microsecond=0), self._clock.now())
+
+
+class SearchCommands:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def search(self, call: CommandCall) -> str:
+        """The best matches, each with its place on the caller's surface if that is known."""
+        wanted = Search(terms_of(call.arguments["words"]), limit=_FOUND + 1)
+
+        def question(tx: Transaction) -> list[tuple[ChatMessage, str]]:
+            found = [each.message for each in tx.messages.search(wanted)]
+            return [(one, _place(tx, one, call.surface)) for one in found]
+
+        found, now = await self._store.read(question), self._clock.now()
+        if not found:
+            return "Nothing was said with these words."
+        lines = [_found_line(message, place, wanted.terms, now) for message, place in found]
+        more = ["There are more. A further word narrows it down."] if len(found) > _FOUND else []
+        return "\n".join([*lines[:_FOUND], *more])
+
+
+def _place(tx: Transaction, message: ChatMessage, surface: str) -> str:
+    """The id of the message on the surface; empty if it is not shown there."""
+    return next(iter(tx.deliveries.refs(message.id).get(surface, ())), "")
+
+
+def _found_line(message: ChatMessage, place: str, terms: Sequence[Term], now: datetime) -> str:
+    when = describe(message.at.replace(second=0, microsecond=0), now)
+    linked = f"[{when}]({LINK}{place})" if place else when
+    parts = (
+        f"**{literal(part.text)}**" if part.is_match else literal(part.text)
+        for part in excerpt(message.text, terms, _LONGEST_EXCERPT)
+    )
+    speaker = {Who.OWNER: "you", Who.JOB: message.job or "a job"}.get(who_spoke(message), "bot")
+    return f"- {linked}, {literal(speaker)}: {''.join(parts)}"
 
 
 def _spoken(

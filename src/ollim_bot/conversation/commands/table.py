@@ -18,6 +18,7 @@ from ollim_bot.conversation.commands.sessions import (
     Compaction,
     ConversationCommands,
     CostCommands,
+    SearchCommands,
     SessionCommands,
 )
 from ollim_bot.conversation.forks.commands import ForkCommands
@@ -64,6 +65,7 @@ class CommandServices:
     conversation: ConversationCommands
     compaction: Compaction
     sessions: SessionCommands
+    search: SearchCommands
     costs: CostCommands
     forks: ForkCommands
     settings: SettingCommands
@@ -106,6 +108,16 @@ COMMANDS: tuple[SlashCommand, ...] = (
         "runs",
         "What ran by itself, and what came of it",
         handler=lambda to: Immediate(to.jobs.runs),
+    ),
+    SlashCommand(
+        "search",
+        "Find what was said, by its words",
+        (
+            Argument(
+                "words", "all must be there; a phrase in quotes", is_required=True, takes_rest=True
+            ),
+        ),
+        handler=lambda to: Immediate(to.search.search),
     ),
     SlashCommand(
         "quiet",

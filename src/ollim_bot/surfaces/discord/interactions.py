@@ -15,7 +15,7 @@ from discord.ui import Modal, TextInput
 
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.commands import CommandAnswer, CommandSpec
+from ollim_bot.domain.commands import LINK, CommandAnswer, CommandSpec
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable, WrongInput
 from ollim_bot.ports import ChatService
 from ollim_bot.surfaces.discord.errors import writing
@@ -212,7 +212,7 @@ class CommandInteractions:
     async def answer(self, interaction: discord.Interaction) -> None:
         if await acknowledge(interaction, thinking=True):
             answer = await self._done(_call(interaction))
-            await self._replies.answer(interaction, answer.text)
+            await self._replies.answer(interaction, _with_links(answer.text, interaction))
 
     async def complete(self, interaction: discord.Interaction) -> None:
         """Propose values for the argument that is being typed."""
@@ -248,6 +248,12 @@ class CommandInteractions:
             _logger.info("No proposals for /%s: %s", call.name, error)
             return []
         return [each for each in values if 0 < len(each) <= _LONGEST_CHOICE][:_MOST_CHOICES]
+
+
+def _with_links(text: str, interaction: discord.Interaction) -> str:
+    """The text with its links to messages as addresses in this conversation."""
+    place = f"https://discord.com/channels/@me/{interaction.channel_id}/"
+    return text.replace(f"]({LINK}", f"]({place}")
 
 
 def line_of(spec: CommandSpec, given: Mapping[str, str]) -> str:
