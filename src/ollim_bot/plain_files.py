@@ -72,14 +72,27 @@ def read_file(path: str | Path, most: int) -> bytes:
 
 def read_with_status(path: str | Path, most: int) -> tuple[bytes, os.stat_result]:
     """The whole content, and the status of the very file that was read."""
-    with opened_file(path, most=most) as descriptor:
-        status, data = os.fstat(descriptor), b""
+    descriptor, status = _opened(path, os.O_RDONLY, 0, None)
+    try:
+        if status.st_size > most:
+            raise TooLarge(path, most)
+        return _all_of(descriptor, path, status.st_size, most), status
+    finally:
+        os.close(descriptor)
+
+
+def _all_of(descriptor: int, path: str | Path, size: int, most: int) -> bytes:
+    data = b""
+    while True:
         # One byte more than expected shows that the file has grown since.
-        while part := os.read(descriptor, min(max(status.st_size, _BLOCK), most - len(data)) + 1):
-            data = data + part if data else part
-            if len(data) > most:
-                raise TooLarge(path, most)
-        return data, status
+        wanted = min(max(size, _BLOCK), most - len(data)) + 1
+        part = os.read(descriptor, wanted)
+        data = data + part if data else part
+        if len(data) > most:
+            raise TooLarge(path, most)
+        # A read that is short at the expected end needs no second one to find that end.
+        if not part or (len(part) < wanted and len(data) == size):
+            return data
 
 
 def unsuitable_file(path: str | Path, most: int) -> UnsuitableFile | None:
@@ -94,14 +107,10 @@ def unsuitable_file(path: str | Path, most: int) -> UnsuitableFile | None:
 
 
 @contextmanager
-def opened_file(
-    path: str | Path, flags: int = os.O_RDONLY, mode: int = 0, *, most: int | None = None
-) -> Iterator[int]:
-    """The descriptor of a regular file. Raises `NotAFile`, or `TooLarge` above `most` bytes."""
+def opened_file(path: str | Path, flags: int = os.O_RDONLY, mode: int = 0) -> Iterator[int]:
+    """The descriptor of a regular file. Raises `NotAFile`."""
     descriptor = open_file(path, flags, mode)
     try:
-        if most is not None and os.fstat(descriptor).st_size > most:
-            raise TooLarge(path, most)
         yield descriptor
     finally:
         os.close(descriptor)
@@ -114,6 +123,12 @@ def open_file(
 
     With `O_NOFOLLOW`, a link is not a regular file either.
     """
+    return _opened(path, flags, mode, folder)[0]
+
+
+def _opened(
+    path: str | Path, flags: int, mode: int, folder: int | None
+) -> tuple[int, os.stat_result]:
     try:
         _check(os.stat(path, dir_fd=folder, follow_symlinks=not flags & os.O_NOFOLLOW), path)
     except FileNotFoundError:
@@ -121,11 +136,12 @@ def open_file(
             raise
     descriptor = os.open(path, flags | _NEVER_WAITING, mode, dir_fd=folder)
     try:
-        _check(os.fstat(descriptor), path)
+        status = os.fstat(descriptor)
+        _check(status, path)
     except OSError:
         os.close(descriptor)
         raise
-    return descriptor
+    return descriptor, status
 
 
 def _check(status: os.stat_result, path: str | Path) -> None:

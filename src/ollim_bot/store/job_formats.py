@@ -309,17 +309,16 @@ class JobFormat(Generic[J]):
             for name in values:
                 if self.rules[name].background_only:
                     yield name, "is for background jobs only; add background: true or remove it"
-        for name in _COME:
-            if values.get(name) and values.get("allow-ping") is False:
+        if values.get("allow-ping") is False:
+            for name in filter(values.get, _COME):
                 yield name, "cannot be kept with allow-ping: false; remove one of the two"
         if "set-by" in values:
             yield from self._faults_of_initiative(values)
         yield from self._own_faults(values)
 
     def _faults_of_initiative(self, values: Mapping[str, Any]) -> Iterator[Fault]:
-        for name in _COME:
-            if values.get(name):
-                yield name, "is only for what the owner asked for; remove it, or the line set-by"
+        for name in filter(values.get, _COME):
+            yield name, "is only for what the owner asked for; remove it, or the line set-by"
         if not values.get("background", self.background_by_default):
             yield "set-by", "is for background jobs only; add background: true or remove it"
 
