@@ -15,6 +15,7 @@ from tests.stores import Stores
 
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.database import Database
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.job_files import open_shelves
 from ollim_bot.store.opening import open_database
@@ -26,10 +27,15 @@ BOT = ("-m", "ollim_bot")
 
 
 def prepared(root: Path) -> tuple[DataPaths, Stores]:
+    paths, database = DataPaths(root), new_database(root)
+    return paths, Stores(ImmediateStore(database), open_shelves(paths, RecordingJournal()))
+
+
+def new_database(root: Path) -> Database:
+    """The database of a data directory, which is prepared for it."""
     paths = DataPaths(root)
     prepare_data_directory(paths)
-    database = open_database(paths, lambda: NOW, is_holder=True, report=_report)
-    return paths, Stores(ImmediateStore(database), open_shelves(paths, RecordingJournal()))
+    return open_database(paths, lambda: NOW, is_holder=True, report=_report)
 
 
 def _report(problem: StoreProblem) -> None:

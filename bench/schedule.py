@@ -16,16 +16,18 @@ from tests.stores import Stores
 from bench import bare_watch
 from bench.bars import Bar
 from bench.measure import Result, Unit, seconds
-from bench.places import prepared, write_reminders, write_routines
+from bench.places import new_database, prepared, write_reminders, write_routines
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.domain.definitions import ARMED, CHANGED
 from ollim_bot.paths import DataPaths
 from ollim_bot.schedule.circumstances import JobRunners
 from ollim_bot.schedule.dispatch import Dispatcher
+from ollim_bot.schedule.due_jobs import DueJobs
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.heads_ups import HeadsUps
 from ollim_bot.schedule.job_index import JobIndex
+from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
 from ollim_bot.schedule.nags import Nags
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
@@ -33,8 +35,8 @@ from ollim_bot.schedule.watcher import Watcher
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_files import JobFileChanges, open_shelves
 from ollim_bot.store.run_requests import RequestFolder
+from ollim_bot.store.store import SqliteStore
 from ollim_bot.testing.journal import RecordingJournal
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 MANY = 10_000
 ROUNDS = 9
@@ -104,29 +106,30 @@ def _read_bytes(paths: DataPaths) -> None:
 
 @asynccontextmanager
 async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
-    """The stores, and the seconds until all was armed."""
+    """The stores, and the seconds until all was armed, with a database that knows no job yet."""
     clock, nobody = SystemClock(UTC), cast("Any", _Nobody())
     journal = RecordingJournal()
-    stores = Stores(RepeatingStore(clock.now), open_shelves(paths, journal))
+    database = new_database(paths.root / f"start-{time.time_ns()}")
+    stores = Stores(SqliteStore(database, clock), open_shelves(paths, journal))
     book = JobIndex(paths, clock, nobody, HandEdits(journal, paths.root, clock))
     runners = JobRunners(nobody, nobody)
     dispatch = Dispatcher(stores.state, nobody, runners, nobody, clock, nobody, ManualRuns())
     watcher = Watcher(paths, clock, nobody.tell)
     changes = JobFileChanges(stores.state, stores.shelves)
     requests = RunRequests(RequestFolder(paths), stores.shelves, dispatch, clock)
+    store = stores.state
     scheduler = Scheduler(
-        stores.state,
         book,
         watcher,
-        dispatch,
-        nobody,
         changes,
-        clock,
-        UTC,
-        HeartbeatFile(paths),
+        (
+            Nags(store, nobody),
+            HeadsUps(store, book, nobody, UTC),
+            DueJobs(store, book, dispatch, nobody, changes, clock, UTC),
+        ),
         requests,
-        HeadsUps(stores.state, nobody, UTC),
-        Nags(stores.state, nobody),
+        ScheduleRecords(ArmedJobs(store, UTC), Heartbeat(store, HeartbeatFile(paths))),
+        clock,
     )
     began = time.perf_counter()
     running = asyncio.create_task(scheduler.run())
@@ -141,6 +144,7 @@ async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
         with suppress(asyncio.CancelledError):
             await running
         await scheduler.close()
+        database.close()
 
 
 async def _until_armed(paths: DataPaths, stores: Stores, number: int) -> float:

@@ -65,6 +65,8 @@ LATE = {("store.frontmatter", "ollim_bot.store.yaml_fields")}
 LONGEST_FILE = 600
 LONGEST_FUNCTION = 60
 
+MOST_COLLABORATORS = 7
+
 # The one command that is not there to be done at once.
 BOT_ITSELF = "cli.start"
 
@@ -218,6 +220,19 @@ def test_no_two_classes_have_one_name() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(name)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_a_constructor_takes_seven_collaborators_at_most() -> None:
+    wide = [
+        f"{module}.{made.name}"
+        for module, tree in modules().items()
+        for made in ast.walk(tree)
+        if isinstance(made, ast.ClassDef)
+        for method in made.body
+        if isinstance(method, ast.FunctionDef) and method.name == "__init__"
+        if len([*method.args.args, *method.args.kwonlyargs]) - 1 > MOST_COLLABORATORS
+    ]
+    assert wide == []
 
 
 # Reads like a table of contents: a constructor after the other, from the store to the loop.

@@ -346,3 +346,15 @@ def test_the_rows_of_definitions_lead_from_one_set_of_jobs_to_the_next() -> None
     later = armed.rows_for(then, START + 40 * DAY, START)
     assert [row.state for row in later] == ["roster"]
     assert Armed().followed_by(later) == Armed(armed.jobs, START + 40 * DAY)
+
+
+@pytest.mark.parametrize("days", [0, 40])
+def test_what_is_armed_after_a_change_is_what_its_rows_say(days: int) -> None:
+    a, b, c = (Definition.of(routine(name, "30 8 * * *"), BERLIN) for name in "abc")
+    changed = Definition.of(routine("b", "0 9 * * *"), BERLIN)
+    before = Armed({a.key: a, b.key: b}, START)
+    concerned = Armed({a.key: a, b.key: b}, START)
+    rows = concerned.rows_for([changed, c], START + days * DAY, START)
+    after = before.with_changes(concerned.jobs, [changed, c], rows)
+    assert after == before.followed_by(rows)
+    assert before.with_changes([b.key], [changed], []).jobs == {a.key: a, b.key: changed}

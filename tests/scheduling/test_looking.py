@@ -19,8 +19,10 @@ from tests.stores import memory_stores
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.schedule import JobKey, key_of
+from ollim_bot.schedule.due_jobs import DueJobs
 from ollim_bot.schedule.heads_ups import HeadsUps
 from ollim_bot.schedule.job_index import Changes, IndexedJob, rest_after
+from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
 from ollim_bot.schedule.nags import Nags
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import SCAN_SECONDS
@@ -89,19 +91,19 @@ async def looking(book: Book, nobody: Nobody, *, is_calm: bool) -> AsyncIterator
     own = cast("Any", book)
     beats = cast("Any", Beats())
     files = JobFileChanges(stores.state, stores.shelves)
+    store = stores.state
     scheduler = Scheduler(
-        stores.state,
         own,
         watching,
-        double,
-        double,
         files,
-        book.clock,
-        zone,
-        beats,
+        (
+            Nags(store, double),
+            HeadsUps(store, own, double, zone),
+            DueJobs(store, own, double, double, files, book.clock, zone),
+        ),
         double,
-        HeadsUps(stores.state, double, zone),
-        Nags(stores.state, double),
+        ScheduleRecords(ArmedJobs(store, zone), Heartbeat(store, beats)),
+        book.clock,
     )
     running = asyncio.create_task(scheduler.run())
     try:

@@ -23,8 +23,10 @@ from ollim_bot.domain.orders import Order
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.schedule.circumstances import JobRunners
 from ollim_bot.schedule.dispatch import Dispatcher
+from ollim_bot.schedule.due_jobs import DueJobs
 from ollim_bot.schedule.heads_ups import HeadsUps
 from ollim_bot.schedule.job_index import Changes, IndexedJob
+from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
 from ollim_bot.schedule.must_deliveries import MustDeliveries
 from ollim_bot.schedule.nags import Nags
 from ollim_bot.schedule.scheduler import Scheduler
@@ -189,18 +191,17 @@ class Machine:
             requests = cast("Any", NoRequests())
             poster = MessagePoster(store, cast("Any", None), (), clock)
             scheduler = Scheduler(
-                store,
                 book,
                 turner,
-                dispatch,
-                gate,
                 files,
-                clock,
-                self._zone,
-                self._beats,
+                (
+                    Nags(store, poster),
+                    HeadsUps(store, book, poster, self._zone),
+                    DueJobs(store, book, dispatch, gate, files, clock, self._zone),
+                ),
                 requests,
-                HeadsUps(store, poster, self._zone),
-                Nags(store, poster),
+                ScheduleRecords(ArmedJobs(store, self._zone), Heartbeat(store, self._beats)),
+                clock,
             )
             self._life = asyncio.create_task(scheduler.run()), scheduler
         task, _ = self._life

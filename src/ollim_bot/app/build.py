@@ -48,7 +48,7 @@ from ollim_bot.conversation.forks.forks import Forks, Replies
 from ollim_bot.conversation.forks.session import ForkSession, fork_spec
 from ollim_bot.conversation.greeting import Greeting
 from ollim_bot.conversation.intake import MessageIntake, OwnerMessages
-from ollim_bot.conversation.jobs.buttons import JobButtons
+from ollim_bot.conversation.jobs.buttons import JobButtons, JobRemover
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch, Former
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
@@ -87,15 +87,17 @@ from ollim_bot.ports import (
     Status,
 )
 from ollim_bot.prompts.system import read_set_up
-from ollim_bot.schedule.circumstances import JobRunners
+from ollim_bot.schedule.circumstances import JobRunners, UpcomingReader
 from ollim_bot.schedule.dispatch import Dispatcher
+from ollim_bot.schedule.due_jobs import DueJobs
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.heads_ups import HeadsUps
 from ollim_bot.schedule.job_index import JobIndex
+from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
 from ollim_bot.schedule.must_deliveries import MustDeliveries
 from ollim_bot.schedule.nags import Nags
 from ollim_bot.schedule.run_requests import RunRequests
-from ollim_bot.schedule.scheduler import Scheduler, UpcomingReader
+from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Events, Watcher, file_events
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.item_answers import ItemAnswers
@@ -374,8 +376,7 @@ def _button_router(
     jobs = JobButtons(
         deps.store,
         deps.shelves,
-        deps.job_files,
-        deps.former,
+        JobRemover(deps.shelves, deps.job_files, deps.former),
         poster.post,
         clock,
         manual_runs,
@@ -466,17 +467,17 @@ def build_schedule(
         UpcomingReader(index, clock, zone, paths.root),
         conversation.manual_runs,
     )
+    files, poster = conversation.job_file_changes, conversation.poster
     return Scheduler(
-        store,
         index,
         Watcher(paths, clock, conversation.notices.tell, events=events),
-        dispatch,
-        conversation.gate,
-        conversation.job_file_changes,
-        clock,
-        zone,
-        HeartbeatFile(paths, disk),
+        files,
+        (
+            Nags(store, poster),
+            HeadsUps(store, index, poster, zone),
+            DueJobs(store, index, dispatch, conversation.gate, files, clock, zone),
+        ),
         RunRequests(RequestFolder(paths), shelves, dispatch, clock),
-        HeadsUps(store, conversation.poster, zone),
-        Nags(store, conversation.poster),
+        ScheduleRecords(ArmedJobs(store, zone), Heartbeat(store, HeartbeatFile(paths, disk))),
+        clock,
     )

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
 
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
 from ollim_bot.domain.decision import Circumstances, Progress
+from ollim_bot.domain.forward_schedule import UpcomingSchedule, build_upcoming_schedule
 from ollim_bot.domain.jobs import Job, Reminder, Routine, is_ordered, kind_of
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.owner_choices import Skips
+from ollim_bot.domain.schedule import key_of
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
+from ollim_bot.schedule.job_index import JobIndex, scheduled_jobs
 from ollim_bot.store.steps import spending_since
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -129,3 +133,19 @@ class DailyCosts:
             return cap if cap is not None and spending_since(tx, midnight).cost_usd >= cap else None
 
         return await self._store.read(question)
+
+
+class UpcomingReader:
+    def __init__(self, index: JobIndex, clock: Clock, zone: tzinfo, root: Path) -> None:
+        self._index = index
+        self._clock = clock
+        self._zone = zone
+        self._root = root
+
+    def __call__(self, current: Occurrence) -> UpcomingSchedule:
+        """The schedule around `current`. Slow with very many jobs: call it in a thread."""
+        indexed = [*self._index.jobs.values()]
+        paths = {key_of(one.job): str(one.path.relative_to(self._root)) for one in indexed}
+        return build_upcoming_schedule(
+            [*scheduled_jobs(self._index)], self._clock.now(), current, self._zone, paths
+        )

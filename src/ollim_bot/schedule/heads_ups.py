@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
@@ -25,6 +24,7 @@ from ollim_bot.domain.schedule import (
     occurrence_at,
 )
 from ollim_bot.errors import StorageError
+from ollim_bot.schedule.job_index import Changes, JobIndex, job_of, scheduled_jobs
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -83,8 +83,9 @@ class HeadsUps:
     could not be recorded, which are tried again.
     """
 
-    def __init__(self, store: Store, poster: MessagePoster, zone: tzinfo) -> None:
+    def __init__(self, store: Store, index: JobIndex, poster: MessagePoster, zone: tzinfo) -> None:
         self._store = store
+        self._index = index
         self._poster = poster
         self._zone = zone
         self._agenda: Agenda[JobKey] = Agenda()
@@ -98,31 +99,49 @@ class HeadsUps:
     def is_behind(self) -> bool:
         return bool(self._unrecorded)
 
-    def put_all(self, jobs: Iterable[ScheduledJob], after: datetime) -> None:
-        for job in jobs:
-            self.put(job, after)
+    async def start(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
+        self._put_all(since)
 
-    def put(self, job: Job, after: datetime) -> None:
-        """Schedule the next heads-up later than `after`."""
+    async def serve_due(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
+        for key, at in self._agenda.due(now):
+            first = min(at, self._unrecorded.pop(key, at))
+            job = job_of(self._index, key)
+            if isinstance(job, Routine | Reminder):
+                await self._send(job, first, now)
+
+    def follow_changes(self, changes: Changes, since: datetime) -> None:
+        for gone in changes.removed:
+            self._remove(gone.key)
+        for indexed in (*changes.added, *changes.changed):
+            self._put(indexed.job, since)
+
+    async def follow_clock(self, now: datetime) -> None:
+        self._put_all(now)
+
+    async def close(self) -> None:
+        """Nothing goes on beside the loop."""
+
+    def _put_all(self, after: datetime) -> None:
+        for job in scheduled_jobs(self._index):
+            if job.spec.before:
+                self._put(job, after)
+
+    def _put(self, job: Job, after: datetime) -> None:
+        """Plan the next heads-up later than `after`."""
         at = None
-        if isinstance(job, Routine | Reminder):
+        if job.spec.before and isinstance(job, Routine | Reminder):
             at = next_heads_up(job, after, self._zone)
         if at is None:
-            self.remove(key_of(job))
+            self._remove(key_of(job))
         else:
             self._agenda.put(key_of(job), at)
 
-    def remove(self, key: JobKey) -> None:
+    def _remove(self, key: JobKey) -> None:
         self._agenda.remove(key)
         self._unrecorded.pop(key, None)
 
-    def due(self, now: datetime) -> Iterator[tuple[JobKey, datetime]]:
-        """Remove what is due by `now`; each job with the moment of its first heads-up."""
-        for key, at in self._agenda.due(now):
-            yield key, min(at, self._unrecorded.pop(key, at))
-
-    async def send(self, job: ScheduledJob, since: datetime, now: datetime) -> None:
-        """Send or skip the heads-ups of the job from `since` until `now`, and schedule the next."""
+    async def _send(self, job: ScheduledJob, since: datetime, now: datetime) -> None:
+        """Send or skip the heads-ups of the job from `since` until `now`, and plan the next."""
         found = heads_ups_between(job, since - _HAIR, now, self._zone)
         try:
             await self._store.transact(lambda tx: self._record(tx, job, found, now))
@@ -131,7 +150,7 @@ class HeadsUps:
             self._unrecorded[key_of(job)] = since
             self._agenda.put(key_of(job), now + _BETWEEN_TRIES)
         else:
-            self.put(job, now)
+            self._put(job, now)
 
     def _record(
         self, tx: Transaction, job: ScheduledJob, found: list[HeadsUp], now: datetime

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from ollim_bot.domain.definitions import holder_among
-from ollim_bot.domain.jobs import Job, JobKind, kind_of, webhooks_off
-from ollim_bot.domain.schedule import JobKey, key_of
+from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, kind_of, webhooks_off
+from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of
 from ollim_bot.errors import DuplicateId, StorageError, Unreadable
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk
@@ -523,6 +523,18 @@ class JobIndex:
         for sentence in sentences:
             await self._teller.tell(sentence, for_reminder=for_reminder)
         return sentences
+
+
+def job_of(index: JobIndex, key: JobKey) -> Job | None:
+    indexed = index.jobs.get(key)
+    return None if indexed is None else indexed.job
+
+
+def scheduled_jobs(index: JobIndex) -> Iterator[ScheduledJob]:
+    """The jobs that come due by themselves."""
+    for indexed in index.jobs.values():
+        if isinstance(indexed.job, Routine | Reminder):
+            yield indexed.job
 
 
 def rest_after(took: float) -> float:

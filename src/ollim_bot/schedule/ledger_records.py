@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
 from ollim_bot.domain.definitions import Armed, Definition
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.run_history import STARTED
+from ollim_bot.domain.schedule import JobKey
 from ollim_bot.errors import StorageError
 from ollim_bot.schedule.job_index import Changes
 from ollim_bot.store.heartbeat import HeartbeatFile
@@ -36,6 +38,12 @@ class ArmedJobs:
         self._armed: Armed | None = None
         self._compared_at: datetime | None = None
 
+    async def marks(self) -> Mapping[JobKey, str]:
+        """The mark of each job that the ledger has armed."""
+        if self._armed is None:
+            self._armed = await self._store.read(lambda tx: tx.ledger.armed())
+        return self._armed.marks
+
     async def write_all(self, jobs: Iterable[Job], now: datetime, since: datetime) -> None:
         """Write that exactly `jobs` are armed."""
         armed = self._armed
@@ -60,18 +68,19 @@ class ArmedJobs:
     async def _write(
         self, armed: Armed, concerned: Armed, jobs: Iterable[Job], now: datetime, since: datetime
     ) -> None:
-        rows = await asyncio.to_thread(self._rows, concerned, [*jobs], now, since)
+        rows, after = await asyncio.to_thread(self._rows, armed, concerned, [*jobs], now, since)
         # After a failed write, the content of the ledger is unknown.
         self._armed = None
         if rows:
             await self._store.transact(lambda tx: tx.ledger.append(*rows))
-        self._armed = armed.followed_by(rows)
+        self._armed = after
 
     def _rows(
-        self, concerned: Armed, jobs: Iterable[Job], now: datetime, since: datetime
-    ) -> Sequence[LedgerRow]:
-        definitions = [Definition.of(job, self._zone) for job in jobs]
-        return concerned.rows_for(definitions, now, since)
+        self, armed: Armed, concerned: Armed, jobs: Iterable[Job], now: datetime, since: datetime
+    ) -> tuple[Sequence[LedgerRow], Armed]:
+        wanted = [Definition.of(job, self._zone) for job in jobs]
+        rows = concerned.rows_for(wanted, now, since)
+        return rows, armed.with_changes(concerned.jobs, wanted, rows)
 
 
 class Heartbeat:
@@ -110,6 +119,12 @@ class Heartbeat:
 
     async def _append(self, row: LedgerRow) -> None:
         await self._store.transact(lambda tx: tx.ledger.append(row))
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRecords:
+    armed: ArmedJobs
+    heartbeat: Heartbeat
 
 
 async def kept(what: str, write: Awaitable[None]) -> None:

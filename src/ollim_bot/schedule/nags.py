@@ -19,6 +19,7 @@ from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import HELD, PLAINLY, PLANNED_AT, RELEASED, RunStory
 from ollim_bot.domain.schedule import Agenda
 from ollim_bot.errors import StorageError
+from ollim_bot.schedule.job_index import Changes
 from ollim_bot.store.item_answers import move_card
 from ollim_bot.store.item_times import plan_next, planned_time, skip_passed
 from ollim_bot.store.steps import quiet_settings
@@ -42,16 +43,27 @@ class Nags:
         self._poster = poster
         self._agenda: Agenda[str] = Agenda()
         self._is_outdated = True
+        self._unsubscribe: Callable[[], None] | None = None
 
     @property
     def next_at(self) -> datetime | None:
         return self._agenda.next_at
 
-    def follow(self) -> Callable[[], None]:
-        """Notice new and answered items from now on. The returned function ends that."""
-        return self._store.subscribe(self._note_change)
+    @property
+    def is_behind(self) -> bool:
+        """Never: the planned time of an item is in the ledger, also while it cannot be shown."""
+        return False
 
-    async def show_due(self, now: datetime) -> None:
+    async def start(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
+        """Notice new and answered items from now on."""
+        self._unsubscribe = self._store.subscribe(self._note_change)
+
+    async def close(self) -> None:
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+
+    async def serve_due(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
         if self._is_outdated:
             await self._try_to_read_items()
         for key, _ in self._agenda.due(now):
@@ -60,6 +72,9 @@ class Nags:
             except StorageError:
                 _logger.warning("A due item could not be shown again", exc_info=True)
                 self._agenda.put(key, now + _BETWEEN_TRIES)
+
+    def follow_changes(self, changes: Changes, since: datetime) -> None:
+        """An open item keeps the nag that its job had when it came."""
 
     async def follow_clock(self, now: datetime) -> None:
         """After the clock was set back, bring no time later than its pause."""

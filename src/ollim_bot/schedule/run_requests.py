@@ -1,4 +1,4 @@
-"""Starts the jobs that the command line asks the running bot to run."""
+"""Starts the jobs that the owner asks the running bot to run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,12 @@ class RunRequests:
         self._clock = clock
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Serve the requests of the command line and of the buttons, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._dispatch.serve_manual_runs())
+            group.create_task(self._serve_command_line())
+
+    async def _serve_command_line(self) -> None:
         while True:
             try:
                 for request in await asyncio.to_thread(self._folder.all):

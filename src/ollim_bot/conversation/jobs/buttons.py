@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.jobs.cards import cancelled_card, moved_card
@@ -44,7 +45,7 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.job_validator import JobChecker
 
-_FOLDERS: Mapping[str, JobFolder] = {
+_FOLDERS: Mapping[JobKind, JobFolder] = {
     JobKind.ROUTINE: JobFolder.ROUTINES,
     JobKind.REMINDER: JobFolder.REMINDERS,
 }
@@ -64,6 +65,40 @@ class _Done:
     is_left: bool = False
 
 
+class JobRemover:
+    """Removes jobs, and keeps the text of their files for an Undo."""
+
+    def __init__(self, shelves: JobShelves, files: JobChecker, former: Former) -> None:
+        self._shelves = shelves
+        self._files = files
+        self._former = former
+
+    def remove(self, job: ScheduledJob, path: Path, now: datetime) -> str | None:
+        """Remove the job; returns the key of its Undo, or None if its text could not be kept."""
+        file = JobFile(_FOLDERS[kind_of(job)], path.name)
+        before = self._text(file)
+        if isinstance(job, Reminder):
+            self._shelves.reminders.remove(job.spec.id)
+        else:
+            self._shelves.routines.remove(job.spec.id)
+        return None if before is None else self._kept(file, before, now)
+
+    def _text(self, file: JobFile) -> str | None:
+        try:
+            return self._files.text(file)
+        except StorageError:
+            return None
+
+    def _kept(self, file: JobFile, before: str, now: datetime) -> str | None:
+        key = secrets.token_hex(4)
+        try:
+            self._former.keep(FileChange(key, file, before, None, now))
+        except StorageError:
+            _logger.exception("A cancelled job cannot be brought back")
+            return None
+        return key
+
+
 class JobButtons:
     """Answers the buttons on job cards. After a click, the card shows the changed job."""
 
@@ -71,8 +106,7 @@ class JobButtons:
         self,
         store: Store,
         shelves: JobShelves,
-        files: JobChecker,
-        former: Former,
+        remover: JobRemover,
         post: Post,
         clock: Clock,
         manual_runs: ManualRuns,
@@ -80,8 +114,7 @@ class JobButtons:
     ) -> None:
         self._store = store
         self._shelves = shelves
-        self._files = files
-        self._former = former
+        self._remover = remover
         self._post = post
         self._clock = clock
         self._manual_runs = manual_runs
@@ -205,13 +238,7 @@ class JobButtons:
 
     def _cancel(self, name: str) -> _Done:
         job, path = self._shelved(name)
-        file = JobFile(_FOLDERS[name.partition(":")[0]], path.name)
-        before = self._text(file)
-        if isinstance(job, Reminder):
-            self._shelves.reminders.remove(job.spec.id)
-        else:
-            self._shelves.routines.remove(job.spec.id)
-        key = None if before is None else self._kept(file, before, self._clock.now())
+        key = self._remover.remove(job, path, self._clock.now())
         card = cancelled_card(kind_of(job), job.spec.title or job.spec.id, key)
         return _Done(f"Cancelled: {job.spec.short_title}.", card)
 
@@ -251,20 +278,3 @@ class JobButtons:
             leave_update(tx, update)
 
         self._store.run(step)
-
-    def _text(self, file: JobFile) -> str | None:
-        """None if the file cannot be read: the job is then cancelled without an Undo."""
-        try:
-            return self._files.text(file)
-        except StorageError:
-            return None
-
-    def _kept(self, file: JobFile, before: str, now: datetime) -> str | None:
-        """Keep the text for an Undo; returns its key, or None if that failed."""
-        key = secrets.token_hex(4)
-        try:
-            self._former.keep(FileChange(key, file, before, None, now))
-        except StorageError:
-            _logger.exception("A cancelled job cannot be brought back")
-            return None
-        return key
