@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.clock import SystemClock
+from ollim_bot.clock import SystemClock, wait_until_set
 from ollim_bot.ports import Clock
 from ollim_bot.testing.clock import ManualClock
 
@@ -157,3 +157,29 @@ def test_a_cancelled_sleeper_is_forgotten() -> None:
         return sleeping
 
     assert asyncio.run(scenario()) == 0
+
+
+@pytest.mark.parametrize(
+    ("at_most", "set_after", "waited"),
+    [(10, 3, 3.0), (10, 20, 10.0), (None, 20, 20.0), (0, 5, 0.0)],
+)
+def test_a_wait_ends_with_its_event_or_its_time(
+    at_most: float | None, set_after: int, waited: float
+) -> None:
+    clock, event = manual_clock(), asyncio.Event()
+    ended_at: list[float] = []
+
+    async def waiting() -> None:
+        await wait_until_set(event, clock, at_most)
+        ended_at.append(clock.monotonic())
+
+    async def scenario() -> int:
+        task = asyncio.create_task(waiting())
+        await clock.advance(set_after)
+        event.set()
+        await clock.advance(0)
+        await task
+        return clock.sleeping
+
+    assert asyncio.run(scenario()) == 0
+    assert ended_at == [waited]

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from ollim_bot import errors
+from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation.late_messages import is_late, skip_late
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.forks import ForkMessage, with_fork_message
@@ -306,13 +307,7 @@ class DeliveryQueue:
 
     async def _pause(self, seconds: float) -> None:
         self._is_back.clear()
-        back = asyncio.ensure_future(self._is_back.wait())
-        alarm = asyncio.ensure_future(self._clock.sleep(seconds))
-        try:
-            await asyncio.wait({back, alarm}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            back.cancel()
-            alarm.cancel()
+        await wait_until_set(self._is_back, self._clock, seconds)
 
     async def _deliver_next(self) -> bool:
         self._has_open.clear()

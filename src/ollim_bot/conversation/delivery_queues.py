@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation.delivery import DeliveryQueue
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.ports import Clock
@@ -95,24 +96,14 @@ async def until(
     """Ask after each commit until there is an answer; None after `within` seconds."""
     has_changed = asyncio.Event()
     unsubscribe = store.subscribe(lambda _: has_changed.set())
-    alarm = None if within is None else asyncio.ensure_future(clock.sleep(within))
+    ends_at = None if within is None else clock.monotonic() + within
     try:
         while True:
             has_changed.clear()
             answer = await question()
-            if answer is not None or (alarm is not None and alarm.done()):
+            left = None if ends_at is None else ends_at - clock.monotonic()
+            if answer is not None or (left is not None and left <= 0):
                 return answer
-            await _first(has_changed, alarm)
+            await wait_until_set(has_changed, clock, left)
     finally:
         unsubscribe()
-        if alarm is not None:
-            alarm.cancel()
-
-
-async def _first(event: asyncio.Event, alarm: asyncio.Future[None] | None) -> None:
-    waiting = asyncio.ensure_future(event.wait())
-    try:
-        futures: set[asyncio.Future[Any]] = {waiting} if alarm is None else {waiting, alarm}
-        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        waiting.cancel()

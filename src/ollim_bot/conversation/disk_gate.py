@@ -7,6 +7,7 @@ import logging
 from functools import partial
 from typing import TypeVar
 
+from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.domain.notices import Notice
 from ollim_bot.errors import StorageError
@@ -57,21 +58,10 @@ class DiskGate:
         _logger.warning("Work stands still: %s", refused)
         key = f"{refused} {self._clock.now():%Y-%m-%d}"
         await self._notices.tell(str(refused), key=key, for_reminder=True)
-        waits = {asyncio.ensure_future(self._clock.sleep(_PAUSE))}
-        if hurry is not None:
-            waits.add(asyncio.ensure_future(_set(hurry)))
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waits:
-                each.cancel()
+        await wait_until_set(hurry or asyncio.Event(), self._clock, _PAUSE)
 
 
 def _with_notice(step: Step[R], notice: Notice | None, tx: Transaction) -> R:
     if notice is not None:
         leave_notice(tx, notice, tx.now)
     return step(tx)
-
-
-async def _set(event: asyncio.Event) -> None:
-    await event.wait()

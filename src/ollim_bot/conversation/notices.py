@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime
 
+from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
@@ -161,13 +162,7 @@ class Notices:
         ends_at = await self._earliest()
         while (left := ends_at - self._clock.monotonic()) > 0:
             self._wanted.clear()
-            alarm = asyncio.ensure_future(self._clock.sleep(left))
-            news = asyncio.ensure_future(self._wanted.wait())
-            try:
-                await asyncio.wait({alarm, news}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                alarm.cancel()
-                news.cancel()
+            await wait_until_set(self._wanted, self._clock, left)
             ends_at = min(ends_at, await self._earliest())
 
     async def _earliest(self) -> float:

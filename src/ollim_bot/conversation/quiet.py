@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
@@ -81,14 +82,15 @@ class QuietWatch:
         await self._board.show_quiet(until)
         if until is not None:
             self._may_have_been_quiet = True
-            await self._pause(min(_LONGEST_SLEEP, elapsed(now, until).total_seconds()))
+            left = elapsed(now, until).total_seconds()
+            await wait_until_set(self._changed, self._clock, min(_LONGEST_SLEEP, left))
         elif has_waiting:
             await self._state.until_idle()
             now = self._clock.now()
             await self._store.transact(lambda tx: self._end_quiet(tx, now))
             self._may_have_been_quiet = False
         elif settings.hours is not None:
-            await self._pause(_LONGEST_SLEEP)
+            await wait_until_set(self._changed, self._clock, _LONGEST_SLEEP)
         else:
             await self._changed.wait()
 
@@ -112,15 +114,6 @@ class QuietWatch:
         tx.held.put(HeldMessages())
         due = (each for each in held if each.message.occurrence)
         tx.ledger.append(*(_released(each, digest, now) for each in due))
-
-    async def _pause(self, seconds: float) -> None:
-        alarm = asyncio.ensure_future(self._clock.sleep(seconds))
-        change = asyncio.ensure_future(self._changed.wait())
-        try:
-            await asyncio.wait({alarm, change}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            alarm.cancel()
-            change.cancel()
 
     def _note_change(self, changed: frozenset[str]) -> None:
         if changed & _CAUSES:

@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
+from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.domain.cards import Button
@@ -97,7 +97,7 @@ class UndoExpiry:
         try:
             while True:
                 has_changed.clear()
-                await _first(has_changed, await self._seconds_left(), self._clock)
+                await wait_until_set(has_changed, self._clock, await self._seconds_left())
         finally:
             unsubscribe()
 
@@ -120,15 +120,3 @@ class UndoExpiry:
         lasting = [elapsed(now, each) for each in ends]
         lasting += [left] if left is not None and left > timedelta() else []
         return min((each.total_seconds() for each in lasting), default=None)
-
-
-async def _first(event: asyncio.Event, seconds: float | None, clock: Clock) -> None:
-    """Wait for the event, for `seconds` at most."""
-    waits: set[asyncio.Future[Any]] = {asyncio.ensure_future(event.wait())}
-    if seconds is not None:
-        waits.add(asyncio.ensure_future(clock.sleep(seconds)))
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for each in waits:
-            each.cancel()

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
+from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.posting import Posting
 from ollim_bot.domain.cards import Card
@@ -125,15 +125,7 @@ class Overviews:
     async def _change_or_midnight(self, has_changed: asyncio.Event) -> None:
         now = self._clock.now()
         seconds = min(elapsed(now, midnight_after(now)).total_seconds(), _LONGEST_WAIT)
-        waits: set[asyncio.Future[Any]] = {
-            asyncio.ensure_future(has_changed.wait()),
-            asyncio.ensure_future(self._clock.sleep(seconds)),
-        }
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waits:
-                each.cancel()
+        await wait_until_set(has_changed, self._clock, seconds)
 
     def _close(self, tx: Transaction, kind: str) -> None:
         """Take the buttons from the open overview of a kind, and leave it as it is."""
