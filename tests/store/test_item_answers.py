@@ -98,6 +98,15 @@ def files(stores: Stores) -> dict[str, Reminder]:
     return {each.item.spec.id: each.item for each in stores.reminders.all()}
 
 
+def test_a_new_reminder_of_the_same_id_ends_the_planned_time_of_the_old() -> None:
+    stores = stored()
+    old = ask(stores, TEA, "1")
+    new = ask(stores, TEA, "2", NOW + HOUR)
+    story = stores.state.query(lambda tx: tx.ledger.story(old.times[0]))
+    assert (story.state, story.rows[-1].facts["reason"]) == ("skipped", "superseded")
+    assert stores.state.query(lambda tx: tx.due_items.to_come_again()) == [new]
+
+
 async def test_done_is_a_line_and_its_undo_brings_everything_back() -> None:
     clock = ManualClock(NOW)
     stores = stored(clock)

@@ -69,7 +69,8 @@ def _follow_up(tx: Transaction, item: DueItem) -> None:
     for earlier in tx.due_items.open():
         if root_in(earlier.note) == root and not earlier.is_of_routine:
             _show(tx, earlier.card, passed_card(earlier, tx.now))
-            tx.due_items.put(replace(earlier, is_followed_up=True))
+            skip_planned(tx, earlier, SkipReason.SUPERSEDED, "a later one came in its place")
+            tx.due_items.put(replace(earlier, is_followed_up=True, again_at=None))
 
 
 def move_card(tx: Transaction, item: DueItem, card: MessageId) -> None:
