@@ -191,6 +191,7 @@ class Scene:
     async def quiet(self) -> None:
         """Nothing waits, nothing runs, and all that was begun was shown to its end."""
         await self.until(lambda: self.is_quiet)
+        await self.talk.fanout.catch_up()
 
     @property
     def is_quiet(self) -> bool:
@@ -199,7 +200,7 @@ class Scene:
             for surface in self.surfaces
             for start in surface.starts
         )
-        return self.talk.state.is_quiet and shown and self.talk.fanout.is_caught_up
+        return self.talk.state.is_quiet and shown
 
     @property
     def log(self) -> list[ChatMessage]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from pathlib import Path
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
 from ollim_bot.store.connection import Connect, connect
+from ollim_bot.store.copies import copy_database
 from ollim_bot.store.database import Database
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.opening import open_database
@@ -58,6 +60,15 @@ class Place:
     def close(self) -> None:
         for database in self.opened:
             database.close()
+
+    def return_to_copy(self, at: datetime) -> None:
+        """Put a copy of `at` in the place of the closed database, as a person does by hand."""
+        path = self.state / "ollim.db"
+        copy = copy_database(path, at)
+        self.close()
+        for log in self.state.glob("ollim.db-*"):
+            log.unlink()
+        shutil.copy(copy, path)
 
     def _report(self, problem: StoreProblem) -> None:
         self.told.append(str(problem))

@@ -20,7 +20,6 @@ from ollim_bot.store.copies import (
     copy_database,
     damage_of,
     is_copy_due,
-    mark_restored,
     settle_return,
 )
 from ollim_bot.store.transaction import Transaction
@@ -106,7 +105,8 @@ def test_after_a_return_to_a_copy_nothing_is_repeated(place: Place, *, is_restor
     database = place.open()
     database.run(leave_open)
     if is_restored:
-        database.run(lambda tx: mark_restored(tx, NOW - HOUR))
+        place.return_to_copy(NOW - HOUR)
+        database = place.open()
     settled = database.run(settle_return)
     if not is_restored:
         assert settled is None

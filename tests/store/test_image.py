@@ -14,7 +14,7 @@ from tests.store.places import NOW, Place
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import WriteFailed
 from ollim_bot.store.connection import connect
-from ollim_bot.store.copies import AfterReturn, mark_restored
+from ollim_bot.store.copies import AfterReturn
 from ollim_bot.store.database import Database
 from ollim_bot.store.errors import Busy, DatabaseReadOnly
 from ollim_bot.store.image import DatabaseImage
@@ -119,8 +119,8 @@ def test_another_process_that_holds_the_database_is_no_reason_for_an_image(place
 
 def test_a_return_to_a_copy_is_settled_before_any_other_step(place: Place) -> None:
     told: list[AfterReturn] = []
-    place.open().run(lambda tx: mark_restored(tx, NOW))
-    place.close()
+    place.open()
+    place.return_to_copy(NOW)
     for _ in range(2):
         opened = open_for_bot(place.paths, lambda: NOW, report=print, told=told.append)
         opened.close()

@@ -59,11 +59,6 @@ class SurfaceFanout:
         finally:
             unsubscribe()
 
-    @property
-    def is_caught_up(self) -> bool:
-        """False while a known change of the log is not shown yet."""
-        return not (self._has_changed.is_set() or self._one_at_a_time.locked())
-
     async def catch_up(self) -> None:
         """Return when the surfaces were given every change that is in the log now."""
         async with self._one_at_a_time:

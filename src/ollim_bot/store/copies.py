@@ -259,11 +259,6 @@ def _mark(path: Path, since: datetime, now: datetime) -> None:
         connection.execute("INSERT INTO meta (name, value) VALUES (?, ?)", (_RESTORED, moments))
 
 
-def mark_restored(tx: Transaction, copied_at: datetime) -> None:
-    """Note that the database is a copy of `copied_at`, as after restoring a backup."""
-    tx.meta.put(_RESTORED, f"{copied_at.isoformat()} {tx.now.isoformat()}")
-
-
 @dataclass(frozen=True, slots=True)
 class AfterReturn:
     """What the return to a copy of `since` left open, for the owner to be told.
