@@ -235,6 +235,54 @@ def test_a_constructor_takes_seven_collaborators_at_most() -> None:
     assert wide == []
 
 
+SMALL = 60
+
+# Small modules with one importer that stand alone, and why. A tool and a command always have a file
+# of their own.
+APART = {
+    "app.persona": "it is what a session is made of, for every kind of session",
+    "conversation.sessions.conversation_tools": "its importer only composes",
+    "domain.answer_text": "pure, and tested on its own",
+    "engine.die_with_parent": "a script, which Python runs by its file",
+}
+
+
+def test_a_small_module_with_one_importer_is_part_of_it() -> None:
+    importers: dict[str, set[str]] = {}
+    for found in our_imports():
+        importers.setdefault(found.target, set()).add(found.source)
+    small = {
+        name
+        for name, sources in importers.items()
+        if len(sources) == 1
+        and (PACKAGE / f"{name.replace('.', '/')}.py").is_file()
+        and (PACKAGE / f"{name.replace('.', '/')}.py").read_text().count("\n") < SMALL
+        and not is_within(name, "tools")
+        and not is_within(name, "cli")
+    }
+    assert small - APART.keys() == set()
+
+
+def test_a_handler_of_every_error_says_why_or_raises_it_again() -> None:
+    wrong = []
+    for name in modules():
+        path = PACKAGE / f"{name.replace('.', '/')}.py"
+        lines = path.read_text().splitlines() if path.is_file() else []
+        for node in ast.walk(modules()[name]):
+            if isinstance(node, ast.ExceptHandler) and _catches_everything(node):
+                has_reason = "#" in lines[node.lineno - 1]
+                if not (has_reason or isinstance(node.body[-1], ast.Raise)):
+                    wrong.append(f"{name}:{node.lineno}")
+    assert wrong == []
+
+
+def _catches_everything(handler: ast.ExceptHandler) -> bool:
+    caught = handler.type
+    return caught is None or (
+        isinstance(caught, ast.Name) and caught.id in ("Exception", "BaseException")
+    )
+
+
 # Reads like a table of contents: a constructor after the other, from the store to the loop.
 COMPOSITION = ("app.build.build_conversation",)
 
