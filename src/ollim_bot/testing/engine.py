@@ -56,12 +56,13 @@ class Says:
 class CallsTool:
     """Calls a tool of the session by its full name, such as `mcp__discord__ping_user`.
 
-    `result` is what a tool of the engine answers.
+    `result` is what a tool of the engine answers. The call of a `subagent` yields no events.
     """
 
     tool: str
     arguments: Mapping[str, object] = field(default_factory=dict)
     result: str = ""
+    subagent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +216,8 @@ class ScriptedSession:
             yield TurnEnded(EndCause.INTERRUPTED)
         elif isinstance(step, CallsTool):
             async for event in self._call(step):
-                yield event
+                if not step.subagent:
+                    yield event
         elif not isinstance(step, Waits):
             for event in _events(step):
                 yield event
@@ -223,7 +225,7 @@ class ScriptedSession:
     async def _call(self, call: CallsTool) -> AsyncIterator[AgentEvent]:
         call_id = self._engine.new_call_id()
         yield ToolStarted(call_id, call.tool, call.arguments)
-        made = ToolCall(call.tool, call.arguments)
+        made = ToolCall(call.tool, call.arguments, call.subagent)
         refusal = await self.tools.gate(made)
         tool = _tools(self.tools).get(call.tool)
         if refusal is not None:
