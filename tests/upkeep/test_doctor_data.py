@@ -147,6 +147,18 @@ def test_a_tool_policy_passes_warns_or_fails(data: DataDirectory) -> None:
     assert detail.startswith("tool-policy.yaml:2: ")
 
 
+def test_subagents_are_named_and_so_is_what_is_wrong_with_a_file(data: DataDirectory) -> None:
+    fields = "name: packer\ndescription: Packs.\nhooks: {}\n"
+    write(data, ".claude/agents/packer.md", f"---\n{fields}---\nYou pack.\n")
+    write(data, ".claude/agents/wrong.md", "---\nname: wrong\n---\nYou err.\n")
+    problem, warning, right = said(data, "subagents")
+    assert problem == (Level.FAIL, ".claude/agents/wrong.md: description: is missing.")
+    assert warning[0] is Level.WARN
+    assert "packer.md:4: hooks: has no effect here" in warning[1]
+    assert right[0] is Level.PASS
+    assert "packer" in right[1]
+
+
 def test_a_job_that_may_use_every_command_is_named(data: DataDirectory) -> None:
     tools = ("background: true", 'allowed-tools: ["Bash(*)"]')
     write(data, "routines/a.md", job("a", 'cron: "0 9 * * *"', *tools))

@@ -28,6 +28,7 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
     ("webhooks", jobs.check_webhooks),
     ("ledger", jobs.check_ledger),
     ("tool policy", data.check_tool_policy),
+    ("subagents", data.check_subagents),
     ("skills", jobs.check_skills),
     ("database", data.check_database),
     ("state files", data.check_state_files),

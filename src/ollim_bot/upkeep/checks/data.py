@@ -21,6 +21,7 @@ from ollim_bot.store.state_inspection import (
     file_troubles,
     state_files,
 )
+from ollim_bot.store.subagent_files import SubagentFiles
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
 from ollim_bot.upkeep.instance import running_pid
 
@@ -34,6 +35,7 @@ May = Callable[[Path, int], bool]
 _GIT_LIMIT = 10.0
 _OLD_LOCK_SECONDS = 60.0
 _POLICY = "tool policy"
+_SUBAGENTS = "subagents"
 _DATABASE = "database"
 _STATE = "state files"
 
@@ -167,6 +169,17 @@ def _is_old(lock: Path) -> bool:
         return time.time() - os.stat(lock).st_mtime > _OLD_LOCK_SECONDS
     except OSError:
         return False
+
+
+def check_subagents(given: DoctorInput) -> Iterator[DoctorFinding]:
+    found = SubagentFiles(given.data.paths).read()
+    mend = "Mend the file; docs/subagents.md shows what it takes."
+    for problem in found.problems:
+        yield failed(_SUBAGENTS, problem, mend)
+    for warning in found.warnings:
+        yield warned(_SUBAGENTS, warning, mend)
+    names = ", ".join(found.known)
+    yield passed(_SUBAGENTS, names or "none; they are installed when the bot starts")
 
 
 def check_tool_policy(given: DoctorInput) -> Iterator[DoctorFinding]:
