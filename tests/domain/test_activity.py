@@ -95,6 +95,14 @@ def test_one_line_says_what_goes_on(events: list[AgentEvent], phase: str) -> Non
             [SubagentProgressed("t", "looks"), SubagentProgressed("t", "looks", is_over=True)],
             ToolLine("t", "looks", ToolState.DONE),
         ),
+        (
+            [SubagentProgressed("t", "mail: triage"), SubagentProgressed("t", "mail: Running x")],
+            ToolLine("t", "mail: Running x"),
+        ),
+        (
+            [ToolStarted("1", "Agent", {"description": "triage", "subagent_type": "mail"})],
+            ToolLine("1", "Agent(mail)"),
+        ),
     ],
 )
 def test_a_tool_has_one_line_from_its_start_to_its_end(

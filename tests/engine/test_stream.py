@@ -166,6 +166,12 @@ def test_what_a_subagent_says_and_does_is_not_told() -> None:
     assert read(delta("mine", "p"), nested) == []
 
 
+def test_but_what_it_was_refused_is() -> None:
+    call = says(ToolUseBlock("c", "Bash", {}), parent_tool_use_id="p")
+    end = UserMessage([ToolResultBlock("c", "no", is_error=True)], parent_tool_use_id="p")
+    assert read(call, end, refused={"c": "not here"}) == [ToolRefused("c", "Bash", "not here")]
+
+
 def test_each_call_starts_and_then_ends_fails_or_is_refused() -> None:
     calls = says(*(ToolUseBlock(name, "Read", {"n": name}) for name in "abc"))
     ends = answers(

@@ -219,7 +219,7 @@ async def test_a_subagent_works_within_the_turn_and_under_the_same_gate(
     assert noted == [(PING, "counter", True), ("Agent", "", False)]
     assert [type(event) for event in of_tools(events)] == [ToolStarted, ToolEnded]
     assert (progress[0].is_over, progress[-1].is_over) == (False, True)
-    assert progress[-1].description == "count"
+    assert progress[-1].description == "counter: count"
     assert texts(events) == ["All counted."]
 
 

@@ -226,6 +226,7 @@ def _facts(record: RunRecord, now: datetime) -> dict[str, str]:
         "silent": "" if is_given else str(facts.get("silent_because") or ""),
         "report": str(facts.get("report") or ""),
         "tools": _tools(facts),
+        "subagents": ", ".join(map(str, _listed(facts.get("subagents")))),
         "used": _used(facts),
         "session": str(facts.get("session") or ""),
     }

@@ -148,6 +148,7 @@ def end_facts(
         "refused_pings": [{"reason": one.reason, "text": one.text} for one in run.refused_pings],
         "report": " ".join(run.reports),
         "tools": list(run.tools_used),
+        "subagents": list(dict.fromkeys(run.subagents)),
         "tokens": usage.context + usage.output,
         "cost_usd": round(usage.cost_usd, 6),
         "price": "" if usage.price is Price.LISTED else usage.price.value,

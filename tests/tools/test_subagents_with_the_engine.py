@@ -1,0 +1,139 @@
+"""Each of the five subagents at work in the real engine, below its caller."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+from tests.engine.scene import Scene, ask, scene, texts
+from tests.tools.server.desk import NOW, desk_of
+
+from ollim_bot.domain.events import AgentEvent, SubagentProgressed, ToolRefused
+from ollim_bot.domain.jobs import JobSpec, Reminder
+from ollim_bot.domain.runs import Run, RunKind, RunPolicy
+from ollim_bot.domain.subagents import Subagent
+from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
+from ollim_bot.paths import DataPaths
+from ollim_bot.ports import Toolset
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.subagent_files import SubagentFiles
+from ollim_bot.tools.gates import BackgroundTools, main_gate
+from ollim_bot.tools.guards import SubagentGuard
+from ollim_bot.tools.path_rules import PathPolicy
+from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
+from ollim_bot.tools.toolset import toolset
+
+Calls = tuple[CallTool, ...]
+
+READ = CallTool("Read", {"file_path": "USER.md"})
+
+
+def command(line: str) -> CallTool:
+    return CallTool("Bash", {"command": f"ollim-bot {line}"})
+
+
+# What each is for, and beside it one call that is not for it.
+WORK: Mapping[str, Calls] = {
+    "ollim-bot-guide": (
+        CallTool("mcp__docs__search_docs", {"query": "reminder"}),
+        command("reminder list"),
+        command("runs list"),
+    ),
+    "gmail-reader": (command("gmail unread"), command("history sessions")),
+    "history-reviewer": (command("history sessions"), command("reminder list")),
+    "responsiveness-reviewer": (command("runs list --since 7d --json"), command("help")),
+    "user-proxy": (READ, command("runs list")),
+}
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Scene]:
+    async with scene(tmp_path) as made:
+        paths = DataPaths(made.home / "data")
+        prepare_data_directory(paths)
+        paths.user.write_text("Likes tea.\n")
+        (paths.claude_agents / "wrong.md").write_text("---\nname: stranger\n---\nYou spy.\n")
+        yield made
+
+
+def files(stage: Scene) -> SubagentFiles:
+    return SubagentFiles(DataPaths(stage.home / "data"))
+
+
+async def delegated(stage: Scene, tools: Toolset, work: Mapping[str, Calls]) -> list[AgentEvent]:
+    """One turn, in which the agent starts each of these subagents, one after the other."""
+    for name, calls in work.items():
+        task = {"description": "the work", "prompt": f"Work of {name}.", "subagent_type": name}
+        stage.model.then(Reply((CallTool("Agent", task),)), Reply(calls), Reply((Say("Found."),)))
+    stage.model.answers("All done.")
+    async with stage.session(tools, subagents=files(stage).read()) as session:
+        return await ask(session, "go")
+
+
+def results(request: ModelRequest) -> list[str]:
+    """In the order of the calls, which their ids end with."""
+    return [one.text for one in sorted(request.tool_results, key=lambda one: one.call_id)]
+
+
+def asked_of(stage: Scene, name: str) -> list[ModelRequest]:
+    """The requests of a subagent: with its task, and with the results of its calls."""
+    return [
+        request
+        for request in stage.model.requests
+        if any(f"Work of {name}." in text for text in request.messages[0].texts)
+    ]
+
+
+async def test_each_works_whole_with_its_own_text_model_and_tools(stage: Scene) -> None:
+    data = stage.home / "data"
+    work = {name: calls for name, calls in WORK.items() if name != "user-proxy"}
+    known = files(stage).read().known
+    at = desk_of(data, RunKind.MAIN)
+    gate = main_gate(PathPolicy(data), subagents=SubagentGuard(files(stage).read))
+    events = await delegated(stage, toolset(at.context, gate), work)
+
+    assert texts(events) == ["All done."]
+    for name, calls in work.items():
+        first, last = asked_of(stage, name)
+        *right, wrong = results(last)
+        assert known[name].instructions in first.system
+        assert known[name].model in first.model
+        assert set(first.tools) == offered(known[name])
+        assert [told for told in right if "is not for" in told or "not allowed" in told] == []
+        assert f"is not for `{name}`" in wrong
+        assert len(right) == len(calls) - 1
+    assert at.run.subagents == list(work)
+    refused = [event.tool for event in events if isinstance(event, ToolRefused)]
+    assert refused == ["Bash"] * 4
+    shown = [event.description for event in events if isinstance(event, SubagentProgressed)]
+    assert "gmail-reader: Running ollim-bot gmail unread" in shown
+
+    (first, *_) = stage.model.requests
+    listed = str(first.body)
+    assert [name for name in known if f"\\n- {name}: " not in listed] == []
+    assert "stranger" not in listed
+    assert "general-purpose: " not in listed
+
+
+async def test_in_the_background_it_has_no_more_than_the_run(stage: Scene) -> None:
+    data = stage.home / "data"
+    job = Reminder(JobSpec(id="abc", message="Look."), NOW)
+    at = desk_of(data)
+    at.context.run = Run(RunPolicy.of_job(job, DEFAULT_BG_TOOLS), NOW, job=job)
+    tools = BackgroundTools(PathPolicy(data), lambda: DEFAULT_BG_TOOLS, subagents=files(stage).read)
+    work = {name: WORK[name] for name in ("user-proxy", "gmail-reader")}
+    await delegated(stage, toolset(at.context, tools.gate(at.run)), work)
+
+    profile, runs = results(asked_of(stage, "user-proxy")[-1])
+    assert "Likes tea." in profile
+    assert "is not for `user-proxy`" in runs
+    mail, _ = results(asked_of(stage, "gmail-reader")[-1])
+    assert "the job needs `Bash(ollim-bot gmail *)` in its `allowed-tools`" in mail
+
+
+def offered(subagent: Subagent) -> set[str]:
+    """The names of the tools in its request."""
+    names = {pattern.tool for pattern in subagent.tools or ()} - {"mcp__docs__*"}
+    docs = {"mcp__docs__search_docs", "mcp__docs__read_doc"}
+    return names | docs if subagent.name == "ollim-bot-guide" else names
