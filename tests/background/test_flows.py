@@ -42,14 +42,13 @@ def recorded(stage: Scene) -> list[str]:
     return [record.fork_session_id for record in stage.store.run(lambda tx: tx.fork_messages.get())]
 
 
-async def test_what_it_writes_is_read_by_nobody(real: RealScene) -> None:
-    real.model.answers("Nobody reads this.")
-    stage = real.stage
+async def test_what_it_writes_is_read_by_nobody(modelled: RealScene) -> None:
+    modelled.model.answers("Nobody reads this.")
+    stage = modelled.stage
     assert await stage.run(routine()) is OccurrenceState.DONE
     assert (stage.said, stage.surface.posts, stage.pending) == ([], [], [])
     assert "Nobody reads this." not in str(stage.rows)
     assert stage.end.facts["silent_because"] == "it had nothing to say"
-    await real.gone()
 
 
 async def test_a_ping_is_marked_recorded_and_charged(real: RealScene) -> None:
@@ -100,11 +99,11 @@ async def test_the_duty_to_report_is_met(
     assert await stage.told() == []
 
 
-async def test_who_is_sent_back_is_told_why_and_may_still_report(real: RealScene) -> None:
-    real.model.then(says("Done."), says("Really."), one_report("Late, but here."))
-    stage = real.stage
+async def test_who_is_sent_back_is_told_why_and_may_still_report(modelled: RealScene) -> None:
+    modelled.model.then(says("Done."), says("Really."), one_report("Late, but here."))
+    stage = modelled.stage
     await stage.run(routine(update_main_session=ReportMode.ALWAYS))
-    assert "You must call `report_updates`" in spoken(real.model.requests[1])[-1]
+    assert "You must call `report_updates`" in spoken(modelled.model.requests[1])[-1]
     assert stage.pending == ["Late, but here."]
 
 

@@ -1,4 +1,4 @@
-"""Tools in background runs with the real engine: allowed or refused, and nobody is asked."""
+"""Tools in background runs: allowed or refused, and nobody is asked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.background.real_scene import RealScene, calls, says
 from tests.background.scene import routine
 
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.offline.messages import CallTool, ModelRequest, Reply
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 
 
@@ -40,26 +40,28 @@ async def test_what_is_not_available_is_refused_and_the_run_goes_on(real: RealSc
     assert (stage.surface.posts, stage.said) == ([], [])
 
 
-async def test_what_the_job_allows_is_done(real: RealScene) -> None:
-    real.model.then(calls("Write", file_path="notes/new.md", content="new"), says("Done."))
+async def test_what_the_job_allows_is_done(modelled: RealScene) -> None:
+    modelled.model.then(calls("Write", file_path="notes/new.md", content="new"), says("Done."))
     job = routine(allowed_tools=("Write(./notes/**.md)",))
-    assert await real.stage.run(job) is OccurrenceState.DONE
-    assert (real.root / "notes/new.md").read_text() == "new"
-    assert "- Write(./notes/**.md)" in str(real.model.requests[0].messages)
+    assert await modelled.stage.run(job) is OccurrenceState.DONE
+    assert (modelled.root / "notes/new.md").read_text() == "new"
+    assert "- Write(./notes/**.md)" in str(modelled.model.requests[0].messages)
 
 
-async def test_what_the_owner_takes_away_meanwhile_is_gone(real: RealScene) -> None:
+async def test_what_the_owner_takes_away_meanwhile_is_gone(modelled: RealScene) -> None:
     """Between two calls of the same run."""
-    stage = real.stage
+    stage = modelled.stage
     stage.allowed = (*DEFAULT_BG_TOOLS, "Write(./notes/**.md)")
-    real.model.then(
-        calls("Write", file_path="notes/one.md", content="1"),
-        calls("Write", file_path="notes/two.md", content="2"),
-    )
-    running = stage.start(routine())
-    await real.model.seen(2)
-    stage.allowed = DEFAULT_BG_TOOLS
-    assert await running is OccurrenceState.DONE
-    assert (real.root / "notes/one.md").exists()
-    assert not (real.root / "notes/two.md").exists()
-    assert "`Write` is not available in background runs. " in real.results()[1]
+
+    def is_after_the_first(request: ModelRequest) -> bool:
+        if request.tool_results:
+            stage.allowed = DEFAULT_BG_TOOLS
+        return len(modelled.model.requests) == 2
+
+    modelled.model.then(calls("Write", file_path="notes/one.md", content="1"))
+    second = calls("Write", file_path="notes/two.md", content="2")
+    modelled.model.when(is_after_the_first, second)
+    assert await stage.run(routine()) is OccurrenceState.DONE
+    assert (modelled.root / "notes/one.md").exists()
+    assert not (modelled.root / "notes/two.md").exists()
+    assert "`Write` is not available in background runs. " in modelled.results()[1]

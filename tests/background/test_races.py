@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-from tests.background.real_scene import PING, RealScene, calls, real_scene
+from tests.background.real_scene import PING, RealScene, calls
 from tests.background.scene import Scene, reminder, routine
 from tests.chaos.test_rivals import rivals
-from tests.engine.scene import LIMIT
 from tests.storage.places import DataDirectory, QuickDisk
 
 from ollim_bot.domain.jobs import ReportMode
@@ -30,16 +27,10 @@ def ends(stage: Scene) -> list[dict[str, object]]:
     return [dict(row.facts) for row in stage.rows if row.state == "done"]
 
 
-@pytest.fixture
-async def together(tmp_path: Path) -> AsyncIterator[RealScene]:
-    async with asyncio.timeout(LIMIT), real_scene(tmp_path) as made:
-        yield made
-
-
-async def test_of_two_runs_at_once_exactly_one_gets_the_last_token(together: RealScene) -> None:
-    real, stage = together, together.stage
+async def test_of_two_runs_at_once_exactly_one_gets_the_last_token(modelled: RealScene) -> None:
+    stage = modelled.stage
     stage.store.run(leave_one_token)
-    real.model.when("YOUR TASK", calls(PING, message="The bank wrote."))
+    modelled.model.when("YOUR TASK", calls(PING, message="The bank wrote."))
     runs = [
         stage.start(routine(name, description=name, update_main_session=ReportMode.FREELY))
         for name in ("first", "second")

@@ -26,68 +26,74 @@ JOBS: Sequence[tuple[str, Job]] = [
 ]
 
 
-async def test_a_forked_run_keeps_all_that_the_cache_holds(real: RealScene) -> None:
+def isolated(job: Job) -> Job:
+    return replace(job, spec=replace(job.spec, isolated=True))
+
+
+async def test_runs_keep_what_the_cache_holds_and_leave_main_alone(real: RealScene) -> None:
+    """A forked one, to the byte of its request; an isolated one has all of it but the history."""
     stage, model = real.stage, real.model
+    tag, job = JOBS[-1]
     async with real.engine.open(stage.base, real.main_tools()) as main:
         await ask(main, "my cat is called Miso")
         await ask(main, "and my dog Bo")
         stage.main = main.id
+        assert await stage.run(job) is OccurrenceState.DONE
+        assert await stage.run(isolated(job)) is OccurrenceState.DONE
+        model.when("YOUR TASK", Hang())
+        _ = stage.start(routine())
+        await model.seen(5)
+        assert (await end_of(main, "go on")).text == "ok", "while a run is going"
+        assert main.id == stage.main
+    _, before, forked, alone, _, after = model.requests
+    for part in ("tools", "system"):
+        assert as_bytes(forked.body[part]) == as_bytes(before.body[part]), part
+    said = history(before)
+    assert history(forked)[: len(said)] == said
+    assert spoken(forked)[:4] == ["my cat is called Miso", "ok", "and my dog Bo", "ok"]
+    assert spoken(forked)[4].startswith(tag)
+    assert len(spoken(forked)) == 5
+
+    assert as_bytes(alone.body["tools"]) == as_bytes(before.body["tools"])
+    assert instructions(alone) == instructions(before)
+    assert "Miso" not in str(alone.body)
+
+    past = ["my cat is called Miso", "ok", "and my dog Bo", "ok"]
+    assert spoken(after) == [*past, "go on"]
+
+
+async def test_every_kind_of_job_runs_with_the_tools_and_the_system_prompt_of_main(
+    modelled: RealScene,
+) -> None:
+    stage, model = modelled.stage, modelled.model
+    async with modelled.engine.open(stage.base, modelled.main_tools()) as main:
+        await ask(main, "my cat is called Miso")
+        stage.main = main.id
         for _, job in JOBS:
             assert await stage.run(job) is OccurrenceState.DONE
-    before, *all_forked = model.requests[1:]
-    said = history(before)
-    for (tag, _), forked in zip(JOBS, all_forked, strict=True):
-        for part in ("tools", "system"):
-            assert as_bytes(forked.body[part]) == as_bytes(before.body[part]), tag
-        assert history(forked)[: len(said)] == said, tag
-        assert spoken(forked)[:4] == ["my cat is called Miso", "ok", "and my dog Bo", "ok"]
-        assert spoken(forked)[4].startswith(tag)
-        assert len(spoken(forked)) == 5
-
-
-async def test_main_goes_on_untouched_while_a_run_is_going(real: RealScene) -> None:
-    stage, model = real.stage, real.model
-    model.when("YOUR TASK", Hang())
-    async with real.engine.open(stage.base, real.main_tools()) as main:
-        await ask(main, "my cat is called Miso")
-        stage.main = main.id
-        _ = stage.start(routine())
-        await model.seen(2)
-        assert (await end_of(main, "go on")).text == "ok"
-        assert main.id == stage.main
-    assert spoken(model.requests[2]) == ["my cat is called Miso", "ok", "go on"]
-
-
-async def test_an_isolated_run_has_the_same_tools_and_system_but_no_history(
-    real: RealScene,
-) -> None:
-    stage, model = real.stage, real.model
-    async with real.engine.open(stage.base, real.main_tools()) as main:
-        await ask(main, "my cat is called Miso")
-        stage.main = main.id
-        for _, job in JOBS:
-            isolated = replace(job, spec=replace(job.spec, isolated=True))
-            assert await stage.run(isolated) is OccurrenceState.DONE
-    before, *all_isolated = model.requests
-    for (tag, _), asked in zip(JOBS, all_isolated, strict=True):
-        assert as_bytes(asked.body["tools"]) == as_bytes(before.body["tools"]), tag
-        assert instructions(asked) == instructions(before), tag
-        assert "Miso" not in str(asked.body)
-        (prompt,) = spoken(asked)
+            assert await stage.run(isolated(job)) is OccurrenceState.DONE
+    before, *asked = model.requests
+    for (tag, _), forked, alone in zip(JOBS, asked[::2], asked[1::2], strict=True):
+        assert forked.tools == alone.tools == before.tools, tag
+        assert forked.system == alone.system == before.system, tag
+        *past, prompt = spoken(forked)
+        assert past == ["my cat is called Miso", "ok"], tag
         assert prompt.startswith(tag)
+        (only,) = spoken(alone)
+        assert only.startswith(tag)
     ends = [(event.event, event.parent_session_id) for event in stage.events]
-    assert ends == [(SessionChange.ISOLATED_BG, None)] * len(JOBS)
+    assert ends[1::2] == [(SessionChange.ISOLATED_BG, None)] * len(JOBS)
 
 
-@pytest.mark.parametrize("isolated", [False, True], ids=["forked", "isolated"])
+@pytest.mark.parametrize("is_isolated", [False, True], ids=["forked", "isolated"])
 async def test_the_prompt_is_tag_time_updates_preamble_and_task(
-    real: RealScene, isolated: bool
+    modelled: RealScene, is_isolated: bool
 ) -> None:
-    stage = real.stage
+    stage = modelled.stage
     stage.stores.leave_update("The plumber came.", NOW - timedelta(minutes=5))
-    job = routine(isolated=isolated, message="Look at the mail.\n\nTwice.")
+    job = routine(isolated=is_isolated, message="Look at the mail.\n\nTwice.")
     await stage.run(job, Try(late_since=NOW - timedelta(hours=1)))
-    (prompt,) = spoken(real.model.requests[0])
+    (prompt,) = spoken(modelled.model.requests[0])
     head, _, rest = prompt.partition("\n\n")
     updates = [
         "RECENT BACKGROUND UPDATES (read-only — main session will also see these)",
@@ -96,13 +102,13 @@ async def test_the_prompt_is_tag_time_updates_preamble_and_task(
     assert head.splitlines() == [
         "[routine-bg:abc123] [late: was scheduled for 9:15 AM, running now]",
         "[2026-02-24 Tue 10:15 AM UTC]",
-        *([] if isolated else updates),
+        *([] if is_isolated else updates),
     ]
     assert rest.startswith("BACKGROUND RUN: nobody reads your text.")
     assert rest.endswith("YOUR TASK:\n\nLook at the mail.\n\nTwice.")
     assert stage.pending == ["The plumber came."]
 
 
-async def test_a_job_says_which_model_it_wants(real: RealScene) -> None:
-    await real.stage.run(routine(model=Model.HAIKU))
-    assert "haiku" in real.model.requests[0].model
+async def test_a_job_says_which_model_it_wants(modelled: RealScene) -> None:
+    await modelled.stage.run(routine(model=Model.HAIKU))
+    assert "haiku" in modelled.model.requests[0].model
