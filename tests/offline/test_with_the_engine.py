@@ -63,22 +63,27 @@ async def turn(client: ClaudeSDKClient, words: str) -> ResultMessage:
     return result
 
 
-async def test_a_turn_a_call_of_a_tool_and_a_failure(tmp_path: Path) -> None:
+async def test_a_turn_a_call_of_a_tool_a_compaction_and_a_failure(tmp_path: Path) -> None:
+    """The compaction is recognised at once, and takes nothing of the script."""
     model = ScriptedModel().answers("Hello 👋")
     model.then(Reply((Think("hm"), CallTool("mcp__numbers__add", {"a": 1, "b": 2}))))
-    model.answers("three").then(Fail(403, "permission_error", "no"))
+    model.answers("three", "Still here").then(Fail(403, "permission_error", "no"))
     async with engine(model, tmp_path) as client:
         assert (await turn(client, "hi")).result == "Hello 👋"
         assert (await turn(client, "add")).result == "three"
+        await turn(client, "/compact keep names")
+        assert (await turn(client, "and now?")).result == "Still here"
         refused = await turn(client, "again")
 
-    first, second, third, fourth = model.requests
-    assert [request.last_user_text for request in model.requests] == ["hi", "add", "", "again"]
+    first, second, third, _, after, last = model.requests
+    asked = [request.last_user_text for request in (first, second, third, after, last)]
+    assert asked == ["hi", "add", "", "and now?", "again"]
     assert first.system.endswith("You help.")
     assert "mcp__numbers__add" in second.tools
     assert [result.text for result in third.tool_results] == ["3"]
+    assert "A short talk." in str(after.body["messages"])
     assert (refused.is_error, refused.api_error_status) == (True, 403)
-    assert fourth.stream
+    assert last.stream
 
 
 async def test_the_offline_model_greets_and_survives_a_compaction(tmp_path: Path) -> None:
@@ -87,13 +92,3 @@ async def test_the_offline_model_greets_and_survives_a_compaction(tmp_path: Path
         compacted = await turn(client, "/compact")
         assert not compacted.is_error
         assert (await turn(client, "what can you do?")).result == texts.WHAT_I_CAN_DO
-
-
-async def test_a_compaction_of_the_engine_is_recognised_at_once(tmp_path: Path) -> None:
-    model = ScriptedModel().answers("Hello", "Still here")
-    async with engine(model, tmp_path) as client:
-        await turn(client, "hi")
-        await turn(client, "/compact keep names")
-        assert (await turn(client, "and now?")).result == "Still here"
-    assert len(model.requests) == 3
-    assert "A short talk." in str(model.requests[2].body["messages"])

@@ -36,11 +36,17 @@ class Owner:
     approvals: Approvals
     surface: RecordingSurface
 
-    async def sees(self, words: str) -> ChatMessage:
-        """A card that says this, as it was shown last."""
+    async def sees(self, words: str, after: ChatMessage | None = None) -> ChatMessage:
+        """A card that says this, as it was shown last; `after` is an earlier one."""
+        posts = self.surface.posts
+
+        def is_shown() -> bool:
+            is_new = after is None or posts[-1].id != after.id
+            return is_new and words in "".join(self.surface.texts[-1:])
+
         async with asyncio.timeout(10), self.surface.news:
-            await self.surface.news.wait_for(lambda: words in "".join(self.surface.texts[-1:]))
-        return self.surface.posts[-1]
+            await self.surface.news.wait_for(is_shown)
+        return posts[-1]
 
     async def clicks(self, message: ChatMessage, word: str) -> None:
         assert message.card is not None
@@ -93,35 +99,31 @@ def written(stage: Scene) -> list[str]:
 async def test_a_call_is_made_when_the_owner_says_so_and_its_like_are_from_then_on(
     stage: Scene, owner: Owner, tools: Toolset
 ) -> None:
+    """An interruption ends the question."""
     stage.model.then(
+        Reply((write("notes/a.txt"),)),
         Reply((write("notes/a.txt"),)),
         Reply((write("notes/b.txt"), write("state/c.txt"))),
         Reply((CallTool("Bash", {"command": "echo hi > notes/d.txt"}),)),
     ).answers("Done.")
     async with stage.session(tools) as session:
         turn = asyncio.create_task(ask(session, "write"))
-        card = await owner.sees("Allow Write?")
+        asked = await owner.sees("Allow Write?")
+        await session.interrupt()
+        end = (await turn)[-1]
+        assert isinstance(end, TurnEnded)
+        assert end.cause is EndCause.INTERRUPTED
+        assert (await owner.sees("No longer needed.")).id == asked.id
+        assert written(stage) == []
+
+        turn = asyncio.create_task(ask(session, "write"))
+        card = await owner.sees("Allow Write?", after=asked)
         assert written(stage) == []
         await owner.clicks(card, "always")
         await turn
 
     assert written(stage) == ["notes/a.txt", "notes/b.txt"]
-    assert len({message.id for message in owner.surface.posts}) == 1
+    assert {message.id for message in owner.surface.posts} == {asked.id, card.id}
     assert "Allowed from now on: `Write(./notes/**)`" in owner.surface.posts[-1].text
-    told = [result.is_error for each in stage.model.requests for result in each.tool_results]
+    told = [result.is_error for each in stage.model.requests[2:] for result in each.tool_results]
     assert told == [False, False, True, True]
-
-
-async def test_an_interruption_ends_the_question(
-    stage: Scene, owner: Owner, tools: Toolset
-) -> None:
-    stage.model.then(Reply((write("notes/a.txt"),)))
-    async with stage.session(tools) as session:
-        turn = asyncio.create_task(ask(session, "write"))
-        card = await owner.sees("Allow Write?")
-        await session.interrupt()
-        end = (await turn)[-1]
-        assert isinstance(end, TurnEnded)
-        assert end.cause is EndCause.INTERRUPTED
-        assert (await owner.sees("No longer needed.")).id == card.id
-    assert written(stage) == []

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.domain.strategies import reminders
 from tests.tools.server.desk import BERLIN, EVERYWHERE, NOW, NOWHERE, DeskOf, desk_of
@@ -32,6 +32,7 @@ async def test_the_next_check_is_set_in_whatever_run_a_check_happens(
     assert at.run.follow_up == one.item.spec.id
 
 
+@settings(max_examples=12)
 @given(reminders, st.integers(1, 20))
 async def test_a_follow_up_inherits_everything_but_its_name_its_moment_and_its_depth(
     job: Reminder, left: int

@@ -31,7 +31,7 @@ CARD = {
     ],
     "critical": False,
 }
-IN_MAIN: Sequence[tuple[str, Mapping[str, object]]] = [
+RIGHT: Sequence[tuple[str, Mapping[str, object]]] = [
     ("discord_embed", CARD),
     ("discord_embed", {"title": "Bare"}),
     ("send_file", {"file_path": "note.md", "message": "Here.", "critical": False}),
@@ -40,6 +40,9 @@ IN_MAIN: Sequence[tuple[str, Mapping[str, object]]] = [
     ("update_names", {"user_name": "Sam", "bot_name": "Kit"}),
     ("search_docs", {"query": "time zone"}),
     ("read_doc", {"page": "settings"}),
+    ("add_reminder", {"prompt": "m", "delay_minutes": 5, "description": "d"}),
+    ("add_reminder", {"prompt": "m", "delay_minutes": 0.5, "must": True, "max_chain": 2}),
+    ("add_reminder", {"prompt": "m", "run_at": "in 2 hours", "foreground": True}),
 ]
 IN_BACKGROUND: Sequence[tuple[str, Mapping[str, object]]] = [
     ("ping_user", {"message": "Ann has not answered.", "critical": True}),
@@ -84,22 +87,53 @@ def calling(*calls: tuple[str, Mapping[str, object]]) -> Reply:
     return Reply(tuple(CallTool(full_name(name), dict(given)) for name, given in calls))
 
 
-def told(stage: Scene) -> list[ToolResult]:
-    """What the model was told about its calls, in their order."""
+def told(stage: Scene, number: int | None = None) -> list[ToolResult]:
+    """What the model was told about its last `number` calls, or all of them, in their order."""
     messages = stage.model.requests[-1].messages
     made = [str(call["id"]) for message in messages for call in message.of_type("tool_use")]
     results = {one.call_id: one for message in messages for one in message.tool_results}
-    return [results[each] for each in made]
+    return [results[each] for each in made[-(number or len(made)) :]]
 
 
-async def test_a_reminder_is_added_as_a_file_and_the_model_hears_when_it_comes(
+async def test_the_model_is_shown_exactly_these_tools_and_every_right_call_goes_through(
     stage: Scene,
 ) -> None:
+    """A wrong call never reaches its tool, and its refusal teaches."""
     at = at_data(stage, RunKind.MAIN)
-    stage.model.then(calling(("add_reminder", {"prompt": "Call mum", "run_at": "tomorrow 9am"})))
     async with stage.session(toolset(at.context, everything)) as session:
+        stage.model.then(
+            calling(("add_reminder", {"prompt": "Call mum", "run_at": "tomorrow 9am"}))
+        )
         await ask(session, "remind me tomorrow at nine to call mum")
+        ours = {full_name(name) for name in PARAMETERS}
+        assert len(ours) == 15
+        offered = set(stage.model.requests[0].tools)
+        assert {name for name in offered if name.startswith("mcp__")} == ours
+        assert offered <= ours | set(BUILTIN)
+        assert_the_reminder_is_a_file(stage, at)
 
+        wrong = [
+            *WRONG,
+            ("add_reminder", {"prompt": "Call mum", "run_at": "yesterday 9am"}),
+            ("send_file", {"file_path": "state/config.json"}),
+            ("discord_embed", {"title": "t", "fields": [{"name": "n", "value": "v"}] * 26}),
+        ]
+        stage.model.then(calling(*wrong))
+        await ask(session, "go wrong")
+        assert_each_was_refused(told(stage, len(wrong)))
+        assert len(at.stores.reminders.all()) == 1
+        assert at.poster.messages == []
+
+        stage.model.then(calling(*RIGHT))
+        await ask(session, "go")
+    results = told(stage, len(RIGHT))
+    assert [(one.text, one.is_error) for one in results if one.is_error] == []
+    assert [message.card is not None for message in at.poster.messages].count(True) == 2
+    assert at.wanted == [EnterFork("Rome", 20)]
+    assert len(at.stores.reminders.all()) == 4
+
+
+def assert_the_reminder_is_a_file(stage: Scene, at: Desk) -> None:
     (result,) = told(stage)
     (one,) = at.stores.reminders.all()
     file = one.path.relative_to(at.context.root)
@@ -109,34 +143,13 @@ async def test_a_reminder_is_added_as_a_file_and_the_model_hears_when_it_comes(
     assert at.run.tools_used == ["mcp__discord__add_reminder"]
 
 
-async def test_the_model_is_shown_exactly_these_tools(stage: Scene) -> None:
-    at = at_data(stage, RunKind.MAIN)
-    async with stage.session(toolset(at.context, everything)) as session:
-        await ask(session, "hello")
-    ours = {full_name(name) for name in PARAMETERS}
-    assert len(ours) == 15
-    assert {name for name in stage.model.requests[0].tools if name.startswith("mcp__")} == ours
-    assert set(stage.model.requests[0].tools) <= ours | set(BUILTIN)
-
-
-async def test_every_right_call_of_a_conversation_goes_through(stage: Scene) -> None:
-    at = at_data(stage, RunKind.MAIN)
-    calls = [
-        *IN_MAIN,
-        ("add_reminder", {"prompt": "m", "delay_minutes": 5, "description": "d"}),
-        ("add_reminder", {"prompt": "m", "delay_minutes": 0.5, "must": True, "max_chain": 2}),
-        ("add_reminder", {"prompt": "m", "run_at": "in 2 hours", "foreground": True}),
-    ]
-    stage.model.then(calling(*calls))
-    async with stage.session(toolset(at.context, everything)) as session:
-        await ask(session, "go")
-
-    results = told(stage)
-    assert [(one.text, one.is_error) for one in results if one.is_error] == []
-    assert len(results) == len(calls)
-    assert [message.card is not None for message in at.poster.messages].count(True) == 2
-    assert at.wanted == [EnterFork("Rome", 20)]
-    assert len(at.stores.reminders.all()) == 3
+def assert_each_was_refused(results: Sequence[ToolResult]) -> None:
+    assert [one.text for one in results if not one.is_error] == []
+    yesterday, secret, fields = results[-3:]
+    assert "tomorrow 9am" in yesterday.text
+    assert "state/ is protected" in secret.text
+    assert "25 fields at most" in fields.text
+    assert "Traceback" not in json.dumps([one.text for one in results])
 
 
 async def test_a_background_run_pings_follows_up_and_is_sent_back_for_its_report(
@@ -154,28 +167,3 @@ async def test_a_background_run_pings_follows_up_and_is_sent_back_for_its_report
     assert at.run.reports == ["Pinged about Ann."]
     assert at.run.times_sent_back == 1
     assert [one.item.chain.depth for one in at.stores.reminders.all()] == [1]
-
-
-async def test_wrong_calls_never_reach_the_tool_and_a_refusal_teaches(stage: Scene) -> None:
-    at = at_data(stage, RunKind.MAIN)
-    too_many = {"title": "t", "fields": [{"name": "n", "value": "v"}] * 26}
-    stage.model.then(
-        calling(
-            *WRONG,
-            ("add_reminder", {"prompt": "Call mum", "run_at": "yesterday 9am"}),
-            ("send_file", {"file_path": "state/config.json"}),
-            ("discord_embed", too_many),
-        )
-    )
-    async with stage.session(toolset(at.context, everything)) as session:
-        await ask(session, "go")
-
-    results = told(stage)
-    assert all(one.is_error for one in results)
-    yesterday, secret, fields = results[-3:]
-    assert "tomorrow 9am" in yesterday.text
-    assert "state/ is protected" in secret.text
-    assert "25 fields at most" in fields.text
-    assert at.stores.reminders.all() == []
-    assert at.poster.messages == []
-    assert "Traceback" not in json.dumps([one.text for one in results])
