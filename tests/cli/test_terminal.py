@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import PROGRAM, Terminal
 
-from ollim_bot.cli.terminal import wrapped
+from ollim_bot.cli.terminal import Style, painted, wrapped
 from ollim_bot.domain.text import with_program
 from ollim_bot.environment import called_program
 
@@ -59,20 +59,33 @@ def test_a_line_is_broken_between_words_and_an_address_stays_whole() -> None:
     assert wrapped(line, None) == wrapped(line, 200) == line
 
 
-@pytest.mark.parametrize(
-    "words", [("config",), ("remindr",), ("doctor",), ("reminder", "add", "--help")]
-)
+@pytest.mark.parametrize("words", [("config",), ("remindr",), ("reminder", "add", "--help")])
 def test_no_word_is_broken_at_80_columns(terminal: Terminal, words: tuple[str, ...]) -> None:
-    plainly = re.sub(r"\033\[\d+m", "", seen(terminal, *words))
+    assert_no_word_is_broken(seen(terminal, *words))
+
+
+def assert_no_word_is_broken(shown: str) -> None:
+    plainly = re.sub(r"\033\[\d+m", "", shown)
     too_long = [line for line in plainly.splitlines() if len(line) > 80]
     assert [line for line in too_long if " " in line.strip()] == []
 
 
-def test_colour_is_for_terminals_and_not_where_no_color_is_set(terminal: Terminal) -> None:
-    assert "\033[32mPASS\033[0m" in seen(terminal, "doctor")
-    assert "\033" not in seen(terminal, "doctor", NO_COLOR="1")
-    assert "\033" not in seen(terminal, "doctor", TERM="dumb")
-    assert "\033" not in terminal.installed("doctor").out
+def test_the_doctor_is_in_colour_where_it_is_wanted(terminal: Terminal) -> None:
+    shown = seen(terminal, "doctor")
+    assert "\033[32mPASS\033[0m" in shown
+    assert_no_word_is_broken(shown)
+    assert "\033" not in terminal.run("doctor").out
+
+
+def test_colour_is_for_terminals_and_not_where_no_color_is_set(tmp_path: Path) -> None:
+    own, its = pty.openpty()
+    with open(its, "w") as screen, (tmp_path / "file").open("w") as file:
+        colours = {"TERM": "xterm"}
+        assert painted("PASS", Style.GREEN, screen, colours) == "\033[32mPASS\033[0m"
+        assert painted("PASS", Style.GREEN, screen, {**colours, "NO_COLOR": "1"}) == "PASS"
+        assert painted("PASS", Style.GREEN, screen, {"TERM": "dumb"}) == "PASS"
+        assert painted("PASS", Style.GREEN, file, colours) == "PASS"
+    os.close(own)
 
 
 def test_a_command_is_named_as_it_can_be_typed_here(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
+from tests.e2e import warm
 from tests.e2e.bot import LIMIT, PROGRAM, Bot
 
 _IN_A_GROUP_OF_ITS_OWN = """
@@ -20,19 +20,11 @@ runpy.run_module("ollim_bot", run_name="__main__", alter_sys=True)
 
 
 async def run_to_its_end(bot: Bot) -> tuple[int, str]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *PROGRAM,
-        cwd=bot.home,
-        env=bot.environment(),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    output = bot.home / "to-its-end.log"
+    process = await warm.started(bot.home, bot.environment(), output)
     async with asyncio.timeout(LIMIT):
-        _, err = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, err.decode()
+        code = await process.wait()
+    return code, output.read_text()
 
 
 async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path: Path) -> None:
@@ -56,22 +48,13 @@ async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path
         assert not (bot.data / "state" / "bot.pid").exists()
         assert secret not in bot.output.read_text()
 
-        await bot.start(command=PROGRAM)
-        assert "hello" in await bot.ask("what did I say before?")
-        assert await bot.stop() == 0
-    finally:
-        await bot.kill()
-
-
-async def test_a_signal_to_the_whole_group_ends_the_bot_without_an_error(tmp_path: Path) -> None:
-    """As Ctrl-C in a terminal does it: the engine's program is not among those that get it."""
-    bot = Bot(tmp_path, None)
-    try:
+        # As Ctrl-C in a terminal does it; the engine's program is not among those that get it.
+        before = len(bot.output.read_text())
         await bot.start(command=("-c", _IN_A_GROUP_OF_ITS_OWN))
-        await bot.ask("hello")
+        assert "hello" in await bot.ask("what did I say before?")
         os.killpg(bot.pid, signal.SIGTERM)
-        assert await bot.stop() == 0
-        said = bot.output.read_text()
+        assert await bot.stop() == 0, "a signal to the whole group"
+        said = bot.output.read_text()[before:]
         assert "ERROR" not in said
         assert "Traceback" not in said
         assert said.count("ollim-bot has stopped.") == 1
@@ -97,27 +80,16 @@ async def test_a_server_that_never_answered_does_not_keep_the_offline_model_out(
 
 
 async def test_a_bot_to_which_nobody_can_talk_says_so(tmp_path: Path) -> None:
-    bot = Bot(tmp_path, None)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *PROGRAM,
-        cwd=bot.home,
-        env={**bot.environment(), "OLLIM_WEB_PORT": "0", "OLLIM_LOG": "error"},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    bot = Bot(tmp_path, None, {"OLLIM_WEB_PORT": "0", "OLLIM_LOG": "error"})
+    bot.output.touch()
+    process = await warm.started(bot.home, bot.environment(), bot.output)
     try:
-        assert process.stderr is not None
-        async with asyncio.timeout(LIMIT):
-            while not (said := await process.stderr.readline()).startswith(b"note: There is no "):
-                assert said, process.returncode
-        assert b"nobody can talk to it" in said
+        await bot.until(lambda: "note: There is no " in bot.output.read_text())
+        assert "nobody can talk to it" in bot.output.read_text()
     finally:
-        if process.returncode is None:
-            process.terminate()
+        process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(LIMIT):
-            await process.communicate()
+            await process.wait()
 
 
 async def test_a_start_commits_what_was_changed_by_hand(newcomer: Bot) -> None:
@@ -129,15 +101,12 @@ async def test_a_start_commits_what_was_changed_by_hand(newcomer: Bot) -> None:
     assert "by hand: USER.md" in _log(newcomer.data)
 
 
-async def test_a_second_start_is_told_which_process_runs(newcomer: Bot) -> None:
+async def test_a_second_start_and_a_taken_port_are_told(newcomer: Bot, tmp_path: Path) -> None:
+    """A second start with the process that runs, a taken port with the setting to change."""
     code, err = await run_to_its_end(newcomer)
     assert code == 1
     assert f"already running (process {newcomer.pid})" in err
 
-
-async def test_a_taken_port_is_told_with_the_setting_to_change(
-    newcomer: Bot, tmp_path: Path
-) -> None:
     other = Bot(tmp_path / "other", None)
     other.home.mkdir()
     other.port = newcomer.port

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
+import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import usual_addresses
+from tests.e2e import warm
 from tests.e2e.bot import LIMIT, Bot
 from tests.e2e.discord.talk import WELCOME, Talk, account, talking, trouble
 from tests.e2e.inline import InlineBot
@@ -66,23 +67,16 @@ async def started(
 
 
 @asynccontextmanager
-async def without_page(bot: Bot) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "ollim_bot",
-        cwd=bot.home,
-        env={**bot.environment(), **NO_PAGE, "OLLIM_LOG": "warning"},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+async def without_page(bot: Bot) -> AsyncIterator[warm.WarmProcess]:
+    """All that it prints is appended to `output` of the bot."""
+    environment = {**bot.environment(), **NO_PAGE, "OLLIM_LOG": "warning"}
+    bot.output.touch()
+    process = await warm.started(bot.home, environment, bot.output)
     try:
         yield process
     finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
 
 
 @pytest.mark.parametrize("what", SHUT_OUT)
@@ -102,12 +96,11 @@ async def test_who_is_not_let_in_without_a_page_ends_with_one_sentence(
 
 async def test_the_sentence_is_all_that_is_printed_then(tmp_path: Path) -> None:
     wrong = {"DISCORD_TOKEN": "wrong"}
-    async with LocalDiscord() as local, without_page(bot_on(local, tmp_path, wrong)) as process:
-        async with asyncio.timeout(LIMIT):
-            out, err = await process.communicate()
-        assert process.returncode == 2
-        assert err.decode() == f"{NO_TOKEN}\n"
-        assert out == b""
+    async with LocalDiscord() as local:
+        bot = bot_on(local, tmp_path, wrong)
+        async with without_page(bot) as process, asyncio.timeout(LIMIT):
+            assert await process.wait() == 2
+        assert bot.output.read_text() == f"{NO_TOKEN}\n"
 
 
 @pytest.mark.parametrize("what", SHUT_OUT)
@@ -174,23 +167,18 @@ async def test_without_page_and_network_it_is_tried_again_and_greets_once(tmp_pa
         await local.refuse_connections()
         bot = bot_on(local, tmp_path, {})
         async with without_page(bot) as process:
-            assert process.stdout is not None
-            assert process.stderr is not None
-            async with asyncio.timeout(LIMIT):
-                while b"does not answer" not in await process.stderr.readline():
-                    assert process.returncode is None
+            await bot.until(lambda: "does not answer" in bot.output.read_text())
             await local.accept_again()
-            async with asyncio.timeout(LIMIT):
-                first = await process.stdout.readline()
-            assert first.decode().endswith("is running with its data in ~/data. Ctrl-C stops it.\n")
+            running = "is running with its data in ~/data. Ctrl-C stops it.\n"
+            await bot.until(lambda: running in bot.output.read_text())
             await local.until(lambda: local.said, LIMIT)
             assert local.said[0].embeds[0]["title"] == WELCOME
-            process.terminate()
+            process.send_signal(signal.SIGTERM)
             async with asyncio.timeout(LIMIT):
-                rest, _ = await process.communicate()
-            assert process.returncode == 0
-            assert b"offline model answers" in rest
-            assert rest.count(b"ollim-bot has stopped") == 1
+                assert await process.wait() == 0
+            printed = bot.output.read_text()
+            assert "offline model answers" in printed
+            assert printed.count("ollim-bot has stopped") == 1
             assert local.texts == ["", "-# shutting down"]
 
 
