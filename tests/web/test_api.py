@@ -284,3 +284,35 @@ async def test_head_is_get_without_the_body(scene: Scene, own: Browser) -> None:
         get, head = await own.get(path), await own.ask("HEAD", path)
         assert (get.status, head.status, head.body) == (200, 200, b"")
         assert head.headers["Content-Length"] == get.headers["Content-Length"]
+
+
+async def test_a_search_answers_with_the_words_around_its_match(scene: Scene, own: Browser) -> None:
+    for number in range(60):
+        await scene.reception.say(f"message {number}", Author.BACKGROUND)
+    said = await scene.reception.say("The *old* dentist is on Friday.")
+    await scene.reception.say("Something else.")
+    [result] = (await own.get("/api/search?words=dent")).json["results"]
+    assert datetime.fromisoformat(result.pop("at")) == SUNDAY
+    assert result == {
+        "id": said.id,
+        "author": "assistant",
+        "job": "",
+        "parts": [
+            {"text": "The old ", "is_match": False},
+            {"text": "dentist", "is_match": True},
+            {"text": " is on Friday.", "is_match": False},
+        ],
+    }
+    around = (await own.get(f"/api/messages/around?id={said.id}")).json["messages"]
+    assert [each["text"] for each in around] == [
+        *(f"message {number}" for number in range(35, 60)),
+        "The *old* dentist is on Friday.",
+        "Something else.",
+    ]
+
+
+async def test_a_search_that_cannot_be_made_says_why(own: Browser) -> None:
+    reply = await own.get("/api/search?words=%3F")
+    assert (reply.status, reply.json) == (400, {"error": "Say a word to look for."})
+    reply = await own.get("/api/messages/around?id=none")
+    assert (reply.status, reply.json) == (404, {"error": texts.NO_MESSAGE})

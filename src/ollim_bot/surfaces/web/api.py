@@ -9,10 +9,12 @@ from aiohttp import web
 
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.search import terms_of
+from ollim_bot.errors import WrongInput
 from ollim_bot.ports import ChatService, IncomingMessage, OpenAttachment
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.files import Upload, Uploads, send_attachment
-from ollim_bot.surfaces.web.frames import Json, answer_json
+from ollim_bot.surfaces.web.frames import Json, answer_json, result_json
 from ollim_bot.surfaces.web.limits import WebLimits
 from ollim_bot.surfaces.web.read_mark import ReadMark
 from ollim_bot.surfaces.web.refusals import RequestRefused
@@ -22,6 +24,8 @@ NAME = "web"
 
 _PAGE = 50
 _LARGEST_PAGE = 100
+_AROUND = 25
+_FOUND = 30
 
 
 class Api:
@@ -45,6 +49,8 @@ class Api:
         return [
             web.post("/api/messages", self._receive),
             web.get("/api/messages", self._older),
+            web.get("/api/messages/around", self._around),
+            web.get("/api/search", self._search),
             web.post("/api/commands", self._command),
             web.post("/api/clicks", self._click),
             web.post("/api/interrupt", self._interrupt),
@@ -81,6 +87,22 @@ class Api:
         messages = await self._reception.history(limit + 1, before)
         shown = await self._book.shown(messages[-limit:])
         return web.json_response({"messages": shown, "has_more": len(messages) > limit})
+
+    async def _around(self, request: web.Request) -> web.Response:
+        wanted = MessageId(request.query.get("id", ""))
+        messages = await self._reception.around(wanted, _AROUND)
+        if not messages:
+            raise RequestRefused(404, texts.NO_MESSAGE)
+        return web.json_response({"messages": await self._book.shown(messages)})
+
+    async def _search(self, request: web.Request) -> web.Response:
+        words = request.query.get("words", "")
+        try:
+            terms = terms_of(words)
+        except WrongInput as refused:
+            raise RequestRefused(400, str(refused)) from refused
+        found = await self._reception.search(words, _FOUND)
+        return web.json_response({"results": [result_json(each, terms) for each in found]})
 
     async def _command(self, request: web.Request) -> web.Response:
         line = _text(await self._body(request), "line")

@@ -12,6 +12,7 @@ from ollim_bot.domain.cards import Button, Card, CardField
 from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.moments import clock_time
+from ollim_bot.domain.search import Term, excerpt
 from ollim_bot.domain.text import shortened
 from ollim_bot.ports import OpenFork, Status, TurnStart
 from ollim_bot.surfaces.web.markdown import plain, render
@@ -19,6 +20,9 @@ from ollim_bot.surfaces.web.markdown import plain, render
 Json = dict[str, object]
 
 _LONGEST_EXCERPT = 120
+_LONGEST_RESULT = 200
+# A longer text is shown with its markup: to render all results takes time.
+_RENDERED_FOR_RESULT = 2000
 # How much of a text is rendered for an excerpt: markdown is longer than its visible text.
 _READ_FOR_EXCERPT = 1000
 
@@ -44,6 +48,22 @@ def message_json(
         "job": message.job,
         "in_fork": message.in_fork,
         "card": card,
+    }
+
+
+def result_json(message: ChatMessage, terms: Sequence[Term]) -> Json:
+    """A message that was found, with its place in the log and the words around the match."""
+    is_short = len(message.text) <= _RENDERED_FOR_RESULT
+    text = plain(message.text) if is_short and not message.card else message.text
+    return {
+        "id": message.id,
+        "at": message.at.isoformat(),
+        "author": message.author.value,
+        "job": message.job,
+        "parts": [
+            {"text": part.text, "is_match": part.is_match}
+            for part in excerpt(text, terms, _LONGEST_RESULT)
+        ],
     }
 
 

@@ -24,20 +24,26 @@ import { spokenText } from "./message.js";
 import { announce } from "./notifications.js";
 import {
     buttonChanged, forkExitAnswered, forkExitRequested, noteAdded, noteAnswered, noteRemoved,
-    replyChosen,
+    replyChosen, searchOpened,
 } from "./reducers.js";
 
+const SEARCH = /^\/search\b\s*(.*)$/is;
 const COPIED_MS = 1500;
 const LONGEST_EXCERPT = 140;
 const COMMAND_NOT_RUN = "The bot cannot be reached now, so this was not run.";
 const BUTTON_NOT_PRESSED = "The bot cannot be reached now, so nothing was done. Try again later.";
 
 /**
- * Run a command and show its answer as a note.
+ * Run a command and show its answer as a note. A search has its own view.
  * @param {Store} store
  * @param {string} line
  */
 export async function runTypedCommand(store, line) {
+    const search = SEARCH.exec(line);
+    if (search) {
+        store.change(searchOpened, search[1]);
+        return;
+    }
     const key = newId();
     const after = store.state.messages.at(-1)?.id ?? null;
     const outcome = { html: "", isError: false, isRunning: true };
@@ -218,16 +224,13 @@ function isAction(name) {
  * @param {string} id
  */
 async function jumpTo({ history, conversation, composer }, id) {
-    const problem = await history.loadUntil(id);
-    const element = conversation.find(id);
-    if (problem !== "" || !element) {
-        composer.complain(problem);
+    if (conversation.pointTo(id)) {
         return;
     }
-    element.focus({ preventScroll: true });
-    element.dataset.target = "";
-    element.addEventListener("blur", () => delete element.dataset.target, { once: true });
-    conversation.scroll.toTop(element);
+    const problem = await history.loadUntil(id);
+    if (problem !== "" || !conversation.pointTo(id)) {
+        composer.complain(problem);
+    }
 }
 
 /** @param {HTMLElement} button */
@@ -248,7 +251,8 @@ function dataAround(button, name) {
  * @param {HTMLElement} button
  */
 function messageOf({ store }, button) {
-    return store.state.messages.find((message) => message.id === idOf(button));
+    const { messages, elsewhere } = store.state;
+    return [...messages, ...(elsewhere ?? [])].find((message) => message.id === idOf(button));
 }
 
 /**

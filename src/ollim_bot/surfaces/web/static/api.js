@@ -5,6 +5,7 @@
  * @typedef {import("./protocol.js").Answer} Answer
  * @typedef {import("./protocol.js").Message} Message
  * @typedef {import("./protocol.js").Page} Page
+ * @typedef {import("./protocol.js").Result} Result
  */
 
 import { Locked, jsonRequest, reached, request } from "./http.js";
@@ -56,6 +57,23 @@ export function markRead(id) {
  */
 export function messagesBefore(id, limit) {
     return json(`/api/messages?${new URLSearchParams({ before: id, limit: String(limit) })}`);
+}
+
+/**
+ * @param {string} id
+ * @returns {Promise<{messages: Message[]}>}
+ */
+export function messagesAround(id) {
+    return json(`/api/messages/around?${new URLSearchParams({ id })}`);
+}
+
+/**
+ * @param {string} words
+ * @param {AbortSignal} signal
+ * @returns {Promise<{results: Result[]}>}
+ */
+export function searchMessages(words, signal) {
+    return json(`/api/search?${new URLSearchParams({ words })}`, { signal });
 }
 
 /**

@@ -17,10 +17,11 @@
 import { arrange, byId, make } from "./dom.js";
 import { botName, isApart, momentInWords, speakerNames } from "./format.js";
 import { LiveElement, fillMessage, messageElement, noteElement, unsentElement } from "./message.js";
-import { viewChanged } from "./reducers.js";
+import { placeChanged, viewChanged } from "./reducers.js";
 import { Scroll } from "./scroll.js";
 import { inReadingOrder, openFork } from "./state.js";
 
+const ABOVE_TARGET_PX = 48;
 const OUTDATED = Object.freeze({});
 const REDUCED_MOTION = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -36,6 +37,7 @@ export class Conversation {
     #context;
     #isOpened = false;
     #newest = "";
+    #isElsewhere = false;
 
     /**
      * @param {Store} store
@@ -46,11 +48,11 @@ export class Conversation {
         this.#context = contextOf(store.state);
         this.scroll = new Scroll(byId("scroller"), this.#log, () => {
             this.#updateView();
-            if (this.scroll.isNearTop) {
+            if (this.scroll.isNearTop && store.state.elsewhere === null) {
                 onNearTop();
             }
         });
-        this.#toEnd.addEventListener("click", () => this.scroll.toEnd());
+        this.#toEnd.addEventListener("click", () => this.toEnd());
         document.addEventListener("visibilitychange", () => this.#updateView());
         store.watch((state) => this.#render(state));
     }
@@ -58,6 +60,30 @@ export class Conversation {
     /** @param {string} id */
     find(id) {
         return this.#shown.get(`message ${id}`)?.element ?? null;
+    }
+
+    /** Show the newest message, from wherever the reader is. */
+    toEnd() {
+        this.#store.change(placeChanged, null);
+        this.refresh();
+        this.scroll.toEnd();
+    }
+
+    /**
+     * Lead the reader to a message that is shown, and mark it until the focus leaves it.
+     * @param {string} id
+     * @returns {boolean} false if the message is not shown
+     */
+    pointTo(id) {
+        const element = this.find(id);
+        if (!element) {
+            return false;
+        }
+        element.focus({ preventScroll: true });
+        element.dataset.target = "";
+        element.addEventListener("blur", () => delete element.dataset.target, { once: true });
+        this.scroll.toTop(element, ABOVE_TARGET_PX);
+        return true;
     }
 
     /** Show the messages again, because the words for their times change at midnight. */
@@ -90,7 +116,8 @@ export class Conversation {
 
     /** Tell the store whether the newest message is in view. */
     #updateView() {
-        const isSeen = this.#isOpened && this.scroll.isFollowing && !document.hidden;
+        const isAtNewest = this.scroll.isFollowing && this.#store.state.elsewhere === null;
+        const isSeen = this.#isOpened && isAtNewest && !document.hidden;
         if (isSeen !== this.#store.state.isSeen) {
             this.#store.change(viewChanged, isSeen);
         }
@@ -105,6 +132,10 @@ export class Conversation {
         }
         this.#context = context;
         this.scroll.around(() => arrange(this.#log, this.#elements(state)));
+        if (this.#isElsewhere && state.elsewhere === null) {
+            this.scroll.toEnd();
+        }
+        this.#isElsewhere = state.elsewhere !== null;
         if (!this.#isOpened && state.connection === "open") {
             this.#open();
         }
@@ -123,12 +154,13 @@ export class Conversation {
     }
 
     /** @param {State} state */
-    #showEndButton({ live, messages }) {
+    #showEndButton({ live, messages, elsewhere }) {
         const newest = `${messages.at(-1)?.id} ${live && isWriting(live) ? live.turn : ""}`;
-        if (this.scroll.isFollowing) {
+        const isAtNewest = this.scroll.isFollowing && elsewhere === null;
+        if (isAtNewest) {
             this.#newest = newest;
         }
-        this.#toEnd.hidden = this.scroll.isFollowing;
+        this.#toEnd.hidden = isAtNewest;
         this.#toEnd.textContent = newest === this.#newest ? "To the end" : "New messages";
     }
 
@@ -168,6 +200,10 @@ export class Conversation {
  * @returns {Generator<Item>}
  */
 function* itemsOf(state, context) {
+    if (state.elsewhere) {
+        yield* placeItems(state.elsewhere, context);
+        return;
+    }
     yield* noteItems(state, null);
     const isInFork = openFork(state) !== null;
     const live = state.live && withoutMotion(state.live);
@@ -180,11 +216,7 @@ function* itemsOf(state, context) {
             continue;
         }
         yield* momentItems(before, message, context.now);
-        yield {
-            key: `message ${message.id}`,
-            source: message,
-            build: (view, old) => view.messageElement(message, old),
-        };
+        yield messageItem(message);
         yield* noteItems(state, message.id);
         if (state.unreadLine === message.id && message !== shown.at(-1)) {
             yield { key: "unread", source: null, build: unreadLine };
@@ -195,6 +227,30 @@ function* itemsOf(state, context) {
         const build = () => unsentElement(unsent, context.names, isInFork);
         yield { key: `unsent ${unsent.id}`, source: unsent, build };
     }
+}
+
+/**
+ * @param {Message[]} messages
+ * @param {Context} context
+ * @returns {Generator<Item>}
+ */
+function* placeItems(messages, context) {
+    for (const [place, message] of messages.entries()) {
+        yield* momentItems(messages[place - 1] ?? null, message, context.now);
+        yield messageItem(message);
+    }
+}
+
+/**
+ * @param {Message} message
+ * @returns {Item}
+ */
+function messageItem(message) {
+    return {
+        key: `message ${message.id}`,
+        source: message,
+        build: (view, old) => view.messageElement(message, old),
+    };
 }
 
 /**

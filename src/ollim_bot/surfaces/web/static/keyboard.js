@@ -6,7 +6,7 @@
  */
 
 import { byId, icon } from "./dom.js";
-import { replyChosen } from "./reducers.js";
+import { placeChanged, replyChosen, searchOpened } from "./reducers.js";
 import { stopTurn } from "./turn_status.js";
 
 /**
@@ -19,10 +19,13 @@ export function listenToKeys(store, composer) {
     byId("keys-button").addEventListener("click", () => list.showModal());
     list.addEventListener("close", () => composer.focus());
     document.addEventListener("keydown", (event) => {
-        if (event.isComposing || list.open) {
+        if (event.isComposing || document.querySelector("dialog[open]")) {
             return;
         }
-        if (event.key === "Escape") {
+        if (isSearchKey(event)) {
+            event.preventDefault();
+            store.change(searchOpened, "");
+        } else if (event.key === "Escape") {
             escapePressed(store, composer);
         } else if (event.target instanceof HTMLInputElement) {
             return;
@@ -36,7 +39,7 @@ export function listenToKeys(store, composer) {
 }
 
 /**
- * End the nearest of these: the menu, the reply, the turn. The browser itself closes a popover.
+ * End the nearest of these: the menu, the reply, the look at older messages, the turn. The browser itself closes a popover.
  * @param {Store} store
  * @param {Composer} composer
  */
@@ -48,9 +51,16 @@ function escapePressed(store, composer) {
         composer.menu.close();
     } else if (store.state.replyTo) {
         store.change(replyChosen, null);
+    } else if (store.state.elsewhere) {
+        store.change(placeChanged, null);
     } else if (store.state.live) {
         stopTurn((sentence) => composer.complain(sentence));
     }
+}
+
+/** @param {KeyboardEvent} event */
+function isSearchKey(event) {
+    return event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey;
 }
 
 /**

@@ -11,6 +11,7 @@ import { showHeader, showThemeSwitch } from "./header.js";
 import { listenToKeys } from "./keyboard.js";
 import { DesktopNotifications, announceArrivals } from "./notifications.js";
 import { Outbox } from "./outbox.js";
+import { listenToSearch } from "./search.js";
 import { INITIAL_STATE, Store } from "./state.js";
 import { TurnStatus } from "./turn_status.js";
 
@@ -21,7 +22,7 @@ const connection = new Connection(store);
 const outbox = new Outbox(store, () => connection.reset());
 const history = new History(store);
 const conversation = new Conversation(store, () => history.load());
-const composer = new Composer(store, outbox, () => conversation.scroll.toEnd());
+const composer = new Composer(store, outbox, () => conversation.toEnd());
 
 showHeader(store);
 showExclusion(store);
@@ -31,6 +32,7 @@ showFork(store, conversation.scroll, () => composer.focus());
 showIdeas(store, composer);
 listenToMessageButtons({ store, conversation, composer, outbox, history });
 listenToKeys(store, composer);
+listenToSearch(store, conversation, composer);
 shareReadMark(store);
 announceArrivals(store);
 new DesktopNotifications(store, (sentence) => composer.complain(sentence));

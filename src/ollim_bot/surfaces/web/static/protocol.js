@@ -83,6 +83,13 @@
  * @typedef {{html: string, is_error: boolean}} Answer  to a command or a button
  * @typedef {{messages: Message[], has_more: boolean}} Page
  *
+ * @typedef {object} Result  a message that a search has found
+ * @property {string} id
+ * @property {string} at
+ * @property {Author} author
+ * @property {string} job
+ * @property {{text: string, is_match: boolean}[]} parts  the words around the first match
+ *
  * @typedef {object} Greeting
  * @property {"hello"} type
  * @property {string} proof

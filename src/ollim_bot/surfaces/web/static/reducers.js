@@ -381,3 +381,30 @@ export function forkExitRequested(state, card) {
 export function forkExitAnswered(state, card, html) {
     return { ...state, forkExit: { card, isRequested: false, html } };
 }
+
+/**
+ * @param {State} state
+ * @param {string} words
+ * @returns {State}
+ */
+export function searchOpened(state, words) {
+    return { ...state, search: words };
+}
+
+/**
+ * @param {State} state
+ * @returns {State}
+ */
+export function searchClosed(state) {
+    return { ...state, search: null };
+}
+
+/**
+ * Show these messages in place of the newest; null shows the newest again.
+ * @param {State} state
+ * @param {Message[] | null} messages
+ * @returns {State}
+ */
+export function placeChanged(state, messages) {
+    return state.elsewhere === messages ? state : { ...state, elsewhere: messages };
+}

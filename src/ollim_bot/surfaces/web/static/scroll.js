@@ -38,9 +38,10 @@ export class Scroll {
     /**
      * Bring `element` to the top of the view, or as near to it as the content below allows.
      * @param {Element} element
+     * @param {number} above  how many pixels above it stay in view
      */
-    toTop(element) {
-        this.#scroller.scrollTop += this.#offset(element);
+    toTop(element, above = 0) {
+        this.#scroller.scrollTop += this.#offset(element) - above;
         this.isFollowing = this.#isAtEnd;
         this.#onMove();
     }

@@ -57,6 +57,8 @@
  * @property {boolean} isSeen  whether the newest message is in view
  * @property {Unsent[]} unsent
  * @property {Note[]} notes  answers to commands and buttons, which the server does not keep
+ * @property {string | null} search  the words with which a search begins; null if none is open
+ * @property {Message[] | null} elsewhere  messages around an older one, shown in place of the newest
  * @property {Quote | null} replyTo
  * @property {ForkExit | null} forkExit  the last attempt to leave a fork, and its refusal
  */
@@ -78,6 +80,8 @@ export const INITIAL_STATE = Object.freeze({
     isSeen: false,
     unsent: [],
     notes: [],
+    search: null,
+    elsewhere: null,
     replyTo: null,
     forkExit: null,
 });
