@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 from tests.cli.terminal import SUNDAY, Terminal
@@ -56,6 +57,18 @@ def test_today_shows_what_waits_comes_and_is_done(terminal: Terminal) -> None:
         "Done\n"
         "  ✓ call mum · 13:30\n"
     )
+    day = json.loads(terminal.done("today", "--json"))
+    assert (day["date"], sorted(day)) == ("2026-11-15", ["date", "done", "next", "overdue"])
+    assert [(one["title"], one["due"]) for one in day["overdue"]] == [
+        ("drink water", (SUNDAY - 3 * HOUR).isoformat())
+    ]
+    assert [(one["kind"], one["title"], one["more_today"]) for one in day["next"]] == [
+        ("routine", "stretch", 8),
+        ("reminder", "make tea", 0),
+    ]
+    assert [(one["answer"], one["answered_at"]) for one in day["done"]] == [
+        ("done", (SUNDAY - HOUR).isoformat())
+    ]
 
 
 def test_today_has_its_help(terminal: Terminal) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import open_data
-from ollim_bot.cli.framework import plain
+from ollim_bot.cli.framework import json_flag, plain, print_json
 from ollim_bot.cli.parser import Parser
 from ollim_bot.cli.terminal import width_of, wrapped
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.overviews import today_card
+from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.jobs import kind_of
+from ollim_bot.domain.overviews import Coming, coming_today, today_card
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.store.job_formats import REMINDERS
@@ -23,8 +27,18 @@ _ABOUT = "what waits for you, what comes today, and what is done"
 _INDENT = "  "
 
 
+class _Day(NamedTuple):
+    """What the database knows of a day."""
+
+    waiting: Sequence[DueItem] = ()
+    answered: Sequence[DueItem] = ()
+    skips: Skips = Skips()
+
+
 def run(words: Sequence[str], caller: Caller) -> None:
-    Parser(_COMMAND, _ABOUT, _COMMAND).read(words)
+    parser = Parser(_COMMAND, _ABOUT, _COMMAND)
+    json_flag(parser)
+    given = parser.read(words)
     data = open_data(caller)
     now, paths = data.now, data.paths
     jobs: list[ScheduledJob] = [
@@ -33,11 +47,52 @@ def run(words: Sequence[str], caller: Caller) -> None:
     ]
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
 
-    def question(tx: Transaction) -> Card:
+    def question(tx: Transaction) -> _Day:
         items = tx.due_items
-        return today_card(items.open(), items.answered_since(midnight), jobs, tx.skips.get(), now)
+        return _Day(items.open(), items.answered_since(midnight), tx.skips.get())
 
-    print(_shown(data.read(question) or today_card((), (), jobs, Skips(), now)))
+    day = data.read(question) or _Day()
+    if given.get("json"):
+        print_json(_as_object(day, coming_today(jobs, day.skips, now), now))
+    else:
+        print(_shown(today_card(day.waiting, day.answered, jobs, day.skips, now)))
+
+
+def _as_object(day: _Day, coming: Sequence[Coming], now: datetime) -> dict[str, object]:
+    return {
+        "date": now.date(),
+        "overdue": [
+            {**_item_object(item), "again_at": _local(item.again_at, now)} for item in day.waiting
+        ],
+        "next": [
+            {
+                "kind": kind_of(each.job),
+                "id": each.job.spec.id,
+                "title": each.job.spec.title,
+                "at": _local(each.moment, now),
+                "skipped": each.is_skipped,
+                "more_today": each.more,
+            }
+            for each in coming
+        ],
+        "done": [
+            {
+                **_item_object(item),
+                "answer": item.answer,
+                "answered_at": _local(item.answered_at, now),
+                "until": _local(item.until, now),
+            }
+            for item in day.answered
+        ],
+    }
+
+
+def _item_object(item: DueItem) -> dict[str, object]:
+    return {"occurrence": item.occurrence, "title": item.title, "due": item.due}
+
+
+def _local(moment: datetime | None, now: datetime) -> datetime | None:
+    return None if moment is None else moment.astimezone(now.tzinfo)
 
 
 def _shown(card: Card) -> str:

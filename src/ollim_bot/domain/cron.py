@@ -81,7 +81,7 @@ class Cron:
 
     def next(self, after: datetime, zone: tzinfo) -> datetime:
         """The first moment later than `after`."""
-        return next(self._from(after.astimezone(UTC) + datetime.resolution, zone))
+        return _first_from(self, after.astimezone(UTC) + datetime.resolution, zone)
 
     def previous(self, before: datetime, zone: tzinfo) -> datetime:
         """The last moment earlier than `before`."""
@@ -91,9 +91,12 @@ class Cron:
     def between(self, start: datetime, end: datetime, zone: tzinfo) -> Iterator[datetime]:
         """The moments from `start` on and earlier than `end`, in order."""
         limit = end.astimezone(UTC)
-        return takewhile(lambda moment: moment.astimezone(UTC) < limit, self._from(start, zone))
+        return takewhile(
+            lambda moment: moment.astimezone(UTC) < limit, self.moments_from(start, zone)
+        )
 
-    def _from(self, start: datetime, zone: tzinfo) -> Iterator[datetime]:
+    def moments_from(self, start: datetime, zone: tzinfo) -> Iterator[datetime]:
+        """The moments from `start` on, in order, without end."""
         walk = self._in_real_time if self._matches_every_hour else self._by_the_wall
         return (moment.astimezone(zone) for moment in walk(_rounded_up(start), zone))
 
@@ -151,6 +154,13 @@ class _WallTimes(CronSim):
         hour = min((hour for hour in self.hours if hour > now.hour), default=24)
         self.dt = datetime(now.year, now.month, now.day) + timedelta(hours=hour)
         return True
+
+
+# A start asks for the next moment of every job, and many jobs share few lines. `start` is in UTC:
+# two moments of a zone that shows an hour twice would count as one.
+@lru_cache(_LINES_REMEMBERED)
+def _first_from(cron: Cron, start: datetime, zone: tzinfo) -> datetime:
+    return next(cron.moments_from(start, zone))
 
 
 @lru_cache(_LINES_REMEMBERED)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from ollim_bot.domain.cards import MOST_ON_LINES, Button, ButtonStyle, Card, CardLine
 from ollim_bot.domain.due_items import Answer, DueItem
@@ -196,7 +197,7 @@ def today_card(
     """What waits for an answer, what comes today, and what was answered today."""
     groups = {
         "Overdue": [_waiting_line(item, now) for item in waiting],
-        "Next": [line for _, line in sorted(_coming(jobs, skips, now), key=lambda one: one[0])],
+        "Next": [_coming_line(each, now) for each in coming_today(jobs, skips, now)],
         "Done": [_answered_line(item, now) for item in answered],
     }
     is_empty = not any(groups.values())
@@ -223,23 +224,35 @@ def _answered_line(item: DueItem, now: datetime) -> _Line:
     return _Line(f"{settled_line(item, now)}{taken}", settled_card(item, now).buttons)
 
 
-def _coming(
-    jobs: Sequence[ScheduledJob], skips: Skips, now: datetime
-) -> Iterator[tuple[float, _Line]]:
+class Coming(NamedTuple):
+    """The next moment of a job today, and how many more it has today."""
+
+    job: ScheduledJob
+    moment: datetime
+    is_skipped: bool
+    more: int
+
+
+def coming_today(jobs: Sequence[ScheduledJob], skips: Skips, now: datetime) -> list[Coming]:
     """The next moment of each job that has one today, by its time."""
     zone = now.tzinfo or UTC
     end = midnight_after(now)
+    found = []
     for job in jobs:
         moment = next_due(job, now, zone)
         if moment is None or moment >= end:
             continue
-        is_skipped = skips.has(occurrence_at(job, moment))
-        notes = [_short_moment(moment, now), job.spec.short_title or job.spec.id]
         more = count_between(job, moment, end - timedelta.resolution, zone)
-        notes += ["skipped"] if is_skipped else []
-        notes += [f"{more} more today"] if more else []
-        button = _first_button(job, is_skipped=is_skipped)
-        yield moment.timestamp(), _Line(" · ".join(notes), (button,))
+        found.append(Coming(job, moment, skips.has(occurrence_at(job, moment)), more))
+    return sorted(found, key=lambda each: each.moment)
+
+
+def _coming_line(coming: Coming, now: datetime) -> _Line:
+    job, moment, is_skipped, more = coming
+    notes = [_short_moment(moment, now), job.spec.short_title or job.spec.id]
+    notes += ["skipped"] if is_skipped else []
+    notes += [f"{more} more today"] if more else []
+    return _Line(" · ".join(notes), (_first_button(job, is_skipped=is_skipped),))
 
 
 def midnight_after(now: datetime) -> datetime:
