@@ -41,6 +41,8 @@ def test_a_reminder_for_a_quiet_moment_is_set_and_says_how_to_move_it(terminal: 
     moved = terminal.done(*shlex.split(command)[1:])
     assert moved.startswith("Reminder changed: call the dentist, tomorrow 7:00 (in 16 h 30 min).")
     assert "quiet" not in terminal.run(*REMINDER[:-1], "other", "--at", "tomorrow 9am")[2]
+    snoozed = terminal.run("reminder", "snooze", "other", "--for", "14h")
+    assert "it comes in your quiet hours." in snoozed[2]
 
 
 def test_a_routine_says_its_rhythm_in_words_and_its_next_moment(terminal: Terminal) -> None:

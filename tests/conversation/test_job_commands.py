@@ -207,6 +207,16 @@ async def test_a_snooze_counts_from_the_moment_of_the_reminder(
         assert at.pending == [f"{KNOWN_TO_OWNER}s{answer.text[1:]}"]
 
 
+async def test_a_snooze_into_the_quiet_says_so() -> None:
+    async with scene(scripted()) as at:
+        at.stores.reminders.add(WATER)
+        at.store.run(
+            lambda tx: tx.config.change(lambda now: now.with_value("quiet_hours", "12:00-13:00"))
+        )
+        await opened(at, "/reminders")
+        assert (await press(at, "Snooze 1 h")).text.endswith(", in your quiet hours.")
+
+
 async def test_a_snooze_of_what_is_overdue_counts_from_now() -> None:
     async with scene(scripted()) as at:
         at.stores.reminders.add(replace(WATER, run_at=NOW - HOUR))

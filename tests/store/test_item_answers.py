@@ -142,6 +142,21 @@ async def test_the_undo_of_a_snooze_removes_the_reminder_that_it_made() -> None:
     assert files(stores) == {"check": CHECK, "other": OTHER}
 
 
+@pytest.mark.parametrize(
+    ("hours", "said"), [("10:00-12:00", "in your quiet hours"), ("12:00-13:00", "")]
+)
+async def test_a_snooze_into_the_quiet_says_so(hours: str, said: str) -> None:
+    clock = ManualClock(NOW)
+    stores = stored(clock)
+    stores.state.run(lambda tx: tx.config.change(lambda now: now.with_value("quiet_hours", hours)))
+    item = ask(stores, TEA, "1")
+    await answers(stores).answer(item.key, Answer.SNOOZED, "web", NOW + HOUR)
+    assert (title(stores), message(stores).footer) == ("⏱ Drink tea · again at 10:00", said)
+    await clock.advance(601)
+    stores.state.run(end_undo)
+    assert (labels(stores), message(stores).footer) == ([], said)
+
+
 async def test_the_agent_is_corrected_where_it_has_heard_of_the_answer() -> None:
     stores = stored()
     item = ask(stores, TEA, "1")

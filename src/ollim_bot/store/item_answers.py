@@ -17,6 +17,7 @@ from ollim_bot.domain.item_cards import passed_card, settled_card
 from ollim_bot.domain.item_replies import settlement
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import SkipReason
+from ollim_bot.domain.quiet import IN_QUIET_HOURS, is_quiet
 from ollim_bot.domain.snoozing import root_in
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.store.item_times import plan_next, skip_planned
@@ -27,7 +28,7 @@ from ollim_bot.store.job_files import (
     end_chain,
     remove_copy,
 )
-from ollim_bot.store.steps import leave_update
+from ollim_bot.store.steps import leave_update, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -85,6 +86,13 @@ def _show(tx: Transaction, message_id: MessageId, card: Card | None, footer: str
         tx.messages.add(replace(message, card=card, footer=footer))
 
 
+def _show_settled(tx: Transaction, item: DueItem) -> None:
+    """Show the line of the answer, and say so where it puts the item off into the quiet."""
+    is_in_quiet = item.until is not None and is_quiet(quiet_settings(tx), item.until)
+    footer = IN_QUIET_HOURS if is_in_quiet else ""
+    _show(tx, item.card, settled_card(item, tx.now), footer)
+
+
 def answer_item(
     tx: Transaction,
     key: str,
@@ -135,7 +143,7 @@ def answer_reply(
 def _shown_as_line(tx: Transaction, item: DueItem) -> DueItem:
     """Replace the card by the line of the answer; the item keeps what the message showed."""
     message = tx.messages.get(item.card)
-    _show(tx, item.card, settled_card(item, tx.now))
+    _show_settled(tx, item)
     return item if message is None else replace(item, asked=message.card, footer=message.footer)
 
 
@@ -187,7 +195,7 @@ def end_undo(tx: Transaction) -> None:
     """Remove the Undo buttons whose time is over."""
     for item in tx.due_items.with_undo():
         if not item.can_undo(tx.now):
-            _show(tx, item.card, settled_card(item, tx.now))
+            _show_settled(tx, item)
             tx.due_items.put(replace(item, undo_until=None))
 
 

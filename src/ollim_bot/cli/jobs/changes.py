@@ -155,6 +155,8 @@ def amend(
         approve = _approval(by, data)
         job = noun.shelf(data).amend(job_id, changes, body, approve)
         print(_news(noun, done, job, data.now), flush=True)
+        if "run-at" in changes:
+            _note_quiet(job, data)
         _note_if_bot_is_stopped(job, data)
 
 

@@ -33,14 +33,14 @@ from ollim_bot.domain.overviews import (
     skipped_moment,
 )
 from ollim_bot.domain.owner_choices import Skips
-from ollim_bot.domain.quiet import MOVE
+from ollim_bot.domain.quiet import IN_QUIET_HOURS, MOVE, is_quiet
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
 from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder
 from ollim_bot.domain.snoozing import snoozed_until
 from ollim_bot.domain.updates import PendingUpdate, owner_did
 from ollim_bot.errors import OllimError, StorageError, WrongInput
 from ollim_bot.ports import Clock, JobShelves
-from ollim_bot.store.steps import leave_update
+from ollim_bot.store.steps import leave_update, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.job_validator import JobChecker
@@ -223,7 +223,9 @@ class JobButtons:
         moment = snoozed_until(wait, start.astimezone(job.spec.zone(now.tzinfo or UTC)))
         job = self._amended(job, {"run-at": moment.isoformat()})
         when = describe_with_distance(moment, now)
-        return self._done(f"Snoozed: {job.spec.short_title}, {when}.", job)
+        is_in_quiet = is_quiet(self._store.query(quiet_settings), moment)
+        where = f", {IN_QUIET_HOURS}" if is_in_quiet else ""
+        return self._done(f"Snoozed: {job.spec.short_title}, {when}{where}.", job)
 
     def _move(self, data: str) -> _Done:
         """Move a reminder to the end of the quiet that it was set in."""
