@@ -23,6 +23,7 @@ class DataPaths:
     identity = _Below("IDENTITY.md")
     user = _Below("USER.md")
     tool_policy = _Below("tool-policy.yaml")
+    mcp = _Below("mcp.json")
     routines = _Below("routines")
     reminders = _Below("reminders")
     webhooks = _Below("webhooks")

@@ -159,6 +159,7 @@ def test_the_data_directory_has_the_paths_that_are_documented(tmp_path: Path) ->
         "identity": "IDENTITY.md",
         "user": "USER.md",
         "tool_policy": "tool-policy.yaml",
+        "mcp": "mcp.json",
         "routines": "routines",
         "reminders": "reminders",
         "webhooks": "webhooks",

@@ -25,6 +25,7 @@ _IGNORED = (
     "/downloads/",
     "/.env",
     "/.env.*",
+    "/mcp.json",
     "/.claude/skills",
     "/routine-reminder-spec.md",
     "/webhook-spec.md",

@@ -58,7 +58,7 @@ def _is_half_written(relative: PurePath) -> bool:
 
 
 def _is_never_tracked(part: str) -> bool:
-    return part in ("..", ".env") or part.startswith(".env.") or part.lower() == ".git"
+    return part in ("..", ".env", "mcp.json") or part.startswith(".env.") or part.lower() == ".git"
 
 
 def tracked_changes(repository: Repository) -> list[WorktreeChange]:

@@ -1,0 +1,241 @@
+"""The owner's tool servers, read from `mcp.json`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from ollim_bot.domain.text import nearest
+from ollim_bot.domain.tool_servers import ServerSpec, name_problem
+from ollim_bot.errors import WriteFailed, WrongInput
+from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import SizeLimit, UnsuitableFile
+from ollim_bot.ports import Disk
+from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
+
+_SERVERS = "mcpServers"
+_EXAMPLE = '{"mcpServers": {"notes": {"command": "notes-server", "args": []}}}'
+_OF_PROGRAM = ("command", "args", "env")
+_OF_ADDRESS = ("url", "headers")
+_KINDS = {"stdio": "command", "http": "url", "streamable-http": "url", "streamableHttp": "url"}
+_OTHERS = 0o077
+
+_Fingerprint = tuple[int, int, int]
+
+
+class ServerReading(NamedTuple):
+    """The correct servers by name, and a sentence for each wrong entry.
+
+    `is_whole` is False if the file as a whole could not be understood.
+    """
+
+    specs: Mapping[str, ServerSpec]
+    problems: tuple[str, ...] = ()
+    is_whole: bool = True
+
+
+class ServerFile:
+    """Reads the servers again only after the file has changed.
+
+    A file that cannot be understood as a whole counts as unchanged; `tell` gets each problem, once
+    for each change. For one thread.
+    """
+
+    def __init__(
+        self,
+        paths: DataPaths,
+        tell: Callable[[str], None] = lambda _: None,
+        disk: Disk | None = None,
+    ) -> None:
+        self._paths = paths
+        self._tell = tell
+        self._disk = disk or OsDisk()
+        self._known: _Fingerprint | None = None
+        self._specs: Mapping[str, ServerSpec] = {}
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether `read` would look into the file again."""
+        return self._fingerprint() != self._known
+
+    def read(self) -> Mapping[str, ServerSpec]:
+        """The servers by name. A file that others may read is closed to them."""
+        fingerprint = self._fingerprint()
+        if fingerprint != self._known:
+            self._known = fingerprint
+            _close(self._paths.mcp)
+            found = read_servers(self._paths, self._disk)
+            for problem in found.problems:
+                self._tell(problem)
+            if found.is_whole:
+                self._specs = found.specs
+        return self._specs
+
+    def _fingerprint(self) -> _Fingerprint | None:
+        try:
+            status = os.stat(self._paths.mcp)
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _close(path: Path) -> None:
+    """Close the file to others, if that is possible: its folder is closed to them in any case."""
+    with suppress(OSError):
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+        if mode & _OTHERS:
+            os.chmod(path, mode & ~_OTHERS)
+
+
+def read_servers(paths: DataPaths, disk: Disk | None = None) -> ServerReading:
+    """Read the file as it is now; without one there are no servers."""
+    name = paths.mcp.name
+    try:
+        text = (disk or OsDisk()).read(paths.mcp, SizeLimit.POLICY).decode("utf-8-sig")
+    except FileNotFoundError:
+        return ServerReading({})
+    except UnsuitableFile as unfit:
+        return _unread(f"{name} is {unfit.reason}. Put a file such as {_EXAMPLE} there.")
+    except UnicodeDecodeError:
+        return _unread(f"{name} is not UTF-8 text. Save it as UTF-8.")
+    except OSError as refused:
+        return _unread(f"{name} cannot be read: {refused.strerror}.")
+    return _servers(name, text)
+
+
+def remove_server(paths: DataPaths, name: str) -> bool:
+    """Take a server out of the file; False if it is not there. Raises `OllimError`."""
+    reading = read_servers(paths)
+    if not reading.is_whole:
+        raise WrongInput(reading.problems[0])
+    if not paths.mcp.exists():
+        return False
+    content = json.loads(OsDisk().read(paths.mcp, SizeLimit.POLICY).decode("utf-8-sig"))
+    if content.get(_SERVERS, {}).pop(name, None) is None:
+        return False
+    text = json.dumps(content, ensure_ascii=False, indent=2)
+    try:
+        write_atomically(OsDisk(), paths.mcp, f"{text}\n".encode(), PRIVATE)
+    except OSError as refused:
+        raise WriteFailed(paths.mcp, f"could not be written: {refused.strerror}.") from refused
+    _close(paths.mcp)
+    return True
+
+
+def _unread(problem: str) -> ServerReading:
+    return ServerReading({}, (problem,), is_whole=False)
+
+
+def _servers(name: str, text: str) -> ServerReading:
+    if not text.strip():
+        return ServerReading({})
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as wrong:
+        line = f":{wrong.lineno}" if isinstance(wrong, json.JSONDecodeError) else ""
+        return _unread(f"{name}{line}: it is not JSON. Write it like {_EXAMPLE}.")
+    entries = content.get(_SERVERS, {}) if isinstance(content, dict) else None
+    if not isinstance(entries, dict):
+        return _unread(f"{name}:1: it has no `{_SERVERS}` with names. Write it like {_EXAMPLE}.")
+    specs = {}
+    problems = [
+        f"{name}:{_line(text, key)}: `{key}` is not known; it is left out."
+        for key in content
+        if key != _SERVERS
+    ]
+    for server, entry in entries.items():
+        wrong_parts = [*_wrong(server, entry)]
+        where = f"{name}:{_line(text, server)}: {server}"
+        problems += [f"{where}: {each}. The server is left out." for each in wrong_parts]
+        if not wrong_parts and not entry.get("disabled"):
+            specs[server] = _spec(server, entry)
+    return ServerReading(specs, tuple(problems))
+
+
+def _wrong(server: str, entry: object) -> Iterator[str]:
+    if problem := name_problem(server):
+        yield f"the name {problem}"
+    if not isinstance(entry, dict):
+        yield 'it takes fields such as `{"command": "notes-server"}` or `{"url": "https://…"}`'
+        return
+    kind = entry.get("type")
+    if kind is not None and kind not in _KINDS:
+        yield f"the type {json.dumps(kind)} is not known; it is `stdio` or `http`"
+    elif kind is not None and _KINDS[kind] not in entry:
+        yield f"a server of the type {kind} needs `{_KINDS[kind]}`"
+    elif ("command" in entry) == ("url" in entry):
+        yield "it takes either `command`, for a program, or `url`, for an address"
+    else:
+        yield from _wrong_fields(entry)
+
+
+def _wrong_fields(entry: Mapping[str, object]) -> Iterator[str]:
+    own = _OF_PROGRAM if "command" in entry else _OF_ADDRESS
+    for key in entry:
+        if key not in (*own, "type", "disabled"):
+            close = nearest(key, own)
+            hint = f"; `{close}` is meant?" if close else f"; it takes {', '.join(own)}"
+            yield f"`{key}` is not known there{hint}"
+    for key in ("command", "url"):
+        if key in entry and not (_is_plain(entry[key]) and str(entry[key]).strip()):
+            yield f"`{key}` takes a text"
+    if not _is_texts(entry.get("args", [])):
+        yield "`args` takes a list of texts"
+    for key in ("env", "headers"):
+        if not _is_named_texts(entry.get(key, {})):
+            yield f"`{key}` takes texts by their names"
+    if isinstance(url := entry.get("url"), str) and not _is_address(url):
+        yield "`url` takes an address that begins with https:// or http://"
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_plain, value))
+
+
+def _is_named_texts(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        _is_plain(name) and _is_plain(each) and name and "=" not in name
+        for name, each in value.items()
+    )
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def _spec(server: str, entry: Mapping[str, object]) -> ServerSpec:
+    command, args = entry.get("command"), entry.get("args", [])
+    assert isinstance(args, list)
+    return ServerSpec(
+        server,
+        (str(command), *map(str, args)) if command else (),
+        _texts(entry.get("env", {})),
+        str(entry.get("url", "")),
+        _texts(entry.get("headers", {})),
+    )
+
+
+def _texts(value: object) -> Mapping[str, str]:
+    assert isinstance(value, dict)
+    return {str(name): str(each) for name, each in value.items()}
+
+
+def _line(text: str, key: str) -> int:
+    """The line on which the key is written."""
+    written = re.search(rf"{re.escape(json.dumps(key, ensure_ascii=False))}\s*:", text)
+    return text.count("\n", 0, written.start()) + 1 if written else 1
