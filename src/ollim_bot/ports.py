@@ -150,6 +150,8 @@ async def _let_end() -> str | None:
 class Toolset:
     """What the agent may do in one session.
 
+    `servers` may change between turns: a turn has those that are there when it begins.
+
     The engine calls `gate` before every call, of our tools and of its own; if `gate` raises, the
     call is refused. The engine calls `after_call` with every result; if `after_call` raises, the
     turn stops there. Both are called for subagents too. The engine calls `may_end` when a turn is

@@ -45,6 +45,15 @@ def in_process_servers(toolset: Toolset) -> dict[str, McpSdkServerConfig]:
     return {name: _server(name, tools) for name, tools in toolset.servers.items()}
 
 
+def definitions(toolset: Toolset) -> Sequence[object]:
+    """All that the model is told of the tools in process, to be compared."""
+    return [
+        (server, tool.name, tool.description, tool.schema)
+        for server, tools in toolset.servers.items()
+        for tool in tools
+    ]
+
+
 def _server(name: str, tools: Sequence[Tool]) -> McpSdkServerConfig:
     return create_sdk_mcp_server(name, tools=[_sdk_tool(tool) for tool in tools])
 

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from ollim_bot.domain.provider import CLAUDE, Provider
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.engine.bridge import definitions
 from ollim_bot.engine.connection import Connection
 from ollim_bot.engine.options import options_for
 from ollim_bot.engine.session import Answered, ClaudeSession
@@ -54,7 +55,9 @@ class ClaudeEngine:
     async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ClaudeSession]:
         refused: dict[str, str] = {}
         start = partial(self._connect, tools, refused)
-        session = ClaudeSession(spec, start, refused, self._provider, self._answered)
+        session = ClaudeSession(
+            spec, start, refused, self._provider, self._answered, partial(definitions, tools)
+        )
         try:
             await session.connect()
             yield session

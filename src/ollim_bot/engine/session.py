@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +33,11 @@ Answered = Callable[[], Awaitable[None]]
 
 
 class ClaudeSession:
-    """`start` starts a process; `refused` has the reasons of refused calls, by their ids."""
+    """`start` starts a process; `refused` has the reasons of refused calls, by their ids.
+
+    `offered` says what tools are there now: a process that was started with others is replaced
+    before the next turn.
+    """
 
     def __init__(
         self,
@@ -42,6 +46,7 @@ class ClaudeSession:
         refused: Mapping[str, str],
         provider: Provider = CLAUDE,
         answered: Answered | None = None,
+        offered: Callable[[], Sequence[object]] = tuple,
     ) -> None:
         self._spec = spec
         self._answered = answered
@@ -54,6 +59,8 @@ class ClaudeSession:
         # The cost of the earlier processes of this session.
         self._cost_before = 0.0
         self._connection: Connection | None = None
+        self._offered = offered
+        self._offered_at_start: Sequence[object] = ()
         self._is_outdated = False
         self._is_closed = False
         self._one_at_a_time = asyncio.Lock()
@@ -91,6 +98,7 @@ class ClaudeSession:
     async def connect(self) -> Connection:
         """Start a process. Raises `SessionLost`, or `EngineError` if no engine can be started."""
         self._is_outdated = False
+        self._offered_at_start = self._offered()
         self._cost_before = self._usage.cost_usd
         try:
             self._connection = await self._start(self._spec)
@@ -151,7 +159,8 @@ class ClaudeSession:
     async def _connected(self) -> Connection:
         if self._is_closed:
             raise EngineError("The session is closed.")
-        if self._is_outdated or self._connection is None or not self._connection.is_alive:
+        is_outdated = self._is_outdated or self._offered() != self._offered_at_start
+        if is_outdated or self._connection is None or not self._connection.is_alive:
             await self._disconnect()
             return await self.connect()
         self._connection.drain()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +14,7 @@ from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.pings import PingBudget, PingVerdict
 from ollim_bot.domain.runs import Intent, Run
-from ollim_bot.ports import Clock, JobShelves
+from ollim_bot.ports import Clock, JobShelves, Tool
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.store import Store
 
@@ -76,8 +76,8 @@ class ToolContext:
 
     `is_busy` says whether the owner is being answered now. `wants` stores durably what shall happen
     to the conversation after this turn. `items` answers due items, in the conversation only.
-    `pinging` is held while a ping of the run is being paid for, so that two at once are not both
-    the first.
+    `servers` gives the tools of the owner's servers as of now. `pinging` is held while a ping of
+    the run is being paid for, so that two at once are not both the first.
     """
 
     run: Run
@@ -89,5 +89,6 @@ class ToolContext:
     is_busy: Callable[[], bool]
     wants: Callable[[Intent], Awaitable[None]] = _without_effect
     items: ItemAnswers | None = None
+    servers: Callable[[], Mapping[str, Sequence[Tool]]] = dict
     docs: Path = field(default_factory=docs_folder)
     pinging: asyncio.Lock = field(default_factory=asyncio.Lock)

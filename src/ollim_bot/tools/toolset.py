@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ollim_bot.domain.subagents import NAME_ARGUMENT, STARTING
-from ollim_bot.domain.tool_policy import text_argument
-from ollim_bot.ports import Gate, Refusal, ToolCall, Toolset
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from ollim_bot.ports import Gate, Refusal, Tool, ToolCall, Toolset
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.registry import (
     ENGINE_TOOLS,
@@ -32,8 +32,6 @@ def toolset(context: ToolContext, gate: Gate) -> Toolset:
         if refusal is not None:
             return refusal
         context.run.tools_used.append(call.tool)
-        if call.tool in STARTING:
-            context.run.subagents.append(text_argument(call.arguments, NAME_ARGUMENT))
         context.run.has_changed_something |= changes_something(call.tool)
         return None
 
@@ -44,7 +42,31 @@ def toolset(context: ToolContext, gate: Gate) -> Toolset:
         run.times_sent_back += 1
         return _OWES_A_REPORT
 
-    servers = {
+    own = {
         server: [tool.bound_to(context) for tool in tools] for server, tools in OWN_TOOLS.items()
     }
-    return Toolset(servers, BUILTIN, noted, may_end)
+    return Toolset(_OfferedTools(own, context.servers), BUILTIN, noted, may_end)
+
+
+class _OfferedTools(Mapping[str, Sequence[Tool]]):
+    """Our tools, then those of the owner's servers as they are when they are looked up."""
+
+    def __init__(
+        self,
+        own: Mapping[str, Sequence[Tool]],
+        owners: Callable[[], Mapping[str, Sequence[Tool]]],
+    ) -> None:
+        self._own = own
+        self._owners = owners
+
+    def __getitem__(self, server: str) -> Sequence[Tool]:
+        return self._now()[server]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._now())
+
+    def __len__(self) -> int:
+        return len(self._now())
+
+    def _now(self) -> Mapping[str, Sequence[Tool]]:
+        return {**self._own, **self._owners(), **self._own}
