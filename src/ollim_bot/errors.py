@@ -14,6 +14,7 @@ OllimError                      str(error) is the sentence a person reads
 ├── Unreachable                 a service did not answer; worth another try
 ├── DeliveryUncertain           it is unknown whether a message has arrived
 ├── SignInNeeded                exit 3: no login exists yet
+├── ToolServerFailed            a tool server of the owner does not work
 ├── EngineError                 the engine could not be started
 │   └── SessionLost             the engine does not know the session any more
 └── StorageError                a file could not be read or written; nothing was lost
@@ -116,6 +117,10 @@ class DeliveryUncertain(OllimError):
 
 class SignInNeeded(OllimError):
     exit_code = 3
+
+
+class ToolServerFailed(OllimError):
+    """The sentence completes the name of the server: `did not answer within 5 s.`"""
 
 
 class EngineError(OllimError):

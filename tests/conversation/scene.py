@@ -329,6 +329,7 @@ async def scene(
             asyncio.create_task(talk.deliveries.run()),
             asyncio.create_task(talk.failures.run()),
             asyncio.create_task(talk.fanout.run()),
+            asyncio.create_task(talk.server_cards.run()),
             asyncio.create_task(talk.undo_expiry.run()),
             asyncio.create_task(talk.overviews.run()),
             asyncio.create_task(talk.retries.run()),

@@ -46,11 +46,13 @@ from ollim_bot.store.job_files import open_shelves
 from ollim_bot.store.journal import open_journal
 from ollim_bot.store.opening import open_for_bot
 from ollim_bot.store.policy_file import PolicyFile
+from ollim_bot.store.server_file import ServerFile
 from ollim_bot.store.steps import count_set, holder_of_id
 from ollim_bot.store.store import SqliteStore, Store
 from ollim_bot.store.subagent_files import SubagentFiles
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.surfaces.web.surface import WebSurface
+from ollim_bot.tool_servers.servers import OpenServer, ToolServers, opened_in
 from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, Undecided, main_gate
 from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.job_validator import JobValidator
@@ -86,6 +88,7 @@ class Adapters:
     disk: Disk | None = None
     journal: Journal | None = None
     events: Events = file_events
+    open_server: OpenServer | None = None
 
 
 class App:
@@ -121,6 +124,7 @@ class App:
         self._policy = PolicyFile(settings.paths, self._problem)
         self._subagents = SubagentFiles(settings.paths)
         self._scheduler: Scheduler | None = None
+        self._servers: ToolServers | None = None
 
     def stop(self, ending: Ending = Ending.STOPPED) -> None:
         """Tell the bot to end. A second call is harmless."""
@@ -142,6 +146,7 @@ class App:
                 open_provider_engine(self._settings, store, self._adapters.engine, self._program)
             )
             surfaces = await self._opened_surfaces(store)
+            upkeep.append((await self._loaded_servers(store)).run)
             parts = self._parts(self._deps(store, shelves, chosen, edits, surfaces))
             lifetime.push_async_callback(parts.forks.close)
             await parts.load()
@@ -218,6 +223,15 @@ class App:
             self._problem,
         )
 
+    async def _loaded_servers(self, store: Store) -> ToolServers:
+        paths = self._settings.paths
+        open_server = self._adapters.open_server or opened_in(paths.root)
+        self._servers = ToolServers(
+            store, ServerFile(paths, self._problem), self._clock, open_server
+        )
+        await self._servers.load()
+        return self._servers
+
     async def _opened_store(
         self,
         lifetime: AsyncExitStack,
@@ -277,6 +291,7 @@ class App:
                 job_guard=self._job_guard,
                 count=lambda setter: store.run(lambda tx: count_set(tx, setter, tx.now.date())),
                 subagents=self._subagents.read,
+                servers=self._servers.tools if self._servers else dict,
             ),
             journal=journal,
             job_files=self._job_files,
@@ -314,7 +329,8 @@ class App:
         )
 
     def _allowed_in_main(self) -> Sequence[Pattern]:
-        return [Pattern.of(text) for text in self._policy.read().main(MAIN_TOOLS)]
+        patterns = [Pattern.of(text) for text in self._policy.read().main(MAIN_TOOLS)]
+        return patterns if self._servers is None else [*patterns, *self._servers.patterns()]
 
     def _heartbeat_age(self) -> float | None:
         return self._scheduler.heartbeat_age if self._scheduler else None
@@ -334,6 +350,7 @@ class App:
             others += [parts.undo_expiry.run(), parts.overviews.run()]
             others += [self._tell_problems(parts), self._tidied()]
             others += [parts.echo.run(), parts.retries.run(), parts.board.run()]
+            others += [parts.server_cards.run()]
             tasks = [group.create_task(service) for service in (*others, *services)]
             await self._is_wanted_to_end.wait()
             schedule.cancel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
@@ -50,7 +50,7 @@ from ollim_bot.conversation.greeting import Greeting
 from ollim_bot.conversation.intake import MessageIntake, OwnerMessages
 from ollim_bot.conversation.jobs.buttons import JobButtons, JobRemover
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
-from ollim_bot.conversation.jobs.echo import ChangeEcho, Former
+from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch, Former
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.conversation.jobs.overviews import Overviews
@@ -64,12 +64,14 @@ from ollim_bot.conversation.sessions.main_session import MainSession, main_run
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
+from ollim_bot.conversation.tool_servers import ServerCards
 from ollim_bot.conversation.turns.current_run import CurrentRun
 from ollim_bot.conversation.turns.loop import InputLoop, Questions
 from ollim_bot.conversation.turns.questions import Tainting, TurnInputs
 from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, Retries
 from ollim_bot.conversation.turns.runner import TurnRunner
+from ollim_bot.domain.events import AgentEvent
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import (
@@ -175,6 +177,7 @@ class ConversationParts:
     manual_runs: ManualRuns
     undo_expiry: UndoExpiry
     overviews: Overviews
+    server_cards: ServerCards
 
     async def load(self) -> None:
         """Read the stored state; inputs that were accepted earlier are queued again."""
@@ -222,11 +225,11 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         is_busy=lambda: state.is_busy,
         wants=fork_requests.want,
         items=items,
+        servers=deps.background_tools.servers,
     )
     taint = TaintCheck(TaintGuard(root, lambda: context.run.taint), approvals.decide_tainted)
     tool_gate = deps.gate(approvals.granted, approvals.decide, taint)
-    gated = conversation_tools(context, changes.noting(tool_gate), state, clock)
-    tools = auto_commit.of(gated)
+    tools = conversation_tools(context, changes.noting(tool_gate), state, clock)
 
     main = MainSession(deps.engine, state, clock, spec=deps.spec, tools=tools)
     fork = ForkSession(
@@ -260,7 +263,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         forks,
         fanout,
         posting,
-        CurrentRun(context, foreground, Tainting(chat, state), changes.watching),
+        CurrentRun(context, foreground, Tainting(chat, state), _Watch(changes, auto_commit)),
         clock,
         hurry=inputs.hurry,
     )
@@ -305,6 +308,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     )
 
     deliveries, manual_runs = DeliveryQueues(store, queues, clock), ManualRuns()
+    server_cards = ServerCards(store, poster, notices, clock)
     fork_buttons = ForkButtons(state, fork_requests, runner.stop)
     buttons = _button_router(
         deps,
@@ -319,6 +323,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         {
             **fork_buttons.actions,
             **retries.actions,
+            **server_cards.actions,
             **services.conversation.actions,
             **services.sessions.actions,
             **services.help.actions,
@@ -357,6 +362,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         manual_runs=manual_runs,
         undo_expiry=UndoExpiry(store, clock),
         overviews=overviews,
+        server_cards=server_cards,
     )
 
 
@@ -427,6 +433,19 @@ def _command_services(
         ProgramCommands(deps.doctor, deps.restart),
         HelpCommands(store, posting),
     )
+
+
+class _Watch:
+    """Commits and shows the file changes of a turn as its events pass."""
+
+    def __init__(self, changes: ChangeWatch, auto_commit: AutoCommit) -> None:
+        self._changes = changes
+        self._auto_commit = auto_commit
+
+    def __call__(
+        self, events: AsyncIterator[AgentEvent], *, in_fork: bool
+    ) -> AsyncIterator[AgentEvent]:
+        return self._changes.watching(self._auto_commit.watching(events), in_fork=in_fork)
 
 
 def build_schedule(

@@ -177,7 +177,14 @@ class ServerState:
         )
         pinned = {each.definition for each in tools if not each.is_off}
         waiting = tuple(each for each in usable.values() if each not in pinned)
-        return replace(self, tools=tools, waiting=waiting, trouble="")
+        return replace(self, tools=tools, waiting=waiting)
+
+    def having_asked(self) -> ServerState:
+        return replace(self, asked=self.question)
+
+    def failed(self, trouble: str) -> ServerState:
+        """After the server did not start, or stopped; without trouble, after it recovered."""
+        return replace(self, trouble=trouble)
 
     def approving(self) -> ServerState:
         """After the owner approved all tools that wait."""
@@ -218,6 +225,10 @@ class ToolServerRecord:
 
     def without(self, name: str) -> ToolServerRecord:
         return self.holding(name, ServerState())
+
+    def patterns(self) -> tuple[str, ...]:
+        """What the owner's approval lets the conversation call."""
+        return tuple(f"mcp__{name}__*" for name, _ in self.offering())
 
     def offering(self) -> Iterator[tuple[str, ServerState]]:
         """The servers with tools that the agent may call, by name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from ollim_bot.domain.subagents import STARTING, Subagents
 from ollim_bot.domain.taint import Taint, TaintedCall, tainted_call
 from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, Pattern, relative, text_argument
-from ollim_bot.ports import Gate, Refusal, ToolCall
+from ollim_bot.ports import Gate, Refusal, Tool, ToolCall
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import LookupDeferred, Resolver, resolve
 from ollim_bot.tools.guards import Guard, SubagentGuard, address_guard, state_dir_guard
@@ -171,7 +171,7 @@ class BackgroundTools:
 
     `usual` gives the current patterns of the policy; `job_guard` checks the content of job files;
     `count` counts a job that a run sets, and returns why it may not; `subagents` are those that can
-    be started now.
+    be started now. `servers` gives the tools of the owner's servers as of now.
     """
 
     def __init__(
@@ -183,7 +183,9 @@ class BackgroundTools:
         count: Callable[[Setter], str] = lambda _: "",
         subagents: Callable[[], Subagents] = Subagents,
         resolver: Resolver = resolve,
+        servers: Callable[[], Mapping[str, Sequence[Tool]]] = dict,
     ) -> None:
+        self.servers = servers
         self._policy = policy
         self._usual = usual
         self._job_guard = job_guard

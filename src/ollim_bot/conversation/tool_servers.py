@@ -1,0 +1,188 @@
+"""Asks the owner about new and changed tool servers by cards, and tells what does not work.
+
+The text on a card is mostly the server's, so it is visible, short, and cannot pass for ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from ollim_bot.conversation.buttons import Action, Uses, nothing
+from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.conversation.notices import Notices
+from ollim_bot.domain.cards import Button, ButtonStyle, Card
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.text import counted, difference, fenced, one_line
+from ollim_bot.domain.tool_servers import (
+    ServerCondition,
+    ServerState,
+    ToolDefinition,
+)
+from ollim_bot.errors import StorageError
+from ollim_bot.ports import Clock
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
+
+RECORD = "tool_servers"
+_SERVER = "server"
+_START, _TOOLS, _LATER = "start", "tools", "later"
+_MOST_SHOWN = 12
+_LONGEST_LINE = 200
+_LONGEST_COMMAND = 1000
+_KEY_LENGTH = 16
+_BETWEEN_TRIES = 60.0
+
+_NEW = "`mcp.json` names this server. It has not been started:"
+_CHANGED = "This is not the command line or address that you approved, so the server is off:"
+_ASK_START = "Start it only if you wrote that yourself."
+_MAY_I = "May I use these tools? The text in the box is the server's own."
+_NOT_AS_APPROVED = (
+    "These tools are not as you approved them, and are off until you approve them again. The text "
+    "in the box is the server's own."
+)
+_TOOLS_COME = "It is being started; its tools come in a moment."
+_TOOLS_ON = "Done. The tools can be used from the next message on."
+_CHANGED_SINCE = "This has changed since; a newer card shows it."
+
+
+class ServerCards:
+    """Follows the record of the tool servers. Each question is asked once."""
+
+    def __init__(self, store: Store, poster: MessagePoster, notices: Notices, clock: Clock) -> None:
+        self._store = store
+        self._poster = poster
+        self._notices = notices
+        self._clock = clock
+        self._told: set[str] = set()
+        self.actions: Mapping[str, Action] = {
+            f"{_SERVER}:{_START}": Action(self._start, Uses.ALL),
+            f"{_SERVER}:{_TOOLS}": Action(self._approve, Uses.ALL),
+            f"{_SERVER}:{_LATER}": Action(nothing, Uses.ALL),
+        }
+
+    async def run(self) -> None:
+        """Ask and tell until cancelled."""
+        changed = asyncio.Event()
+
+        def note(names: frozenset[str]) -> None:
+            if RECORD in names:
+                changed.set()
+
+        unsubscribe = self._store.subscribe(note)
+        changed.set()
+        try:
+            while True:
+                await changed.wait()
+                changed.clear()
+                try:
+                    await self._follow()
+                except StorageError:
+                    await self._clock.sleep(_BETWEEN_TRIES)
+                    changed.set()
+        finally:
+            unsubscribe()
+
+    async def _follow(self) -> None:
+        servers = (await self._store.read(lambda tx: tx.tool_servers.get())).servers
+        for name, state in servers.items():
+            if state.question and state.question != state.asked:
+                await self._store.transact(partial(self._ask, name))
+        troubles = {name: state.trouble for name, state in servers.items() if state.trouble}
+        for name, trouble in troubles.items():
+            await self._notices.tell(_not_working(name, trouble), key=_key(name))
+        for name in self._told - set(troubles):
+            await self._notices.forget(_key(name))
+        self._told = set(troubles)
+
+    def _ask(self, name: str, tx: Transaction) -> None:
+        record = tx.tool_servers.get()
+        state = record.of(name)
+        if not state.question or state.question == state.asked:
+            return
+        message_id = MessageId(f"server-{name}-{state.question[:_KEY_LENGTH]}")
+        card = server_card(name, state)
+        message = ChatMessage(message_id, tx.now, Author.PROGRAM, "", card=card)
+        self._poster.hold_or_add(tx, message, key=f"server {name}")
+        tx.tool_servers.put(record.holding(name, state.having_asked()))
+
+    async def _start(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
+        return await self._decide(button, ServerState.started, _TOOLS_COME)
+
+    async def _approve(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
+        return await self._decide(button, ServerState.approving, _TOOLS_ON)
+
+    async def _decide(
+        self, button: Button, step: Callable[[ServerState], ServerState], done: str
+    ) -> CommandAnswer:
+        """Carry out the decision, if the card shows what is true now."""
+        _, name, key = button.data.split(":")
+
+        def decide(tx: Transaction) -> bool:
+            record = tx.tool_servers.get()
+            state = record.of(name)
+            if not state.question or state.question[:_KEY_LENGTH] != key:
+                return False
+            tx.tool_servers.put(record.holding(name, step(state)))
+            return True
+
+        if await self._store.transact(decide):
+            return CommandAnswer(done)
+        return CommandAnswer(_CHANGED_SINCE, is_error=True)
+
+
+def server_card(name: str, state: ServerState) -> Card:
+    """What the owner decides about a server: whether to start it, or which tools to approve."""
+    if state.condition is ServerCondition.WAITING:
+        verb, kind = "Approve", _TOOLS
+        title, described = f"Tools of {name}", _tools(state)
+    else:
+        verb, kind = "Start it", _START
+        is_new = state.condition is ServerCondition.NEW
+        title = f"Tool server {'added' if is_new else 'changed'}: {name}"
+        command = one_line(state.shown, _LONGEST_COMMAND)
+        described = f"{_NEW if is_new else _CHANGED}\n{_block([command])}\n{_ASK_START}"
+    key = f"{name}:{state.question[:_KEY_LENGTH]}"
+    buttons = (
+        Button("Not now", _SERVER, f"{_LATER}:{key}"),
+        Button(verb, _SERVER, f"{kind}:{key}", ButtonStyle.PRIMARY),
+    )
+    return Card(title, described, buttons=buttons)
+
+
+def _tools(state: ServerState) -> str:
+    changes = [*state.changes()]
+    lines = [line for old, new in changes[:_MOST_SHOWN] for line in _tool(old, new)]
+    has_changed = any(old is not None for old, _ in changes)
+    parts = [_NOT_AS_APPROVED if has_changed else _MAY_I, _block(lines)]
+    if (more := len(changes) - _MOST_SHOWN) > 0:
+        parts.append(f"{counted(more, 'further tool')}: `ollim-bot mcp list` names them all.")
+    return "\n".join(parts)
+
+
+def _tool(old: ToolDefinition | None, new: ToolDefinition) -> Iterator[str]:
+    if old is None:
+        yield one_line(f"{new.name}: {new.description}", _LONGEST_LINE)
+        return
+    yield f"{new.name} has changed:"
+    lines, _ = difference(old.description, new.description)
+    yield from lines
+    if old.schema != new.schema:
+        yield "its arguments are others"
+
+
+def _block(lines: list[str]) -> str:
+    return "\n".join(["```", fenced("\n".join(lines)), "```"])
+
+
+def _not_working(name: str, trouble: str) -> str:
+    return (
+        f"The tool server {name} {trouble} All else goes on without it. "
+        f"`ollim-bot mcp test {name}` shows whether it works again."
+    )
+
+
+def _key(name: str) -> str:
+    return f"tool server {name}"

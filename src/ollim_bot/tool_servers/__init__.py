@@ -1,0 +1,1 @@
+"""Connections to the tool servers that the owner has added."""

@@ -1,0 +1,242 @@
+"""Holds one connection for each approved tool server, and offers the approved tools.
+
+What the owner has to know or to decide is written into the record; the conversation tells it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from ollim_bot.clock import wait_until_set
+from ollim_bot.domain.taint import Untrusted
+from ollim_bot.domain.tool_policy import Pattern
+from ollim_bot.domain.tool_servers import (
+    ServerSpec,
+    ServerState,
+    ToolDefinition,
+    ToolServerRecord,
+)
+from ollim_bot.errors import StorageError, ToolServerFailed
+from ollim_bot.ports import Clock, Tool, ToolAnswer
+from ollim_bot.prompts.context import fenced
+from ollim_bot.store.server_file import ServerFile
+from ollim_bot.store.store import Store
+from ollim_bot.tool_servers.connection import open_connection
+
+RECORD = "tool_servers"
+
+# Seconds between two looks at the file.
+_LOOK = 10.0
+# Seconds before a server that failed is started again: doubled each time, up to the longest.
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 600.0
+# A server that works for so many seconds has recovered.
+_RECOVERED = 60.0
+_BETWEEN_LISTINGS = 1.0
+
+T = TypeVar("T")
+
+
+class HeldServer(Protocol):
+    """A server that answers. `tools` are the definitions as the server last named them."""
+
+    tools: tuple[ToolDefinition, ...]
+
+    async def list_tools(self) -> None:
+        """Ask for the tools again. Raises `ToolServerFailed`."""
+
+    async def until_changed(self) -> bool:
+        """Wait until the tools may have changed; False when the connection has ended."""
+
+    async def call(self, name: str, arguments: Mapping[str, object]) -> ToolAnswer:
+        """The result as text of a limited length. Raises `ToolServerFailed` if none comes."""
+
+
+# Starts or reaches a server; raises `ToolServerFailed`.
+OpenServer = Callable[[ServerSpec], AbstractAsyncContextManager[HeldServer]]
+
+_logger = logging.getLogger(__name__)
+
+
+def opened_in(folder: Path) -> OpenServer:
+    """Opens servers whose programs run in `folder`."""
+    return lambda spec: open_connection(spec, folder, os.environ)
+
+
+class ToolServers:
+    """The tools stay the same while a server is down: a call then says so.
+
+    No turn waits for a server. A server that fails is started again, later each time.
+    """
+
+    def __init__(
+        self, store: Store, file: ServerFile, clock: Clock, open_server: OpenServer
+    ) -> None:
+        self._store = store
+        self._file = file
+        self._clock = clock
+        self._open = open_server
+        self._record = ToolServerRecord()
+        self._specs: Mapping[str, ServerSpec] = {}
+        self._live: dict[str, HeldServer] = {}
+        self._held: dict[str, tuple[ServerSpec, asyncio.Task[None]]] = {}
+        self._wanted = asyncio.Event()
+
+    def tools(self) -> Mapping[str, Sequence[Tool]]:
+        """The approved tools of each server. A change of the file is noticed soon after this."""
+        if self._file.has_changed:
+            self._wanted.set()
+        return {
+            name: [self._tool(name, each) for each in state.offered]
+            for name, state in self._record.offering()
+        }
+
+    def patterns(self) -> Sequence[Pattern]:
+        """What the owner's approval lets the conversation call. Callable from any thread."""
+        return [Pattern.of(text) for text in self._record.patterns()]
+
+    async def load(self) -> None:
+        """Read the record and the file, so that the first turn has the tools already."""
+        await self._refresh()
+
+    async def run(self) -> None:
+        """Hold the connections until cancelled; every program has ended when this returns."""
+        unsubscribe = self._store.subscribe(self._note_change)
+        self._wanted.set()
+        try:
+            while True:
+                await self._until_wanted()
+                await self._refresh()
+                await self._hold_approved()
+        finally:
+            unsubscribe()
+            await self._release(list(self._held))
+
+    def _note_change(self, changed: frozenset[str]) -> None:
+        if RECORD in changed:
+            self._wanted.set()
+
+    async def _until_wanted(self) -> None:
+        while not self._wanted.is_set() and not self._file.has_changed:
+            await wait_until_set(self._wanted, self._clock, _LOOK)
+        self._wanted.clear()
+
+    async def _refresh(self) -> None:
+        specs = await asyncio.to_thread(self._file.read)
+        record = await self._store.read(lambda tx: tx.tool_servers.get())
+        if record.written(specs) != record:
+            try:
+                record = await self._store.transact(
+                    lambda tx: tx.tool_servers.change(lambda known: known.written(specs))
+                )
+            except StorageError:  # a full disk: the servers are offered as they are known
+                _logger.warning("The tool servers could not be noted", exc_info=True)
+                record = record.written(specs)
+        self._specs, self._record = specs, record
+
+    async def _hold_approved(self) -> None:
+        wanted = {
+            name: spec
+            for name, spec in self._specs.items()
+            if (state := self._record.of(name)).may_start and state.present == spec.pin
+        }
+        await self._release(
+            [name for name, (spec, _) in self._held.items() if wanted.get(name) != spec]
+        )
+        for name, spec in wanted.items():
+            if name not in self._held:
+                self._held[name] = spec, asyncio.create_task(self._hold(spec))
+
+    async def _release(self, names: Sequence[str]) -> None:
+        tasks = [self._held.pop(name)[1] for name in names]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _hold(self, spec: ServerSpec) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            began = self._clock.monotonic()
+            try:
+                await self._hold_once(spec)
+            except ToolServerFailed as failed:
+                _logger.warning("The tool server %s %s", spec.name, failed)
+                await self._note(spec, ServerState.failed, str(failed))
+            if self._clock.monotonic() - began >= _RECOVERED:
+                pause = _FIRST_PAUSE
+            await self._clock.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _hold_once(self, spec: ServerSpec) -> None:
+        """Raises `ToolServerFailed` when the server does not start, or works no more."""
+        async with self._open(spec) as connection:
+            recovery = asyncio.create_task(self._recover(spec))
+            try:
+                self._live[spec.name] = connection
+                await self._note(spec, ServerState.listed, connection.tools)
+                while await connection.until_changed():
+                    await self._clock.sleep(_BETWEEN_LISTINGS)
+                    await connection.list_tools()
+                    await self._note(spec, ServerState.listed, connection.tools)
+            finally:
+                recovery.cancel()
+                self._live.pop(spec.name, None)
+        raise ToolServerFailed("has stopped.")
+
+    async def _recover(self, spec: ServerSpec) -> None:
+        """Forget the trouble once the server has worked for a while, not at each restart."""
+        await self._clock.sleep(_RECOVERED)
+        await self._note(spec, ServerState.failed, "")
+
+    async def _note(
+        self, spec: ServerSpec, step: Callable[[ServerState, T], ServerState], news: T
+    ) -> None:
+        """Change the state in the record, unless another entry has taken the place of `spec`."""
+
+        def change(record: ToolServerRecord) -> ToolServerRecord:
+            state = record.of(spec.name)
+            if state.present != spec.pin:
+                return record
+            return record.holding(spec.name, step(state, news))
+
+        try:
+            self._record = await self._store.transact(lambda tx: tx.tool_servers.change(change))
+        except StorageError:
+            _logger.warning("The tool server %s could not be noted", spec.name, exc_info=True)
+            self._record = change(self._record)
+
+    def _tool(self, server: str, definition: ToolDefinition) -> Tool:
+        return Tool(
+            definition.name,
+            definition.offered_description,
+            json.loads(definition.schema),
+            partial(self._call, server, definition),
+        )
+
+    async def _call(
+        self, server: str, definition: ToolDefinition, arguments: Mapping[str, object]
+    ) -> ToolAnswer:
+        connection = self._live.get(server)
+        if connection is None:
+            return _refused(server, "does not work now")
+        if definition not in connection.tools:
+            return _refused(server, f"has no tool {definition.name} as the owner approved it")
+        try:
+            answer = await connection.call(definition.name, arguments)
+        except ToolServerFailed as failed:
+            return _refused(server, str(failed).rstrip("."))
+        source = Untrusted(f"result of the tool server {server}", f"what {server} answered")
+        return ToolAnswer(fenced(answer.text, source), is_error=answer.is_error)
+
+
+def _refused(server: str, why: str) -> ToolAnswer:
+    return ToolAnswer(f"The tool server {server} {why}. Go on without it.", is_error=True)

@@ -1,0 +1,176 @@
+"""Real servers, over pipes and over HTTP: none can take more than its own tools away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ollim_bot.domain.tool_servers import ServerSpec
+from ollim_bot.errors import ToolServerFailed
+from ollim_bot.tool_servers.connection import Patience, open_connection
+
+SERVER = Path(__file__).with_name("notes_server.py")
+NOTES = ServerSpec("notes", (sys.executable, str(SERVER)), {"NOTES_KEY": "topsecret"})
+# A start of Python takes long on a busy machine; a call that hangs ends the soonest.
+LONG = Patience(start=60, call=60)
+ENVIRON = {
+    "PATH": os.environ["PATH"],
+    "HOME": os.environ["HOME"],
+    "LANG": "C.UTF-8",
+    "DISCORD_TOKEN": "of-the-bot",
+    "ANTHROPIC_API_KEY": "of-the-bot",
+}
+
+
+async def test_a_program_answers_with_texts_of_a_limited_length(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with open_connection(NOTES, tmp_path, ENVIRON, LONG) as notes:
+        assert [each.name for each in notes.tools] == [
+            "find",
+            "environment",
+            "recite",
+            "fail",
+            "hang",
+            "die",
+        ]
+        assert not [each for each in notes.tools if each.problem]
+        assert (await notes.call("find", {"text": "milk"})).text.startswith("Found: milk.")
+
+        variables = (await notes.call("environment", {})).text.splitlines()
+        names = {line.partition("=")[0] for line in variables}
+        assert names - {"LC_CTYPE"} == {"PATH", "HOME", "LANG", "NOTES_KEY"}
+
+        long = (await notes.call("recite", {"length": 50_000})).text
+        assert long.endswith("\n[cut: 30000 further characters]")
+        for wrong in ("fail", "no_such_tool"):
+            assert (await notes.call(wrong, {})).is_error
+
+        with pytest.raises(ToolServerFailed, match=r"^has stopped\.$"):
+            await notes.call("die", {})
+        assert not await notes.until_changed()
+    logged = [record.getMessage() for record in caplog.records]
+    assert "notes: starting with …" in logged
+    assert "topsecret" not in str(logged)
+
+
+async def test_a_call_that_hangs_ends_and_the_next_one_works(tmp_path: Path) -> None:
+    async with open_connection(NOTES, tmp_path, ENVIRON, replace(LONG, call=0.2)) as notes:
+        with pytest.raises(ToolServerFailed, match=r"did not answer hang within 0\.2 s"):
+            await notes.call("hang", {})
+        await notes.list_tools()
+        assert len(notes.tools) == 6
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        (("no-such-program",), "could not be started: there is no program `no-such-program`."),
+        (("./no-such-program",), "could not be started: there is no program"),
+        (("sh", "-c", "exit 3"), "has stopped."),
+        (("sh", "-c", "echo hello; cat >/dev/null"), "did not answer within 0.5 s."),
+        (("sleep", "1000"), "did not answer within 0.5 s."),
+        (("cat", "/dev/zero"), "has stopped."),
+    ],
+    ids=["missing", "missing in the folder", "dead", "chatty", "silent", "flooding"],
+)
+async def test_a_program_that_is_no_server_is_ended(
+    tmp_path: Path, command: tuple[str, ...], sentence: str
+) -> None:
+    started = []
+    patience = Patience(start=60 if sentence == "has stopped." else 0.5)
+    with pytest.raises(ToolServerFailed) as failed:
+        async with open_connection(ServerSpec("odd", command), tmp_path, ENVIRON, patience):
+            started.append(command)
+    assert sentence in str(failed.value)
+    assert started == []
+    assert _children() == []
+
+
+async def test_a_program_ends_with_its_children_when_it_is_not_held_any_more(
+    tmp_path: Path,
+) -> None:
+    script = f"sleep 1000 & exec {sys.executable} {SERVER}"
+    spec = ServerSpec("notes", ("sh", "-c", script))
+    async with open_connection(spec, tmp_path, ENVIRON, LONG):
+        assert any("sleep" in each for each in _group_names(_children()[0]))
+        group = _children()[0]
+    assert _children() == []
+    async with asyncio.timeout(60):
+        while _group_names(group):  # noqa: ASYNC110 - the system rings no bell
+            await asyncio.sleep(0.01)
+
+
+async def test_a_server_behind_an_address_answers_and_its_end_is_noticed(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    spec = ServerSpec("web", url=f"http://127.0.0.1:{port}/mcp", headers={"X-Key": "topsecret"})
+    with pytest.raises(ToolServerFailed, match=r"could not be reached\."):
+        async with open_connection(spec, tmp_path, ENVIRON, LONG):
+            pass
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, SERVER, "--http", str(port), stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        await _until_open(port)
+        with pytest.raises(ToolServerFailed, match=r"could not be reached\."):
+            await _call_and_call_the_dead(spec, process, tmp_path)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def _call_and_call_the_dead(
+    spec: ServerSpec, process: asyncio.subprocess.Process, folder: Path
+) -> None:
+    async with open_connection(spec, folder, ENVIRON, LONG) as web:
+        assert (await web.call("find", {"text": "milk"})).text.startswith("Found: milk.")
+        process.kill()
+        await process.wait()
+        call = asyncio.create_task(web.call("find", {"text": "milk"}))
+        call.add_done_callback(lambda done: isinstance(done.exception(), ToolServerFailed))
+        await web.until_changed()
+
+
+async def _until_open(port: int) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    return
+            await asyncio.sleep(0.02)
+
+
+def _children() -> list[int]:
+    """The processes that this one has started and that have not ended."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue
+        if int(parent) == os.getpid() and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def _group_names(group: int) -> list[str]:
+    names = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = stat.read_text().rpartition(")")
+        except OSError:
+            continue
+        if int(rest.split()[2]) == group and rest.split()[0] != "Z":
+            names.append(name)
+    return names
