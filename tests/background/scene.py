@@ -31,6 +31,7 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import EFFECT
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent, SessionId
+from ollim_bot.domain.subagents import Subagent, Subagents
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentEngine, SessionSpec, Toolset
 from ollim_bot.store.job_checker import JobFileChecker
@@ -48,6 +49,7 @@ NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")
 MAIN = SessionId("main-session")
 LIMIT = 60.0
+HELPER = Subagents({"helper": Subagent("helper", "Helps.", "You help.")})
 
 T = TypeVar("T")
 
@@ -139,7 +141,9 @@ class Scene:
                 self.root,
                 self.poster,
                 self.notices,
-                BackgroundTools(PathPolicy(self.root), lambda: self._usual()),
+                BackgroundTools(
+                    PathPolicy(self.root), lambda: self._usual(), subagents=lambda: HELPER
+                ),
                 self.echo,
                 AutoCommit(self.journal, self.root),
                 spec=lambda: self._spec(),

@@ -186,6 +186,20 @@ async def test_the_end_row_tells_the_whole_story() -> None:
         }
 
 
+async def test_the_end_row_names_each_subagent_and_what_it_called() -> None:
+    start = CallsTool("Agent", {"prompt": "Look.", "subagent_type": "helper"})
+    look = CallsTool("Read", {"file_path": "notes/a.md"}, subagent="helper")
+    async with scene(WatchedEngine().then(start, look, start, report())) as stage:
+        await stage.run(routine())
+        assert stage.end.facts["subagents"] == ["helper"]
+        assert stage.end.facts["tools"] == [
+            "Agent",
+            "Read",
+            "Agent",
+            "mcp__discord__report_updates",
+        ]
+
+
 @pytest.mark.parametrize(
     ("fields", "busy", "why"),
     [

@@ -222,6 +222,14 @@ occurrences = st.builds(
 ) | st.builds(Occurrence.by_hand, st.sampled_from(JobKind), st.sampled_from("ab"), moments)
 
 
+def test_a_run_names_its_subagents() -> None:
+    one = Occurrence.parse("routine:plan:2026-11-15T22:30:00Z")
+    now = datetime(2026, 11, 16, 8, tzinfo=UTC)
+    facts = {"tools": ["Agent", "Bash"], "subagents": ["history-reviewer"]}
+    (record,) = run_records([LedgerRow(now, "done", one, facts)])
+    assert "subagents  history-reviewer" in page(record, now)
+
+
 @given(st.lists(occurrences.filter(lambda one: one.manual or one.kind != "webhook"), max_size=12))
 def test_the_word_of_each_line_finds_its_run(some: list[Occurrence]) -> None:
     noon = datetime(2026, 11, 15, 12, tzinfo=UTC)
