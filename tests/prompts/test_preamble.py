@@ -39,7 +39,11 @@ ORDERED = (
     "That ping is never refused, and costs nothing of the budget."
 )
 REGRET_BLOCKED = REGRET.replace("report, or stay silent", "stay silent")
-TOOLS = "Beside the usual tools, this job may use:\n- WebSearch\n- Write(./notes/**.md)"
+TOOLS = (
+    "This run may also use `WebSearch`, `Write(./notes/**.md)`, and subagents (`Agent`), which may "
+    "use no more. Any other call is refused. If the task cannot be done without one, say which "
+    "pattern the `allowed-tools` of the job need."
+)
 SKILLS = "REQUIRED SKILLS\n- Skill(mail)\n- Skill(week)"
 CHAIN = (
     "CHAIN CONTEXT: check 1 of 3. `follow_up_chain(minutes_from_now)` sets the next check; "
@@ -64,7 +68,7 @@ def test_every_section_stands_in_its_place_where_it_applies(
         is_busy=busy,
         budget=BUDGET,
         schedule=SCHEDULE,
-        allowed_tools=("WebSearch", "Write(./notes/**.md)") if tools else (),
+        tools=("WebSearch", "Write(./notes/**.md)") if tools else (),
         skills=("mail", "week") if skills else (),
         chain=Chain(max=2) if chain else Chain(),
         must=must,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+from tests.cli.terminal import Terminal
 
 from ollim_bot.tools.declaration import EVERYWHERE, EngineTool
 from ollim_bot.tools.registry import (
@@ -12,6 +16,7 @@ from ollim_bot.tools.registry import (
     TOOL_LINES,
     TOOLS,
     changes_something,
+    existing,
 )
 
 OWN = [tool for tools in OWN_TOOLS.values() for tool in tools]
@@ -21,7 +26,9 @@ def test_the_conversation_may_use_these_tools_without_being_asked() -> None:
     assert set(MAIN_TOOLS) == {
         "Bash(ollim-bot tasks *)", "Bash(ollim-bot cal *)", "Bash(ollim-bot gmail *)",
         "Bash(ollim-bot reminder *)", "Bash(ollim-bot routine *)", "Bash(ollim-bot runs *)",
-        "Bash(ollim-bot history *)", "Bash(ollim-bot help)", "Read(./**.md)", "Write(./**.md)",
+        "Bash(ollim-bot history *)", "Bash(ollim-bot rehearse *)", "Bash(ollim-bot doctor)",
+        "Bash(ollim-bot skill list)", "Bash(ollim-bot webhook list)", "Bash(ollim-bot help)",
+        "Read(./**.md)", "Write(./**.md)",
         "Edit(./**.md)", "Glob(./**.md)", "Grep(./**.md)", "Read(./downloads/**)", "WebFetch",
         "WebSearch", "Task", "Agent", "Skill", "mcp__discord__*", "mcp__docs__*",
     }  # fmt: skip
@@ -69,3 +76,14 @@ def test_no_two_tools_have_one_name() -> None:
 def test_a_line_of_the_prompt_names_only_tools_that_are_offered() -> None:
     hidden = {tool.name for tool in TOOLS if isinstance(tool, EngineTool) and not tool.is_offered}
     assert [name for name in hidden for line in TOOL_LINES if f"`{name}`" in line] == []
+
+
+def test_a_run_is_told_of_commands_that_exist_and_of_no_others(tmp_path: Path) -> None:
+    """A command that is built later has to be taken out of those to come."""
+    terminal = Terminal(tmp_path)
+    told = set(existing(MAIN_TOOLS))
+    for pattern in MAIN_TOOLS:
+        if command := re.match(r"Bash\(ollim-bot (\w+) \*\)", pattern):
+            exists = terminal.run("help", command[1]).code == 0
+            assert (pattern in told) is exists, pattern
+    assert told > {"Read(./**.md)", "WebFetch"}

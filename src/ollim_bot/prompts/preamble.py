@@ -36,6 +36,11 @@ _ORDERED = (
     "That ping is never refused, and costs nothing of the budget."
 )
 _PAID = "Beyond that, one ping is set aside for this run, which you set yourself in an earlier one."
+_TOOLS = (
+    "This run may also use {patterns}, and subagents (`Agent`), which may use no more. Any other "
+    "call is refused. If the task cannot be done without one, say which pattern the "
+    "`allowed-tools` of the job need."
+)
 # Marks the beginning of the task, which may have several paragraphs.
 TASK = "YOUR TASK:"
 
@@ -55,7 +60,7 @@ class Briefing:
     is_busy: bool = False
     budget: str = ""
     schedule: str = ""
-    allowed_tools: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
     skills: tuple[str, ...] = ()
     chain: Chain = _NO_CHAIN
     must: bool = False
@@ -79,7 +84,7 @@ def build_bg_preamble(briefing: Briefing) -> str:
         _busy_section(briefing),
         _quiet_section(briefing),
         _budget_section(briefing),
-        _listed("Beside the usual tools, this job may use:", briefing.allowed_tools),
+        _tools_section(briefing),
         _listed("REQUIRED SKILLS", [f"Skill({name})" for name in briefing.skills]),
         chain_section(briefing),
         TASK,
@@ -167,6 +172,11 @@ def _budget_section(briefing: Briefing) -> str:
     rule = _ORDERED if briefing.is_ordered else _REGRET.format(instead=instead)
     paid = _PAID if briefing.is_paid else ""
     return joined("\n", briefing.budget, paid, briefing.schedule, rule)
+
+
+def _tools_section(briefing: Briefing) -> str:
+    patterns = ", ".join(f"`{pattern}`" for pattern in briefing.tools)
+    return _TOOLS.format(patterns=patterns) if patterns else ""
 
 
 def _upcoming_task(entry: ScheduleEntry, now: datetime, quiet: QuietSettings | None) -> str:

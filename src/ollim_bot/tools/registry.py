@@ -18,7 +18,9 @@ from ollim_bot.tools.reminders import (
     LIST_REMINDERS,
 )
 
-_COMMANDS = ("tasks", "cal", "gmail", "reminder", "routine", "runs", "history")
+_COMMANDS = ("tasks", "cal", "gmail", "reminder", "routine", "runs", "history", "rehearse")
+_TO_COME = frozenset(f"Bash(ollim-bot {noun} *)" for noun in ("tasks", "cal", "gmail"))
+_LOOKING = ("doctor", "skill list", "webhook list", "help")
 
 # The system prompt and the engine keep this order.
 TOOLS: tuple[EngineTool | OwnTool, ...] = (
@@ -46,7 +48,10 @@ TOOLS: tuple[EngineTool | OwnTool, ...] = (
     ),
     EngineTool(
         "Bash",
-        main=(*(f"Bash(ollim-bot {noun} *)" for noun in _COMMANDS), "Bash(ollim-bot help)"),
+        main=(
+            *(f"Bash(ollim-bot {noun} *)" for noun in _COMMANDS),
+            *(f"Bash(ollim-bot {command})" for command in _LOOKING),
+        ),
         background=("Bash(ollim-bot help)", "Bash(ollim-bot tasks *)"),
         prompt_line=(
             "`Bash`: `ollim-bot` commands only, one per call. "
@@ -76,7 +81,15 @@ TOOLS: tuple[EngineTool | OwnTool, ...] = (
     ),
     EngineTool("WebFetch", main=("WebFetch",), changes_something=False),
     # What a subagent changes is counted with its own calls.
-    EngineTool("Agent", main=("Agent",), changes_something=False),
+    EngineTool(
+        "Agent",
+        main=("Agent",),
+        changes_something=False,
+        prompt_line=(
+            "`Agent`: a subagent, for reading that would fill this conversation, such as a week of "
+            "history. It knows only what you write to it; say what matters of its answer."
+        ),
+    ),
     # An older name of the same tool.
     EngineTool("Task", main=("Task",), changes_something=False, is_offered=False),
     EngineTool("Skill", main=("Skill",), changes_something=False, is_offered=False),
@@ -122,6 +135,11 @@ _WITHOUT_PATTERN = frozenset(
     for tool in tools
     if tool.background is BackgroundUse.NO_PATTERN
 )
+
+
+def existing(patterns: Sequence[str]) -> tuple[str, ...]:
+    """The patterns without those for commands that a later version brings."""
+    return tuple(pattern for pattern in patterns if pattern not in _TO_COME)
 
 
 def changes_something(tool: str) -> bool:
