@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -36,8 +37,11 @@ def test_the_profile_comes_first_and_then_the_manual() -> None:
     assert built().startswith("# How you work")
 
 
-def test_it_is_small() -> None:
-    assert len(MANUAL.encode()) < 7500
+def test_what_we_add_to_the_first_request_is_small() -> None:
+    tools = (tool for tools in OWN_TOOLS.values() for tool in tools)
+    shown = ({"name": t.full_name, "description": t.description, **t.schema} for t in tools)
+    sent = [MANUAL, *(json.dumps(each, ensure_ascii=False) for each in shown)]
+    assert sum(len(text.encode()) for text in sent) < 18_000
 
 
 def test_every_part_is_used_once() -> None:
@@ -105,13 +109,12 @@ def test_the_time_it_shows_is_one_that_the_program_writes() -> None:
 def test_its_commands_are_real(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path)
     spans = re.findall(r"`([^`]+)`", " ".join((FOLDER / "jobs.md").read_text().split()))
-    commands = [span for span in spans if span.startswith("ollim-bot ")]
-    assert len(commands) == 4
-    for command in commands:
-        terminal.done(*shlex.split(command)[1:])
-    verbs = [span for span in spans if re.fullmatch("[a-z]+", span) and span != "routine"]
-    assert {"show", "cancel", "snooze"} < set(verbs)
+    commands = [shlex.split(span)[1:] for span in spans if span.startswith("ollim-bot ")]
+    assert len(commands) == 8
+    for noun, *rest in commands:
+        page = terminal.done("help", noun, *rest[:1] if noun != "rehearse" else [])
+        assert [word for word in rest if word.startswith("--") and word not in page] == []
+    verbs = {span for span in spans if re.fullmatch("[a-z]+", span)} & {"snooze", "pause", "resume"}
+    assert len(verbs) == 3
     for verb in verbs:
         terminal.done("help", "reminder", verb)
-        if verb != "snooze":
-            terminal.done("help", "routine", verb)

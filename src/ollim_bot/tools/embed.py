@@ -70,8 +70,8 @@ DISCORD_EMBED = OwnTool(
     _discord_embed,
     background=BackgroundUse.NO_PATTERN,
     prompt_line=(
-        "`discord_embed`: a card with facts, where a list or a table would be hard to read; "
-        "`send_file`: a file."
+        "`discord_embed`: a card with facts, where a list or a table would be hard to read, with "
+        "buttons where one touch can answer; `send_file`: a file."
     ),
 )
 

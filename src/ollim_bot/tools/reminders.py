@@ -127,7 +127,7 @@ ADD_REMINDER = OwnTool(
     _add_reminder,
     background=BackgroundUse.DEFAULT_PATTERN,
     prompt_line=(
-        "`add_reminder`, `list_reminders`, `cancel_reminder`: reminders, without the command line."
+        "`add_reminder`, `list_reminders`, `cancel_reminder`: reminders, in every kind of run."
     ),
 )
 
