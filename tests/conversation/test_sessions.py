@@ -17,6 +17,7 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import Compacted, TextStreamed
 from ollim_bot.domain.inbox import InputEnd
+from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionChange, SessionId
 from ollim_bot.errors import EngineError
@@ -233,6 +234,20 @@ async def test_an_undone_clear_brings_the_conversation_back() -> None:
         assert card.buttons == ()
         await at.ask("two")
         assert engine.opened[-1].spec.resume == old
+
+
+async def test_an_undone_clear_brings_back_what_was_allowed_while_it_can_be_undone() -> None:
+    clock, grants = ManualClock(NOW), Grants(("Read(./notes/**)",))
+    async with scene(ScriptedEngine(clock), clock=clock) as at:
+        await at.ask("one")
+        at.store.run(lambda tx: tx.grants.put(grants))
+        await at.chat.command("web", "/clear")
+        assert at.store.query(lambda tx: tx.grants.get()) == Grants()
+        await undo(at, cleared_note(at))
+        assert at.store.query(lambda tx: tx.grants.get()) == grants
+        await at.chat.command("web", "/clear")
+        await clock.advance(600)
+        await at.until(lambda: at.store.query(lambda tx: tx.cleared_grants.get()) == Grants())
 
 
 async def test_what_was_said_after_a_clear_is_kept_when_it_is_undone() -> None:

@@ -123,6 +123,7 @@ class Records:
     budget = RecordSpec("budget", PingBudgetCodec(_unused), PingBudget.full, "ping_budget.json")
     config = RecordSpec("config", RuntimeConfigCodec(), lambda _: RuntimeConfig(), "config.json")
     cleared = _plain("cleared", ClearedConversation)
+    cleared_grants = _plain("cleared_grants", Grants)
     cleared_fork = RecordSpec[Fork | None]("cleared_fork", ForkCodec(), lambda _: None)
     overviews = _plain("overviews", OpenOverviews)
     presence = _plain("presence", Presence)

@@ -16,6 +16,7 @@ from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.notices import Notice, failing_key, outage_over
 from ollim_bot.domain.occurrences import COST_IN_ANSWER, LedgerRow, Occurrence
+from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.run_history import HELD
 from ollim_bot.domain.schedule import JobKey
@@ -192,3 +193,4 @@ def end_clear_undo(tx: Transaction) -> None:
         tx.messages.add(replace(note, card=replace(note.card, buttons=())))
     tx.cleared.put(ClearedConversation())
     tx.cleared_fork.put(None)
+    tx.cleared_grants.put(Grants())

@@ -25,6 +25,7 @@ from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.inbox import Accepted
 from ollim_bot.domain.inputs import CommandCall, InputId
 from ollim_bot.domain.moments import describe
+from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.search import Search, Term, Who, excerpt, terms_of, who_spoke
 from ollim_bot.domain.session_use import (
@@ -100,6 +101,7 @@ class ConversationCommands:
         return "" if await self.stop() else texts.NOTHING_RUNS
 
     async def clear(self, call: CommandCall) -> CommandChange:
+        grants = await self._store.read(lambda tx: tx.grants.get())
         await self._approvals.reset()
         now = self._clock.now()
 
@@ -110,6 +112,7 @@ class ConversationCommands:
             end_clear_undo(tx)
             tx.cleared.put(ClearedConversation(call.id, answer_name(call.id), session, now))
             tx.cleared_fork.put(fork)
+            tx.cleared_grants.put(grants)
             return _cleared_card(fork, call.id)
 
         return CommandChange(step, after=self._forks.close)
@@ -128,7 +131,7 @@ class ConversationCommands:
         return CommandAnswer()
 
     async def undo_clear(self, call: CommandCall) -> CommandChange:
-        """Make the cleared session the main one again, and open the fork that was left."""
+        """Return to the cleared session, with its grants and the fork that was left."""
         now = self._clock.now()
 
         def step(tx: Transaction) -> str | Card:
@@ -139,8 +142,10 @@ class ConversationCommands:
                 replace_session(tx, cleared.session, Cause.RESUMED, now)
             if fork := tx.cleared_fork.get():
                 self._forks.reopen(tx, fork, now)
+            tx.grants.put(tx.cleared_grants.get())
             tx.cleared.put(ClearedConversation())
             tx.cleared_fork.put(None)
+            tx.cleared_grants.put(Grants())
             self._note_return(tx, MessageId(call.arguments["message"]), since)
             return ""
 
