@@ -33,3 +33,12 @@ async def test_a_write_that_ended_well_is_noted(tool: str, path: str, noted: lis
         await at.ask("write it down")
 
     assert journal.messages == noted
+
+
+async def test_so_is_a_write_of_a_subagent() -> None:
+    journal = RecordingJournal()
+    write = CallsTool("Write", {"file_path": "notes/plan.md"}, subagent="helper")
+    async with scene(ScriptedEngine().then(write, Says("Done.")), journal=journal) as at:
+        await at.ask("have it written down")
+
+    assert journal.messages == ["auto: write notes/plan.md"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
@@ -50,7 +50,7 @@ from ollim_bot.conversation.greeting import Greeting
 from ollim_bot.conversation.intake import MessageIntake, OwnerMessages
 from ollim_bot.conversation.jobs.buttons import JobButtons, JobRemover
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
-from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch, Former
+from ollim_bot.conversation.jobs.echo import ChangeEcho, Former
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.conversation.jobs.overviews import Overviews
@@ -71,7 +71,6 @@ from ollim_bot.conversation.turns.questions import Tainting, TurnInputs
 from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, Retries
 from ollim_bot.conversation.turns.runner import TurnRunner
-from ollim_bot.domain.events import AgentEvent
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import (
@@ -229,7 +228,8 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     )
     taint = TaintCheck(TaintGuard(root, lambda: context.run.taint), approvals.decide_tainted)
     tool_gate = deps.gate(approvals.granted, approvals.decide, taint)
-    tools = conversation_tools(context, changes.noting(tool_gate), state, clock)
+    gated = conversation_tools(context, changes.noting(tool_gate), state, clock)
+    tools = auto_commit.of(gated)
 
     main = MainSession(deps.engine, state, clock, spec=deps.spec, tools=tools)
     fork = ForkSession(
@@ -263,7 +263,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         forks,
         fanout,
         posting,
-        CurrentRun(context, foreground, Tainting(chat, state), _Watch(changes, auto_commit)),
+        CurrentRun(context, foreground, Tainting(chat, state), changes.watching),
         clock,
         hurry=inputs.hurry,
     )
@@ -433,19 +433,6 @@ def _command_services(
         ProgramCommands(deps.doctor, deps.restart),
         HelpCommands(store, posting),
     )
-
-
-class _Watch:
-    """Commits and shows the file changes of a turn as its events pass."""
-
-    def __init__(self, changes: ChangeWatch, auto_commit: AutoCommit) -> None:
-        self._changes = changes
-        self._auto_commit = auto_commit
-
-    def __call__(
-        self, events: AsyncIterator[AgentEvent], *, in_fork: bool
-    ) -> AsyncIterator[AgentEvent]:
-        return self._changes.watching(self._auto_commit.watching(events), in_fork=in_fork)
 
 
 def build_schedule(

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
-from ollim_bot.domain.events import AgentEvent, ToolEnded, ToolStarted
-from ollim_bot.ports import Journal
+from ollim_bot.ports import Journal, ToolCall, Toolset
 
 _WRITING = {"Write": "write", "Edit": "edit", "MultiEdit": "edit"}
 
 
 class AutoCommit:
-    """Notes each markdown file that a tool call has changed, when the call has ended."""
+    """Notes each markdown file that the agent or one of its subagents may have changed."""
 
     def __init__(self, journal: Journal, root: Path) -> None:
         self._journal = journal
         self._root = root.resolve()
 
-    async def watching(self, events: AsyncIterator[AgentEvent]) -> AsyncIterator[AgentEvent]:
-        """Pass the events through, and note the files."""
-        begun: dict[str, tuple[Path, str]] = {}
-        async for event in events:
-            match event:
-                case ToolStarted(call_id, tool, arguments) if tool in _WRITING:
-                    path = (self._root / str(arguments.get("file_path", ""))).resolve()
-                    begun[call_id] = path, _WRITING[tool]
-                case ToolEnded(call_id) if call_id in begun:
-                    self._note(*begun.pop(call_id))
-            yield event
+    def of(self, tools: Toolset) -> Toolset:
+        """The same tools; a written file is noted when the call has ended."""
+
+        async def after_call(call: ToolCall, result: str) -> None:
+            await tools.after_call(call, result)
+            if call.tool in _WRITING:
+                path = (self._root / str(call.arguments.get("file_path", ""))).resolve()
+                self._note(path, _WRITING[call.tool])
+
+        return replace(tools, after_call=after_call)
 
     def _note(self, path: Path, verb: str) -> None:
         if path.suffix == ".md" and path.is_relative_to(self._root):

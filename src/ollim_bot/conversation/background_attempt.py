@@ -148,6 +148,7 @@ def end_facts(
         "refused_pings": [{"reason": one.reason, "text": one.text} for one in run.refused_pings],
         "report": " ".join(run.reports),
         "tools": list(run.tools_used),
+        "subagents": list(dict.fromkeys(run.subagents)),
         "tokens": usage.context + usage.output,
         "cost_usd": round(usage.cost_usd, 6),
         "price": "" if usage.price is Price.LISTED else usage.price.value,
@@ -331,11 +332,10 @@ class Attempt:
         outcome = self._failed(ENGINE_SILENT)
         watch = around.echo.watch(run.occurrence or CONVERSATION)
         tools = self._calls.of(toolset(context, watch.noting(around.tools.gate(run))))
-        tools = replace(tools, gate=self._noting_effects(tools.gate))
+        tools = around.auto_commit.of(replace(tools, gate=self._noting_effects(tools.gate)))
         async with around.engine.open(spec, tools) as agent:
-            events = around.auto_commit.watching(agent.turn(prompt))
             try:
-                async for event in watch.watching(events, job=run.label):
+                async for event in watch.watching(agent.turn(prompt), job=run.label):
                     await self._note(event)
                     if isinstance(event, TurnEnded):
                         outcome = self._outcome(event)

@@ -27,6 +27,7 @@ from ollim_bot.domain.tool_policy import server_of
 
 _LONGEST_NAME = 60
 _LONGEST_ARGUMENT = 50
+_LONGEST_LABEL = 112
 _NOTHING: Mapping[str, object] = {}
 THINKING = "Thinking…"
 COMPACTING = "Compacting…"
@@ -87,8 +88,8 @@ class Activity:
                 known = self if self._has(call) else self._with(ToolLine(call, tool_label(tool)))
                 return known._ended(call, ToolState.REFUSED, reason)
             case SubagentProgressed(task_id=task, description=about, is_over=is_over):
-                known = self if self._has(task) else self._with(ToolLine(task, about))
-                return known._ended(task, ToolState.DONE) if is_over else known
+                shown = self._with(ToolLine(task, _short(about, _LONGEST_LABEL)))
+                return shown._ended(task, ToolState.DONE) if is_over else shown
             case _:
                 return self
 
@@ -106,7 +107,8 @@ class Activity:
         return any(line.id == line_id for line in self.tools)
 
     def _with(self, line: ToolLine) -> Activity:
-        return replace(self, phase="", tools=(*self.tools, line)[-_MOST_TOOLS:])
+        others = (each for each in self.tools if each.id != line.id)
+        return replace(self, phase="", tools=(*others, line)[-_MOST_TOOLS:])
 
     def _ended(self, line_id: str, state: ToolState, reason: str = "") -> Activity:
         tools = tuple(
@@ -160,6 +162,7 @@ _SHOWN: Mapping[str, Callable[[str], str]] = {
     "url": _first_line,
     "query": _first_line,
     "path": _last_two_parts,
+    "subagent_type": _first_line,
     "description": _first_line,
     "skill": _first_line,
 }

@@ -128,6 +128,7 @@ class Run:
     critical_used: bool = False
     reports: list[str] = field(default_factory=list)
     tools_used: list[str] = field(default_factory=list)
+    subagents: list[str] = field(default_factory=list)
     has_changed_something: bool = False
     times_sent_back: int = 0
     follow_up: str | None = None

@@ -48,6 +48,7 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.provider import CLAUDE, Price, Provider
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.subagents import NAME_ARGUMENT, STARTING
 from ollim_bot.engine.failures import TAKEN_BEFORE, failure, failure_of
 
 _SUBAGENT = "local_agent"
@@ -101,7 +102,10 @@ class TurnReader:
         self._is_running = True
 
     def read(self, message: Message) -> Iterator[AgentEvent]:
-        """The events of a message. The words of subagents are for the agent, and are skipped."""
+        """The events of a message.
+
+        The words of subagents are for the agent, and are skipped; of their calls, refusals count.
+        """
         match message:
             case StreamEvent(parent_tool_use_id=None):
                 yield from self._streamed(message.event)
@@ -109,6 +113,8 @@ class TurnReader:
                 yield from self._said(message)
             case UserMessage(parent_tool_use_id=None):
                 yield from self._answered(message)
+            case AssistantMessage() | UserMessage():
+                yield from self._calls.of_subagent(message)
             case SystemMessage():
                 yield from self._noted(message)
             case ConversationResetMessage():
@@ -255,7 +261,11 @@ class StreamedText:
 @dataclass(frozen=True, slots=True)
 class _Subagent:
     call_id: str | None
+    name: str
     description: str
+
+    def does(self, what: str) -> str:
+        return f"{self.name}: {what}" if self.name else what
 
 
 class ToolCallTracker:
@@ -264,10 +274,13 @@ class ToolCallTracker:
     def __init__(self, refused: Mapping[str, str]) -> None:
         self._refused = refused
         self._tools: dict[str, str] = {}
+        self._names: dict[str, str] = {}
         self._subagents: dict[str, _Subagent] = {}
 
     def started(self, block: ToolUseBlock) -> Iterator[AgentEvent]:
         self._tools[block.id] = block.name
+        if block.name in STARTING:
+            self._names[block.id] = str(block.input.get(NAME_ARGUMENT, ""))
         yield ToolStarted(block.id, block.name, block.input)
 
     def ended(self, block: ToolResultBlock) -> Iterator[AgentEvent]:
@@ -282,22 +295,36 @@ class ToolCallTracker:
         else:
             yield ToolEnded(call_id)
 
+    def of_subagent(self, message: AssistantMessage | UserMessage) -> Iterator[AgentEvent]:
+        for block in message.content:
+            if isinstance(block, ToolUseBlock):
+                self._tools[block.id] = block.name
+            elif isinstance(block, ToolResultBlock):
+                tool = self._tools.pop(block.tool_use_id, "")
+                if block.tool_use_id in self._refused:
+                    reason = self._refused[block.tool_use_id]
+                    yield ToolRefused(block.tool_use_id, tool, reason)
+
     def subagent_started(self, task: TaskStartedMessage) -> Iterator[AgentEvent]:
         if task.task_type == _SUBAGENT:
             # A background subagent goes on after its call has ended.
             in_background = task.data.get("is_backgrounded") is True
             call_id = None if in_background else task.tool_use_id
-            self._subagents[task.task_id] = _Subagent(call_id, task.description)
-            yield SubagentProgressed(task.task_id, task.description)
+            agent = _Subagent(
+                call_id, self._names.get(task.tool_use_id or "", ""), task.description
+            )
+            self._subagents[task.task_id] = agent
+            yield SubagentProgressed(task.task_id, agent.does(task.description))
 
     def subagent_progressed(self, task: TaskProgressMessage) -> Iterator[AgentEvent]:
-        if task.task_id in self._subagents:
-            yield SubagentProgressed(task.task_id, task.description)
+        agent = self._subagents.get(task.task_id)
+        if agent is not None:
+            yield SubagentProgressed(task.task_id, agent.does(task.description))
 
     def subagent_over(self, task_id: str) -> Iterator[AgentEvent]:
         agent = self._subagents.pop(task_id, None)
         if agent is not None:
-            yield SubagentProgressed(task_id, agent.description, is_over=True)
+            yield SubagentProgressed(task_id, agent.does(agent.description), is_over=True)
 
 
 def _text(block: ToolResultBlock) -> str:

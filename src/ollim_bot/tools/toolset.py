@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ollim_bot.domain.subagents import NAME_ARGUMENT, STARTING
+from ollim_bot.domain.tool_policy import text_argument
 from ollim_bot.ports import Gate, Refusal, Tool, ToolCall, Toolset
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.registry import (
@@ -32,6 +34,8 @@ def toolset(context: ToolContext, gate: Gate) -> Toolset:
         if refusal is not None:
             return refusal
         context.run.tools_used.append(call.tool)
+        if call.tool in STARTING:
+            context.run.subagents.append(text_argument(call.arguments, NAME_ARGUMENT))
         context.run.has_changed_something |= changes_something(call.tool)
         return None
 
