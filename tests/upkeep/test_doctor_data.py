@@ -174,6 +174,17 @@ def test_webhook_files_are_said_to_be_off(data: DataDirectory) -> None:
     assert said(data, "webhooks") == [(Level.WARN, off)]
 
 
+def test_tool_servers_that_are_wrong_or_wait_are_named(data: DataDirectory) -> None:
+    assert said(data, "tool servers") == [(Level.PASS, "none")]
+    write(data, "mcp.json", '{"mcpServers": {"notes": {"command": "x"}, "docs": {"command": "x"}}}')
+    data.paths.mcp.chmod(0o644)
+    wrong, is_open, waits = said(data, "tool servers")
+    assert wrong[0] is Level.FAIL
+    assert wrong[1].startswith("mcp.json:1: docs: the name is that of a server of the program")
+    assert is_open == (Level.WARN, "others may read mcp.json")
+    assert waits == (Level.WARN, "notes: not approved yet")
+
+
 def test_skills_that_are_wrong_or_missing_are_named(data: DataDirectory) -> None:
     assert said(data, "skills") == [(Level.PASS, "none")]
     write(data, "skills/mail/SKILL.md", "---\nname: mail\ndescription: reads mail\n---\nRead it.\n")

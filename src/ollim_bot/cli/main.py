@@ -27,6 +27,7 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "runs": ("what the bot did by itself", "ollim_bot.cli.runs"),
     "history": ("what was said, found again by its words", "ollim_bot.cli.history"),
     "messages": ("what was said, by you and by the bot", "ollim_bot.cli.messages"),
+    "mcp": ("your own tool servers", "ollim_bot.cli.mcp"),
     "config": ("what can be changed while the bot runs", "ollim_bot.cli.config"),
     "auth": ("the login at Claude", "ollim_bot.cli.auth"),
     "web": ("the address of the local page", "ollim_bot.cli.web"),

@@ -30,6 +30,7 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
     ("tool policy", data.check_tool_policy),
     ("subagents", data.check_subagents),
     ("skills", jobs.check_skills),
+    ("tool servers", data.check_tool_servers),
     ("database", data.check_database),
     ("state files", data.check_state_files),
     ("Claude program", machine.check_claude_program),

@@ -199,7 +199,8 @@ def _refuse_more_power(
     from ollim_bot.tools.registry import MAIN_TOOLS
 
     policy = PolicyFile(data.paths, note).read()
-    allowed = [Pattern.of(text) for text in policy.main(MAIN_TOOLS)]
+    servers = data.read(lambda tx: tx.tool_servers.get().patterns()) or ()
+    allowed = [Pattern.of(text) for text in (*policy.main(MAIN_TOOLS), *servers)]
     beyond = beyond_main([tool for tool in tools if tool not in kept], allowed)
     if problems := [f"--allowed-tool: {sentence}" for sentence in beyond]:
         raise WrongInput("\n".join(problems))

@@ -1,4 +1,4 @@
-"""Checks of the data directory, its history, its policy, its database and its state files."""
+"""Checks of the data directory, its history, its policy, tool servers, database and state files."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from pathlib import Path
 
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.tool_patterns import problems
+from ollim_bot.domain.tool_servers import ToolServerRecord, in_words
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.git import Git, GitMissing, GitTrouble, Repository, has_repository
+from ollim_bot.store.opening import look_into
 from ollim_bot.store.policy_file import PolicyFile
+from ollim_bot.store.server_file import read_servers
 from ollim_bot.store.state_inspection import (
     Trouble,
     database_overview,
@@ -36,6 +39,8 @@ _GIT_LIMIT = 10.0
 _OLD_LOCK_SECONDS = 60.0
 _POLICY = "tool policy"
 _SUBAGENTS = "subagents"
+_TOOL_SERVERS = "tool servers"
+_MEND_SERVERS = "Mend mcp.json; docs/tool-servers.md shows what it takes."
 _DATABASE = "database"
 _STATE = "state files"
 
@@ -203,6 +208,29 @@ def tool_policy(paths: DataPaths) -> Iterator[DoctorFinding]:
             else "only what is usual is allowed"
         )
         yield passed(_POLICY, more)
+
+
+def check_tool_servers(given: DoctorInput) -> Iterator[DoctorFinding]:
+    paths = given.data.paths
+    reading = read_servers(paths)
+    for problem in reading.problems:
+        yield failed(_TOOL_SERVERS, problem, _MEND_SERVERS)
+    if _is_open_to_others(paths.mcp):
+        yield warned(_TOOL_SERVERS, "others may read mcp.json", f"Run `chmod 600 {paths.mcp}`.")
+    record = look_into(paths, given.local_now, lambda tx: tx.tool_servers.get())
+    known = (record or ToolServerRecord()).written(reading.specs)
+    named = {name: state for name, state in known.servers.items() if state.present}
+    for name, state in sorted(named.items()):
+        if state.trouble:
+            trouble = f"{name} {state.trouble.rstrip('.')}"
+            yield warned(_TOOL_SERVERS, trouble, f"Run `ollim-bot mcp test {name}`.")
+        elif state.question:
+            step = f"Run `ollim-bot mcp approve {name}`, or `ollim-bot mcp remove {name}`."
+            yield warned(_TOOL_SERVERS, f"{name}: {in_words(state)}", step)
+    if not reading.problems:
+        tools = sum(len(state.offered) for state in named.values())
+        some = f"{counted(len(named), 'server')}, {counted(tools, 'approved tool')}"
+        yield passed(_TOOL_SERVERS, some if named else "none")
 
 
 def check_database(given: DoctorInput) -> Iterator[DoctorFinding]:
