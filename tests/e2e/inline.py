@@ -71,7 +71,7 @@ class InlineBot(Bot):
         return App(
             self._read,
             Adapters(clock=self._clock, engine=self._engine),
-            channels=[_discord(self._read)],
+            channels=_channels(self._read),
             announce=lambda *_: self._print("It is running with its data here."),
         )
 
@@ -90,15 +90,16 @@ class InlineBot(Bot):
             raise AssertionError("The bot has ended.")
 
 
-def _discord(settings: Settings) -> MakeChannel:
-    assert settings.discord_token is not None
+def _channels(settings: Settings) -> list[MakeChannel]:
+    if settings.discord_token is None:
+        return []
     account = Account(settings.discord_token, settings.discord_owner_id, settings.discord_api_url)
 
     def made(store: Store, opener: OpenAttachment, clock: Clock) -> Channel:
         downloads = settings.paths.state / "discord"
         return DiscordSurface(account, store, opener, downloads, _RealPauses(clock))
 
-    return made
+    return [made]
 
 
 class _RealPauses(SystemClock):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene
 from tests.engine.scene import spoken
 
@@ -88,26 +87,26 @@ async def test_a_fork_that_is_killed_in_the_middle_is_answered_once(scene: Scene
     assert "Rome, in May." in "\n".join(spoken(scene.model.requests[-1]))
 
 
-async def test_a_report_reaches_main_at_its_next_turn(scene: Scene) -> None:
-    await _in_a_fork(scene)
-    scene.model.then(REPORT, Reply((Say("Reported."),)))
-    await scene.bot.press("Keep a summary")
-    await scene.bot.title("Side conversation ended — summary kept")
-    await scene.bot.ask("hello again")
-    asked = scene.model.requests[-1].last_user_text
+async def test_a_report_reaches_main_at_its_next_turn(inline: Scene) -> None:
+    await _in_a_fork(inline)
+    inline.model.then(REPORT, Reply((Say("Reported."),)))
+    await inline.bot.press("Keep a summary")
+    await inline.bot.title("Side conversation ended — summary kept")
+    await inline.bot.ask("hello again")
+    asked = inline.model.requests[-1].last_user_text
     assert "RECENT BACKGROUND UPDATES (mention key findings in your response)" in asked
     assert "We chose Rome." in asked
 
 
-async def test_a_fork_is_shown_on_the_page(newcomer: Bot) -> None:
-    await newcomer.command("/fork Rome")
-    await newcomer.answer(1)
-    async with newcomer.socket() as socket:
+async def test_a_fork_is_shown_on_the_page(inline: Scene) -> None:
+    await inline.bot.command("/fork Rome")
+    await inline.bot.answer(1)
+    async with inline.bot.socket() as socket:
         while (frame := await socket.receive_json(timeout=20))["type"] != "hello":
             pass
     status = frame["status"]
     assert status["fork"]["topic"] == "Rome"
-    entry = next(one for one in await newcomer.messages() if one["id"] == status["fork"]["card"])
+    entry = next(one for one in await inline.bot.messages() if one["id"] == status["fork"]["card"])
     assert [button["label"] for button in entry["card"]["buttons"]] == [
         "Keep all of it",
         "Keep a summary",

@@ -1,4 +1,4 @@
-"""A newcomer and an owner talk to the real bot."""
+"""A newcomer and an owner talk to the bot, with the real engine where its program has a part."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ async def test_the_agent_acts_with_its_tools_and_says_so(scene: Scene) -> None:
     assert not result.is_error, result.text
 
 
-async def test_a_prompt_carries_the_time_and_what_happened_meanwhile(scene: Scene) -> None:
-    await scene.bot.stop()
-    state = scene.bot.data / "state" / "pending_updates.json"
+async def test_a_prompt_carries_the_time_and_what_happened_meanwhile(inline: Scene) -> None:
+    await inline.bot.stop()
+    state = inline.bot.data / "state" / "pending_updates.json"
     state.write_text(json.dumps([{"ts": "2026-11-15T08:00:00+01:00", "message": "Mail checked."}]))
-    await scene.bot.start()
+    await inline.bot.start()
 
-    await scene.bot.ask("anything new?")
-    await scene.bot.ask("and now?")
+    await inline.bot.ask("anything new?")
+    await inline.bot.ask("and now?")
 
-    first, second = (spoken(request)[-1] for request in scene.model.requests)
+    first, second = (spoken(request)[-1] for request in inline.model.requests)
     assert "RECENT BACKGROUND UPDATES (mention key findings in your response)" in first
     assert "Mail checked." in first
     assert first.endswith("anything new?")
@@ -58,38 +58,38 @@ async def test_a_prompt_carries_the_time_and_what_happened_meanwhile(scene: Scen
     assert not state.exists()
 
 
-async def test_a_new_message_stops_the_answer_to_the_last_one(scene: Scene) -> None:
-    scene.model.then(Stall(Reply((Say("Let me think about the first"),))))
-    await scene.bot.say("first")
-    await scene.model.seen(1)
-    scene.model.answers("Both answered.")
-    await scene.bot.say("second")
+async def test_a_new_message_stops_the_answer_to_the_last_one(inline: Scene) -> None:
+    inline.model.then(Stall(Reply((Say("Let me think about the first"),))))
+    await inline.bot.say("first")
+    await inline.model.seen(1)
+    inline.model.answers("Both answered.")
+    await inline.bot.say("second")
 
-    await scene.bot.until(lambda: _has(scene.bot, "Both answered."))
+    await inline.bot.until(lambda: _has(inline.bot, "Both answered."))
 
-    asked = "\n".join(spoken(scene.model.requests[-1]))
+    asked = "\n".join(spoken(inline.model.requests[-1]))
     assert "first" in asked
     assert "second" in asked
-    await scene.bot.until(lambda: not scene.bot.open_inputs())
-    said = [each.message.id for each in scene.bot.log() if each.message.author is Author.OWNER]
-    ends = scene.bot.asked(lambda tx: [tx.inbox.end_of(InputId(each)) for each in said])
+    await inline.bot.until(lambda: not inline.bot.open_inputs())
+    said = [each.message.id for each in inline.bot.log() if each.message.author is Author.OWNER]
+    ends = inline.bot.asked(lambda tx: [tx.inbox.end_of(InputId(each)) for each in said])
     assert ends == [InputEnd.SUPERSEDED, InputEnd.ANSWERED]
 
 
-async def test_an_interrupt_stops_the_answer_and_nothing_else(scene: Scene) -> None:
-    scene.model.then(Stall(Reply((Say("A long story begins"),))))
-    await scene.bot.say("tell me a story")
-    await scene.model.seen(1)
-    await scene.bot.until(scene.bot.interrupt)
+async def test_an_interrupt_stops_the_answer_and_nothing_else(inline: Scene) -> None:
+    inline.model.then(Stall(Reply((Say("A long story begins"),))))
+    await inline.bot.say("tell me a story")
+    await inline.model.seen(1)
+    await inline.bot.until(inline.bot.interrupt)
 
-    scene.model.answers("Here.")
-    assert await _answered(scene, "are you there?") == "Here."
+    inline.model.answers("Here.")
+    assert await _answered(inline, "are you there?") == "Here."
 
 
-async def test_what_is_shown_streams_to_the_page(scene: Scene) -> None:
-    scene.model.then(Reply((Say("One two three four five six seven eight."),), pace=0.05, chunk=8))
-    async with scene.bot.socket() as socket:
-        await scene.bot.say("count")
+async def test_what_is_shown_streams_to_the_page(inline: Scene) -> None:
+    inline.model.then(Reply((Say("One two three four five six seven eight."),), pace=0.05, chunk=8))
+    async with inline.bot.socket() as socket:
+        await inline.bot.say("count")
         seen: list[str] = []
         while "ended" not in seen:
             seen.append((await socket.receive_json(timeout=20))["type"])
@@ -120,26 +120,26 @@ async def test_each_failure_of_the_provider_is_a_sentence_and_the_next_message_w
     assert not scene.bot.asked(lambda tx: tx.provider.get()).is_untried
 
 
-async def test_commands_work_on_the_running_conversation(scene: Scene) -> None:
-    await scene.bot.ask("hello")
-    first = scene.bot.session()
-    assert "model.main is now sonnet" in (await scene.bot.command("/model sonnet"))["text"]
-    await scene.bot.ask("again")
-    assert "sonnet" in scene.model.requests[-1].model
-    assert scene.bot.session() == first
+async def test_commands_work_on_the_running_conversation(inline: Scene) -> None:
+    await inline.bot.ask("hello")
+    first = inline.bot.session()
+    assert "model.main is now sonnet" in (await inline.bot.command("/model sonnet"))["text"]
+    await inline.bot.ask("again")
+    assert "sonnet" in inline.model.requests[-1].model
+    assert inline.bot.session() == first
 
-    assert not (await scene.bot.command("/clear"))["is_error"]
-    await scene.bot.ask("a new beginning")
-    assert scene.bot.session() not in (None, first)
-    assert "hello" not in "\n".join(spoken(scene.model.requests[-1]))
+    assert not (await inline.bot.command("/clear"))["is_error"]
+    await inline.bot.ask("a new beginning")
+    assert inline.bot.session() not in (None, first)
+    assert "hello" not in "\n".join(spoken(inline.model.requests[-1]))
 
     assert first is not None
-    assert not (await scene.bot.command(f"/resume {first[:8]}"))["is_error"]
-    await scene.bot.ask("back again")
-    assert scene.bot.session() == first
-    assert "hello" in "\n".join(spoken(scene.model.requests[-1]))
+    assert not (await inline.bot.command(f"/resume {first[:8]}"))["is_error"]
+    await inline.bot.ask("back again")
+    assert inline.bot.session() == first
+    assert "hello" in "\n".join(spoken(inline.model.requests[-1]))
 
-    wrong = await scene.bot.command("/modl haiku")
+    wrong = await inline.bot.command("/modl haiku")
     assert wrong["is_error"]
     assert "/model" in wrong["text"]
 
@@ -155,37 +155,37 @@ async def test_compaction_is_told_in_one_line_and_logged(scene: Scene) -> None:
     assert await scene.bot.ask("still there?") == "ok"
 
 
-async def test_a_picture_goes_to_the_model_and_files_to_the_downloads(scene: Scene) -> None:
+async def test_a_picture_goes_to_the_model_and_files_to_the_downloads(inline: Scene) -> None:
     big = bytes(range(256)) * 4 * 1024 * 20  # 20 MB
-    await scene.bot.say("look", files={"dot.jpg": tiny_png(), "notes.bin": big})
-    await scene.bot.answer()
+    await inline.bot.say("look", files={"dot.jpg": tiny_png(), "notes.bin": big})
+    await inline.bot.answer()
 
-    request = scene.model.requests[-1]
+    request = inline.model.requests[-1]
     blocks = [block for message in request.messages for block in message.of_type("image")]
     assert len(blocks) == 1
     assert blocks[0]["source"]["media_type"] == "image/png"  # type: ignore[index]
     assert "downloads/notes.bin" in spoken(request)[-1]
-    assert (scene.bot.data / "downloads" / "notes.bin").read_bytes() == big
+    assert (inline.bot.data / "downloads" / "notes.bin").read_bytes() == big
 
 
-async def test_the_same_message_sent_twice_is_one_message(scene: Scene) -> None:
-    message_id = await scene.bot.say("only once")
-    await scene.bot.say("only once", message_id=message_id)
-    await scene.bot.answer()
-    await scene.bot.say("only once", message_id=message_id)
-    assert await scene.bot.ask("next") == "ok"
+async def test_the_same_message_sent_twice_is_one_message(inline: Scene) -> None:
+    message_id = await inline.bot.say("only once")
+    await inline.bot.say("only once", message_id=message_id)
+    await inline.bot.answer()
+    await inline.bot.say("only once", message_id=message_id)
+    assert await inline.bot.ask("next") == "ok"
 
-    assert len(scene.model.requests) == 2
+    assert len(inline.model.requests) == 2
 
 
 async def test_a_change_of_the_profile_reaches_the_agent_without_a_new_conversation(
-    scene: Scene,
+    inline: Scene,
 ) -> None:
-    await scene.bot.ask("hello")
-    (scene.bot.data / "USER.md").write_text("The owner is called Ada and keeps bees.\n")
-    await scene.bot.ask("who am I?")
+    await inline.bot.ask("hello")
+    (inline.bot.data / "USER.md").write_text("The owner is called Ada and keeps bees.\n")
+    await inline.bot.ask("who am I?")
 
-    before, after = (request.system for request in scene.model.requests)
+    before, after = (request.system for request in inline.model.requests)
     assert "keeps bees" not in before
     assert "keeps bees" in after
 

@@ -133,23 +133,17 @@ async def test_where_the_owner_allows_a_lot(vault: Vault, log: pytest.LogCapture
 
 
 async def test_in_a_mode_that_asks_nobody(vault: Vault, log: pytest.LogCaptureFixture) -> None:
+    """Nothing but the guards objects then: the engine's own rules are off too.
+
+    Patterns, rules and guards would hide each other's faults.
+    """
     count = Attempt("not allowed by any pattern", "Bash", {"command": "wc -w lists/food.md"})
-    held = [one for one in a_third(2) if not one.needs_patterns]
-    async with stand(vault, [*held, count]) as at:
+    held = [one for one in ATTEMPTS if not one.needs_patterns and one.between is None]
+    async with stand(vault, [*CONTROLS, *held, count], without_rules=True) as at:
         await with_everything_allowed(at)
         assert_nothing_was_lost(at, log.text)
         (told,) = (text for attempt, text in at.model.results() if attempt is count)
         assert "lists/food.md" in told
-
-
-async def test_where_nothing_but_the_guards_objects(
-    vault: Vault, log: pytest.LogCaptureFixture
-) -> None:
-    """No patterns, and no rules of the engine: with these, they would hide each other's faults."""
-    held = [one for one in ATTEMPTS if not one.needs_patterns and one.between is None]
-    async with stand(vault, [*CONTROLS, *held], without_rules=True) as at:
-        await with_everything_allowed(at)
-        assert_nothing_was_lost(at, log.text)
 
 
 @pytest.mark.parametrize("folder", ["skills", "lists/.claude/skills"])
