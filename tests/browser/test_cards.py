@@ -272,7 +272,7 @@ async def test_a_card_that_becomes_a_line_does_not_jump_under_the_pointer(
     first = await said(stage, Card("Drink water.", "It is time.", buttons=(DONE, LATER)))
     await said(stage)
     upper = messages(page).first
-    await button(page, "Mark as done").hover()
+    await upper.get_by_role("button", name="Mark as done").hover()
     tall = (await place(upper))["height"]
     await stage.core.post(replace(first, card=Card("✓ Drink water · 9:04")))
     await expect(page.get_by_text("Drink water · 9:04")).to_be_visible()
