@@ -107,15 +107,19 @@ def imports() -> tuple[Import, ...]:
 
 def _imports() -> Iterator[Import]:
     for source, tree in modules().items():
-        functions = {
-            inner
-            for node in ast.walk(tree)
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            for inner in ast.walk(node)
-        }
-        for node in ast.walk(tree):
-            for target in imported(node):
-                yield Import(source, target, node.lineno, node in functions)  # type: ignore[attr-defined]
+        for statement, in_function in _statements(tree):
+            for target in imported(statement):
+                yield Import(source, target, statement.lineno, in_function)
+
+
+def _statements(node: ast.AST, in_function: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
+    """Every statement below a node, and whether it stands in a function."""
+    in_function = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, part, ()):
+            if isinstance(inner, ast.stmt):
+                yield inner, in_function
+            yield from _statements(inner, in_function)
 
 
 def imported(node: ast.AST) -> list[str]:

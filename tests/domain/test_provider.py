@@ -46,26 +46,23 @@ SETTINGS = {
 USED = (None, ProviderKind.OFFLINE, ProviderKind.CLAUDE)
 
 
-@pytest.mark.parametrize(
-    ("settings", "wants_offline", "is_logged_in", "last_used"),
-    list(product(SETTINGS, (False, True), (False, True), USED)),
-)
-def test_the_choice_is_as_agreed(
-    settings: str, wants_offline: bool, is_logged_in: bool, last_used: ProviderKind | None
-) -> None:
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_the_choice_is_as_agreed(settings: str) -> None:
     anthropic, named = SETTINGS[settings]
-    by_login = BY_LOGIN if is_logged_in else None
-    without_any = NO_LOGIN if last_used is ProviderKind.CLAUDE else OFFLINE
-    wanted = OFFLINE if wants_offline else named or by_login or without_any
-
-    chosen = choose_provider(
-        anthropic, wants_offline=wants_offline, is_logged_in=is_logged_in, last_used=last_used
-    )
-    assert chosen == wanted
     assert names_provider(anthropic) == (named is not None)
-    assert bool(chosen.problem) == (chosen == NO_LOGIN)
-    if last_used is ProviderKind.CLAUDE and not wants_offline:
-        assert not chosen.is_offline
+    for wants_offline, is_logged_in, last_used in product((False, True), (False, True), USED):
+        case = f"{wants_offline=} {is_logged_in=} {last_used=}"
+        by_login = BY_LOGIN if is_logged_in else None
+        without_any = NO_LOGIN if last_used is ProviderKind.CLAUDE else OFFLINE
+        wanted = OFFLINE if wants_offline else named or by_login or without_any
+
+        chosen = choose_provider(
+            anthropic, wants_offline=wants_offline, is_logged_in=is_logged_in, last_used=last_used
+        )
+        assert chosen == wanted, case
+        assert bool(chosen.problem) == (chosen == NO_LOGIN), case
+        if last_used is ProviderKind.CLAUDE and not wants_offline:
+            assert not chosen.is_offline, case
 
 
 @pytest.mark.parametrize(
