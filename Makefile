@@ -7,6 +7,7 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 BROWSER := $(VENV)/.browser
 CHECKED := $(VENV)/lint.log
+COMPILED := $(VENV)/.tests-compiled
 
 # The compiler that checks the types of the page, as npm packs it.
 TYPESCRIPT := 5.9.3
@@ -27,9 +28,12 @@ run: $(RUNTIME)
 	@$(BIN)/ollim-bot
 
 # Much of a test is waiting, so there are more workers than processors. The checks of `lint` run
-# beside them; what they say comes last.
+# beside them; what they say comes last. In a new clone each worker would compile all tests anew,
+# so one process does it before them.
 test: $(BROWSER)
 	@$(MAKE) --no-print-directory lint >$(CHECKED) 2>&1 & checks=$$!; \
+	test -e $(COMPILED) || $(BIN)/python -m pytest -q --collect-only >/dev/null 2>&1; \
+	touch $(COMPILED); \
 	$(BIN)/python -m pytest -n 4 --dist worksteal $(TESTS); tests=$$?; \
 	wait $$checks; checks=$$?; cat $(CHECKED); \
 	test $$tests = 0 || echo "make test: the tests have FAILED, see above"; \
