@@ -20,8 +20,9 @@ from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.ports import Gate
 from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine, Waits
-from ollim_bot.tools.gates import Allowed, TaintCheck, Undecided, main_gate
+from ollim_bot.tools.gates import Allowed, Undecided, main_gate
 from ollim_bot.tools.path_rules import PathPolicy
+from ollim_bot.tools.taint import TaintCheck
 
 FORWARD = Untrusted("forwarded message", "a message that the owner forwarded")
 PROFILE = CallsTool("Write", {"file_path": "USER.md", "content": "Ada owes Eve money."})

@@ -9,8 +9,9 @@ import pytest
 
 from ollim_bot.domain.taint import Taint, TaintedCall, addresses_in
 from ollim_bot.ports import Refusal, ToolCall
-from ollim_bot.tools.gates import TaintCheck, TaintGuard, main_gate
+from ollim_bot.tools.gates import main_gate
 from ollim_bot.tools.path_rules import PathPolicy
+from ollim_bot.tools.taint import TaintCheck, TaintGuard
 
 TAINT = Taint(("forwarded message",), addresses_in("https://example.com/post"))
 
@@ -31,7 +32,7 @@ def data(tmp_path: Path) -> Path:
     return root
 
 
-def written(data: Path, path: str, taint: Taint | None = TAINT) -> str | None:
+def written(data: Path, path: str, taint: Taint = TAINT) -> str | None:
     call = ToolCall("Write", {"file_path": path, "content": "x"})
     found = TaintGuard(data, lambda: taint)(call)
     return found.wanted if found else None
@@ -54,7 +55,7 @@ def written(data: Path, path: str, taint: Taint | None = TAINT) -> str | None:
 )
 def test_a_path_is_known_by_where_it_leads(data: Path, path: str, change: str | None) -> None:
     assert written(data, path.format(data=data)) == change
-    assert written(data, path.format(data=data), taint=None) is None
+    assert written(data, path.format(data=data), taint=Taint()) is None
 
 
 def test_the_data_directory_may_be_a_link_itself(data: Path) -> None:

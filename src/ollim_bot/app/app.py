@@ -53,11 +53,12 @@ from ollim_bot.store.subagent_files import SubagentFiles
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.tool_servers.servers import OpenServer, ToolServers, opened_in
-from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, Undecided, main_gate
+from ollim_bot.tools.gates import Allowed, BackgroundTools, Undecided, main_gate
 from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
+from ollim_bot.tools.taint import TaintCheck
 from ollim_bot.upkeep.examination import examine_in_chat
 from ollim_bot.upkeep.instance import single_instance
 

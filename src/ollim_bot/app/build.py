@@ -105,8 +105,9 @@ from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.store.store import Store
 from ollim_bot.tools.context import ToolContext
-from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, TaintGuard, Undecided
+from ollim_bot.tools.gates import Allowed, BackgroundTools, Undecided
 from ollim_bot.tools.job_validator import JobChecker
+from ollim_bot.tools.taint import TaintCheck, TaintGuard
 
 _logger = logging.getLogger(__name__)
 
@@ -225,6 +226,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         wants=fork_requests.want,
         items=items,
         servers=deps.background_tools.servers,
+        show_added=changes.note_added,
     )
     taint = TaintCheck(TaintGuard(root, lambda: context.run.taint), approvals.decide_tainted)
     tool_gate = deps.gate(approvals.granted, approvals.decide, taint)

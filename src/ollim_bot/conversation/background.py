@@ -27,7 +27,7 @@ from ollim_bot.domain.initiative import is_initiative
 from ollim_bot.domain.jobs import Job, Reminder, is_ordered
 from ollim_bot.domain.notices import failing_key
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
-from ollim_bot.domain.runs import Run, RunPolicy
+from ollim_bot.domain.runs import Run, RunPolicy, taint_of_job
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.errors import OllimError, StorageError
@@ -172,7 +172,7 @@ class BackgroundRuns:
         if skip.reason is SkipReason.BUDGET:
             # The budget has no ping for the owner, so the text goes to the agent.
             text = background_attempt.unsaid(job, background_attempt.BUDGET_USED_UP)
-            word = self._update(text, update_id)
+            word = self._update(text, update_id, job)
             facts = {"report": text, "silent_because": background_attempt.BUDGET_USED_UP}
         else:
             is_skill = skip.reason is SkipReason.MISSING_SKILL
@@ -201,6 +201,7 @@ class BackgroundRuns:
             occurrence.id,
             this.order,
             this.late_since,
+            taint_of_job(job),
         )
         attempt = Attempt(around, job, run, this)
         facts = {"attempt": this.number, "job": run.label, "limit": limit}
@@ -288,7 +289,8 @@ class BackgroundRuns:
         if run.owes_report:
             return self._update(background_attempt.without_report(run.label), update_id)
         if run.job.spec.set_by and run.refused_pings and not (run.pings or run.reports):
-            return self._update(background_attempt.unsaid(run.job, why_refused(run)), update_id)
+            unsaid = background_attempt.unsaid(run.job, why_refused(run))
+            return self._update(unsaid, update_id, run.job)
         return _nothing
 
     def _word(self, job: Job, sentence: str, tell: _Word, update_id: str) -> _Word:
@@ -301,8 +303,10 @@ class BackgroundRuns:
             return self._update(background_attempt.came_all_the_same(sentence), update_id)
         return tell if job.spec.set_by is None else self._update(sentence, update_id)
 
-    def _update(self, text: str, update_id: str) -> _Word:
-        update = PendingUpdate(self._around.clock.now(), text, update_id)
+    def _update(self, text: str, update_id: str, quoted: Job | None = None) -> _Word:
+        """`quoted` is the job whose message stands in the text."""
+        untrusted = quoted.spec.untrusted if quoted is not None else None
+        update = PendingUpdate(self._around.clock.now(), text, update_id, untrusted or "")
         return lambda tx: leave_update(tx, update)
 
     async def _commit_last(self, step: Step[None], hurry: asyncio.Event) -> None:

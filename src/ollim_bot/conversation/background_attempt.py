@@ -416,7 +416,7 @@ class Attempt:
             job,
             now,
             preamble=build_bg_preamble(briefing),
-            updates=updates_block(waiting, READ_ONLY, now),
+            updates=updates_block(waiting, READ_ONLY, now, hides_untrusted=True),
             late_since=self.run.late_since,
         )
 

@@ -18,6 +18,7 @@ TurnId = NewType("TurnId", str)
 # The id prefixes of messages that a button, or a command, sends in the owner's name.
 OF_CLICK = "click-"
 OF_SET_UP = "setup-"
+OF_RETRY = "retry-"
 
 # The id prefix of greetings.
 OF_GREETING = "greeting-"
@@ -82,7 +83,8 @@ class ChatMessage:
     line below it, such as how full the context is. `job` names the background run that sent it.
     `in_fork` marks a message of an interactive fork. `occurrence` names the due moment of the job
     that it belongs to. `refs` has the id that each surface gave it. `untrusted` marks a text that
-    the owner sent and did not write. `pings` are the pings that a digest has as lines.
+    the owner sent and did not write, or that a run wrote after it had read untrusted text. `pings`
+    are the pings that a digest has as lines.
     """
 
     id: MessageId
@@ -108,7 +110,7 @@ class ChatMessage:
     @property
     def is_typed(self) -> bool:
         """Whether the owner wrote the text. A pressed button sends a stored text."""
-        is_button = self.id.startswith((OF_CLICK, OF_SET_UP))
+        is_button = self.id.startswith((OF_CLICK, OF_SET_UP, OF_RETRY))
         return self.author is Author.OWNER and self.untrusted is None and not is_button
 
 

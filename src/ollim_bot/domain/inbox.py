@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import count, groupby, takewhile
 
-from ollim_bot.domain.chat import TurnId
+from ollim_bot.domain.chat import OF_RETRY, TurnId
 from ollim_bot.domain.events import FailureKind, TurnFailure
 from ollim_bot.domain.inputs import Input, InputId, JobTurn, OwnerMessage, TurnRequest
 from ollim_bot.domain.sessions import SessionId
@@ -121,7 +121,7 @@ class FailedTurn:
 
     def again(self, now: datetime) -> tuple[Accepted, ...]:
         """The messages as new inputs, with the same ids each time."""
-        ids = (InputId(f"retry-{self.turn}-{number}") for number in count(1))
+        ids = (InputId(f"{OF_RETRY}{self.turn}-{number}") for number in count(1))
         return tuple(
             Accepted(now, replace(each, id=input_id, at=now))
             for each, input_id in zip(self.asked, ids, strict=False)

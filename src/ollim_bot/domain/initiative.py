@@ -9,12 +9,17 @@ from typing import TypeVar
 
 from ollim_bot.domain.jobs import Job, WebhookSpec, kind_of
 from ollim_bot.domain.runs import Run
+from ollim_bot.domain.taint import Taint, marked_taint
 
 MOST_PER_RUN = 3
 MOST_PER_DAY = 10
 
 NOT_ONES_OWN = (
     "only the program and the owner's hand say who has set a job; leave this line as it was"
+)
+KEEPS_MARK = (
+    "the text comes from untrusted content, and only the owner's hand removes the mark; leave this "
+    "line as it was"
 )
 NO_RUN = (
     "A background run cannot run another job. Set a reminder for it, or leave it with "
@@ -47,6 +52,13 @@ def set_by(job: J, setter: Setter) -> J:
     """The job marked with its setter; it may ping only if the setter may."""
     may_ping = job.spec.allow_ping and setter.allow_ping
     return replace(job, spec=replace(job.spec, set_by=setter.job, allow_ping=may_ping))
+
+
+def marked(job: J, taint: Taint) -> J:
+    """The job with the untrusted sources that the run had read when it set the job."""
+    known = marked_taint(job.spec.untrusted).sources
+    mark = Taint((*known, *taint.sources)).mark
+    return replace(job, spec=replace(job.spec, untrusted=mark)) if mark else job
 
 
 def is_initiative(job: Job) -> bool:

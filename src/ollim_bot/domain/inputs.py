@@ -119,7 +119,8 @@ class ProgramTurn:
 class JobTurn:
     """A job that runs in the main conversation; `id` is that of its occurrence.
 
-    `late_since` is its due moment, if that is long ago.
+    `late_since` is its due moment, if that is long ago. `untrusted` is that of the job: the body is
+    then data.
     """
 
     id: InputId
@@ -131,6 +132,7 @@ class JobTurn:
     body: str
     chain: Chain = _NO_CHAIN
     late_since: datetime | None = None
+    untrusted: str = ""
 
     wants_answer: ClassVar[bool] = False
     can_be_replaced: ClassVar[bool] = False
@@ -142,7 +144,16 @@ class JobTurn:
         """A copy of all that the turn needs, independent of later changes of the file."""
         spec, chain = job.spec, job.chain if isinstance(job, Reminder) else _NO_CHAIN
         return cls(
-            input_id, "", now, kind_of(job), spec.id, spec.title, spec.message, chain, late_since
+            input_id,
+            "",
+            now,
+            kind_of(job),
+            spec.id,
+            spec.title,
+            spec.message,
+            chain,
+            late_since,
+            spec.untrusted or "",
         )
 
     def as_of(self, now: datetime) -> JobTurn:

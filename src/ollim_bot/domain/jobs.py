@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.moments import instant
-from ollim_bot.domain.text import counted, shortened
+from ollim_bot.domain.text import FROM_UNTRUSTED, counted, shortened
 from ollim_bot.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ class JobSpec:
     `plain` has the program deliver the text without any model. `first_step` is the smallest step
     towards it, in words. `before` are the lengths of time at which a heads-up precedes the moment.
     `set_by` is the job whose background run created this one, such as `routine:plan`. Such a job is
-    the bot's own initiative, so it never has to be delivered.
+    the bot's own initiative, so it never has to be delivered. `untrusted` names what the run that
+    created this job had read; its message is then data, and its runs are tainted.
     """
 
     id: str
@@ -136,11 +137,18 @@ class JobSpec:
     first_step: str = ""
     before: tuple[timedelta, ...] = ()
     set_by: str | None = None
+    untrusted: str | None = None
+
+    @property
+    def words(self) -> str:
+        """What the owner is told: the description, else the message on one line."""
+        return self.description or " ".join(self.message.split())
 
     @property
     def title(self) -> str:
-        """The description, else the message on one line."""
-        return self.description or " ".join(self.message.split())
+        """The name of the job in lists and notices, which show no untrusted message."""
+        is_hidden = self.untrusted is not None and not self.description
+        return FROM_UNTRUSTED if is_hidden else self.words
 
     @property
     def short_title(self) -> str:

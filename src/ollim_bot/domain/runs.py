@@ -13,7 +13,7 @@ from ollim_bot.domain.jobs import Job, ReportMode, WebhookSpec
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.domain.taint import Taint
+from ollim_bot.domain.taint import Taint, addresses_in, marked_taint
 
 _IN_WORDS = {
     "timed_out": "timed out",
@@ -27,6 +27,7 @@ _DEEDS = {
     "report": "reported",
     "plain": "in your own words",
 }
+_UNTAINTED = Taint()
 _REASONS = {"policy": "you wanted it skipped"}
 
 
@@ -88,6 +89,18 @@ class RunPolicy:
         )
 
 
+def taint_of_job(job: Job) -> Taint:
+    """The taint with which a background run begins, and the addresses that its job names.
+
+    A webhook brings values of others. An untrusted message names no address for the owner.
+    """
+    spec = job.spec
+    if spec.untrusted:
+        return marked_taint(spec.untrusted)
+    sources = ("webhook request",) if isinstance(job, WebhookSpec) else ()
+    return Taint(sources, addresses_in(spec.message))
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedPing:
     reason: str
@@ -120,7 +133,7 @@ class Run:
     occurrence: str = ""
     order: Order | None = None
     late_since: datetime | None = None
-    taint: Taint | None = None
+    taint: Taint = _UNTAINTED
     session: SessionId | None = None
     parent: SessionId | None = None
     pings: list[MessageId] = field(default_factory=list)

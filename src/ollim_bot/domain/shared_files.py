@@ -57,7 +57,8 @@ class FileReading:
     """A text, parsed as the content of a file. `problems` are sentences with file and line.
 
     `job` is None for a skill, and if there are problems. `tools` are its `allowed-tools`, and
-    `tools_line` is their line. `tools` and `set_by` are read even if something else is wrong.
+    `tools_line` is their line. `tools`, `set_by` and `untrusted` are read even if something else is
+    wrong.
     """
 
     problems: tuple[str, ...] = ()
@@ -65,6 +66,7 @@ class FileReading:
     tools: tuple[str, ...] = ()
     tools_line: int | None = None
     set_by: str = ""
+    untrusted: str = ""
 
 
 # `str()` gives its path below the data directory.

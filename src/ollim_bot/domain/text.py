@@ -9,6 +9,8 @@ from unicodedata import category, normalize
 
 PROGRAM = "ollim-bot"
 LONGEST_SLUG = 50
+# Stands in lists for a text that only a fence may show, and before an update from such text.
+FROM_UNTRUSTED = "(from untrusted content)"
 # Only the beginning of a longer text is used.
 _READ = 1000
 # Expressions are compiled where they are first used: every command loads this module.

@@ -20,11 +20,15 @@ KNOWN_TO_OWNER = "Known to the owner: "
 
 @dataclass(frozen=True, slots=True)
 class PendingUpdate:
-    """`id` distinguishes updates with the same text; entries written by hand may lack one."""
+    """`id` distinguishes updates with the same text; entries written by hand may lack one.
+
+    `untrusted` names what the run that left it had read; empty if that was nothing untrusted.
+    """
 
     ts: datetime
     message: str
     id: str | None = None
+    untrusted: str = ""
 
     @property
     def name(self) -> str:

@@ -23,6 +23,7 @@ from ollim_bot.prompts.context import (
     neutralised,
     one_line,
     owner_words,
+    task,
     timestamp,
 )
 from ollim_bot.prompts.preamble import foreground_chain_section
@@ -88,14 +89,16 @@ def background_prompt(
     """The prompt, which ends with the task of the job; the last line of `preamble` announces it."""
     tag = job_tag(kind_of(job), job.spec.id, background=True)
     head = joined("\n", joined(" ", tag, _late(late_since, now)), timestamp(now), updates)
-    return joined("\n\n", head, preamble, neutralised(job.spec.message))
+    return joined("\n\n", head, preamble, task(job.spec.message, job.spec.untrusted))
 
 
 def foreground_prompt(turn: JobTurn, now: datetime, updates: str = "") -> str:
     """A job in the main conversation, which needs only the instructions of a chain."""
     tag = job_tag(turn.kind, turn.job, background=False)
     head = joined("\n", joined(" ", tag, _late(turn.late_since, now)), timestamp(now), updates)
-    return joined("\n\n", head, foreground_chain_section(turn.chain), neutralised(turn.body))
+    return joined(
+        "\n\n", head, foreground_chain_section(turn.chain), task(turn.body, turn.untrusted)
+    )
 
 
 def _late(since: datetime | None, now: datetime) -> str:

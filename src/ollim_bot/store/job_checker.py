@@ -108,9 +108,9 @@ class JobFileChecker:
             problems = tuple(skill_problems(file.name, text, document))
             return FileReading(_sentences(file, problems), None, tools, line)
         reading = _FORMS[file.folder].read(document)
-        said = document.fields.get("set-by")
-        set_by = "" if said is None else str(said.value)
-        return FileReading(_sentences(file, reading.problems), reading.job, tools, line, set_by)
+        set_by, untrusted = _said(document, "set-by"), _said(document, "untrusted")
+        sentences = _sentences(file, reading.problems)
+        return FileReading(sentences, reading.job, tools, line, set_by, untrusted)
 
     def others_with(self, file: JobFile, job_id: str) -> Sequence[str]:
         readings = self._folders[file.folder].readings()
@@ -146,6 +146,11 @@ def _refuse_bytes(text: str) -> None:
 
 def _sentences(file: JobFile, problems: Sequence[FieldProblem]) -> tuple[str, ...]:
     return tuple(problem.sentence(str(file)) for problem in problems)
+
+
+def _said(document: Document, name: str) -> str:
+    field = document.fields.get(name)
+    return "" if field is None else str(field.value)
 
 
 def _tools(document: Document) -> tuple[tuple[str, ...], int | None]:

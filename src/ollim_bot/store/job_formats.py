@@ -169,6 +169,7 @@ COMMON = (
     FieldRule("first-step", one_line),
     FieldRule("before", lengths),
     FieldRule("set-by", setter, restricts=True),
+    FieldRule("untrusted", one_line, restricts=True),
 )
 
 

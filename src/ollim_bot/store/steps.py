@@ -22,6 +22,7 @@ from ollim_bot.domain.run_history import HELD
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.session_use import answers
 from ollim_bot.domain.sessions import ClearedConversation
+from ollim_bot.domain.taint import Taint
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.transaction import Transaction
@@ -183,6 +184,12 @@ def count_set(tx: Transaction, setter: Setter, today: date) -> str:
     after, refusal = tx.initiative.get().one_more(setter.run, today)
     tx.initiative.put(after)
     return refusal
+
+
+def note_taint(tx: Transaction, taint: Taint) -> None:
+    """Record what the conversation has read, for later turns and for the echo of changes."""
+    if taint.sources:
+        tx.taint.change(lambda known: known.after(taint.sources, tx.now))
 
 
 def end_clear_undo(tx: Transaction) -> None:

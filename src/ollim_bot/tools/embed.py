@@ -117,7 +117,6 @@ def _with_prompts(context: ToolContext, card: Card) -> tuple[Card, Sequence[Butt
     prompts: list[ButtonPrompt] = []
     for place, button in enumerate(buttons):
         if button.action == "agent":
-            untrusted = taint.sources if taint else ()
-            prompts.append(new_prompt(button.data, context.clock.now(), untrusted))
+            prompts.append(new_prompt(button.data, context.clock.now(), taint.sources))
             buttons[place] = replace(button, data=prompts[-1].key)
     return replace(card, buttons=tuple(buttons)), prompts

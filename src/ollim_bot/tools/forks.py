@@ -89,7 +89,8 @@ async def _report_updates(context: ToolContext, given: Arguments) -> ToolAnswer:
     if policy.kind is RunKind.FORK:
         await context.wants(Report(summary))
         return ToolAnswer("The fork ends after this turn, and the main session gets the summary.")
-    update = PendingUpdate(context.clock.now(), summary, os.urandom(4).hex())
+    read = context.run.taint.mark
+    update = PendingUpdate(context.clock.now(), summary, os.urandom(4).hex(), read)
     await context.store.transact(lambda tx: leave_update(tx, update))
     context.run.reports.append(summary)
     return ToolAnswer("Reported. The main session sees it at its next turn.")

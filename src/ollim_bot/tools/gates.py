@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from ollim_bot.domain.initiative import Setter, setter_of
 from ollim_bot.domain.jobs import Job, JobSpec
@@ -14,74 +11,22 @@ from ollim_bot.domain.permissions import is_allowed
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFolder
 from ollim_bot.domain.subagents import STARTING, Subagents
-from ollim_bot.domain.taint import Taint, TaintedCall, tainted_call
-from ollim_bot.domain.tool_patterns import WRITING
-from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, Pattern, relative, text_argument
+from ollim_bot.domain.taint import TaintedCall
+from ollim_bot.domain.tool_policy import Pattern, text_argument
 from ollim_bot.ports import Gate, Refusal, Tool, ToolCall
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import LookupDeferred, Resolver, resolve
 from ollim_bot.tools.guards import Guard, SubagentGuard, address_guard, state_dir_guard
 from ollim_bot.tools.job_validator import written_jobs
-from ollim_bot.tools.path_rules import PathPolicy, is_within, job_files
-from ollim_bot.tools.registry import (
-    MAIN_TOOLS,
-    TAINTED_CHANGES,
-    needs_no_pattern_in_background,
-)
-
-_PROFILE = ("IDENTITY.md", "USER.md")
-
+from ollim_bot.tools.path_rules import PathPolicy
+from ollim_bot.tools.registry import MAIN_TOOLS, needs_no_pattern_in_background
+from ollim_bot.tools.taint import TaintCheck, refused_in_background
 
 Allowed = Callable[[], Sequence[Pattern]]
 # Decides about a call that no pattern allows; the text is the reason of a refusal.
 Undecided = Callable[[ToolCall, str], Awaitable[Refusal | None]]
 # Returns a reason to refuse a call of the background run, or None.
 JobGuard = Callable[[ToolCall, Setter | None], str | None]
-
-
-class TaintGuard:
-    """`taint` gives the untrusted text that the current turn has read; None if there is none."""
-
-    def __init__(self, root: Path, taint: Callable[[], Taint | None]) -> None:
-        self._root = root
-        self._taint = taint
-
-    def __call__(self, call: ToolCall) -> TaintedCall | None:
-        taint = self._taint()
-        if taint is None:
-            return None
-        changed = self._changed(call)
-        return tainted_call(taint, call.tool, call.arguments, changed, TAINTED_CHANGES)
-
-    def _changed(self, call: ToolCall) -> Iterator[str]:
-        """Every name below the data directory of the file that the call writes, links followed."""
-        if call.tool not in WRITING:
-            return
-        path = text_argument(call.arguments, FILE_ARGUMENTS[call.tool])
-        whole = os.path.join(self._root, path)
-        real, home = os.path.realpath(whole), os.path.realpath(self._root)
-        yield relative(path, str(self._root)).removeprefix("./")
-        yield relative(path, home).removeprefix("./")
-        if is_within(real, home):
-            yield os.path.relpath(real, home)
-        yield from map(str, job_files(self._root, path))
-        yield from (name for name in _PROFILE if os.path.realpath(self._root / name) == real)
-
-
-async def _refused_as_tainted(_: ToolCall, tainted: TaintedCall) -> Refusal | None:
-    return Refusal(tainted.refusal)
-
-
-@dataclass(frozen=True, slots=True)
-class TaintCheck:
-    """Which calls need the owner's decision since untrusted text was read.
-
-    `find` is called for every call, in a thread; `decide` for the calls that it finds, whether a
-    pattern allows them or not.
-    """
-
-    find: Callable[[ToolCall], TaintedCall | None] = lambda _: None
-    decide: Callable[[ToolCall, TaintedCall], Awaitable[Refusal | None]] = _refused_as_tainted
 
 
 _NO_TAINT = TaintCheck()
@@ -211,7 +156,8 @@ class BackgroundTools:
         setter = setter_of(run)
 
         def judge(call: ToolCall) -> str | None:
-            if reason := self._subagents(call, self._policy):
+            tainted = refused_in_background(run.taint, call, at_start)
+            if reason := self._subagents(call, self._policy) or tainted:
                 return reason
             if call.tool in STARTING or needs_no_pattern_in_background(call.tool):
                 return None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ollim_bot.domain.initiative import NOT_ONES_OWN, Setter, objections
+from ollim_bot.domain.initiative import KEEPS_MARK, NOT_ONES_OWN, Setter, objections
 from ollim_bot.domain.permissions import beyond_main
 from ollim_bot.domain.shared_files import FileReading, JobFile, SharedFile
 from ollim_bot.domain.shell_words import shell_words
@@ -82,6 +82,8 @@ class JobValidator:
             yield f"{file}:{line}: a carriage return stands in it; lines end with a line feed"
         yield from self._doubled(file, was, will_be)
         yield from (f"{file}: {each}" for each in _against_initiative(was, will_be, setter))
+        if was.untrusted and will_be.untrusted != was.untrusted:
+            yield f"{file}: untrusted: {KEEPS_MARK}"
         added = [each for each in will_be.tools if each not in was.tools]
         where = str(file) if will_be.tools_line is None else f"{file}:{will_be.tools_line}"
         yield from (f"{where}: allowed-tools: {each}" for each in self._beyond(added))

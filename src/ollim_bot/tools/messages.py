@@ -31,6 +31,7 @@ from ollim_bot.domain.pings import (
     is_must_ping,
 )
 from ollim_bot.domain.runs import RefusedPing, late_label
+from ollim_bot.domain.taint import Taint, untrusted_label, untrusted_message
 from ollim_bot.errors import DeliveryFailed, WrongInput
 from ollim_bot.ports import ToolAnswer
 from ollim_bot.tools.context import Arrival, Payment, ToolContext
@@ -71,17 +72,20 @@ def message_of(
     attachments: tuple[Attachment, ...] = (),
 ) -> ChatMessage:
     run, now = context.run, context.clock.now()
+    is_background = run.policy.kind.is_background
+    taint = run.taint if is_background else Taint()
     return ChatMessage(
         _new_id(context),
         now,
-        Author.BACKGROUND if run.policy.kind.is_background else Author.ASSISTANT,
+        Author.BACKGROUND if is_background else Author.ASSISTANT,
         words,
         attachments=attachments,
         session=run.session,
         card=card,
-        footer=_lateness(context),
+        footer=" ".join(filter(None, (_lateness(context), untrusted_label(taint)))),
         job=run.label,
         occurrence=run.occurrence,
+        untrusted=untrusted_message(taint),
     )
 
 

@@ -8,10 +8,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import PurePath
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
-from ollim_bot.domain.initiative import MOST_PER_DAY, MOST_PER_RUN, objections, set_by, setter_of
+from ollim_bot.domain.initiative import (
+    MOST_PER_DAY,
+    MOST_PER_RUN,
+    marked,
+    objections,
+    set_by,
+    setter_of,
+)
 from ollim_bot.domain.jobs import Chain, ItemKind, Reminder, named_by_words, with_nag_default
 from ollim_bot.domain.moments import clock_time, describe_with_distance, later
 from ollim_bot.domain.phrases import parse_moment
@@ -59,7 +67,8 @@ _LIMITS = (
 
 async def _add_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
     config = await context.store.read(lambda tx: tx.config.get())
-    reminder, setter = _reminder(given, context.clock.now()), setter_of(context.run)
+    reminder = marked(_reminder(given, context.clock.now()), context.run.taint)
+    setter = setter_of(context.run)
     if setter is None:
         reminder = with_nag_default(reminder, config.nag_default)
     else:
@@ -71,6 +80,8 @@ async def _add_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
         if refusal:
             return ToolAnswer(refusal, is_error=True)
     reminder, path = await asyncio.to_thread(_stored, context, reminder)
+    if reminder.spec.untrusted:
+        context.show_added(PurePath(path).name)
     when = _when(reminder, context.clock.now())
     budget = await context.poster.budget()
     warned = await asyncio.to_thread(_warnings, context, reminder, budget, config)
@@ -196,6 +207,7 @@ async def _follow_up_chain(context: ToolContext, given: Arguments) -> ToolAnswer
     if not job.chain.may_follow_up:
         return ToolAnswer(_LAST_CHECK, is_error=True)
     follow_up = _follow_up(job, _in_minutes(context.clock.now(), given["minutes_from_now"]))
+    follow_up = marked(follow_up, context.run.taint)
     follow_up, path = await asyncio.to_thread(_stored, context, follow_up)
     earlier, context.run.follow_up = context.run.follow_up, follow_up.spec.id
     if earlier is not None:

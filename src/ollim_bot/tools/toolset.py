@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ollim_bot.domain.subagents import NAME_ARGUMENT, STARTING
@@ -13,6 +14,7 @@ from ollim_bot.tools.registry import (
     OWN_TOOLS,
     changes_something,
 )
+from ollim_bot.tools.taint import reading_in
 
 BUILTIN = tuple(tool.name for tool in ENGINE_TOOLS if tool.is_offered)
 MOST_SENT_BACK = 2
@@ -39,6 +41,12 @@ def toolset(context: ToolContext, gate: Gate) -> Toolset:
         context.run.has_changed_something |= changes_something(call.tool)
         return None
 
+    async def after_call(call: ToolCall, result: str) -> None:
+        run = context.run
+        reading = await asyncio.to_thread(reading_in, context.root, call, result)
+        if reading is not None:
+            run.taint = run.taint.after(reading)
+
     async def may_end() -> str | None:
         run = context.run
         if not run.owes_report or run.times_sent_back >= MOST_SENT_BACK:
@@ -49,7 +57,7 @@ def toolset(context: ToolContext, gate: Gate) -> Toolset:
     own = {
         server: [tool.bound_to(context) for tool in tools] for server, tools in OWN_TOOLS.items()
     }
-    return Toolset(_OfferedTools(own, context.servers), BUILTIN, noted, may_end)
+    return Toolset(_OfferedTools(own, context.servers), BUILTIN, noted, may_end, after_call)
 
 
 class _OfferedTools(Mapping[str, Sequence[Tool]]):

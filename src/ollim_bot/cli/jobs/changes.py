@@ -110,6 +110,10 @@ def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         from ollim_bot.domain.initiative import NOT_ONES_OWN
 
         raise WrongInput(f"set-by: {NOT_ONES_OWN}.")
+    if caller.agent and "untrusted" in changes:
+        from ollim_bot.domain.initiative import KEEPS_MARK
+
+        raise WrongInput(f"untrusted: {KEEPS_MARK}.")
     by = setter(caller, data)
     amend(noun, data, "changed", job_id, changes, message, by=by)
 

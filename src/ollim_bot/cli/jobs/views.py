@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
@@ -61,6 +62,7 @@ def page(noun: JobNoun[S], job: S, file: str, now: datetime) -> str:
         ("id", job.spec.id),
         *noun.facts(job, now),
         *_common_facts(job, now),
+        *_untrusted_facts(job.spec),
         ("file", file),
     ]
     table = columns([(f"  {name}", plain(fact)) for name, fact in facts])
@@ -120,6 +122,11 @@ def _run_facts(spec: JobSpec) -> Iterator[tuple[str, str]]:
     yield "skills", ", ".join(spec.skills) or "none"
 
 
+def _untrusted_facts(spec: JobSpec) -> Iterator[tuple[str, str]]:
+    if spec.untrusted:
+        yield "untrusted", f"set after reading: {spec.untrusted}"
+
+
 def _moment_facts(spec: JobSpec) -> Iterator[tuple[str, str]]:
     """How it reaches the owner, as far as that is unusual."""
     if spec.before:
@@ -177,18 +184,31 @@ def list_jobs(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     data = open_data(caller)
     report = noun.shelf(data).report()
     if "json" in given:
-        _print_report(noun, report, data.now)
+        jobs = [_as_seen(each, caller) for each in report.jobs]
+        _print_report(noun, report._replace(jobs=jobs), data.now)
     else:
         _print_list(noun, report, data.now)
 
 
 def show_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    shelved = noun.shelf(data).get(noun.id_of(given, data))
+    shelved = _as_seen(noun.shelf(data).get(noun.id_of(given, data)), caller)
     if "json" in given:
         print_json(page_object(noun, shelved, data.now))
     else:
         print(page(noun, shelved.item, caller.shown(shelved.path), data.now))
+
+
+def _as_seen(shelved: Shelved[S], caller: Caller) -> Shelved[S]:
+    """The job with its message fenced, if the agent calls and the message is untrusted."""
+    job = shelved.item
+    if not caller.agent or not job.spec.untrusted:
+        return shelved
+    from ollim_bot.prompts.context import task
+
+    message = task(job.spec.message, job.spec.untrusted)
+    seen = replace(job, spec=replace(job.spec, message=message))
+    return shelved._replace(item=seen)
 
 
 def _print_list(noun: JobNoun[S], report: ShelfReport[S], now: datetime) -> None:

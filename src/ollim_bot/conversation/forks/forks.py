@@ -27,6 +27,7 @@ from ollim_bot.domain.inbox import Accepted
 from ollim_bot.domain.inputs import ForkOrigin, OwnerMessage, ProgramTurn, TurnRequest
 from ollim_bot.domain.session_use import fitting_model
 from ollim_bot.domain.sessions import Cause, SessionChange, SessionId
+from ollim_bot.domain.taint import Taint
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.ports import AgentEngine, Clock
 from ollim_bot.store.steps import leave_update
@@ -173,7 +174,8 @@ def _end(tx: Transaction, fork: Fork, how: ForkExit, now: datetime) -> None:
         case Save() if fork.session is not None:
             replace_session(tx, fork.session, Cause.SAVED, now)
         case Report(summary):
-            leave_update(tx, PendingUpdate(now, summary, f"fork-{fork.id}"))
+            read = Taint(tx.taint.get().standing).mark
+            leave_update(tx, PendingUpdate(now, summary, f"fork-{fork.id}", read))
     tx.fork.put(None)
 
 

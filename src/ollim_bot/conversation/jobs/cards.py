@@ -7,15 +7,17 @@ characters are shown, the text is short, and it cannot pass for the program's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import PurePosixPath
 
-from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.cards import Button, Card, CardField
 from ollim_bot.domain.jobs import Job, Reminder, Routine, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, QuietSettings, move_button, quiet_until
 from ollim_bot.domain.shared_files import JobFile, ProfileFile, SharedFile, UndoOutcome
+from ollim_bot.domain.taint import Taint, marked_taint, untrusted_label
 from ollim_bot.domain.text import as_code, difference, fenced, literal, one_line
 
 UNDO = "undo"
@@ -25,6 +27,7 @@ NOT_ANY_MORE = "This was undone before, or is too old to be undone."
 _MOMENTS = 3
 _LONGEST_TITLE = 200
 _LONGEST_TOOL = 200
+_LONGEST_WORDS = 1000
 _LONGEST_LIST = 1000
 _SUBJECTS: Mapping[ProfileFile, str] = {
     ProfileFile.IDENTITY: "who I am",
@@ -65,6 +68,13 @@ def cancelled_card(kind: str, title: str, key: str | None, *, was_new: bool = Fa
     verb = "added and cancelled again" if was_new else "cancelled"
     name = one_line(title, _LONGEST_TITLE)
     return Card(f"{kind.capitalize()} {verb}: {name}", buttons=_undo(key))
+
+
+def with_sources(card: Card, read: Taint) -> Card:
+    """The card with the untrusted sources that the agent had read in the day before the change."""
+    if not read.sources:
+        return card
+    return replace(card, fields=(*card.fields, CardField("Read before", read.in_words)))
 
 
 def moved_card(job: Job, moment: datetime, now: datetime) -> Card:
@@ -113,6 +123,9 @@ def _lines(job: Job, now: datetime, *, is_quiet: bool) -> Iterator[str]:
         yield f"{'Due' if due > now else 'Was due'}: {describe_with_distance(due, now)}{where}."
     else:
         yield "It runs when something is sent to it."
+    if job.spec.untrusted:
+        yield untrusted_label(marked_taint(job.spec.untrusted))
+        yield as_code(job.spec.words, _LONGEST_WORDS)
     if job.spec.set_by:
         yield f"Set by {job.spec.set_by} in the background, within the ping budget."
     yield from _tools(job.spec.allowed_tools)

@@ -18,6 +18,7 @@ from ollim_bot.conversation.jobs.cards import (
     kind_of_file,
     text_card,
     undone,
+    with_sources,
 )
 from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.cards import Button, Card
@@ -211,6 +212,13 @@ class ChangeWatch:
     def _is_mine(self, change: FileChange) -> bool:
         return change.by == self._by if self._by else not self._echo.watched[change.by]
 
+    def note_added(self, reminder: str) -> None:
+        """Show the reminder with this file name, which the agent has set, with an Undo."""
+        card = numbered_id(self._echo.clock.now(), secrets.randbits(20))
+        file = JobFile(JobFolder.REMINDERS, reminder)
+        key = secrets.token_hex(4)
+        self._watched[file] = _Watched(file, None, None, key, card, is_writing=True)
+
     def _note_writing(self, call: ToolCall) -> None:
         path = str(call.arguments.get(FILE_ARGUMENTS[call.tool], ""))
         for file in self._files_at(path):
@@ -290,6 +298,8 @@ class ChangeWatch:
         self, watched: _Watched, after: str | None, card: Card, job: str, *, in_fork: bool
     ) -> None:
         now = self._echo.clock.now()
+        read = await self._echo.store.read(lambda tx: tx.taint.get())
+        card = with_sources(card, read.in_last_day(now))
         change = FileChange(watched.key, watched.file, watched.before, after, now)
         if card.buttons and not await asyncio.to_thread(self._kept, change):
             card = replace(card, buttons=())

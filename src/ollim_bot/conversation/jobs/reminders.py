@@ -14,6 +14,7 @@ from ollim_bot.domain.item_cards import open_card
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.schedule import ScheduledJob, key_of
+from ollim_bot.domain.taint import marked_taint, untrusted_label, untrusted_message
 from ollim_bot.errors import DeliveryFailed, NotStored
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
@@ -84,7 +85,7 @@ class ReminderDelivery:
 
     async def _show(self, job: ScheduledJob, occurrence: Occurrence) -> None:
         self._shown.add(occurrence)
-        now, words = self._clock.now(), job.spec.title
+        now, words = self._clock.now(), job.spec.words
         name = delivery_id(occurrence)
         message = ChatMessage(name, now, Author.BACKGROUND, words, footer=_NOT_KEPT)
         await self._poster.show_unkept(message)
@@ -95,14 +96,16 @@ def item_message(
 ) -> tuple[ChatMessage, DueItem]:
     """The card that carries the job's own words, and the due item that it shows."""
     item = DueItem.of(job, occurrence, delivery_id(occurrence), now)
+    taint = marked_taint(job.spec.untrusted)
     message = ChatMessage(
         item.card,
         now,
         Author.BACKGROUND,
-        item.title,
-        footer=footer,
-        card=open_card(item, now),
+        job.spec.words,
+        footer=" ".join(filter(None, (footer, untrusted_label(taint)))),
+        card=open_card(item, now, job.spec.words),
         job=item.short_title,
         occurrence=item.occurrence,
+        untrusted=untrusted_message(taint),
     )
     return message, item

@@ -14,6 +14,7 @@ from ollim_bot.domain.inputs import JobTurn, TurnRequest
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.runs import Run
+from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.context import ToolContext
 
@@ -48,12 +49,17 @@ class CurrentRun:
     def late_since(self) -> datetime | None:
         return self._context.run.late_since
 
-    async def begin(self, run: Run, asked: Sequence[TurnRequest]) -> None:
+    async def begin(self, run: Run, asked: Sequence[TurnRequest], attempt: int) -> None:
         """Give the run to the tools, and write that its jobs are running."""
         self._context.run = run
-        run.taint = await self._tainting.of(asked)
+        run.taint = await self._tainting.of(asked, attempt)
         for each in _jobs_in(asked):
             await self._jobs.begin(each, run)
+
+    async def note_updates(self, updates: PendingUpdates) -> None:
+        """The prompt of the run shows these updates, some of which may be untrusted."""
+        run = self._context.run
+        run.taint = await self._tainting.with_updates(run.taint, updates)
 
     def watched(
         self, events: AsyncIterator[AgentEvent], *, in_fork: bool

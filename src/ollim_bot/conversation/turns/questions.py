@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -11,10 +11,9 @@ from itertools import islice
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.state import ConversationState
-from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId
+from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.domain.inputs import (
-    InputId,
     JobTurn,
     OwnerMessage,
     ProgramTurn,
@@ -22,7 +21,8 @@ from ollim_bot.domain.inputs import (
     TurnRequest,
 )
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.domain.taint import Taint, Untrusted, addresses_in
+from ollim_bot.domain.taint import PICTURE, Taint, addresses_in, marked_taint
+from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import AttachmentStore, Image
 from ollim_bot.prompts.context import owner_prompt, owner_words
@@ -36,55 +36,67 @@ from ollim_bot.prompts.turns import (
     report_prompt,
     resumed_fork_prompt,
 )
+from ollim_bot.store.transaction import Transaction
 
 # How many of the owner's latest messages are searched for addresses that the owner typed.
 _REMEMBERED = 100
 
 
 class Tainting:
-    """Decides whether a turn is tainted. It reads the log, so a restart does not clear a taint."""
+    """Decides whether a turn is tainted. The store has it, so a restart does not clear a taint."""
 
     def __init__(self, chat: ChatLog, state: ConversationState) -> None:
         self._chat = chat
         self._state = state
 
-    async def of(self, asked: Sequence[TurnRequest]) -> Taint | None:
-        """The taint of a turn; None if the owner's own words are the last that the turn follows."""
+    async def of(self, asked: Sequence[TurnRequest], attempt: int) -> Taint:
+        """The taint with which the turn begins, and the addresses that the owner typed.
+
+        The owner's own words end an earlier taint, but not what an earlier attempt at answering
+        them has read.
+        """
         newest = await self._chat.newest_first()
-        messages = [each for each in asked if isinstance(each, OwnerMessage)]
-        found = [*_untrusted(messages)]
-        if all(each.button for each in messages):
-            found += self._standing(newest)
-        if not found:
-            return None
         typed = (each.text for each in newest if each.is_typed)
         addresses = frozenset(
             one for text in islice(typed, _REMEMBERED) for one in addresses_in(text)
         )
-        return Taint(tuple(dict.fromkeys(each.source for each in found)), addresses)
+        sources = tuple(_sources(asked))
+        ends_taint = attempt == 1 and any(map(_is_owners_word, asked))
+        return Taint(await self._noted(sources, ends=ends_taint), addresses)
 
-    def _standing(self, newest: Sequence[ChatMessage]) -> Iterator[Untrusted]:
-        """The untrusted messages since the owner last typed, for a turn without a typed message."""
-        known = {each.id: each for each in newest}
-        for message in newest:
-            if self._state.inbox.waits(InputId(message.id)):
-                continue
-            quote = _untrusted_quote(message, known)
-            if message.is_typed and quote is None:
-                return
-            yield from filter(None, (message.untrusted, quote))
+    async def with_updates(self, taint: Taint, updates: PendingUpdates) -> Taint:
+        """The taint after the agent is shown these updates."""
+        marks = (marked_taint(each.untrusted) for each in updates.entries)
+        sources = tuple(source for mark in marks for source in mark.sources)
+        if not sources:
+            return taint
+        return replace(taint, sources=await self._noted(sources, ends=False))
+
+    async def _noted(self, sources: Sequence[str], *, ends: bool) -> tuple[str, ...]:
+        """Record what the turn reads; returns all that taints it."""
+
+        def step(tx: Transaction) -> tuple[str, ...]:
+            known = tx.taint.get().after_owner() if ends else tx.taint.get()
+            return tx.taint.change(lambda _: known.after(sources, tx.now)).standing
+
+        standing = (await self._state.read(lambda tx: tx.taint.get())).standing
+        is_new = bool(sources) or (ends and bool(standing))
+        return await self._state.transact(step) if is_new else standing
 
 
-def _untrusted_quote(
-    message: ChatMessage, known: Mapping[MessageId, ChatMessage]
-) -> Untrusted | None:
-    quoted = known.get(message.reply_to) if message.reply_to else None
-    return quoted.untrusted if quoted is not None and message.is_typed else None
+def _is_owners_word(asked: TurnRequest) -> bool:
+    if not isinstance(asked, OwnerMessage) or asked.button:
+        return False
+    return asked.as_message().is_typed and bool(asked.text.strip())
 
 
-def _untrusted(messages: Sequence[OwnerMessage]) -> Iterator[Untrusted]:
-    for each in messages:
-        yield from filter(None, (each.untrusted_quote, each.untrusted))
+def _sources(asked: Sequence[TurnRequest]) -> Iterator[str]:
+    for each in asked:
+        if isinstance(each, JobTurn):
+            yield from marked_taint(each.untrusted).sources
+        elif isinstance(each, OwnerMessage):
+            yield from (one.source for one in (each.untrusted_quote, each.untrusted) if one)
+            yield from (PICTURE for one in each.attachments if one.is_image)
 
 
 @dataclass(frozen=True, slots=True)

@@ -301,9 +301,11 @@ class TurnRunner:
             return _no_engine(error)
         if turn.is_interrupted:
             return TurnEnded(EndCause.INTERRUPTED)
-        await self._current.begin(dialogue.run_at(turn.start.at, session_id), question.asked)
+        run = dialogue.run_at(turn.start.at, session_id)
+        await self._current.begin(run, question.asked, question.attempt)
         prompt_id = str(uuid4())
         claim = await self._take(turn.start, dialogue, question, prompt_id, session_id)
+        await self._current.note_updates(claim)
         turn.notes = question.notes
         is_news = bool(claim.entries) and not dialogue.in_fork
         for note in (*([texts.CATCHING_UP] if is_news else []), *question.notes):

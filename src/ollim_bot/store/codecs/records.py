@@ -27,7 +27,7 @@ _OMISSION = re.compile(r"\(([0-9]{1,9}) earlier update\(s\) omitted — cap reac
 
 
 class PendingUpdatesCodec:
-    """A list of `{ts, message, id}`; the notice of omitted updates comes first and has no id."""
+    """A list of `{ts, message, id, untrusted}`; the notice of omitted ones is first, without id."""
 
     def missing(self) -> PendingUpdates:
         return PendingUpdates()
@@ -59,12 +59,18 @@ def updates_json(value: PendingUpdates) -> list[object]:
 
 def _pending_update(value: object) -> PendingUpdate:
     fields = Fields(value, "an update")
-    return PendingUpdate(fields.moment("ts"), fields.text("message"), fields.text_or_none("id"))
+    return PendingUpdate(
+        fields.moment("ts"),
+        fields.text("message"),
+        fields.text_or_none("id"),
+        fields.text_or_none("untrusted") or "",
+    )
 
 
 def _pending_update_json(update: PendingUpdate) -> dict[str, object]:
     entry: dict[str, object] = {"ts": update.ts.isoformat(), "message": update.message}
-    return entry if update.id is None else entry | {"id": update.id}
+    marked = {"id": update.id, "untrusted": update.untrusted}
+    return entry | {name: value for name, value in marked.items() if value}
 
 
 Warnings = tuple[str, ...]

@@ -433,6 +433,7 @@ def _job_json(turn: JobTurn) -> dict[str, object]:
         "body": turn.body,
         "chain": {"max": chain.max, "depth": chain.depth, "parent": chain.parent},
         "late_since": None if late is None else late.isoformat(),
+        **({"untrusted": turn.untrusted} if turn.untrusted else {}),
     }
 
 
@@ -541,6 +542,7 @@ def _job_turn(fields: Fields) -> JobTurn:
         fields.text("body"),
         Chain() if chain is None else _chain(chain),
         None if fields.text_or_none("late_since") is None else fields.moment("late_since"),
+        fields.text_or_none("untrusted") or "",
     )
 
 
