@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from tests.conversation.echo_scene import PATH, Stage, no_plans, routine
 
+from ollim_bot.domain.cards import CardField
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -20,8 +22,10 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
 )
+from ollim_bot.domain.taint import Taint
 from ollim_bot.errors import WriteFailed
 from ollim_bot.ports import ToolCall
+from ollim_bot.store.steps import note_taint
 
 
 @pytest.fixture
@@ -231,3 +235,17 @@ async def test_a_card_that_could_not_be_posted_hurts_no_turn_and_is_posted_later
     stage.refusals.append(WriteFailed(stage.root, "could not be written."))
     await stage.turn((PATH, routine()))
     assert len(stage.cards) == 1
+
+
+async def test_a_change_names_what_was_read_in_the_day_before(stage: Stage) -> None:
+    page = Taint(("web page", "picture"))
+    stage.stores.state.run(lambda tx: note_taint(tx, page))
+    stage.stores.state.run(lambda tx: tx.taint.change(lambda known: known.after_owner()))
+    await stage.turn((PATH, routine()), ("USER.md", "Ada likes tea."))
+    assert [card.fields for card in stage.cards] == [
+        (CardField("Read before", "a web page and a picture"),)
+    ] * 2
+    await stage.clock.advance(timedelta(hours=24).total_seconds())
+    stage.posted.clear()
+    await stage.turn((PATH, routine(body="Another plan.")))
+    assert stage.cards[0].fields == ()
