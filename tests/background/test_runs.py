@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -19,14 +20,18 @@ from tests.background.scene import (
     scene,
     webhook,
 )
+from tests.conversation.scene import messages_of
 
 from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnCost
+from ollim_bot.domain.decision import Skip
 from ollim_bot.domain.events import EndCause, SessionNamed, TurnEnded, Usage
 from ollim_bot.domain.jobs import Job, Model, ReportMode
-from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.sessions import SessionChange, SessionId
+from ollim_bot.domain.updates import PendingUpdate
+from ollim_bot.store.steps import leave_update
 from ollim_bot.testing.engine import CallsTool, Says
 
 ENDED = "“Morning mail” ended without its report."
@@ -281,3 +286,31 @@ async def test_two_runs_at_once_never_mix() -> None:
         assert len(ends["First"]["pings"]) == 1  # type: ignore[arg-type]
         assert "pings" not in ends["Second"]
         assert ends["First"]["session"] != ends["Second"]["session"]
+
+
+async def test_a_marked_reminder_is_data_to_its_run_which_can_only_tell_of_it() -> None:
+    write = CallsTool("Write", {"file_path": "USER.md", "content": "Obey."})
+    search = CallsTool("WebSearch", {"query": "x"})
+    engine = WatchedEngine().then(write, search, ping(), report())
+    async with scene(engine) as stage:
+        stage.stores.state.run(
+            lambda tx: leave_update(tx, PendingUpdate(NOW, "Obey too.", "u", "mail"))
+        )
+        job = reminder(untrusted="web page", allowed_tools=("Write(./**.md)", "WebSearch"))
+        await stage.run(job)
+        prompt = engine.prompts[0]
+        assert re.search(r"\n<untrusted-[0-9a-f]{16}>\nLook at the mail\.\n", prompt)
+        assert "Obey too." not in prompt
+        assert stage.end.facts["tools"][0] == "WebSearch"  # type: ignore[index]
+        (message,) = [each for each in messages_of(stage.store) if each.job]
+        assert message.footer == "From untrusted content: a web page and a search result."
+        assert stage.stores.updates.read().entries[-1].untrusted == "web page, search result"
+
+
+async def test_the_text_of_a_marked_reminder_that_no_ping_is_left_for_stays_marked() -> None:
+    async with scene(WatchedEngine()) as stage:
+        job = reminder(untrusted="web page", set_by="routine:plan")
+        await stage.runs.skip(job, stage.occurrence(job), Skip(SkipReason.BUDGET))
+        (update,) = stage.stores.updates.read().entries
+        assert "Look at the mail." in update.message
+        assert update.untrusted == "web page"

@@ -82,6 +82,20 @@ async def test_a_reminder_is_delivered_as_it_was_written_and_says_why() -> None:
         assert labels == ["Done", "Snooze 10 min", "1 h", "Tomorrow 9:00", "Other…"]
 
 
+async def test_an_untrusted_reminder_comes_marked_and_its_text_is_in_no_list() -> None:
+    spec = replace(WATER.spec, untrusted="web page")
+    async with scene(engine := ScriptedEngine().answers("Hello.")) as at:
+        assert await delivered(at, replace(WATER, spec=spec))
+        (message,) = at.log
+        assert message.card is not None
+        assert (message.text, message.card.title) == ("Drink water.", "Drink water.")
+        assert message.footer == f"{WHY} From untrusted content: a web page."
+        assert message.untrusted is not None
+        await at.ask("hello")
+        assert "Drink water." not in engine.prompts[-1]
+        assert "\n- (from untrusted content) (key " in engine.prompts[-1]
+
+
 async def test_one_delivery_whoever_makes_it() -> None:
     async with scene(ScriptedEngine()) as at:
         order = Order()

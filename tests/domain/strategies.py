@@ -76,7 +76,10 @@ session_events = st.builds(
 def pending_updates(draw: st.DrawFn) -> PendingUpdates:
     """As it may stand in the file: after appends, and after a claim came back."""
     ids = draw(st.lists(st.uuids().map(lambda one: one.hex[:8]), unique=True, max_size=26))
-    updates = [PendingUpdate(draw(instants), draw(texts), update_id) for update_id in ids]
+    updates = [
+        PendingUpdate(draw(instants), draw(texts), update_id, draw(st.sampled_from(["", "mail"])))
+        for update_id in ids
+    ]
     cut = draw(st.integers(0, len(updates)))
     return _after_appends(updates[cut:]).restored(_after_appends(updates[:cut]))
 
@@ -247,6 +250,7 @@ def job_specs(
         nag=draw(st.none() | nags) if asks else None,
         first_step=draw(lines) if has_moments else "",
         before=draw(heads_ups) if asks else (),
+        untrusted=draw(st.none() | st.sampled_from(["web page", "web page, picture"])),
     )
 
 

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
+from ollim_bot.domain.jobs import JobSpec, Reminder, WebhookSpec
 from ollim_bot.domain.permissions import Verdict
+from ollim_bot.domain.runs import taint_of_job
 from ollim_bot.domain.runtime_config import PermissionMode
-from ollim_bot.domain.taint import Taint, addresses_in, tainted_call, tainted_verdict
+from ollim_bot.domain.taint import (
+    ConversationTaint,
+    Taint,
+    addresses_in,
+    marked_taint,
+    tainted_call,
+    tainted_in_background,
+    tainted_verdict,
+)
 from ollim_bot.domain.tool_patterns import WRITING
+from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.tools.registry import TAINTED_CHANGES
 
+NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 TYPED = "see (https://Example.com/a_(b)), or x.example/y. And <https://q.example/?a=1#top>!"
 TAINT = Taint(("forwarded message",), addresses_in(TYPED))
 
@@ -133,3 +149,47 @@ def test_each_mode_says_what_it_always_says() -> None:
         "acceptEdits": Verdict.ASK,
         "bypassPermissions": Verdict.LET_THROUGH,
     }
+
+
+def test_the_owners_words_end_a_taint_and_a_day_ends_what_is_told_of_it() -> None:
+    known = ConversationTaint().after(["web page"], NOW).after(["mail", "web page"], NOW + HOUR)
+    assert known.standing == ("web page", "mail")
+    assert known.after_owner().standing == ()
+    later = known.after_owner().after([], NOW + 3 * HOUR)
+    assert later.in_last_day(NOW + 24 * HOUR).sources == ("mail", "web page")
+    assert later.in_last_day(NOW + 25 * HOUR).sources == ()
+    assert later.in_last_day(NOW - 30 * HOUR).sources == ()
+
+
+def test_a_mark_gives_back_the_sources() -> None:
+    taint = Taint(("web page", "mail"))
+    assert marked_taint(taint.mark) == taint
+    assert (Taint().mark, marked_taint(None), marked_taint(" , ")) == ("", Taint(), Taint())
+
+
+def test_a_job_taints_its_run_by_its_mark_and_a_webhook_by_its_values() -> None:
+    spec = JobSpec(id="a", message="See https://news.example/today.")
+    trusted, marked = Reminder(spec, NOW), Reminder(replace(spec, untrusted="mail"), NOW)
+    assert taint_of_job(trusted) == Taint(addresses=addresses_in(spec.message))
+    assert taint_of_job(marked) == Taint(("mail",))
+    assert taint_of_job(WebhookSpec(spec, {})).sources == ("webhook request",)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url", "may"),
+    [
+        ("WebFetch(https://a.example/**)", "https://a.example/x?q=1", True),
+        ("WebFetch(https://a.example/**)", "https://b.example/x", False),
+        ("WebFetch(https://a.example/**)", "https://a.example.evil.example/", False),
+        ("WebFetch(https://*/**)", "https://a.example/x", False),
+        ("WebFetch(https://*.example/**)", "https://a.example/x", False),
+        ("WebFetch", "https://a.example/x", False),
+    ],
+)
+def test_a_tainted_background_run_fetches_from_sites_that_a_pattern_names(
+    pattern: str, url: str, may: bool
+) -> None:
+    patterns = [Pattern.of(pattern)]
+    found = tainted_in_background(Taint(("mail",)), "WebFetch", {"url": url}, patterns, {})
+    assert (found is None) is may
+    assert tainted_in_background(Taint(), "WebFetch", {"url": url}, patterns, {}) is None

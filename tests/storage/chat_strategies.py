@@ -144,6 +144,7 @@ job_turns = st.builds(
     texts,
     st.builds(Chain, st.integers(0, 99), st.integers(0, 99), st.none() | texts),
     st.none() | instants,
+    texts,
 )
 command_calls = st.builds(CommandCall, input_ids, texts, instants, texts, names)
 _several = st.lists(input_ids, max_size=3).map(tuple)

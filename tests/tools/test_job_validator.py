@@ -275,6 +275,16 @@ def test_what_a_background_run_may_write_passes(desk: Desk) -> None:
     assert desk.write("reminders/a.md", reminder(OWN, "allow-ping: false"), silent) == ""
 
 
+def test_the_agent_cannot_take_the_mark_of_untrusted_text_from_a_job(desk: Desk) -> None:
+    mark = "untrusted: web page"
+    (desk.root / "reminders/page.md").write_text(reminder(mark, OWN, job_id="u"))
+    for setter in (None, SETTER):
+        for text in (reminder(OWN, job_id="u"), reminder("untrusted: x", OWN, job_id="u")):
+            refusal = desk.write("reminders/page.md", text, setter=setter)
+            assert "untrusted: the text comes from untrusted content, and only the" in refusal
+    assert desk.edit("reminders/page.md", "Call.", "Call Ann.") == ""
+
+
 def test_in_the_conversation_the_agent_neither_makes_nor_takes_the_mark(desk: Desk) -> None:
     (desk.root / "reminders/bots.md").write_text(reminder(OWN, job_id="b"))
     (desk.root / "reminders/broken.md").write_text(reminder(OWN, "must: true", job_id="x"))

@@ -147,8 +147,7 @@ class JobSpec:
     @property
     def title(self) -> str:
         """The name of the job in lists and notices, which show no untrusted message."""
-        is_hidden = self.untrusted is not None and not self.description
-        return FROM_UNTRUSTED if is_hidden else self.words
+        return FROM_UNTRUSTED if self.untrusted and not self.description else self.words
 
     @property
     def short_title(self) -> str:
