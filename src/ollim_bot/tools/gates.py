@@ -12,7 +12,7 @@ from ollim_bot.domain.runs import Run
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFolder
 from ollim_bot.domain.subagents import STARTING, Subagents
 from ollim_bot.domain.taint import TaintedCall
-from ollim_bot.domain.tool_policy import Pattern, text_argument
+from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.ports import Gate, Refusal, Tool, ToolCall
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import LookupDeferred, Resolver, resolve

@@ -40,9 +40,7 @@ def reading_in(root: Path, call: ToolCall, result: str) -> Reading | None:
     return reading_of(call.tool, call.arguments, result, OWN_TOOLS, read=read, marks=marks)
 
 
-def refused_in_background(
-    taint: Taint, call: ToolCall, allowed: Sequence[Pattern]
-) -> str | None:
+def refused_in_background(taint: Taint, call: ToolCall, allowed: Sequence[Pattern]) -> str | None:
     """Why a background run with this taint may not make the call; None if it may."""
     found = tainted_in_background(taint, call.tool, call.arguments, allowed, TAINTED_CHANGES)
     return found.refusal if found else None
