@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, TypeGuard
 
 from ollim_bot.cli.caller import Caller
@@ -31,7 +32,7 @@ from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.run_history import DELIVERED, HELD, NOTES, RELEASED, fired_at, part_in_words
 from ollim_bot.domain.runs import in_words, outcome
-from ollim_bot.domain.text import counted
+from ollim_bot.domain.text import FROM_UNTRUSTED, counted
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.store.codecs.rows import LEDGER_ROWS
 
@@ -46,6 +47,8 @@ _DAY, _TO_THE_MINUTE = len("2026-11-16"), len("2026-11-16T08:00")
 
 
 _USUAL = "7d"
+# The facts of a row that may have the words of others.
+_WORDS = ("message", "refused_pings", "report", "text")
 _MOST_NAMED = 3
 _ALL = 2**62
 
@@ -227,6 +230,7 @@ def _facts(record: RunRecord, now: datetime) -> dict[str, str]:
         "report": str(facts.get("report") or ""),
         "tools": _tools(facts),
         "subagents": ", ".join(map(str, _listed(facts.get("subagents")))),
+        "untrusted": f"it had read: {facts['untrusted']}" if facts.get("untrusted") else "",
         "used": _used(facts),
         "session": str(facts.get("session") or ""),
     }
@@ -368,7 +372,7 @@ def _list(given: Given, caller: Caller) -> None:
         if job in (None, record.occurrence.job_id)
     ]
     if "json" in given:
-        print_json({"runs": [run_object(record) for record in found]})
+        print_json({"runs": [run_object(_as_seen(record, caller)) for record in found]})
     elif found:
         print(listing(found, data.now))
     elif not _asked(data, lambda tx: tx.ledger.tail(1)):
@@ -382,9 +386,9 @@ def _show(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     record = find_run(str(given["run"]), _run_records(data))
     if "json" in given:
-        print_json(page_object(record))
+        print_json(page_object(_as_seen(record, caller)))
     else:
-        print(page(record, data.now, _said(data, record)))
+        print(_fenced(record, page(record, data.now, _said(data, record)), caller))
 
 
 def _check(given: Given, caller: Caller) -> None:
@@ -445,6 +449,29 @@ def _run_records(data: Data, since: datetime | None = None) -> list[RunRecord]:
     return found
 
 
+def _as_seen(record: RunRecord, caller: Caller) -> RunRecord:
+    """The run; for the agent, without the words of a run that had read untrusted text."""
+    return replace(record, rows=[_row_as_seen(row, caller) for row in record.rows])
+
+
+def _row_as_seen(row: LedgerRow, caller: Caller) -> LedgerRow:
+    if not caller.agent or not row.facts.get("untrusted"):
+        return row
+    hidden = {name: FROM_UNTRUSTED for name in _WORDS if name in row.facts}
+    return replace(row, facts={**row.facts, **hidden})
+
+
+def _fenced(record: RunRecord, words: str, caller: Caller) -> str:
+    """The page of a run; for the agent, it is data if the run had read untrusted text."""
+    untrusted = str(record.facts.get("untrusted") or "")
+    if not caller.agent or not untrusted:
+        return words
+    from ollim_bot.domain.taint import Untrusted
+    from ollim_bot.prompts.context import fenced
+
+    return fenced(words, Untrusted(untrusted, f"the record of a run that had read: {untrusted}"))
+
+
 def _said(data: Data, record: RunRecord) -> list[str]:
     """The texts of the run that the owner saw."""
     ids = _sent(record)
@@ -467,12 +494,14 @@ def _all_rows(tx: Transaction) -> list[LedgerRow]:
 
 
 def _export(given: Given, caller: Caller) -> None:
-    export(given, caller, _export_page)
+    export(given, caller, partial(_export_page, caller))
 
 
-def _export_page(after: int, tx: Transaction) -> tuple[list[tuple[datetime, bytes]], int]:
+def _export_page(
+    caller: Caller, after: int, tx: Transaction
+) -> tuple[list[tuple[datetime, bytes]], int]:
     rows, last = tx.ledger.page(after, PAGE_SIZE)
-    return [(row.ts, LEDGER_ROWS.encode(row)) for row in rows], last
+    return [(row.ts, LEDGER_ROWS.encode(_row_as_seen(row, caller))) for row in rows], last
 
 
 def _list_flags(parser: Flags) -> None:

@@ -149,6 +149,7 @@ def end_facts(
         "report": " ".join(run.reports),
         "tools": list(run.tools_used),
         "subagents": list(dict.fromkeys(run.subagents)),
+        "untrusted": run.taint.mark,
         "tokens": usage.context + usage.output,
         "cost_usd": round(usage.cost_usd, 6),
         "price": "" if usage.price is Price.LISTED else usage.price.value,

@@ -42,8 +42,13 @@ def leave_update(tx: Transaction, update: PendingUpdate) -> None:
     after, dropped = pending.appended(update)
     tx.updates.put(after)
     tx.ledger.append(
-        *(LedgerRow(update.ts, "update_dropped", facts={"message": old.message}) for old in dropped)
+        *(LedgerRow(update.ts, "update_dropped", facts=_dropped_facts(old)) for old in dropped)
     )
+
+
+def _dropped_facts(update: PendingUpdate) -> dict[str, object]:
+    mark = {"untrusted": update.untrusted} if update.untrusted else {}
+    return {"message": update.message, **mark}
 
 
 def new_notice(sentence: str, *, key: str | None = None, for_reminder: bool = False) -> Notice:
@@ -146,6 +151,8 @@ def hold(tx: Transaction, held: HeldMessage, until: datetime) -> None:
     if message.occurrence:
         said = shortened(" ".join(message.text.split()), _LONGEST_SAID)
         facts = {"message": message.id, "text": said, "until": until.isoformat()}
+        if message.untrusted is not None:
+            facts["untrusted"] = message.untrusted.source
         tx.ledger.append(LedgerRow(tx.now, HELD, Occurrence.parse(message.occurrence), facts))
 
 
