@@ -124,11 +124,16 @@ def _settings(subagents: Subagents) -> dict[str, object]:
 
 
 def _definition(subagent: Subagent) -> AgentDefinition:
-    """A definition that takes precedence over the file of the same name."""
+    """A definition that takes precedence over the file of the same name.
+
+    It has only the names of tools, which the engine lists in every request; the gate limits what
+    they are called with.
+    """
+    names = None if subagent.tools is None else dict.fromkeys(each.tool for each in subagent.tools)
     return AgentDefinition(
         subagent.description,
         subagent.instructions,
-        None if subagent.tools is None else [str(pattern) for pattern in subagent.tools],
+        None if names is None else list(names),
         model=subagent.model or "inherit",
     )
 
