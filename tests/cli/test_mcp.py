@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import stat
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.cli.terminal import Terminal
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.tool_servers import ServerState, ToolServerRecord
-from ollim_bot.store.opening import look_into
+from ollim_bot.domain.tool_servers import (
+    ServerSpec,
+    ServerState,
+    ToolDefinition,
+    ToolServerRecord,
+)
+from ollim_bot.store.opening import look_into, open_database
+from ollim_bot.store.transaction import Transaction
 
 SERVER = Path(__file__).parents[1] / "tool_servers" / "notes_server.py"
 
@@ -82,6 +89,27 @@ def test_an_unknown_server_is_named_with_the_one_that_was_meant(
     answer = terminal.run("mcp", verb, "nots")
     assert answer.code == 2
     assert answer.err == "There is no tool server `nots`. Did you mean `notes`?\n"
+
+
+def _put(record: ToolServerRecord, tx: Transaction) -> None:
+    tx.tool_servers.put(record)
+
+
+def test_the_agent_may_give_a_job_only_the_tools_of_an_approved_server(terminal: Terminal) -> None:
+    spec = ServerSpec("notes", ("x",))
+    state = ServerState().written(spec).started()
+    find = ToolDefinition("find", "Finds a note.", '{"type": "object"}')
+    terminal.paths.locks.mkdir(parents=True)
+    write(terminal, notes={"command": "x"})
+    terminal.environ[CALLED_BY] = CONVERSATION
+    add = ("routine", "add", "-m", "look", "--cron", "@daily", "--background")
+    for known, code in ((state, 2), (state.listed([find]).approving(), 0)):
+        record = ToolServerRecord({"notes": known})
+        database = open_database(terminal.paths, lambda: terminal.now, is_holder=True, report=print)
+        database.run(partial(_put, record))
+        database.close()
+        answer = terminal.run(*add, "--allowed-tool", "mcp__notes__*")
+        assert answer.code == code, answer
 
 
 @pytest.mark.parametrize("verb", ["approve", "test", "remove"])

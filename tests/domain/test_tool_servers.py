@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ollim_bot.domain.tool_policy import server_of, source_of
+from ollim_bot.domain.tool_policy import server_of
 from ollim_bot.domain.tool_servers import (
     ServerCondition,
     ServerSpec,
@@ -164,4 +164,3 @@ def test_the_state_is_told_in_a_few_words() -> None:
 )
 def test_a_tool_belongs_to_a_server_of_the_owner_or_not(tool: str, server: str | None) -> None:
     assert server_of(tool) == server
-    assert source_of(tool) == (server and f"result of the tool server {server}")

@@ -22,7 +22,7 @@ from ollim_bot.store.server_file import ServerFile
 from ollim_bot.store.store import Store
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import RecordingStore
-from ollim_bot.tool_servers.servers import ToolServers
+from ollim_bot.tool_servers.servers import OpenServer, ToolServers
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 SCHEMA = json.dumps({"properties": {}, "type": "object"})
@@ -63,7 +63,9 @@ class FakeServer:
 class Desk:
     """`starts` has each start; `servers` are those that run, by name."""
 
-    def __init__(self, root: Path, store: Store | None = None) -> None:
+    def __init__(
+        self, root: Path, store: Store | None = None, open_server: OpenServer | None = None
+    ) -> None:
         self.clock = ManualClock(NOW)
         self.store = store or RecordingStore(self.clock.now)
         self.paths = DataPaths(root)
@@ -73,7 +75,10 @@ class Desk:
         self.offers: tuple[ToolDefinition, ...] = (FIND,)
         self.trouble = ""
         self.held = ToolServers(
-            self.store, ServerFile(self.paths, self.told.append), self.clock, self._opened
+            self.store,
+            ServerFile(self.paths, self.told.append),
+            self.clock,
+            open_server or self._opened,
         )
 
     def writes(self, *specs: ServerSpec) -> None:

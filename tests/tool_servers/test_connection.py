@@ -109,6 +109,38 @@ async def test_a_program_ends_with_its_children_when_it_is_not_held_any_more(
             await asyncio.sleep(0.01)
 
 
+_HOLD = """
+import asyncio, os, sys
+from pathlib import Path
+from ollim_bot.domain.tool_servers import ServerSpec
+from ollim_bot.tool_servers.programs import running_program
+
+async def hold():
+    spec = ServerSpec("odd", ("sh", "-c", "echo $$ > started; exec sleep 1000"))
+    async with running_program(spec, Path.cwd(), os.environ, print):
+        await asyncio.sleep(1000)
+
+asyncio.run(hold())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ties a process to its parent")
+async def test_a_program_dies_with_the_bot_also_when_the_bot_is_killed(tmp_path: Path) -> None:
+    bot = await asyncio.create_subprocess_exec(sys.executable, "-c", _HOLD, cwd=tmp_path)
+    started = tmp_path / "started"
+    try:
+        async with asyncio.timeout(60):
+            while not _is_written(started):  # noqa: ASYNC110 - the system rings no bell
+                await asyncio.sleep(0.02)
+    finally:
+        bot.kill()
+        await bot.wait()
+    group = int(started.read_text())
+    async with asyncio.timeout(60):
+        while _group_names(group):  # noqa: ASYNC110 - the system rings no bell
+            await asyncio.sleep(0.02)
+
+
 async def test_a_server_behind_an_address_answers_and_its_end_is_noticed(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -149,6 +181,10 @@ async def _until_open(port: int) -> None:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     return
             await asyncio.sleep(0.02)
+
+
+def _is_written(path: Path) -> bool:
+    return path.exists() and path.read_text().endswith("\n")
 
 
 def _children() -> list[int]:

@@ -84,15 +84,6 @@ def server_of(tool: str) -> str | None:
     return None if name is None or name["server"] in OWN_SERVERS else name["server"]
 
 
-def source_of(tool: str) -> str | None:
-    """The untrusted source that a call of a tool of the owner's servers reads, else None.
-
-    `result of the tool server notes`, to stand after “a”.
-    """
-    server = server_of(tool)
-    return None if server is None else f"result of the tool server {server}"
-
-
 def matches(pattern: Pattern, tool: str, arguments: Mapping[str, object], root: str) -> bool:
     """Whether a pattern allows a call; `root` is the folder that `./` stands for."""
     if not pattern.names(tool):
