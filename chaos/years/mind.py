@@ -29,7 +29,16 @@ from ollim_bot.domain.events import (
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import SessionLost
-from ollim_bot.ports import Prompt, SessionSpec, StoredSession, Tool, ToolCall, Toolset, Trace
+from ollim_bot.ports import (
+    OfferedSkill,
+    Prompt,
+    SessionSpec,
+    StoredSession,
+    Tool,
+    ToolCall,
+    Toolset,
+    Trace,
+)
 from ollim_bot.testing.engine import CallsTool, Fails, Says
 
 # The engine's own record of older prompts is of no use to anybody.
@@ -130,10 +139,19 @@ class MindSession:
         self._stop.set()
 
     async def reconfigure(
-        self, *, model: str | None, thinking: Thinking, system_prompt: str
+        self,
+        *,
+        model: str | None,
+        thinking: Thinking,
+        system_prompt: str,
+        skills: tuple[OfferedSkill, ...],
     ) -> None:
         self._spec = replace(
-            self._spec, model=model, thinking=thinking, system_prompt=system_prompt
+            self._spec,
+            model=model,
+            thinking=thinking,
+            system_prompt=system_prompt,
+            skills=skills,
         )
 
     async def _run(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:

@@ -75,13 +75,20 @@ class Prompt:
     id: str | None = None
 
 
+class OfferedSkill(NamedTuple):
+    """The engine reads a skill once, at its start, so another `version` needs a new process."""
+
+    name: str
+    version: str
+
+
 @dataclass(frozen=True, slots=True)
 class SessionSpec:
     """`resume` continues a session; without it a new one begins, with the id `begin` if given.
 
     A new session starts with the history of `branch_of`, if given, and leaves that session
     untouched. `occurrence` is the id of the background run that the session is for; it is empty in
-    the conversation. The agent is offered `subagents` and no others.
+    the conversation. The agent is offered `subagents` and `skills`, and no others.
     """
 
     system_prompt: str
@@ -94,6 +101,7 @@ class SessionSpec:
     readable: tuple[Path, ...] = ()
     occurrence: str = ""
     subagents: Subagents | None = None
+    skills: tuple[OfferedSkill, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +150,10 @@ async def _ignore(_: ToolCall, __: str) -> None:
     return None
 
 
+async def _no_commands(_: ToolCall) -> Sequence[str]:
+    return ()
+
+
 async def _let_end() -> str | None:
     return None
 
@@ -155,7 +167,9 @@ class Toolset:
     The engine calls `gate` before every call, of our tools and of its own; if `gate` raises, the
     call is refused. The engine calls `after_call` with every result; if `after_call` raises, the
     turn stops there. Both are called for subagents too. The engine calls `may_end` when a turn is
-    about to end; a text sends the agent back to work with that reason.
+    about to end; a text sends the agent back to work with that reason. `commands_of` gives the
+    command lines that an allowed call brings along: each is run like a call of `Bash`, past the
+    same `gate`, and the agent is given the results.
     """
 
     servers: Mapping[str, Sequence[Tool]] = field(default_factory=dict)
@@ -163,6 +177,7 @@ class Toolset:
     gate: Gate = _let_through
     may_end: Callable[[], Awaitable[str | None]] = _let_end
     after_call: AfterCall = _ignore
+    commands_of: Callable[[ToolCall], Awaitable[Sequence[str]]] = _no_commands
 
 
 class AgentSession(Protocol):
@@ -186,7 +201,12 @@ class AgentSession(Protocol):
         """End the running turn soon; does nothing when no turn runs."""
 
     async def reconfigure(
-        self, *, model: str | None, thinking: Thinking, system_prompt: str
+        self,
+        *,
+        model: str | None,
+        thinking: Thinking,
+        system_prompt: str,
+        skills: tuple[OfferedSkill, ...],
     ) -> None:
         """Takes effect from the next turn on, in the same session. Equal values cost nothing."""
 

@@ -35,13 +35,14 @@ from ollim_bot.domain.subagents import Subagent, Subagents
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentEngine, SessionSpec, Toolset
 from ollim_bot.store.job_checker import JobFileChecker
+from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.store import Store
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import CallsTool, ScriptedEngine, ScriptedSession
 from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
-from ollim_bot.tools.gates import BackgroundTools
+from ollim_bot.tools.gates import Abilities, BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 
@@ -142,7 +143,9 @@ class Scene:
                 self.poster,
                 self.notices,
                 BackgroundTools(
-                    PathPolicy(self.root), lambda: self._usual(), subagents=lambda: HELPER
+                    PathPolicy(self.root),
+                    lambda: self._usual(),
+                    abilities=Abilities(lambda: HELPER, SkillFolder(self.root / "skills").read),
                 ),
                 self.echo,
                 AutoCommit(self.journal, self.root),

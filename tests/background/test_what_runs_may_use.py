@@ -57,14 +57,28 @@ async def test_a_job_that_names_a_missing_skill_does_not_run_and_that_is_told(na
         assert stage.pending == [sentence]
 
 
-async def test_a_skill_that_is_there_is_named_and_may_be_used(tmp_path: Path) -> None:
+async def test_a_job_whose_skill_is_wrong_does_not_run_and_says_why(tmp_path: Path) -> None:
     (tmp_path / "skills/mail").mkdir(parents=True)
-    (tmp_path / "skills/mail/SKILL.md").write_text("Read it.")
+    (tmp_path / "skills/mail/SKILL.md").write_text("---\nname: mail\n---\nRead it.\n")
+    async with scene(WatchedEngine(), root=tmp_path) as stage:
+        await stage.skip(routine(skills=("mail",)))
+        (told,) = await stage.told()
+        assert told == (
+            "“Morning mail” was not run: it needs the skill mail, which does not load. "
+            "skills/mail/SKILL.md: description: is missing."
+        )
+
+
+async def test_a_skill_that_is_there_is_named_and_may_be_used(tmp_path: Path) -> None:
+    head = "name: mail\ndescription: x\nallowed-tools: [WebSearch]"
+    (tmp_path / "skills/mail").mkdir(parents=True)
+    (tmp_path / "skills/mail/SKILL.md").write_text(f"---\n{head}\n---\nRead it.\n")
     use = CallsTool("Skill", {"skill": "mail"})
     engine = WatchedEngine().then(use, CallsTool("Skill", {"skill": "other"}))
     async with scene(engine, root=tmp_path) as stage:
         assert await stage.run(reminder(skills=("mail",))) is OccurrenceState.DONE
         assert "REQUIRED SKILLS\n- Skill(mail)" in engine.prompts[0]
+        assert "`Skill(mail *)`, `WebSearch`" in engine.prompts[0]
         assert stage.end.facts["tools"] == ["Skill"]
 
 

@@ -300,11 +300,6 @@ def test_a_taken_id_is_refused(terminal: Terminal) -> None:
             id="every command",
         ),
         pytest.param(
-            ["routine", "add", "-m", "x", "--cron", "@daily", "--skill", "mail"],
-            ["skills: is for background jobs only. Add --background."],
-            id="skill of a foreground job",
-        ),
-        pytest.param(
             ["reminder", "add", "-m", "x", "--in", "5m", "--foreground", "--model", "opus"],
             ["model: is for background jobs only. Add --background."],
             id="background only",

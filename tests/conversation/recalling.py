@@ -26,7 +26,15 @@ from ollim_bot.domain.events import (
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import SessionLost
-from ollim_bot.ports import Prompt, SessionSpec, StoredSession, ToolCall, Toolset, Trace
+from ollim_bot.ports import (
+    OfferedSkill,
+    Prompt,
+    SessionSpec,
+    StoredSession,
+    ToolCall,
+    Toolset,
+    Trace,
+)
 
 WRITE = "write it down"
 ANSWER = "It is written down."
@@ -154,10 +162,19 @@ class RecallingSession:
         self._is_stopped = True
 
     async def reconfigure(
-        self, *, model: str | None, thinking: Thinking, system_prompt: str
+        self,
+        *,
+        model: str | None,
+        thinking: Thinking,
+        system_prompt: str,
+        skills: tuple[OfferedSkill, ...],
     ) -> None:
         self._spec = replace(
-            self._spec, model=model, thinking=thinking, system_prompt=system_prompt
+            self._spec,
+            model=model,
+            thinking=thinking,
+            system_prompt=system_prompt,
+            skills=skills,
         )
 
     async def _run(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:

@@ -182,7 +182,7 @@ def test_what_cannot_run_says_why() -> None:
     found = rehearsed(wrong, unskilled, skills=frozenset({"baking"}))
     assert sentences(found) == [
         "“do tool” would not run: a tool in its file is wrong.",
-        "“do skill” would not run: it names a skill that is not there.",
+        "“do skill” would not run: it names a skill that does not load.",
     ]
     assert of("skill", rehearsed(unskilled, skills=frozenset({"cooking"})))[0].reason is None
 

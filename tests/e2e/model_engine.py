@@ -53,6 +53,7 @@ from ollim_bot.offline.messages import (
 )
 from ollim_bot.ports import (
     Clock,
+    OfferedSkill,
     Prompt,
     SessionSpec,
     StoredSession,
@@ -146,9 +147,20 @@ class ModelSession:
             self._running.cancel()
 
     async def reconfigure(
-        self, *, model: str | None, thinking: Thinking, system_prompt: str
+        self,
+        *,
+        model: str | None,
+        thinking: Thinking,
+        system_prompt: str,
+        skills: tuple[OfferedSkill, ...],
     ) -> None:
-        self.spec = replace(self.spec, model=model, thinking=thinking, system_prompt=system_prompt)
+        self.spec = replace(
+            self.spec,
+            model=model,
+            thinking=thinking,
+            system_prompt=system_prompt,
+            skills=skills,
+        )
 
     async def _followed(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
         async with self._one_at_a_time:

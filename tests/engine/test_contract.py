@@ -125,11 +125,13 @@ async def test_a_session_is_reconfigured_from_the_next_turn_on(open_case: OpenCa
     session = open_case.session
     await ask(session, "one")
     named = open_case.id
-    await session.reconfigure(model="haiku", thinking="adaptive", system_prompt="Be brief.")
+    await session.reconfigure(
+        model="haiku", thinking="adaptive", system_prompt="Be brief.", skills=()
+    )
     open_case.script.says("Two.")
     assert (await end_of(session, "two")).text == "Two."
     assert session.id == named
-    await session.reconfigure(model=None, thinking="off", system_prompt=SYSTEM_PROMPT)
+    await session.reconfigure(model=None, thinking="off", system_prompt=SYSTEM_PROMPT, skills=())
 
 
 @in_shared_loop

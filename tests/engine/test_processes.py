@@ -104,10 +104,12 @@ async def test_a_changed_session_has_a_new_process_and_none_is_left_behind(stage
     async with stage.session(model="haiku", system_prompt=long) as session:
         (first,) = engines_at(stage.home)
         assert "secret" not in "".join(command_of(first))
-        await session.reconfigure(model="haiku", thinking="off", system_prompt=long)
+        await session.reconfigure(model="haiku", thinking="off", system_prompt=long, skills=())
         await ask(session, "one")
         assert engines_at(stage.home) == [first], "to be told the same again costs nothing"
-        await session.reconfigure(model=None, thinking="off", system_prompt="Another secret.")
+        await session.reconfigure(
+            model=None, thinking="off", system_prompt="Another secret.", skills=()
+        )
         await ask(session, "two")
         (second,) = engines_at(stage.home)
         assert second != first

@@ -61,7 +61,9 @@ async def test_another_model_takes_over_the_same_session_and_thinks_apart_from_i
     async with stage.session(model="sonnet", thinking=4000) as session:
         _, *by_budget = await ask(session, "one")
         named = session.id
-        await session.reconfigure(model="haiku", thinking="adaptive", system_prompt="You help.")
+        await session.reconfigure(
+            model="haiku", thinking="adaptive", system_prompt="You help.", skills=()
+        )
         _, *adaptive = await ask(session, "two")
 
     before, after = stage.model.requests

@@ -16,7 +16,7 @@ from ollim_bot.domain.taint import Taint, Untrusted, addresses_in
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.ports import ToolCall, Toolset
 from ollim_bot.prompts.context import fenced
-from ollim_bot.tools.gates import BackgroundTools, main_gate
+from ollim_bot.tools.gates import Abilities, BackgroundTools, main_gate
 from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
@@ -178,7 +178,10 @@ class Mode:
             run.taint = taint_of_job(_job())
             run.policy = replace(run.policy, tools=(*DEFAULT_BG_TOOLS, *ALLOWED))
             gate = BackgroundTools(
-                paths, lambda: DEFAULT_BG_TOOLS, subagents=_subagents, resolver=_resolve
+                paths,
+                lambda: DEFAULT_BG_TOOLS,
+                abilities=Abilities(_subagents),
+                resolver=_resolve,
             ).gate(run)
         else:
             run.taint = Taint(addresses=addresses_in(JOB_TEXT))

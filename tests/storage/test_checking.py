@@ -59,10 +59,16 @@ def test_a_right_skill_has_its_tools_and_no_job(data: DataDirectory) -> None:
         ("description: x", "skills/mail/SKILL.md: name: is missing"),
         ("name: mail\ndescription: ''", "skills/mail/SKILL.md:3: description: is empty"),
         ("name: post\ndescription: x", ":2: name: must be the name of its folder, mail"),
-        ("name: mail\ndescription: x\nhooks: {Stop: []}", ":4: hooks: is not a field of a skill"),
-        ("name: mail\ndescription: x\nmodel: opus", ":4: model: is not a field of a skill"),
+        (
+            "name: mail\ndescription: x\nhooks: {Stop: []}",
+            ":4: hooks: would make the",
+        ),
+        (
+            "name: mail\ndescription: x\nmodel: opus",
+            ":4: model: would make the",
+        ),
         ("name: mail\ndescription: [x]", ":3: description: ['x'] is not right; it takes text"),
-        ("name: mail\ndescription: x\nallowed_tools: Read", "it takes a list"),
+        ("name: mail\ndescription: x\nallowed_tools: 3", "it takes a list"),
     ],
 )
 def test_what_is_wrong_with_a_skill_is_said(data: DataDirectory, lines: str, problem: str) -> None:

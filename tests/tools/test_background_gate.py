@@ -14,7 +14,8 @@ from ollim_bot.domain.runs import Run, RunPolicy
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Gate, ToolCall
 from ollim_bot.store.policy_file import PolicyFile
-from ollim_bot.tools.gates import BackgroundTools
+from ollim_bot.store.skill_files import SkillFolder
+from ollim_bot.tools.gates import Abilities, BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, OWN_TOOLS
 
@@ -44,8 +45,11 @@ async def refused(gate: Gate, tool: str, /, **arguments: object) -> str:
 
 
 @pytest.fixture
-def usual(reach: PathPolicy) -> BackgroundTools:
-    return BackgroundTools(reach, lambda: DEFAULT_BG_TOOLS, resolver=known)
+def usual(house: House, reach: PathPolicy) -> BackgroundTools:
+    skills = SkillFolder(house.data / "skills").read
+    return BackgroundTools(
+        reach, lambda: DEFAULT_BG_TOOLS, abilities=Abilities(skills=skills), resolver=known
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,11 +122,33 @@ async def test_a_job_adds_to_the_usual_and_no_more_than_it_says(usual: Backgroun
     )
 
 
-async def test_a_skill_of_the_job_may_be_used_and_no_other(usual: BackgroundTools) -> None:
+def write_skill(house: House, name: str, more: str = "") -> None:
+    path = house.data / "skills" / name / "SKILL.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"---\nname: {name}\ndescription: Reads it.\n{more}---\nRead it.\n")
+
+
+async def test_a_skill_of_the_job_may_be_used_and_no_other(
+    house: House, usual: BackgroundTools
+) -> None:
+    for name in ("mail", "mailer"):
+        write_skill(house, name)
     gate = await gate_of(usual, job(skills=("mail",)))
     assert await refused(gate, "Skill", skill="mail") == ""
     assert await refused(gate, "Skill", skill="mail", args="today") == ""
     assert "`Skill(mail *)`" in await refused(gate, "Skill", skill="mailer")
+
+
+async def test_what_a_skill_allows_is_allowed_to_its_job_as_long_as_it_says_so(
+    house: House, usual: BackgroundTools
+) -> None:
+    write_skill(house, "mail", "allowed-tools: [Bash(ollim-bot gmail *)]\n")
+    gate = await gate_of(usual, job(skills=("mail",)))
+    assert await refused(gate, "Bash", command="ollim-bot gmail unread") == ""
+    other = await gate_of(usual, job())
+    assert "`Bash(ollim-bot help)`" in await refused(other, "Bash", command="ollim-bot gmail x")
+    write_skill(house, "mail")
+    assert "in background runs" in await refused(gate, "Bash", command="ollim-bot gmail unread")
 
 
 async def test_no_pattern_opens_what_is_protected(reach: PathPolicy) -> None:
@@ -236,11 +262,14 @@ async def test_a_wrong_policy_leaves_what_was_right_and_is_told(policy: Policy) 
     assert len(policy.problems) == 1
 
 
-@pytest.mark.parametrize("name", ["", "..", "../notes", "a b", "mail) x", "gone", "a/b", "mail.md"])
+@pytest.mark.parametrize(
+    "name", ["", "..", "../notes", "a b", "mail) x", "gone", "a/b", "mail.md", "wrong"]
+)
 async def test_a_skill_that_nobody_could_load_is_missing(house: House, name: str) -> None:
-    for place in ("skills/mail", "skills/mail-2_x", "skills/a/b"):
-        (house.data / place).mkdir(parents=True)
-        (house.data / place / "SKILL.md").write_text("Read the mail.")
-    tools = BackgroundTools(PathPolicy(house.data), lambda: ())
+    for each in ("mail", "mail-2_x", "a/b"):
+        write_skill(house, each)
+    write_skill(house, "wrong", "hooks: {}\n")
+    skills = SkillFolder(house.data / "skills").read
+    tools = BackgroundTools(PathPolicy(house.data), lambda: (), abilities=Abilities(skills=skills))
     assert await tools.missing_skills(job(skills=("mail", "mail-2_x"))) == []
     assert await tools.missing_skills(job(skills=("mail", name))) == [name]

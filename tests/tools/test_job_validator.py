@@ -100,8 +100,8 @@ def test_right_jobs_and_skills_and_all_other_files_pass(desk: Desk) -> None:
         ("skills/new/SKILL.md", "x", "skills/new/SKILL.md:1: the first line"),
         ("skills/new/SKILL.md", "---\nname: new\n---\nx\n", "description: is missing"),
         ("skills/other/SKILL.md", skill(), "SKILL.md:2: name: must be the name of its folder, ot"),
-        ("skills/new/SKILL.md", skill("allowed-tools: Read"), "it takes a list"),
-        ("skills/new/SKILL.md", skill("hooks: {}"), "SKILL.md:4: hooks: is not a field of a skill"),
+        ("skills/new/SKILL.md", skill("allowed-tools: 3"), "it takes a list"),
+        ("skills/new/SKILL.md", skill("hooks: {}"), "SKILL.md:4: hooks: would make the engine"),
     ],
 )
 def test_a_wrong_file_is_refused_with_file_line_and_what_is_right(
@@ -116,6 +116,18 @@ def test_a_wrong_file_is_refused_with_file_line_and_what_is_right(
 def test_all_that_is_wrong_is_said_at_once(desk: Desk) -> None:
     reason = desk.write("routines/new.md", routine("late: x", "model: gpt", "must: 3"))
     assert len(reason.splitlines()) == 4
+
+
+def test_the_agent_gives_a_job_no_more_through_a_skill(desk: Desk) -> None:
+    wide = "---\nname: wide\ndescription: x\nallowed-tools: [Bash(make all)]\n---\nx\n"
+    (desk.root / "skills/wide").mkdir()
+    (desk.root / "skills/wide/SKILL.md").write_text(wide)
+    job = routine("background: true", "skills: [mail, wide]")
+    assert "skills: `Bash(make all)` goes beyond" in desk.write("routines/new.md", job)
+    command = "ollim-bot routine add -m x --cron @daily --skill wide"
+    assert "--skill: `Bash(make all)` goes beyond" in desk.refused("Bash", command=command)
+    (desk.root / "routines/new.md").write_text(job)
+    assert desk.edit("routines/new.md", "Do it", "Do that") == ""
 
 
 def test_it_is_the_result_of_an_edit_that_counts(desk: Desk) -> None:

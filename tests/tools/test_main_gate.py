@@ -15,6 +15,8 @@ from ollim_bot.tools.gates import main_gate
 from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.path_rules import PathPolicy
 
+SKILL = "---\nname: mail\ndescription: Reads mail.\n---\nRead it.\n"
+
 
 def known(_: str) -> Sequence[str]:
     return ["93.184.215.14"]
@@ -45,8 +47,10 @@ async def refused(reach: PathPolicy, tool: str, /, **arguments: object) -> str:
     ],
 )
 async def test_what_the_main_session_is_for_passes(
-    reach: PathPolicy, tool: str, arguments: dict[str, object]
+    house: House, reach: PathPolicy, tool: str, arguments: dict[str, object]
 ) -> None:
+    (house.data / "skills/mail").mkdir(parents=True)
+    (house.data / "skills/mail/SKILL.md").write_text(SKILL)
     assert await refused(reach, tool, **arguments) == ""
 
 
@@ -96,9 +100,9 @@ async def test_no_pattern_opens_what_is_protected(reach: PathPolicy) -> None:
 async def test_a_change_of_the_policy_counts_at_once(reach: PathPolicy) -> None:
     allowed = [Pattern.of("WebSearch")]
     gate = main_gate(reach, allowed=lambda: allowed)
-    assert await gate(ToolCall("Skill", {"skill": "x"})) is not None
-    allowed.append(Pattern.of("Skill"))
-    assert await gate(ToolCall("Skill", {"skill": "x"})) is None
+    assert await gate(ToolCall("TodoWrite", {})) is not None
+    allowed.append(Pattern.of("TodoWrite"))
+    assert await gate(ToolCall("TodoWrite", {})) is None
 
 
 async def test_a_data_directory_behind_a_link_has_the_same_paths(house: House) -> None:

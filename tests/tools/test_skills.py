@@ -1,4 +1,4 @@
-"""Skills have no hooks: not when the agent writes them, and not when it uses them."""
+"""Skills have no hooks when the agent writes them, and only those that load are used."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from ollim_bot.ports import ToolCall
 from ollim_bot.tools.guards import may_have_hooks, state_dir_guard
 from ollim_bot.tools.path_rules import PathPolicy
 
-PLAIN = (
-    "---\nname: mail\ndescription: reads mail\nallowed-tools:\n- Read\n  - Bash(x)\n---\nText.\n"
-)
+PLAIN = "---\nname: mail\ndescription: reads mail\nallowed-tools:\n- Read\n- Bash(x)\n---\nText.\n"
 HOOKS = "---\nname: mail\nhooks:\n  Stop:\n    - hooks:\n        - command: x\n---\n"
 
 
@@ -134,19 +132,29 @@ def test_a_skill_that_nobody_can_look_into_is_neither_used_nor_edited(
     planted = skill.data / "skills" / "evil" / "SKILL.md"
     planted.parent.mkdir(parents=True)
     make(planted)
-    used = state_dir_guard(ToolCall("Skill", {"skill": "mail"}), reach)
-    assert (used or "").startswith("skills/evil/SKILL.md is ")
-    assert "so no skill is used" in (used or "")
+    used = state_dir_guard(ToolCall("Skill", {"skill": "evil"}), reach)
+    assert (used or "").startswith("The skill evil does not load: skills/evil/SKILL.md: is ")
+    assert state_dir_guard(ToolCall("Skill", {"skill": "mail"}), reach) is None
     change = state_dir_guard(edited("skills/evil/SKILL.md", "x", "y"), reach)
     assert (change or "").startswith("skills/evil/SKILL.md is ")
 
 
-@pytest.mark.parametrize("folder", ["skills", "notes/.claude/skills"])
-def test_no_skill_is_used_while_one_has_hooks(skill: House, reach: PathPolicy, folder: str) -> None:
-    use = ToolCall("Skill", {"skill": "mail"})
-    assert state_dir_guard(use, reach) is None
-    planted = skill.data / folder / "evil" / "SKILL.md"
-    planted.parent.mkdir(parents=True)
-    planted.write_text(HOOKS)
-    expected = f"{folder}/evil/SKILL.md has hooks"
-    assert (state_dir_guard(use, reach) or "").startswith(expected)
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("evil", "The skill evil does not load: skills/evil/SKILL.md"),
+        ("gone", "skills/gone/SKILL.md: is not there"),
+        ("notes:mail", "a name takes letters"),
+        ("/mail", "a name takes letters"),
+        ("../notes/mail", "a name takes letters"),
+        ("", "a name takes letters"),
+    ],
+)
+def test_only_a_skill_that_loads_is_used_and_no_other_place_of_one(
+    skill: House, reach: PathPolicy, name: str, reason: str
+) -> None:
+    for folder in ("skills/evil", "notes/.claude/skills/mail"):
+        (skill.data / folder).mkdir(parents=True)
+        (skill.data / folder / "SKILL.md").write_text(HOOKS)
+    assert state_dir_guard(ToolCall("Skill", {"skill": "mail"}), reach) is None
+    assert reason in (state_dir_guard(ToolCall("Skill", {"skill": name}), reach) or "")

@@ -12,7 +12,7 @@ from ollim_bot.domain.subagents import Subagent, Subagents
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.ports import Gate, ToolCall
 from ollim_bot.tools import texts
-from ollim_bot.tools.gates import BackgroundTools, main_gate
+from ollim_bot.tools.gates import Abilities, BackgroundTools, main_gate
 from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
@@ -44,7 +44,7 @@ def in_main(reach: PathPolicy) -> Gate:
 
 
 def in_background(reach: PathPolicy, *allowed: str) -> Gate:
-    tools = BackgroundTools(reach, lambda: DEFAULT_BG_TOOLS, subagents=lambda: KNOWN)
+    tools = BackgroundTools(reach, lambda: DEFAULT_BG_TOOLS, abilities=Abilities(lambda: KNOWN))
     job = Reminder(JobSpec(id="abc", message="Look.", allowed_tools=allowed), NOW)
     return tools.gate(Run(RunPolicy.of_job(job, (*DEFAULT_BG_TOOLS, *allowed)), NOW, job=job))
 

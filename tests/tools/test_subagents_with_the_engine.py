@@ -18,7 +18,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Toolset
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.subagent_files import SubagentFiles
-from ollim_bot.tools.gates import BackgroundTools, main_gate
+from ollim_bot.tools.gates import Abilities, BackgroundTools, main_gate
 from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
@@ -121,7 +121,9 @@ async def test_in_the_background_it_has_no_more_than_the_run(stage: Scene) -> No
     job = Reminder(JobSpec(id="abc", message="Look."), NOW)
     at = desk_of(data)
     at.context.run = Run(RunPolicy.of_job(job, DEFAULT_BG_TOOLS), NOW, job=job)
-    tools = BackgroundTools(PathPolicy(data), lambda: DEFAULT_BG_TOOLS, subagents=files(stage).read)
+    tools = BackgroundTools(
+        PathPolicy(data), lambda: DEFAULT_BG_TOOLS, abilities=Abilities(files(stage).read)
+    )
     work = {name: WORK[name] for name in ("user-proxy", "gmail-reader")}
     await delegated(stage, toolset(at.context, tools.gate(at.run)), work)
 

@@ -200,7 +200,7 @@ def test_skills_that_are_wrong_or_missing_are_named(data: DataDirectory) -> None
     )
     wrong, missing, _ = said(data, "skills")
     assert wrong[0] is Level.FAIL
-    assert wrong[1].startswith("skills/tax/SKILL.md:4: hooks: ")
+    assert wrong[1].startswith("The skill tax does not load: skills/tax/SKILL.md:4: hooks: ")
     assert missing == (Level.WARN, "reminder b names the skill cook, which is not there")
 
 

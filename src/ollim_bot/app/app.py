@@ -47,13 +47,14 @@ from ollim_bot.store.journal import open_journal
 from ollim_bot.store.opening import open_for_bot
 from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.store.server_file import ServerFile
+from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.steps import count_set, holder_of_id
 from ollim_bot.store.store import SqliteStore, Store
 from ollim_bot.store.subagent_files import SubagentFiles
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.tool_servers.servers import OpenServer, ToolServers, opened_in
-from ollim_bot.tools.gates import Allowed, BackgroundTools, Undecided, main_gate
+from ollim_bot.tools.gates import Abilities, Allowed, BackgroundTools, Undecided, main_gate
 from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.path_rules import PathPolicy
@@ -120,6 +121,7 @@ class App:
         self._problems: asyncio.Queue[tuple[str, bool]] = asyncio.Queue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reach = PathPolicy(settings.paths.root, (TEXTS,))
+        self._skills = SkillFolder(settings.paths.skills, self._problem)
         self._job_files = JobFileChecker(settings.paths)
         self._job_guard = JobValidator(settings.paths.root, self._job_files, self._allowed_in_main)
         self._policy = PolicyFile(settings.paths, self._problem)
@@ -276,7 +278,7 @@ class App:
         surfaces: Surfaces,
     ) -> ConversationDeps:
         settings, paths = self._settings, self._settings.paths
-        persona = Persona(settings, store, self._subagents, self._problem)
+        persona = Persona(settings, store, self._subagents, self._skills.read, self._problem)
         return ConversationDeps(
             store=store,
             engine=chosen.engine,
@@ -291,8 +293,11 @@ class App:
                 lambda: self._policy.read().background(DEFAULT_BG_TOOLS),
                 job_guard=self._job_guard,
                 count=lambda setter: store.run(lambda tx: count_set(tx, setter, tx.now.date())),
-                subagents=self._subagents.read,
-                servers=self._servers.tools if self._servers else dict,
+                abilities=Abilities(
+                    self._subagents.read,
+                    self._skills.read,
+                    self._servers.tools if self._servers else dict,
+                ),
             ),
             journal=journal,
             job_files=self._job_files,

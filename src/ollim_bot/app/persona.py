@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from ollim_bot.domain.shared_files import Names
-from ollim_bot.ports import SessionSpec
+from ollim_bot.domain.skills import SkillSet
+from ollim_bot.ports import OfferedSkill, SessionSpec
 from ollim_bot.prompts.system import build_system_prompt, read_manual
 from ollim_bot.settings import Settings
 from ollim_bot.store.data_directory import TEXTS
@@ -17,17 +18,22 @@ from ollim_bot.tools.registry import TOOL_LINES
 
 
 class Persona:
-    """Reads the specification before each turn; `tell` gets one sentence per unusable file."""
+    """Reads the specification before each turn; `tell` gets one sentence per unusable file.
+
+    `skills` gives all skills as they are now.
+    """
 
     def __init__(
         self,
         settings: Settings,
         store: Store,
         subagents: SubagentFiles,
+        skills: Callable[[], SkillSet],
         tell: Callable[[str], None],
     ) -> None:
         self._settings = settings
         self._store = store
+        self._skills = skills
         self._tell = tell
         self._files = ProfileFiles(settings.paths)
         self._subagents = subagents
@@ -55,5 +61,8 @@ class Persona:
             thinking=config.thinking_main,
             readable=(TEXTS,),
             subagents=subagents,
+            skills=tuple(
+                OfferedSkill(skill.name, skill.version) for skill in self._skills().loaded.values()
+            ),
         )
         return spec, (*problems, *subagents.problems)

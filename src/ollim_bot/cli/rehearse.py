@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ollim_bot.cli.caller import Caller
@@ -37,6 +36,7 @@ from ollim_bot.store.codecs.records import PingBudgetCodec, RuntimeConfigCodec
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.routine_format import ROUTINES
+from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.upkeep.instance import running_pid
 
@@ -73,7 +73,6 @@ _ABOUT = "what would happen in the days to come, as the jobs stand now"
 _EXAMPLE = "ollim-bot rehearse --days 14"
 _USUAL_DAYS = 7
 _MOST_DAYS = 366
-_SKILL_FILE = "SKILL.md"
 
 
 def page(rehearsal: Rehearsal, *, is_running: bool) -> str:
@@ -275,7 +274,7 @@ def run(words: Sequence[str], caller: Caller) -> None:
     circumstances = replace(
         _circumstances(data),
         watched_until=None if is_running else heartbeat or data.now,
-        skills=_skills(data.paths.skills),
+        skills=SkillFolder(data.paths.skills).read().loaded.keys(),
         is_skipped=skips.has if skips.moments else None,
     )
     rehearsal = rehearse(jobs.jobs, circumstances, days)
@@ -325,7 +324,3 @@ def _jobs(data: Data) -> _Jobs:
     jobs: list[ScheduledJob] = [one.item for one in routines.jobs]
     jobs += [one.item for one in reminders.jobs]
     return _Jobs(jobs, [*routines.problems, *reminders.problems])
-
-
-def _skills(folder: Path) -> frozenset[str]:
-    return frozenset(path.parent.name for path in folder.glob(f"*/{_SKILL_FILE}"))

@@ -167,7 +167,7 @@ class BackgroundRuns:
         )
 
     async def skip(self, job: Job, occurrence: Occurrence, skip: Skip) -> None:
-        """End an occurrence that cannot run in the background, and tell why."""
+        """End an occurrence that cannot run, and tell why."""
         name, update_id = background_attempt.label(job), f"skipped {occurrence.id}"
         if skip.reason is SkipReason.BUDGET:
             # The budget has no ping for the owner, so the text goes to the agent.
@@ -175,8 +175,10 @@ class BackgroundRuns:
             word = self._update(text, update_id, job)
             facts = {"report": text, "silent_because": background_attempt.BUDGET_USED_UP}
         else:
-            is_skill = skip.reason is SkipReason.MISSING_SKILL
-            sentence = background_attempt.no_such_skill(skip.detail) if is_skill else skip.detail
+            sentence = skip.detail
+            if skip.reason is SkipReason.MISSING_SKILL:
+                why = await self._around.tools.why_unusable(skip.detail)
+                sentence = f"it needs the skill {skip.detail}, which {why}"
             told = background_attempt.not_run(name, sentence)
             notice = new_notice(told, for_reminder=isinstance(job, Reminder))
             word = self._word(job, told, lambda tx: leave_notice(tx, notice, tx.now), update_id)

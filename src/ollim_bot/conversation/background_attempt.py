@@ -91,10 +91,6 @@ def not_run(name: str, reason: str) -> str:
     return f"“{name}” was not run: {reason}"
 
 
-def no_such_skill(name: str) -> str:
-    return f"it needs the skill {name}, which is not there. Add skills/{name}/SKILL.md."
-
-
 def without_report(name: str) -> str:
     return f"“{name}” ended without its report."
 

@@ -200,6 +200,8 @@ def _obstacle(job: Job, given: Circumstances) -> Skip | Miss | None:
         return Skip(SkipReason.OVERLAP)
     if given.reached_cost_cap is not None and not given.is_manual:
         return Skip(SkipReason.COST_CAP, f"{given.reached_cost_cap:.2f}")
+    if given.missing_skills:
+        return Skip(SkipReason.MISSING_SKILL, given.missing_skills[0])
     return _background_obstacle(job, given) if job.spec.background else None
 
 
@@ -218,8 +220,6 @@ def _missed(job: Job, given: Circumstances) -> Miss | None:
 def _background_obstacle(job: Job, given: Circumstances) -> Skip | None:
     if wrong := [error for tool in job.spec.allowed_tools for error in problems(tool).errors]:
         return Skip(SkipReason.INVALID_TOOLS, " ".join(wrong))
-    if given.missing_skills:
-        return Skip(SkipReason.MISSING_SKILL, given.missing_skills[0])
     if needs_ping_token(job, is_manual=given.is_manual) and not given.has_ping_token:
         return Skip(SkipReason.BUDGET)
     return None

@@ -133,6 +133,7 @@ class JobTurn:
     chain: Chain = _NO_CHAIN
     late_since: datetime | None = None
     untrusted: str = ""
+    skills: tuple[str, ...] = ()
 
     wants_answer: ClassVar[bool] = False
     can_be_replaced: ClassVar[bool] = False
@@ -154,6 +155,7 @@ class JobTurn:
             chain,
             late_since,
             spec.untrusted or "",
+            spec.skills,
         )
 
     def as_of(self, now: datetime) -> JobTurn:

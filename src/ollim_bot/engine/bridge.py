@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import shutil
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from typing import Any, cast
 
 from claude_agent_sdk import (
@@ -22,7 +19,8 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.types import HookEvent, HookJSONOutput
 
-from ollim_bot.domain.shell_words import quoted, shell_words
+from ollim_bot.domain.shell_words import quoted
+from ollim_bot.engine.commands import MOST_COMMANDS, Programs
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Refusal, Tool, ToolCall, Toolset
 
@@ -37,6 +35,7 @@ _LEFT_TO_THE_ENGINE = frozenset({"Read", "Glob", "Grep"})
 _LONGEST_RESULT = 1_000_000
 
 _UNNAMED = "a subagent"
+_RAN_COMMANDS = "The commands in the text of the skill were run, with these results:"
 
 _logger = logging.getLogger(__name__)
 
@@ -84,20 +83,24 @@ def hooks(
     """The hooks that call `gate` and `after_call` around each call, and `may_end` at each end.
 
     `refused` receives the reason of each refused call, by the id of the call. An allowed command is
-    run by its program from `programs`, with exactly the words that the gate judged.
+    run by its program from `programs`, with exactly the words that the gate judged. The commands of
+    a skill are run too, and the agent is given their results along with the skill.
     """
 
     async def before_call(call: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
         assert call["hook_event_name"] == "PreToolUse"
         tool, given = call["tool_name"], call["tool_input"]
-        verdict = await _verdict(toolset, call)
+        verdict = await _verdict(toolset, _call(call))
         if verdict is None and tool == "Bash":
-            command = await asyncio.to_thread(programs.resolved, str(given.get("command", "")))
-            if not isinstance(command, Refusal):
-                return _decision("allow", arguments={**given, "command": command})
-            verdict = command
+            words = await asyncio.to_thread(programs.words, str(given.get("command", "")))
+            if not isinstance(words, Refusal):
+                return _decision("allow", arguments={**given, "command": quoted(words)})
+            verdict = words
+        if verdict is None and tool in _LEFT_TO_THE_ENGINE:
+            return {}
         if verdict is None:
-            return {} if tool in _LEFT_TO_THE_ENGINE else _decision("allow")
+            results = await _results_of_commands(toolset, _call(call), programs)
+            return _decision("allow", context=results)
         refused[call["tool_use_id"]] = verdict.reason
         return _decision("deny", verdict.reason)
 
@@ -145,13 +148,36 @@ def _texts_in(value: object) -> Iterator[str]:
         yield from chain.from_iterable(map(_texts_in, value))
 
 
-async def _verdict(toolset: Toolset, call: Mapping[str, Any]) -> Refusal | None:
-    name = call["tool_name"]
+async def _verdict(toolset: Toolset, call: ToolCall) -> Refusal | None:
     try:
-        return await toolset.gate(_call(call))
+        return await toolset.gate(call)
     except Exception:  # a gate that fails must refuse
-        _logger.exception("The gate failed at a call of %s", name)
-        return Refusal(f"{name} could not be checked, so it was not run.")
+        _logger.exception("The gate failed at a call of %s", call.tool)
+        return Refusal(f"{call.tool} could not be checked, so it was not run.")
+
+
+async def _results_of_commands(toolset: Toolset, call: ToolCall, programs: Programs) -> str:
+    """Run the commands of a skill, each as if the agent had called `Bash` with it."""
+    commands = await toolset.commands_of(call)
+    results = [
+        f"`{command}`:\n{await _result(toolset, call, command, programs)}"
+        for command in commands[:MOST_COMMANDS]
+    ]
+    if len(commands) > MOST_COMMANDS:
+        results.append(f"[the others were not run: at most {MOST_COMMANDS} are]")
+    return "\n\n".join([_RAN_COMMANDS, *results]) if results else ""
+
+
+async def _result(toolset: Toolset, call: ToolCall, command: str, programs: Programs) -> str:
+    as_call = replace(call, tool="Bash", arguments={"command": command})
+    if refusal := await _verdict(toolset, as_call):
+        return f"[refused: {refusal.reason}]"
+    words = await asyncio.to_thread(programs.words, command)
+    if isinstance(words, Refusal):
+        return f"[refused: {words.reason}]"
+    result = await programs.run(words)
+    await toolset.after_call(as_call, result)
+    return result
 
 
 async def _reason_to_go_on(toolset: Toolset) -> str | None:
@@ -162,35 +188,12 @@ async def _reason_to_go_on(toolset: Toolset) -> str | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Programs:
-    """The programs that the agent's commands may name: those of `path`, seen from `folder`."""
-
-    path: str
-    folder: Path
-
-    def resolved(self, command: str) -> str | Refusal:
-        """The command, quoted so that no shell changes a word of it or the meaning of the first.
-
-        The gate reads plain words. A shell would look for aliases, functions and file names in
-        them; quoted, and begun with the path of a program, they reach that program unchanged.
-        """
-        words = shell_words(command)
-        if not words:
-            return Refusal("This is not one plain command, so it was not run.")
-        program = self._find(words[0])
-        if program is None:
-            return Refusal(f"There is no program `{words[0]}` here, so nothing was run.")
-        return quoted((program, *words[1:]))
-
-    def _find(self, name: str) -> str | None:
-        if "/" in name:
-            name = os.path.join(self.folder, name)
-        return shutil.which(name, path=self.path)
-
-
 def _decision(
-    verdict: str, reason: str = "", *, arguments: Mapping[str, object] | None = None
+    verdict: str,
+    reason: str = "",
+    *,
+    arguments: Mapping[str, object] | None = None,
+    context: str = "",
 ) -> HookJSONOutput:
     output: dict[str, object] = {
         "hookEventName": "PreToolUse",
@@ -199,4 +202,6 @@ def _decision(
     }
     if arguments is not None:
         output["updatedInput"] = dict(arguments)
+    if context:
+        output["additionalContext"] = context
     return cast(HookJSONOutput, {"hookSpecificOutput": output})

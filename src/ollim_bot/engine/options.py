@@ -14,7 +14,8 @@ from claude_agent_sdk.types import McpServerConfig, ThinkingConfig
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.subagents import Subagent, Subagents
-from ollim_bot.engine.bridge import Programs, hooks, in_process_servers
+from ollim_bot.engine.bridge import hooks, in_process_servers
+from ollim_bot.engine.commands import Programs
 from ollim_bot.environment import python_places, search_path
 from ollim_bot.ports import SessionSpec, Toolset
 
@@ -90,6 +91,8 @@ def options_for(
     """
     servers: dict[str, McpServerConfig] = {**in_process_servers(toolset)}
     subagents = spec.subagents or Subagents()
+    variables = {**environment, CALLED_BY: spec.occurrence or CONVERSATION}
+    programs = Programs({**os.environ, **variables}, spec.working_directory)
     return ClaudeAgentOptions(
         # Without a snapshot, a resumed session gets the present prompt. The SDK cannot say so
         # together with a file, but the preset can, and the file replaces the preset.
@@ -103,16 +106,17 @@ def options_for(
         model=spec.model,
         thinking=_thinking(spec.thinking),
         tools=list(toolset.builtin),
+        skills=[skill.name for skill in spec.skills],
         mcp_servers=servers,
         strict_mcp_config=True,
-        hooks=hooks(toolset, refused, _programs(environment, spec.working_directory)),
+        hooks=hooks(toolset, refused, programs),
         permission_mode="dontAsk",
         setting_sources=["project"],
         settings=json.dumps(_settings(subagents)),
         agents={name: _definition(one) for name, one in subagents.known.items()},
         include_partial_messages=True,
         max_buffer_size=_LONGEST_MESSAGE,
-        env={**environment, CALLED_BY: spec.occurrence or CONVERSATION},
+        env=variables,
         cli_path=cli,
     )
 
@@ -136,10 +140,6 @@ def _definition(subagent: Subagent) -> AgentDefinition:
         None if names is None else list(names),
         model=subagent.model or "inherit",
     )
-
-
-def _programs(environment: Mapping[str, str], folder: Path) -> Programs:
-    return Programs(environment.get("PATH") or os.environ.get("PATH", os.defpath), folder)
 
 
 def child_environment(

@@ -25,7 +25,7 @@ from ollim_bot.engine.connection import Connection, EngineExited
 from ollim_bot.engine.failures import failure
 from ollim_bot.engine.stream import CostCounter, TurnReader
 from ollim_bot.errors import EngineError, SessionLost
-from ollim_bot.ports import Image, Prompt, SessionSpec
+from ollim_bot.ports import Image, OfferedSkill, Prompt, SessionSpec
 
 # How long an interrupted turn may take to end before its process is closed.
 _INTERRUPT_SECONDS = 5.0
@@ -88,10 +88,21 @@ class ClaudeSession:
             await self._turn.interrupt()
 
     async def reconfigure(
-        self, *, model: str | None, thinking: Thinking, system_prompt: str
+        self,
+        *,
+        model: str | None,
+        thinking: Thinking,
+        system_prompt: str,
+        skills: tuple[OfferedSkill, ...],
     ) -> None:
         """Apply the change in a new process: in place, it would appear in the conversation."""
-        spec = replace(self._spec, model=model, thinking=thinking, system_prompt=system_prompt)
+        spec = replace(
+            self._spec,
+            model=model,
+            thinking=thinking,
+            system_prompt=system_prompt,
+            skills=skills,
+        )
         self._is_outdated |= spec != self._spec
         self._spec = spec
 

@@ -10,6 +10,7 @@ from ollim_bot.domain.forward_schedule import ScheduleEntry, UpcomingSchedule
 from ollim_bot.domain.jobs import Chain, ReportMode
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietSettings, is_quiet
+from ollim_bot.domain.skills import required_skills
 from ollim_bot.prompts.context import clock, joined, one_line, one_path
 
 _PING = (
@@ -85,7 +86,7 @@ def build_bg_preamble(briefing: Briefing) -> str:
         _quiet_section(briefing),
         _budget_section(briefing),
         _tools_section(briefing),
-        _listed("REQUIRED SKILLS", [f"Skill({name})" for name in briefing.skills]),
+        required_skills(briefing.skills),
         chain_section(briefing),
         TASK,
     )

@@ -10,6 +10,7 @@ from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.domain.inputs import JobTurn, OwnerMessage
 from ollim_bot.domain.jobs import Job, kind_of
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS
+from ollim_bot.domain.skills import required_skills
 from ollim_bot.domain.text import shortened
 from ollim_bot.prompts.context import (
     BUTTON,
@@ -93,12 +94,11 @@ def background_prompt(
 
 
 def foreground_prompt(turn: JobTurn, now: datetime, updates: str = "") -> str:
-    """A job in the main conversation, which needs only the instructions of a chain."""
+    """A job in the main conversation, with its skills and the instructions of a chain."""
     tag = job_tag(turn.kind, turn.job, background=False)
     head = joined("\n", joined(" ", tag, _late(turn.late_since, now)), timestamp(now), updates)
-    return joined(
-        "\n\n", head, foreground_chain_section(turn.chain), task(turn.body, turn.untrusted)
-    )
+    skills, chain = required_skills(turn.skills), foreground_chain_section(turn.chain)
+    return joined("\n\n", head, skills, chain, task(turn.body, turn.untrusted))
 
 
 def _late(since: datetime | None, now: datetime) -> str:

@@ -96,7 +96,7 @@ class CircumstanceReader:
         return given._replace(is_skipped=wish, is_queued=self._foreground.has(one))
 
     async def _missing_skills(self, due: DueOccurrence) -> tuple[str, ...]:
-        if not (due.job.spec.background and due.job.spec.skills):
+        if not due.job.spec.skills:
             return ()
         return tuple(await self._background.missing_skills(due.job))
 

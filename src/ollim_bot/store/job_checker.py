@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -15,7 +13,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk
 from ollim_bot.store import frontmatter
-from ollim_bot.store.document import FIRST_LINE, BadDocument, Document, Field
+from ollim_bot.store.document import BadDocument, Document
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.job_folder import FolderWatch
 from ollim_bot.store.job_formats import (
@@ -24,58 +22,10 @@ from ollim_bot.store.job_formats import (
     FieldProblem,
     JobFormat,
     WrongValue,
-    one_line,
     words,
 )
 from ollim_bot.store.routine_format import ROUTINES
-
-TOOLS = "allowed-tools"
-_OURS = ("name", "description", TOOLS)
-# Fields for people only, without an effect.
-_FOR_PEOPLE = ("license", "version", "metadata", "compatibility")
-# A field, a continuation, a comment or an empty line, for which every YAML reader agrees.
-_PLAIN_LINE = re.compile(r"[A-Za-z_-]+:(?:\s.*)?|(?:\s|- |#).*|")
-
-
-def skill_problems(name: str, text: str, document: Document) -> Iterator[FieldProblem]:
-    """All problems of the skill `name`, whose `document` was read from `text`.
-
-    The engine reads the file in its own way and acts on further fields: `hooks`, for example, would
-    run commands without asking the owner. So an unknown field is a problem.
-    """
-    folder = PurePosixPath(name).parent.name
-    for required in ("name", "description"):
-        if required not in document.fields:
-            yield FieldProblem("is missing", required)
-    for field_name, field in document.fields.items():
-        reason = _wrong(field_name, field, folder)
-        if reason:
-            yield FieldProblem(reason, field_name, field.line)
-    yield from _unclear_lines(text, {field.line for field in document.fields.values()})
-
-
-def _unclear_lines(text: str, lines_of_fields: set[int]) -> Iterator[FieldProblem]:
-    """Lines that another reader could take for a field, or for the end of all fields."""
-    head = takewhile(lambda line: line.rstrip() != "---", text.split("\n")[1:])
-    for number, line in enumerate(head, FIRST_LINE):
-        may_be_field = line[:1].isalpha() and number not in lines_of_fields
-        if may_be_field or "---" in line or not _PLAIN_LINE.fullmatch(line.rstrip("\r")):
-            yield FieldProblem("each field stands in one plain line of its own", None, number)
-
-
-def _wrong(name: str, field: Field, folder: str) -> str:
-    if name in _FOR_PEOPLE:
-        return ""
-    if name not in _OURS:
-        return f"is not a field of a skill; it takes {', '.join(_OURS)}"
-    try:
-        value = words(field) if name == TOOLS else one_line(field)
-    except WrongValue as wrong:
-        return str(wrong)
-    if not value and name != TOOLS:
-        return "is empty; say in one line what the skill is for"
-    return f"must be the name of its folder, {folder}" if name == "name" and value != folder else ""
-
+from ollim_bot.store.skill_files import TOOLS, SkillFolder, read_document
 
 _FORMS: Mapping[Folder, JobFormat[Any]] = {
     Folder.ROUTINES: ROUTINES,
@@ -90,6 +40,7 @@ class JobFileChecker:
     def __init__(self, paths: DataPaths, disk: Disk | None = None) -> None:
         self._root = paths.root
         self._disk = disk or OsDisk()
+        self._skills = SkillFolder(paths.skills)
         self._folders = {
             name: FolderWatch(paths.root / name, form, self._disk) for name, form in _FORMS.items()
         }
@@ -103,14 +54,18 @@ class JobFileChecker:
             document = frontmatter.parse(text)
         except BadDocument as bad:
             return FileReading(_sentences(file, [FieldProblem(bad.reason, None, bad.line)]))
-        tools, line = _tools(document)
         if file.is_skill:
-            problems = tuple(skill_problems(file.name, text, document))
-            return FileReading(_sentences(file, problems), None, tools, line)
+            skill = read_document(PurePosixPath(file.name).parent.name, text, document)
+            line = skill.tools_line
+            return FileReading(_sentences(file, skill.problems), None, skill.tools, line)
+        tools, line = _tools(document)
         reading = _FORMS[file.folder].read(document)
         set_by, untrusted = _said(document, "set-by"), _said(document, "untrusted")
         sentences = _sentences(file, reading.problems)
         return FileReading(sentences, reading.job, tools, line, set_by, untrusted)
+
+    def tools_of_skills(self, names: Sequence[str]) -> tuple[str, ...]:
+        return self._skills.read().tools_of(names) if names else ()
 
     def others_with(self, file: JobFile, job_id: str) -> Sequence[str]:
         readings = self._folders[file.folder].readings()

@@ -158,7 +158,7 @@ COMMON = (
     FieldRule("update-main-session", one_of(ReportMode), background_only=True, restricts=True),
     FieldRule("allow-ping", flag, background_only=True, restricts=True),
     FieldRule("allowed-tools", patterns, background_only=True, restricts=True),
-    FieldRule("skills", words, background_only=True),
+    FieldRule("skills", words),
     FieldRule("timezone", zone),
     FieldRule("late", one_of(Late)),
     FieldRule("enabled", flag, restricts=True),

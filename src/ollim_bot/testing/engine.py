@@ -33,6 +33,7 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import (
     Clock,
+    OfferedSkill,
     Prompt,
     SessionSpec,
     StoredSession,
@@ -174,9 +175,20 @@ class ScriptedSession:
         self._stop.set()
 
     async def reconfigure(
-        self, *, model: str | None, thinking: Thinking, system_prompt: str
+        self,
+        *,
+        model: str | None,
+        thinking: Thinking,
+        system_prompt: str,
+        skills: tuple[OfferedSkill, ...],
     ) -> None:
-        self.spec = replace(self.spec, model=model, thinking=thinking, system_prompt=system_prompt)
+        self.spec = replace(
+            self.spec,
+            model=model,
+            thinking=thinking,
+            system_prompt=system_prompt,
+            skills=skills,
+        )
 
     async def _run(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
         async with self._one_at_a_time:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ollim_bot.domain.initiative import Setter, setter_of
-from ollim_bot.domain.jobs import Job, JobSpec
+from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.permissions import is_allowed
 from ollim_bot.domain.runs import Run
-from ollim_bot.domain.shared_files import SKILL_FILE, JobFolder
+from ollim_bot.domain.skills import SkillSet, skill_patterns
 from ollim_bot.domain.subagents import STARTING, Subagents
 from ollim_bot.domain.taint import TaintedCall
 from ollim_bot.domain.tool_policy import Pattern
@@ -111,12 +112,23 @@ def _objection(call: ToolCall, allowed: Sequence[Pattern], policy: PathPolicy) -
     return texts.not_allowed(call.tool, [str(pattern) for pattern in named])
 
 
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What the data directory adds to the tools, each as of now."""
+
+    subagents: Callable[[], Subagents] = Subagents
+    skills: Callable[[], SkillSet] = SkillSet
+    servers: Callable[[], Mapping[str, Sequence[Tool]]] = dict
+
+
+_NONE_ADDED = Abilities()
+
+
 class BackgroundTools:
     """The tools of background runs: the owner's policy, and the additions of their jobs.
 
     `usual` gives the current patterns of the policy; `job_guard` checks the content of job files;
-    `count` counts a job that a run sets, and returns why it may not; `subagents` are those that can
-    be started now. `servers` gives the tools of the owner's servers as of now.
+    `count` counts a job that a run sets, and returns why it may not.
     """
 
     def __init__(
@@ -126,25 +138,29 @@ class BackgroundTools:
         *,
         job_guard: JobGuard = lambda _, __: None,
         count: Callable[[Setter], str] = lambda _: "",
-        subagents: Callable[[], Subagents] = Subagents,
+        abilities: Abilities = _NONE_ADDED,
         resolver: Resolver = resolve,
-        servers: Callable[[], Mapping[str, Sequence[Tool]]] = dict,
     ) -> None:
-        self.servers = servers
+        self.servers = abilities.servers
         self._policy = policy
         self._usual = usual
         self._job_guard = job_guard
         self._count = count
-        self._subagents = SubagentGuard(subagents, in_background=True)
+        self._subagents = SubagentGuard(abilities.subagents, in_background=True)
+        self._skills = abilities.skills
         self._resolver = resolver
 
     async def of(self, job: Job) -> tuple[str, ...]:
         """The patterns for a run that begins now."""
-        return (*await asyncio.to_thread(self._usual), *own_tools(job.spec))
+        return await asyncio.to_thread(lambda: (*self._usual(), *self._own(job)))
 
     async def missing_skills(self, job: Job) -> Sequence[str]:
-        """The skills that the job names and that cannot be loaded."""
-        return await asyncio.to_thread(self._missing, job.spec.skills)
+        """The skills that the job names and that do not load."""
+        return (await asyncio.to_thread(self._skills)).unusable(job.spec.skills)
+
+    async def why_unusable(self, skill: str) -> str:
+        """Completes "it needs the skill mail, which"."""
+        return (await asyncio.to_thread(self._skills)).why_unusable(skill)
 
     def gate(self, run: Run) -> Gate:
         """The gate of a run: its patterns at the start and the current policy must allow a call.
@@ -152,7 +168,6 @@ class BackgroundTools:
         So a removed permission ends at once, and an added one counts for the next run.
         """
         at_start = _patterns(run.policy.tools)
-        own = _patterns(own_tools(run.job.spec)) if run.job is not None else ()
         setter = setter_of(run)
 
         def judge(call: ToolCall) -> str | None:
@@ -161,7 +176,8 @@ class BackgroundTools:
                 return reason
             if call.tool in STARTING or needs_no_pattern_in_background(call.tool):
                 return None
-            now = (*_patterns(self._usual()), *own)
+            own = self._own(run.job) if run.job is not None else ()
+            now = _patterns((*self._usual(), *own))
             named = [one for one in at_start if one.names(call.tool)]
             if not named or not any(one.names(call.tool) for one in now):
                 return self._lacking(call) or texts.not_in_background(call.tool)
@@ -191,24 +207,12 @@ class BackgroundTools:
     def _allows(self, patterns: Sequence[Pattern], call: ToolCall) -> bool:
         return is_allowed(patterns, call.tool, call.arguments, *self._policy.roots)
 
-    def _missing(self, names: Sequence[str]) -> Sequence[str]:
-        folder = self._policy.root / JobFolder.SKILLS
-        return [
-            name
-            for name in names
-            if not _is_plain_name(name) or not (folder / name / SKILL_FILE).is_file()
-        ]
-
-
-def own_tools(spec: JobSpec) -> tuple[str, ...]:
-    """The patterns that a job adds."""
-    return (*spec.allowed_tools, *(f"Skill({name} *)" for name in spec.skills))
+    def _own(self, job: Job) -> tuple[str, ...]:
+        """The present patterns of the job and its skills."""
+        spec = job.spec
+        tools = self._skills().tools_of(spec.skills) if spec.skills else ()
+        return (*spec.allowed_tools, *skill_patterns(spec.skills), *tools)
 
 
 def _patterns(written: Sequence[str]) -> tuple[Pattern, ...]:
     return tuple(Pattern.of(text) for text in written)
-
-
-def _is_plain_name(name: str) -> bool:
-    """Whether it can only be the name of one folder, also in a pattern."""
-    return name.replace("-", "").replace("_", "").isalnum()

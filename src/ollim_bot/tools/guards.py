@@ -17,6 +17,7 @@ from ollim_bot.domain.agent_caller import (
 )
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFolder
 from ollim_bot.domain.shell_words import shell_words
+from ollim_bot.domain.skills import Skill, does_not_load
 from ollim_bot.domain.subagents import NAME_ARGUMENT, STARTING, Subagents
 from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.tool_policy import (
@@ -27,9 +28,10 @@ from ollim_bot.domain.tool_policy import (
 )
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file
 from ollim_bot.ports import ToolCall
+from ollim_bot.store.skill_files import skill_at
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import Resolver, address_problem
-from ollim_bot.tools.path_rules import LONGEST_PATH, PathPolicy, files_below, is_within
+from ollim_bot.tools.path_rules import LONGEST_PATH, PathPolicy, is_within
 
 _OTHER_FORM = (
     "These arguments are not those of the tool. Give them as texts, and `replace_all` as is."
@@ -116,13 +118,11 @@ def skill_guard(call: ToolCall, root: Path) -> str | None:
     """Keeps hooks out of skills: the engine runs their commands without asking.
 
     A skill is checked before it is written, since the engine remembers earlier content, and before
-    it is used, since other programs may have written it.
+    it is used, since other programs may have written it. The engine also finds skills in folders
+    that we do not check, and runs their hooks when it loads them, so only ours are used.
     """
     if call.tool == "Skill":
-        skills = filter(_is_skill_file, files_below(str(root)))
-        return next(
-            filter(None, (_skill_problem(path, os.path.realpath(root)) for path in skills)), None
-        )
+        return _skill_problem(text_argument(call.arguments, "skill"), root)
     path = os.path.join(root, str(call.arguments.get(FILE_ARGUMENTS.get(call.tool, ""), "")))
     if call.tool not in WRITING or not _belongs_to_skill(path, root):
         return None
@@ -155,13 +155,10 @@ def may_have_hooks(text: str) -> bool:
     return any(name is None or name[1].casefold() == _HOOKS for name in named)
 
 
-def _skill_problem(path: str, root: str) -> str | None:
-    """Why no skill may be used because of this file, unreadable files included."""
-    shown = os.path.relpath(path, root)
-    try:
-        return texts.skill_with_hooks(shown) if may_have_hooks(_content(path) or "") else None
-    except UnsuitableFile as unfit:
-        return texts.unfit_skill(shown, unfit.reason)
+def _skill_problem(name: str, root: Path) -> str | None:
+    """Why the skill may not be used."""
+    skill = skill_at(root / JobFolder.SKILLS, name)
+    return None if isinstance(skill, Skill) else does_not_load(name, skill[0])
 
 
 def _belongs_to_skill(path: str, root: Path) -> bool:

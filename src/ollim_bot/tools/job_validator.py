@@ -18,7 +18,8 @@ from ollim_bot.tools.guards import UnclearEdit, text_after_edit
 from ollim_bot.tools.path_rules import job_files
 
 _WRITING = frozenset({"Write", "Edit", "MultiEdit"})
-_FLAG = "--allowed-tool"
+_TOOL_FLAG = "--allowed-tool"
+_SKILL_FLAG = "--skill"
 _NOT_DONE = "Nothing was changed. Mend this and try it again:"
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 
@@ -31,6 +32,9 @@ class JobChecker(Protocol):
 
     def read(self, file: JobFile, text: str) -> FileReading:
         """Parse `text` as that file. Changes nothing."""
+
+    def tools_of_skills(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The patterns that these skills add to a job."""
 
     def others_with(self, file: JobFile, job_id: str) -> Sequence[str]:
         """Other files of the same folder that have the id."""
@@ -45,8 +49,8 @@ def written_jobs(root: Path, call: ToolCall) -> Sequence[JobFile]:
 class JobValidator:
     """Gives a reason to refuse a call, or None; asked after `state_dir_guard`, in a thread.
 
-    `allowed` is what the main session may use now: the agent may allow a job no more than that. A
-    pattern that the file has already may stay.
+    `allowed` is what the main session may use now: the agent may allow a job no more than that,
+    also through a skill. A pattern or a skill that the file has already may stay.
     """
 
     def __init__(
@@ -87,6 +91,8 @@ class JobValidator:
         added = [each for each in will_be.tools if each not in was.tools]
         where = str(file) if will_be.tools_line is None else f"{file}:{will_be.tools_line}"
         yield from (f"{where}: allowed-tools: {each}" for each in self._beyond(added))
+        named = [each for each in _skills(will_be) if each not in _skills(was)]
+        yield from (f"{file}: skills: {each}" for each in self._beyond_by_skills(named))
 
     def _doubled(self, file: JobFile, was: FileReading, will_be: FileReading) -> Iterator[str]:
         if will_be.job is None or (was.job and was.job.spec.id == will_be.job.spec.id):
@@ -101,12 +107,26 @@ class JobValidator:
     def _of_command(self, call: ToolCall) -> Iterator[str]:
         """Apply the same limit to tools that a command would allow a job."""
         words = shell_words(text_argument(call.arguments, "command")) or ()
-        joined = (word.removeprefix(f"{_FLAG}=") for word in words if word.startswith(f"{_FLAG}="))
-        apart = (words[at] for at, word in enumerate(words[:-1], 1) if word == _FLAG)
-        yield from (f"{_FLAG}: {each}" for each in self._beyond([*joined, *apart]))
+        tools, skills = _values(words, _TOOL_FLAG), _values(words, _SKILL_FLAG)
+        yield from (f"{_TOOL_FLAG}: {each}" for each in self._beyond(tools))
+        yield from (f"{_SKILL_FLAG}: {each}" for each in self._beyond_by_skills(skills))
+
+    def _beyond_by_skills(self, names: Sequence[str]) -> Iterator[str]:
+        return self._beyond(self._checker.tools_of_skills(names))
 
     def _beyond(self, patterns: Sequence[str]) -> Iterator[str]:
         return beyond_main(patterns, self._allowed() if patterns else ())
+
+
+def _skills(reading: FileReading) -> tuple[str, ...]:
+    return () if reading.job is None else reading.job.spec.skills
+
+
+def _values(words: Sequence[str], flag: str) -> list[str]:
+    """The values of a flag that can be repeated."""
+    joined = (word.removeprefix(f"{flag}=") for word in words if word.startswith(f"{flag}="))
+    apart = (words[at] for at, word in enumerate(words[:-1], 1) if word == flag)
+    return [*joined, *apart]
 
 
 def _against_initiative(

@@ -92,7 +92,7 @@ TOOLS: tuple[EngineTool | OwnTool, ...] = (
     ),
     # An older name of the same tool.
     EngineTool("Task", main=("Task",), changes_something=False, is_offered=False),
-    EngineTool("Skill", main=("Skill",), changes_something=False, is_offered=False),
+    EngineTool("Skill", main=("Skill",), changes_something=False),
 )
 
 OWN_TOOLS: Mapping[str, Sequence[OwnTool]] = {

@@ -114,13 +114,5 @@ def unfit_file(path: str, reason: str) -> str:
     return f"{path} is {reason}, so it is not changed. Write another file."
 
 
-def skill_with_hooks(path: str) -> str:
-    return f"{path} has hooks, so no skill is used. Take `hooks` out of it first."
-
-
-def unfit_skill(path: str, reason: str) -> str:
-    return f"{path} is {reason}, so no skill is used. It has to be moved away first."
-
-
 def _listed(patterns: Sequence[str]) -> str:
     return ", ".join(f"`{pattern}`" for pattern in patterns)

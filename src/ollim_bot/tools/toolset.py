@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ollim_bot.domain.shared_files import JobFolder
+from ollim_bot.domain.skills import Skill
 from ollim_bot.domain.subagents import NAME_ARGUMENT, STARTING
 from ollim_bot.domain.tool_policy import text_argument
 from ollim_bot.ports import Gate, Refusal, Tool, ToolCall, Toolset
+from ollim_bot.store.skill_files import skill_at
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.registry import (
     ENGINE_TOOLS,
@@ -54,10 +57,18 @@ def toolset(context: ToolContext, gate: Gate) -> Toolset:
         run.times_sent_back += 1
         return _OWES_A_REPORT
 
+    async def commands_of(call: ToolCall) -> Sequence[str]:
+        if call.tool != "Skill":
+            return ()
+        name = text_argument(call.arguments, "skill")
+        skill = await asyncio.to_thread(skill_at, context.root / JobFolder.SKILLS, name)
+        return skill.commands if isinstance(skill, Skill) else ()
+
     own = {
         server: [tool.bound_to(context) for tool in tools] for server, tools in OWN_TOOLS.items()
     }
-    return Toolset(_OfferedTools(own, context.servers), BUILTIN, noted, may_end, after_call)
+    servers = _OfferedTools(own, context.servers)
+    return Toolset(servers, BUILTIN, noted, may_end, after_call, commands_of)
 
 
 class _OfferedTools(Mapping[str, Sequence[Tool]]):

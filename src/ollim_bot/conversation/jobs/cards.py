@@ -42,8 +42,9 @@ def job_card(
     is_new: bool,
     key: str | None,
     quiet: QuietSettings | None = None,
+    skill_tools: tuple[str, ...] = (),
 ) -> Card:
-    """The card of a changed job; with a key, it has an Undo button.
+    """The card of a changed job, whose skills add `skill_tools`; with a key, it has an Undo button.
 
     A reminder for a quiet moment has a button that moves it to the end of the quiet.
     """
@@ -51,7 +52,7 @@ def job_card(
     buttons = () if end is None else (move_button(job.spec.id, end),)
     verb = "added" if is_new else "changed"
     title = f"{kind_of(job).capitalize()} {verb}: {one_line(job.spec.title, _LONGEST_TITLE)}"
-    lines = _lines(job, now, is_quiet=end is not None)
+    lines = [*_lines(job, now, is_quiet=end is not None), *_powers(job, skill_tools)]
     return Card(title, "\n".join(lines), buttons=(*buttons, *_undo(key)))
 
 
@@ -128,19 +129,29 @@ def _lines(job: Job, now: datetime, *, is_quiet: bool) -> Iterator[str]:
         yield as_code(job.spec.words, _LONGEST_WORDS)
     if job.spec.set_by:
         yield f"Set by {job.spec.set_by} in the background, within the ping budget."
-    yield from _tools(job.spec.allowed_tools)
+
+
+def _powers(job: Job, skill_tools: tuple[str, ...]) -> Iterator[str]:
+    if job.spec.skills:
+        yield f"Skills: {_codes(job.spec.skills)}"
+    added = skill_tools if job.spec.background else ()
+    yield from _tools(tuple(dict.fromkeys((*job.spec.allowed_tools, *added))))
 
 
 def _tools(tools: tuple[str, ...]) -> Iterator[str]:
+    if tools:
+        yield f"It may also use: {_codes(tools)}"
+
+
+def _codes(words: tuple[str, ...]) -> str:
     listed, room = list[str](), _LONGEST_LIST
-    for each in tools:
+    for each in words:
         listed.append(as_code(each, _LONGEST_TOOL))
         room -= len(listed[-1])
         if room < 0:
-            listed[-1] = f"and {len(tools) - len(listed) + 1} more"
+            listed[-1] = f"and {len(words) - len(listed) + 1} more"
             break
-    if listed:
-        yield f"It may also use: {', '.join(listed)}"
+    return ", ".join(listed)
 
 
 def _next(routine: Routine, now: datetime) -> Iterator[datetime]:

@@ -292,7 +292,8 @@ class ChangeWatch:
         if reading.job is None:
             return None
         quiet = self._echo.store.query(quiet_settings)
-        return job_card(reading.job, now, is_new=is_new, key=key, quiet=quiet)
+        tools = self._echo.files.tools_of_skills(reading.job.spec.skills)
+        return job_card(reading.job, now, is_new=is_new, key=key, quiet=quiet, skill_tools=tools)
 
     async def _tell(
         self, watched: _Watched, after: str | None, card: Card, job: str, *, in_fork: bool

@@ -108,7 +108,10 @@ class ChatSession(ABC):
         if self._live is None:
             self._live = await self._opened(spec)
         await self._live.reconfigure(
-            model=spec.model, thinking=spec.thinking, system_prompt=spec.system_prompt
+            model=spec.model,
+            thinking=spec.thinking,
+            system_prompt=spec.system_prompt,
+            skills=spec.skills,
         )
         return self._live.id or self._begun or SessionId("")
 

@@ -95,7 +95,7 @@ SEVERAL = 3
 _MOST_NAMED = 3
 _OBSTACLES = {
     SkipReason.INVALID_TOOLS: "a tool in its file is wrong",
-    SkipReason.MISSING_SKILL: "it names a skill that is not there",
+    SkipReason.MISSING_SKILL: "it names a skill that does not load",
 }
 
 

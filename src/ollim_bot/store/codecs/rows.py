@@ -434,6 +434,7 @@ def _job_json(turn: JobTurn) -> dict[str, object]:
         "chain": {"max": chain.max, "depth": chain.depth, "parent": chain.parent},
         "late_since": None if late is None else late.isoformat(),
         **({"untrusted": turn.untrusted} if turn.untrusted else {}),
+        "skills": list(turn.skills),
     }
 
 
@@ -543,6 +544,7 @@ def _job_turn(fields: Fields) -> JobTurn:
         Chain() if chain is None else _chain(chain),
         None if fields.text_or_none("late_since") is None else fields.moment("late_since"),
         fields.text_or_none("untrusted") or "",
+        tuple(fields.texts("skills")),
     )
 
 

@@ -19,16 +19,17 @@ from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.moments import describe_with_distance
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.schedule import ScheduledJob, key_of, next_due
-from ollim_bot.domain.shared_files import SKILL_FILE, JobFile, JobFolder
+from ollim_bot.domain.skills import does_not_load
 from ollim_bot.domain.text import counted
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
 from ollim_bot.store.opening import look_into
 from ollim_bot.store.routine_format import ROUTINES
+from ollim_bot.store.skill_files import SkillFolder
+from ollim_bot.store.skill_lock import SkillLock
 from ollim_bot.store.steps import holder_of_id
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
 
@@ -36,7 +37,9 @@ J = TypeVar("J", Routine, Reminder)
 
 _SKILLS = "skills"
 _WEBHOOKS = "webhooks"
-_MEND_SKILL = "Mend the file; until then the skill may not work as meant."
+_MEND_SKILL = "Mend the file; until then the agent does not see the skill."
+_COMPARE = "If you did not change it, remove the skill and add it again."
+_NO_EFFECT = "Leave it; it is for another program."
 _LEDGER = "ledger"
 _MOST_NAMED = 5
 _SHOW = "`ollim-bot runs show ID`, with the id at the front, shows what is known of it."
@@ -64,23 +67,27 @@ def check_webhooks(given: DoctorInput) -> Iterator[DoctorFinding]:
 
 
 def check_skills(given: DoctorInput) -> Iterator[DoctorFinding]:
-    paths = given.data.paths
-    there = {path.parent.name for path in paths.skills.glob(f"*/{SKILL_FILE}")}
-    for problem in _skill_problems(paths, sorted(there)):
-        yield failed(_SKILLS, problem, _MEND_SKILL)
+    skills = SkillFolder(given.data.paths.skills).read()
+    for name, problems in skills.broken.items():
+        yield failed(_SKILLS, does_not_load(name, "; ".join(problems)), _MEND_SKILL)
+    for difference in SkillLock(given.data.paths.skills).differences():
+        yield warned(_SKILLS, difference, _COMPARE)
+    for skill in skills.loaded.values():
+        yield from (warned(_SKILLS, warning, _NO_EFFECT) for warning in skill.warnings)
     jobs: list[ScheduledJob] = [
         *(one.item for one in _report(given, ROUTINES).jobs),
         *(one.item for one in _report(given, REMINDERS).jobs),
     ]
     for job in jobs:
-        for name in job.spec.skills:
-            if name not in there:
+        for name in skills.unusable(job.spec.skills):
+            if name not in skills.broken:
                 yield warned(
                     _SKILLS,
                     f"{key_of(job)} names the skill {name}, which is not there",
                     f"Write skills/{name}/SKILL.md, or take the name out of the job.",
                 )
-    yield passed(_SKILLS, counted(len(there), "skill") if there else "none")
+    count = len(skills.loaded)
+    yield passed(_SKILLS, counted(count, "skill") if count else "none")
 
 
 def check_ledger(given: DoctorInput) -> Iterator[DoctorFinding]:
@@ -120,15 +127,6 @@ def _report(given: DoctorInput, form: JobFormat[J]) -> ShelfReport[J]:
 def _ledger(paths: DataPaths, now: datetime) -> Sequence[LedgerRow]:
     """The rows; none if the database cannot be read, which is a check of its own."""
     return look_into(paths, now, lambda tx: tx.ledger.page(0, 2**62)[0]) or ()
-
-
-def _skill_problems(paths: DataPaths, names: Sequence[str]) -> Iterator[str]:
-    checker = JobFileChecker(paths)
-    for name in names:
-        file = JobFile(JobFolder.SKILLS, f"{name}/{SKILL_FILE}")
-        text = checker.text(file)
-        if text is not None:
-            yield from checker.read(file, text).problems
 
 
 def _jobs(

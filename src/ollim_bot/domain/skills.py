@@ -1,0 +1,91 @@
+"""Skills: written instructions that the agent loads by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+LONGEST_DESCRIPTION = 1024
+
+# The engine would act on these fields by itself: run commands, change the model, start a subagent.
+ACTING_FIELDS = frozenset(
+    {"hooks", "model", "effort", "context", "agent", "shell", "disable-model-invocation"}
+)
+
+_COMMAND = re.compile(
+    r"^[ \t]*(?:```|~~~)!(?P<block>.*?)^[ \t]*(?:```|~~~)|!`(?P<inline>[^`\n]+)`", re.M | re.S
+)
+_BLOCK_MARK = re.compile(r"^([ \t]*(?:`{3,}|~{3,}))[ \t]*!", re.M)
+_INLINE_MARK = re.compile(r"!+(?=`)")
+_PATTERN = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A skill that loads. `version` changes with its text.
+
+    `tools` are the patterns that it adds to a job. `commands` are its command lines, which are run
+    when the agent loads it. `warnings` are sentences about fields that have no effect here.
+    """
+
+    name: str
+    description: str
+    version: str
+    tools: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SkillSet:
+    """All skills of a data directory; `broken` has sentences for each that does not load."""
+
+    loaded: Mapping[str, Skill] = field(default_factory=dict)
+    broken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def tools_of(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The patterns that these skills add to a job."""
+        found = (self.loaded[name].tools for name in names if name in self.loaded)
+        return tuple(dict.fromkeys(tool for tools in found for tool in tools))
+
+    def unusable(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if name not in self.loaded]
+
+    def why_unusable(self, name: str) -> str:
+        """Completes "it needs the skill mail, which"."""
+        if name in self.broken:
+            return f"does not load. {self.broken[name][0].removesuffix('.')}."
+        return f"is not there. Add skills/{name}/SKILL.md."
+
+
+def does_not_load(name: str, problem: str) -> str:
+    return f"The skill {name} does not load: {problem.removesuffix('.')}."
+
+
+def required_skills(names: Sequence[str]) -> str:
+    """The block of a prompt that names the skills of a job; empty if it names none."""
+    return "\n".join(["REQUIRED SKILLS", *(f"- Skill({name})" for name in names)]) if names else ""
+
+
+def skill_patterns(names: Iterable[str]) -> tuple[str, ...]:
+    """The patterns that let a job load its skills."""
+    return tuple(f"Skill({name} *)" for name in names)
+
+
+def command_lines(text: str) -> tuple[str, ...]:
+    """The commands of a skill: in !`one` on a line, or each line of a block that begins with !."""
+    found = (match["inline"] or match["block"] for match in _COMMAND.finditer(text))
+    lines = (line.strip() for part in found if part for line in part.splitlines())
+    return tuple(dict.fromkeys(line for line in lines if line))
+
+
+def without_commands(text: str) -> str:
+    """The text with its command lines as plain code, which is not run."""
+    return _INLINE_MARK.sub("", _BLOCK_MARK.sub(r"\1", text))
+
+
+def patterns_in(text: str) -> tuple[str, ...]:
+    """The patterns of `Read, Bash(git status)`, as other programs write `allowed-tools`."""
+    return tuple(_PATTERN.findall(text))

@@ -1,0 +1,228 @@
+"""Reads the skills of a data directory, and says why one does not load."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import takewhile
+from pathlib import Path
+from typing import NamedTuple
+
+from ollim_bot.domain.shared_files import SKILL_FILE, JobFile, JobFolder
+from ollim_bot.domain.skills import (
+    ACTING_FIELDS,
+    LONGEST_DESCRIPTION,
+    NAME,
+    Skill,
+    SkillSet,
+    command_lines,
+    does_not_load,
+    patterns_in,
+)
+from ollim_bot.domain.tool_patterns import problems
+from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file
+from ollim_bot.store import frontmatter
+from ollim_bot.store.document import FIRST_LINE, BadDocument, Document, Field
+from ollim_bot.store.job_formats import FieldProblem, WrongValue, one_line, words
+from ollim_bot.store.skill_lock import SkillLock
+
+TOOLS = "allowed-tools"
+_REQUIRED = ("name", "description")
+# Fields for people only, without an effect.
+_FOR_PEOPLE = ("license", "version", "metadata", "compatibility")
+# A field, a continuation, a comment or an empty line, for which every YAML reader agrees.
+_PLAIN_LINE = re.compile(r"[A-Za-z_-]+:(?:\s.*)?|(?:\s|- |#).*|")
+# Other programs write `Bash(git:*)` for what is `Bash(git *)` here.
+_PREFIX_FORM = re.compile(r"(Bash\([^()]*):\*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class SkillReading:
+    """`problems` keep a skill from loading; `warnings` do not."""
+
+    problems: tuple[FieldProblem, ...] = ()
+    warnings: tuple[FieldProblem, ...] = ()
+    tools: tuple[str, ...] = ()
+    tools_line: int | None = None
+
+
+def read_document(name: str, text: str, document: Document) -> SkillReading:
+    """Check the skill in the folder `name`, whose `document` was read from `text`."""
+    fields = document.fields
+    wrong = [FieldProblem("is missing", each) for each in _REQUIRED if each not in fields]
+    warnings: list[FieldProblem] = []
+    for field_name, field in fields.items():
+        if reason := _wrong(field_name, field, name):
+            wrong.append(FieldProblem(reason, field_name, field.line))
+        elif field_name not in (*_REQUIRED, TOOLS, *_FOR_PEOPLE):
+            warnings.append(FieldProblem("has no effect here", field_name, field.line))
+    wrong += _unclear_lines(text, {field.line for field in fields.values()})
+    tools = fields.get(TOOLS)
+    if tools is None:
+        return SkillReading(tuple(wrong), tuple(warnings))
+    return SkillReading(tuple(wrong), tuple(warnings), _tools_or_none(tools), tools.line)
+
+
+def _unclear_lines(text: str, lines_of_fields: set[int]) -> Iterator[FieldProblem]:
+    """Lines that another reader could take for a field, or for the end of all fields."""
+    head = takewhile(lambda line: line.rstrip() != "---", text.split("\n")[1:])
+    for number, line in enumerate(head, FIRST_LINE):
+        may_be_field = line[:1].isalpha() and number not in lines_of_fields
+        if may_be_field or "---" in line or not _PLAIN_LINE.fullmatch(line.rstrip("\r")):
+            yield FieldProblem("each field stands in one plain line of its own", None, number)
+
+
+def _wrong(name: str, field: Field, folder: str) -> str:
+    if name.casefold() in ACTING_FIELDS:
+        return "would make the engine act by itself; remove it"
+    try:
+        match name:
+            case "name":
+                return _wrong_name(one_line(field), folder)
+            case "description":
+                return _wrong_description(one_line(field))
+            case "allowed-tools":
+                errors = [each for one in _tools(field) for each in problems(one).errors]
+                return " ".join(errors).removesuffix(".")
+    except WrongValue as wrong:
+        return str(wrong)
+    return ""
+
+
+def _wrong_name(value: str, folder: str) -> str:
+    if value != folder:
+        return f"must be the name of its folder, {folder}"
+    return "" if NAME.fullmatch(value) else "takes letters, digits, - and _, at most 64"
+
+
+def _wrong_description(value: str) -> str:
+    if not value:
+        return "is empty; say in one line what the skill is for"
+    too_long = len(value) > LONGEST_DESCRIPTION
+    return f"is longer than {LONGEST_DESCRIPTION} characters" if too_long else ""
+
+
+def _tools(field: Field) -> tuple[str, ...]:
+    """Read a list, or a text such as `Read, Bash(git status)`. Raises `WrongValue`."""
+    found = patterns_in(field.value) if isinstance(field.value, str) else words(field)
+    return tuple(_PREFIX_FORM.sub(r"\1 *)", each) for each in found)
+
+
+def _tools_or_none(field: Field) -> tuple[str, ...]:
+    try:
+        return _tools(field)
+    except WrongValue:
+        return ()
+
+
+def parsed_skill(name: str, data: bytes) -> Skill | tuple[str, ...]:
+    """The skill in the folder `name`, or sentences on why it does not load."""
+    file = str(JobFile(JobFolder.SKILLS, f"{name}/{SKILL_FILE}"))
+    try:
+        text = data.decode("utf-8-sig")
+        document = frontmatter.parse(text)
+    except UnicodeDecodeError:
+        return (f"{file}: is not UTF-8 text",)
+    except BadDocument as bad:
+        return (FieldProblem(bad.reason, None, bad.line).sentence(file),)
+    reading = read_document(name, text, document)
+    if reading.problems:
+        return tuple(problem.sentence(file) for problem in reading.problems)
+    return Skill(
+        name,
+        one_line(document.fields["description"]),
+        sha256(data).hexdigest()[:16],
+        reading.tools,
+        command_lines(document.body),
+        tuple(warning.sentence(file) for warning in reading.warnings),
+    )
+
+
+def skill_at(skills: Path, name: str) -> Skill | tuple[str, ...]:
+    """As `parsed_skill`, from the disk as it is now."""
+    file = str(JobFile(JobFolder.SKILLS, f"{name}/{SKILL_FILE}"))
+    if not NAME.fullmatch(name):
+        return (f"skills/{name}: a name takes letters, digits, - and _, at most 64",)
+    try:
+        return parsed_skill(name, read_file(skills / name / SKILL_FILE, SizeLimit.SKILL))
+    except FileNotFoundError:
+        return (f"{file}: is not there",)
+    except UnsuitableFile as unfit:
+        return (f"{file}: is {unfit.reason}",)
+    except OSError as refused:
+        return (f"{file}: cannot be read: {refused.strerror}",)
+
+
+class _Stamp(NamedTuple):
+    modified: int
+    size: int
+    inode: int
+
+
+class SkillFolder:
+    """Reads the skills of a data directory; only changed files are read again.
+
+    `tell` gets a sentence for each skill that does not load, and for each file of an added skill
+    that is not as it was added, once for each change. Callable from any thread.
+    """
+
+    def __init__(self, skills: Path, tell: Callable[[str], None] | None = None) -> None:
+        self._skills = skills
+        self._tell = tell
+        self._known: dict[str, tuple[_Stamp | None, Skill | tuple[str, ...]]] = {}
+        self._added = SkillLock(skills)
+        self._added_stamp: tuple[object, ...] = ()
+        self._lock = threading.Lock()
+
+    def read(self) -> SkillSet:
+        with self._lock:
+            self._compare_added()
+            names = list(_folders(self._skills))
+            self._known = {name: self._looked_at(name) for name in names}
+            found = {name: skill for name, (_, skill) in self._known.items()}
+            return SkillSet(
+                {name: skill for name, skill in found.items() if isinstance(skill, Skill)},
+                {name: skill for name, skill in found.items() if not isinstance(skill, Skill)},
+            )
+
+    def _looked_at(self, name: str) -> tuple[_Stamp | None, Skill | tuple[str, ...]]:
+        stamp = _stamp(self._skills / name / SKILL_FILE)
+        known = self._known.get(name)
+        if known is not None and known[0] == stamp:
+            return known
+        skill = skill_at(self._skills, name)
+        if self._tell is not None and not isinstance(skill, Skill):
+            self._tell(does_not_load(name, skill[0]))
+        return stamp, skill
+
+    def _compare_added(self) -> None:
+        if self._tell is None:
+            return
+        stamp = self._added.stamp()
+        if stamp != self._added_stamp:
+            self._added_stamp = stamp
+            for difference in self._added.differences():
+                self._tell(f"{difference} `ollim-bot skill check` shows it.")
+
+
+def _folders(skills: Path) -> Iterator[str]:
+    """The names of all folders, sorted; hidden ones are not skills."""
+    try:
+        with os.scandir(skills) as entries:
+            yield from sorted(
+                entry.name for entry in entries if entry.is_dir() and entry.name[0] != "."
+            )
+    except OSError:
+        return
+
+
+def _stamp(path: Path) -> _Stamp | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return _Stamp(status.st_mtime_ns, status.st_size, status.st_ino)
