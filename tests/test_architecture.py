@@ -59,7 +59,7 @@ DOORS = {
     "google": ["integrations.google"],
     "google_auth_oauthlib": ["integrations.google"],
     "sqlite3": ["store", "testing.repeating_store"],
-    "subprocess": ["store.git", "engine", "upkeep"],
+    "subprocess": ["store.git", "store.git_archive", "engine", "upkeep"],
 }
 
 # Outside the CLI, one import waits until it is needed, for the sake of the CLI's start.

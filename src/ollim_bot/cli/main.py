@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 GROUPS: Mapping[str, tuple[str, str]] = {
     "routine": ("what the bot does again and again", "ollim_bot.cli.routine"),
     "reminder": ("what the bot does once, at a moment", "ollim_bot.cli.reminder"),
+    "skill": ("instructions that the agent loads by name", "ollim_bot.cli.skill"),
     "runs": ("what the bot did by itself", "ollim_bot.cli.runs"),
     "history": ("what was said, found again by its words", "ollim_bot.cli.history"),
     "messages": ("what was said, by you and by the bot", "ollim_bot.cli.messages"),

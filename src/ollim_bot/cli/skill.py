@@ -1,0 +1,210 @@
+"""`ollim-bot skill`: instructions that the agent loads by name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import open_data, writable
+from ollim_bot.cli.framework import (
+    Flags,
+    Given,
+    Verb,
+    columns,
+    json_flag,
+    plain,
+    print_json,
+    run_verb,
+)
+from ollim_bot.cli.unknown_words import no_such
+from ollim_bot.domain.shared_files import SKILL_FILE
+from ollim_bot.domain.skill_packages import addresses_in, scripts_in
+from ollim_bot.domain.skills import Skill, SkillSet
+from ollim_bot.domain.text import counted
+from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.plain_files import SizeLimit, read_file
+from ollim_bot.store.skill_files import SkillFolder
+from ollim_bot.store.skill_lock import AddedSkill, SkillLock
+from ollim_bot.store.skill_packages import Candidate, SkillInstaller, candidate
+
+_NONE = "No skills. Write skills/NAME/SKILL.md, or add one: ollim-bot skill add FOLDER"
+_NO_TERMINAL = "There is no terminal to ask you in. Look at the above, and add --yes to agree."
+
+
+def run(words: Sequence[str], caller: Caller) -> None:
+    run_verb("skill", _VERBS, words, caller)
+
+
+def _list(given: Given, caller: Caller) -> None:
+    paths = open_data(caller).paths
+    skills, added = SkillFolder(paths.skills).read(), SkillLock(paths.skills).read()
+    names = sorted((*skills.loaded, *skills.broken))
+    if "json" in given:
+        print_json({"skills": [_object(name, skills, added) for name in names]})
+    elif not names:
+        print(_NONE)
+    else:
+        print(plain(columns([(name, _state(name, skills, added)) for name in names])))
+
+
+def _state(name: str, skills: SkillSet, added: Mapping[str, AddedSkill]) -> str:
+    if name in skills.broken:
+        return f"does not load: {'; '.join(skills.broken[name])}"
+    origin = f" (from {_shown_origin(added[name])})" if name in added else ""
+    return f"{skills.loaded[name].description}{origin}"
+
+
+def _shown_origin(added: AddedSkill) -> str:
+    return f"{added.origin}@{added.commit[:12]}" if added.commit else added.origin
+
+
+def _object(name: str, skills: SkillSet, added: Mapping[str, AddedSkill]) -> dict[str, object]:
+    skill, origin = skills.loaded.get(name), added.get(name)
+    return {
+        "name": name,
+        "loads": skill is not None,
+        "description": skill.description if skill else "",
+        "allowed_tools": list(skill.tools) if skill else [],
+        "commands": list(skill.commands) if skill else [],
+        "problems": list(skills.broken.get(name, ())),
+        "warnings": list(skill.warnings) if skill else [],
+        "origin": origin.origin if origin else "",
+        "commit": origin.commit if origin else "",
+    }
+
+
+def _show(given: Given, caller: Caller) -> None:
+    name, paths = str(given["name"]), open_data(caller).paths
+    skills, added = SkillFolder(paths.skills).read(), SkillLock(paths.skills).read()
+    if name not in skills.loaded and name not in skills.broken:
+        known = (*skills.loaded, *skills.broken)
+        raise no_such(f"There is no skill {name}.", name, known, "ollim-bot skill list")
+    if "json" in given:
+        print_json(_object(name, skills, added))
+        return
+    skill = skills.loaded.get(name)
+    for line in _described(skill, added.get(name)) if skill else skills.broken[name]:
+        print(plain(line))
+    try:
+        text = read_file(paths.skills / name / SKILL_FILE, SizeLimit.SKILL)
+    except FileNotFoundError:
+        return
+    print(f"\n{plain(text.decode('utf-8', 'replace')).strip()}")
+
+
+def _described(skill: Skill, added: AddedSkill | None) -> Iterator[str]:
+    yield f"{skill.name}: {skill.description}"
+    if skill.tools:
+        yield f"It adds to a job that names it: {', '.join(skill.tools)}"
+    if skill.commands:
+        yield f"It runs when it is loaded: {', '.join(skill.commands)}"
+    if added is not None:
+        yield f"It was added from {_shown_origin(added)}"
+    yield from skill.warnings
+
+
+def _check(given: Given, caller: Caller) -> None:
+    lock = SkillLock(open_data(caller).paths.skills)
+    differences = lock.differences()
+    if "json" in given:
+        print_json({"differences": differences})
+    if differences:
+        raise OllimError("\n".join(differences))
+    if "json" not in given:
+        count = len(lock.read())
+        print(f"{counted(count, 'added skill')}, as added." if count else "No added skills.")
+
+
+def _add(given: Given, caller: Caller) -> None:
+    source = str(given["source"])
+    one = candidate(source, caller.path(source))
+    data = open_data(caller)
+    SkillInstaller(data.paths).refuse_taken(one.skill.name)
+    for line in _wanted(one):
+        print(plain(line))
+    _agree(f"Add the skill {one.skill.name}?", is_given="yes" in given)
+    with writable(data) as opened:
+        SkillInstaller(opened.paths).add(one)
+    print(f"Added the skill {one.skill.name}. The agent has it from its next answer on.")
+
+
+def _wanted(one: Candidate) -> Iterator[str]:
+    """What the owner has to know before the skill is added."""
+    skill, scripts, hosts = one.skill, scripts_in(one.files), addresses_in(one.files)
+    commit = f", commit {one.commit}" if one.commit else ""
+    yield f"{skill.name}: {skill.description}"
+    yield f"  from       {one.origin}{commit}"
+    yield f"  files      {', '.join(sorted(one.files))}"
+    yield f"  tools      {_named(skill.tools, 'for jobs that name the skill')}"
+    yield f"  scripts    {_named(scripts, 'run only if tool-policy.yaml allows it')}"
+    yield f"  addresses  {_named(hosts)}"
+    if one.removed:
+        yield f"  taken out  {', '.join(one.removed)}"
+    yield from (f"  note       {warning}" for warning in skill.warnings)
+
+
+def _named(words: Sequence[str], remark: str = "") -> str:
+    listed = ", ".join(words) or "none"
+    return f"{listed} ({remark})" if words and remark else listed
+
+
+def _agree(question: str, *, is_given: bool) -> None:
+    """Raises `OllimError` unless the owner agrees."""
+    if is_given:
+        return
+    if not sys.stdin.isatty():
+        raise WrongInput(_NO_TERMINAL)
+    try:
+        answer = input(f"{question} [y/N] ")
+    except EOFError:
+        answer = ""
+    if answer.strip().casefold() not in ("y", "yes"):
+        raise OllimError("Nothing was changed.")
+
+
+def _remove(given: Given, caller: Caller) -> None:
+    name, data = str(given["name"]), open_data(caller)
+    _agree(f"Remove the skill {plain(name)} with all its files?", is_given="yes" in given)
+    with writable(data) as opened:
+        SkillInstaller(opened.paths).remove(name)
+    print(f"Removed the skill {plain(name)}.")
+
+
+def _yes_flag(parser: Flags) -> None:
+    parser.add_argument("--yes", action="store_true", help="do it without a question")
+
+
+def _source_flags(parser: Flags) -> None:
+    about = "a folder, a ZIP file, or the address of a git repository, with @COMMIT if you like"
+    parser.add_argument("source", metavar="SOURCE", help=about)
+    _yes_flag(parser)
+
+
+def _name_flag(parser: Flags) -> None:
+    parser.add_argument("name", metavar="NAME", help="as `ollim-bot skill list` shows it")
+
+
+def _show_flags(parser: Flags) -> None:
+    _name_flag(parser)
+    json_flag(parser)
+
+
+def _remove_flags(parser: Flags) -> None:
+    _name_flag(parser)
+    _yes_flag(parser)
+
+
+_VERBS = {
+    "list": Verb("all skills", "ollim-bot skill list", json_flag, _list, needs_words=False),
+    "show": Verb("one skill, with its text", "ollim-bot skill show mail", _show_flags, _show),
+    "add": Verb("add one from elsewhere", "ollim-bot skill add ./mail", _source_flags, _add),
+    "remove": Verb("remove one", "ollim-bot skill remove mail", _remove_flags, _remove),
+    "check": Verb(
+        "whether added ones are as they were added",
+        "ollim-bot skill check",
+        json_flag,
+        _check,
+        needs_words=False,
+    ),
+}
