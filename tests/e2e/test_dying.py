@@ -51,11 +51,15 @@ async def test_killed_as_soon_as_a_message_is_accepted(scene: Scene) -> None:
 
 
 async def test_killed_while_the_model_has_not_said_a_word(scene: Scene) -> None:
+    """The engine dies with the bot."""
     session = await _acquainted(scene)
     scene.model.then(Hang())
     await scene.bot.say("what is my cat called?")
     await scene.model.seen(2)
-    await killed_and_started(scene.bot)
+    (engine,) = scene.bot.engines()
+    await scene.bot.kill()
+    await scene.bot.until(lambda: not _lives(engine))
+    await scene.bot.start()
 
     await one_whole_answer(scene.bot, "ok")
     assert scene.bot.session() == session
@@ -118,16 +122,6 @@ async def test_a_killed_engine_does_not_keep_the_owner_from_an_answer(scene: Sce
 
     await one_whole_answer(scene.bot, "Miso.")
     assert scene.bot.session() == session
-
-
-async def test_the_engine_dies_with_the_bot(scene: Scene) -> None:
-    scene.model.then(Hang())
-    await scene.bot.say("hello")
-    await scene.model.seen(1)
-    (engine,) = scene.bot.engines()
-    await scene.bot.kill()
-
-    await scene.bot.until(lambda: not _lives(engine))
 
 
 async def test_a_stop_waits_for_the_answer_that_is_being_written(scene: Scene) -> None:

@@ -79,17 +79,17 @@ async def test_a_kill_in_the_middle_of_a_run_neither_loses_nor_doubles_it(scene:
     assert result.returncode == 0, result.stdout
 
 
-async def test_a_reply_to_what_a_run_had_said_goes_on_from_it(scene: Scene) -> None:
-    bot = scene.bot
+async def test_a_reply_to_what_a_run_had_said_goes_on_from_it(inline: Scene) -> None:
+    bot = inline.bot
     ping = CallTool("mcp__discord__ping_user", {"message": "The bank wrote."})
-    scene.model.then(Reply((ping,)))
+    inline.model.then(Reply((ping,)))
     remind(bot, "w1", 1, "Look at the mail.")
     await bot.until(lambda: not left(bot))
     (sent,) = [one for one in await bot.messages() if one["author"] == "background"]
-    scene.model.answers("They want a signature.")
+    inline.model.answers("They want a signature.")
     await bot.say("what do they want?", reply_to=sent["id"])
     assert await bot.answer(1) == "They want a signature."
     await bot.title("Side conversation")
-    asked = scene.model.requests[-1]
+    asked = inline.model.requests[-1]
     assert "Look at the mail." in "\n".join(spoken(asked))
     assert "> The bank wrote." in asked.last_user_text

@@ -7,17 +7,13 @@ from tests.e2e.discord.talk import Talk
 
 
 @pytest.mark.own_process
-async def test_a_message_is_answered_and_nothing_else_is_left_behind(talk: Talk) -> None:
+async def test_the_conversation_goes_on_after_a_restart_with_one_greeting(talk: Talk) -> None:
     answer = await talk.ask("hello", "Hi Ada.")
     await talk.until(lambda: not any(each.reactions for each in talk.discord.messages))
     assert [each.text for each in talk.discord.messages[1:]] == ["hello", "Hi Ada."]
     assert talk.discord.messages[-1] is answer
     assert talk.discord.rate_limited == 0
 
-
-@pytest.mark.own_process
-async def test_the_conversation_goes_on_after_a_restart_with_one_greeting(talk: Talk) -> None:
-    await talk.ask("hello", "Hi Ada.")
     await talk.bot.stop()
     assert talk.discord.texts[-1] == "-# shutting down"
     await talk.bot.start()

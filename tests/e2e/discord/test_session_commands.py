@@ -81,12 +81,13 @@ async def test_clear_begins_a_new_conversation_whatever_goes_on(talk: Talk) -> N
 
 
 @pytest.mark.own_process
-async def test_a_clear_is_undone_also_after_a_restart(talk: Talk) -> None:
+async def test_a_restart_greets_once_and_a_clear_before_it_can_be_undone(talk: Talk) -> None:
     await talk.ask("my cat is Miso", "Noted.")
     first = talk.bot.session()
     await done(talk, "clear")
     card = await talk.card(CLEARED)
-    await talk.command("restart")
+    answer = await talk.command("restart")
+    assert answer.text == "Restarting. The conversation goes on where it is."
     await talk.said("-# back after a restart.")
     await talk.bot.reconnect()
     await talk.press(card, "Undo")
@@ -94,6 +95,8 @@ async def test_a_clear_is_undone_also_after_a_restart(talk: Talk) -> None:
     await talk.card("Undone")
     await talk.ask("which cat?", "Miso.")
     assert "my cat is Miso" in heard(talk)
+    assert notes(talk, "-# back after a restart.") == 1
+    assert talk.discord.command_puts == 1
 
 
 async def test_a_cleared_conversation_is_listed_proposed_and_resumed(talk: Talk) -> None:
@@ -209,19 +212,6 @@ async def test_setup_asks_the_agent_and_shows_nothing_as_from_the_page(talk: Tal
     await talk.said("How are you called?")
     assert "[button]" in talk.model.requests[-1].last_user_text
     assert len(talk.discord.messages) == 2
-
-
-@pytest.mark.own_process
-async def test_a_restart_by_command_comes_back_with_one_greeting(talk: Talk) -> None:
-    await talk.ask("my cat is Miso", "Noted.")
-    answer = await talk.command("restart")
-    assert answer.text == "Restarting. The conversation goes on where it is."
-    await talk.said("-# back after a restart.")
-    await talk.bot.reconnect()
-    await talk.ask("which cat?", "Miso.")
-    assert "my cat is Miso" in heard(talk)
-    assert notes(talk, "-# back after a restart.") == 1
-    assert talk.discord.command_puts == 1
 
 
 async def test_a_typed_command_does_the_same_and_the_model_is_not_asked(talk: Talk) -> None:

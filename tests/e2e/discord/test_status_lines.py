@@ -85,12 +85,16 @@ async def test_a_thought_is_not_shown_and_the_answer_after_it_is(talk: Talk) -> 
 
 
 @pytest.mark.own_process
-async def test_a_provider_that_is_busy_is_told_while_it_is_asked_again(talk: Talk) -> None:
+async def test_a_busy_provider_and_a_compaction_are_told_while_they_last(talk: Talk) -> None:
     busy = Fail(529, "overloaded_error", "busy", retry_after=2)
     talk.model.then(busy, Reply((Say("Now it works."),)))
     talk.discord.say("hello")
     answer = await talk.said("Now it works.")
     assert any(re.search(r"^-# Retrying \(1 of \d+\)…", text) for text in answer.texts)
+
+    talk.model.when(lambda request: "summary" in request.last_user_text.lower(), Hang())
+    talk.discord.slash("compact")
+    await talk.until(lambda: draft(talk).startswith("-# Compacting…"))
 
 
 @pytest.mark.own_process
@@ -124,14 +128,6 @@ async def test_a_newer_question_stops_the_answer_and_all_signs_end_with_it(talk:
         "Both answered.",
     ]
     assert talk.discord.messages[-1] is answer
-
-
-@pytest.mark.own_process
-async def test_a_compaction_is_told_while_it_lasts(talk: Talk) -> None:
-    await talk.ask("hello", "Hi Ada.")
-    talk.model.when(lambda request: "summary" in request.last_user_text.lower(), Hang())
-    talk.discord.slash("compact")
-    await talk.until(lambda: draft(talk).startswith("-# Compacting…"))
 
 
 async def test_a_turn_begun_on_the_page_is_quoted_and_streamed(talk: Talk) -> None:
