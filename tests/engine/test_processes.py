@@ -121,10 +121,9 @@ async def test_a_changed_session_has_a_new_process_and_none_is_left_behind(stage
     assert [path.name for path in (stage.home / "run").iterdir()] == ["claude-launcher"]
 
 
-async def test_the_engine_gets_none_of_our_secrets(
+async def test_the_engine_gets_none_of_our_secrets_and_no_proxy_for_this_machine(
     stage: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor a proxy for this machine, where its provider may be."""
     ours = ("DISCORD_TOKEN", "WEBHOOK_SECRET", "OLLIM_WEB_SECRET", "GOOGLE_CLIENT_SECRET")
     for name in ours:
         monkeypatch.setenv(name, "hush-hush")
