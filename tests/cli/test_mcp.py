@@ -53,7 +53,7 @@ def test_a_server_is_approved_listed_changed_and_removed(terminal: Terminal) -> 
     assert "  find         Finds a note\n" in approved.out
     assert "The agent has 6 tools of notes from the next message on." in approved.out
     assert len(notes(terminal).offered) == 6
-    assert "notes: ready, 6 tools" in terminal.run("mcp", "list").out
+    assert "notes: approved, 6 tools" in terminal.run("mcp", "list").out
 
     manner.write_text("drifted")
     tested = terminal.run("mcp", "test", "notes")

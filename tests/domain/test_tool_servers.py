@@ -145,7 +145,8 @@ def test_an_unapproved_server_that_is_named_no_more_is_forgotten() -> None:
 
 
 def test_the_state_is_told_in_a_few_words() -> None:
-    assert in_words(approved(FIND)) == "ready, 1 tool"
+    assert in_words(approved(FIND)) == "approved, 1 tool"
+    assert in_words(approved(FIND).failed("has stopped.")) == "approved, 1 tool; it has stopped"
     assert in_words(approved(FIND).listed([replace(FIND, description="x")])) == (
         "has tools to approve, 1 tool off"
     )

@@ -110,7 +110,7 @@ class ServerCondition(StrEnum):
     NEW = "not approved yet"
     CHANGED = "its command line or address has changed"
     WAITING = "has tools to approve"
-    READY = "ready"
+    READY = "approved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,16 +236,15 @@ class ToolServerRecord:
 
 
 def in_words(state: ServerState) -> str:
-    """`ready, 3 tools`; with the trouble, if there is one."""
+    """`approved, 3 tools`; with the trouble, if there is one."""
     number = len(state.offered)
     parts = [state.condition.value]
     if number:
         parts.append(counted(number, "tool"))
     if off := sum(each.is_off for each in state.tools):
         parts.append(f"{counted(off, 'tool')} off")
-    if state.trouble:
-        parts.append(state.trouble)
-    return ", ".join(parts)
+    trouble = f"; it {state.trouble.rstrip('.')}" if state.trouble else ""
+    return ", ".join(parts) + trouble
 
 
 def _differs(pinned: ToolDefinition, found: Mapping[str, ToolDefinition]) -> bool:

@@ -115,8 +115,10 @@ async def _read(
             with suppress(ValueError):  # a word that the program printed between the messages
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
                 await incoming.send(SessionMessage(message))
-    except (ValueError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-        _logger.info("A message of a tool server is too long, or comes too late")
+    except ValueError:
+        _logger.warning("A tool server sent a line of more than %d bytes", _LONGEST_LINE)
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        pass  # the connection has been given up
     finally:
         incoming.close()
         ended()
