@@ -32,7 +32,8 @@ from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.errors import DiskFull
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_files import open_shelves
-from ollim_bot.store.opening import DATABASE, open_database
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.steps import holder_of_id
 from ollim_bot.store.store import Store
 from ollim_bot.store.undo import UndoStore

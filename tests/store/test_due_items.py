@@ -21,7 +21,8 @@ from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.item_answers import answer_item
-from ollim_bot.store.opening import DATABASE, open_database
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.transaction import Transaction
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
@@ -120,6 +121,7 @@ def test_a_card_of_the_version_before_can_be_answered_after_the_update(tmp_path:
     with closing(sqlite3.connect(paths.state / DATABASE)) as connection, connection:
         for table in ("due_items", "search", "search_state"):
             connection.execute(f"DROP TABLE {table}")
+        connection.execute("DROP INDEX messages_answers")
         connection.execute("PRAGMA user_version=1")
     with closing(open_database(paths, lambda: NOW, is_holder=True, report=print)) as database:
         (waiting,) = database.query(lambda tx: tx.due_items.open())

@@ -18,7 +18,8 @@ from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.copies import copies_of, suspect
 from ollim_bot.store.database import Database
-from ollim_bot.store.opening import DATABASE, ask, open_database
+from ollim_bot.store.opening import ask, open_database
+from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.state_inspection import database_troubles
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.testing.repeating_store import RepeatingStore
@@ -229,6 +230,7 @@ def test_an_older_database_is_indexed_once_at_the_first_start(paths: DataPaths) 
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("DROP TABLE search")
         connection.execute("DROP TABLE search_state")
+        connection.execute("DROP INDEX messages_answers")
         connection.execute("PRAGMA user_version=2")
     opened(paths).close()
     assert indexed(path, "before") == 1

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.data import Data, open_data
-from ollim_bot.cli.exports import past_moment
 from ollim_bot.cli.framework import (
     Flags,
     Given,
@@ -21,14 +18,16 @@ from ollim_bot.cli.framework import (
     run_verb,
     title,
 )
-from ollim_bot.domain.chat import Author
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.search import Search, Term, Who, excerpt, terms_of, who_spoke
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
-from ollim_bot.domain.taint import Untrusted
 from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.store.search import FoundRow, SearchIndex
 
 if TYPE_CHECKING:
+    from ollim_bot.cli.data import Data
+    from ollim_bot.domain.chat import ChatMessage
+    from ollim_bot.store.connection import Statements
     from ollim_bot.store.messages import LoggedMessage
     from ollim_bot.store.transaction import Transaction
 
@@ -49,34 +48,22 @@ _KINDS = {
 _BACKGROUND = frozenset({SessionChange.BG_FORK, SessionChange.ISOLATED_BG})
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """One row of an answer; `source` names what an untrusted text is."""
+def _object(row: FoundRow, *, for_agent: bool) -> Mapping[str, object]:
+    return {
+        **row._asdict(),
+        "text": _shown(row, row.text, for_agent=for_agent),
+        "untrusted": row.untrusted[0] if row.untrusted else None,
+    }
 
-    at: datetime
-    who: str
-    session: str
-    text: str
-    id: str
-    source: Untrusted | None = None
 
-    def as_object(self, *, for_agent: bool) -> Mapping[str, object]:
-        return {
-            "at": self.at,
-            "who": self.who,
-            "session": self.session,
-            "text": self.shown(self.text, for_agent=for_agent),
-            "id": self.id,
-            "untrusted": None if self.source is None else self.source.source,
-        }
+def _shown(row: FoundRow, text: str, *, for_agent: bool) -> str:
+    """The text; for the agent, what the owner did not write is marked as data."""
+    if row.untrusted is None or not for_agent:
+        return text
+    from ollim_bot.domain.taint import Untrusted
+    from ollim_bot.prompts.context import fenced
 
-    def shown(self, text: str, *, for_agent: bool) -> str:
-        """The text; for the agent, what the owner did not write is marked as data."""
-        if self.source is None or not for_agent:
-            return text
-        from ollim_bot.prompts.context import fenced
-
-        return fenced(text, self.source)
+    return fenced(text, Untrusted(*row.untrusted))
 
 
 def run(words: Sequence[str], caller: Caller) -> None:
@@ -84,41 +71,69 @@ def run(words: Sequence[str], caller: Caller) -> None:
 
 
 def _search(given: Given, caller: Caller) -> None:
-    data = open_data(caller)
+    now = caller.now().astimezone(caller.place().zone)
     words = " ".join(given["words"])
     wanted = Search(
         terms_of(words),
-        past_moment(given, "since", data.now),
-        _until(given, data.now),
-        _session(data, given["session"]) if "session" in given else None,
+        _past_moment(given, "since", now),
+        _until(given, now),
+        _session(_open(caller), given["session"]) if "session" in given else None,
         Who(given["who"]) if "who" in given else None,
         _limit(given),
     )
-    found = data.ask(lambda tx: _logged(tx, tx.messages.search(wanted)))
+    found = _found(wanted, caller)
     if "json" in given:
-        _print_objects("messages", found, data)
+        _print_objects("messages", found, caller)
     elif found:
-        print(_excerpts(found, wanted.terms, data))
+        print(_excerpts(found, wanted.terms, now, caller))
     else:
         print(plain(f"Nothing was said with “{title(words)}”."))
 
 
+def _found(wanted: Search, caller: Caller) -> list[FoundRow]:
+    # To open the whole store takes several times as long as a search.
+    from ollim_bot.store.reading import ask_rows
+
+    def question(statements: Statements) -> list[FoundRow] | None:
+        index = SearchIndex(statements)
+        return index.rows(wanted) if index.is_used else None
+
+    found = ask_rows(caller.place().paths, question)
+    if found is None:
+        found = _open(caller).ask(lambda tx: _logged(tx, tx.messages.search(wanted)))
+    return found
+
+
+def _open(caller: Caller) -> Data:
+    from ollim_bot.cli.data import open_data
+
+    return open_data(caller)
+
+
+def _past_moment(given: Given, flag: str, now: datetime) -> datetime | None:
+    if flag not in given:
+        return None
+    from ollim_bot.cli.exports import past_moment
+
+    return past_moment(given, flag, now)
+
+
 def _show(given: Given, caller: Caller) -> None:
-    data = open_data(caller)
+    data = _open(caller)
     session = _session(data, given["session"])
     said = data.ask(lambda tx: _logged(tx, tx.messages.of_session(session)))
     if not said or _is_background(data, session):
         said = sorted([*_transcript(caller, session), *said], key=lambda each: each.at)
     if "json" in given:
-        _print_objects("messages", said, data)
+        _print_objects("messages", said, caller)
     elif said:
-        print("\n\n".join(_told(said, data)))
+        print("\n\n".join(_told(said, data.now, caller)))
     else:
         raise OllimError(f"Nothing is left of the session {session[:_SHOWN_ID]}.")
 
 
 def _sessions(given: Given, caller: Caller) -> None:
-    data = open_data(caller)
+    data = _open(caller)
     rows = data.ask(lambda tx: list(_session_rows(tx, _limit(given), is_all="all" in given)))
     if "json" in given:
         print_json({"sessions": rows})
@@ -129,21 +144,21 @@ def _sessions(given: Given, caller: Caller) -> None:
 
 
 def _prompts(given: Given, caller: Caller) -> None:
-    data = open_data(caller)
-    since, limit = past_moment(given, "since", data.now), _limit(given)
+    data = _open(caller)
+    since, limit = _past_moment(given, "since", data.now), _limit(given)
     newest_first = sorted(_asked(caller, data), key=lambda each: each.at, reverse=True)
     found = [each for each in newest_first if since is None or each.at >= since][:limit]
     if "json" in given:
-        _print_objects("prompts", found, data)
+        _print_objects("prompts", found, caller)
     elif found:
-        print(_task_lines(found, data))
+        print(_task_lines(found, data.now))
     else:
         print("Nothing was asked by jobs or by the program.")
 
 
 def _until(given: Given, now: datetime) -> datetime | None:
     """A day counts to its end."""
-    moment = past_moment(given, "until", now)
+    moment = _past_moment(given, "until", now)
     is_day = len(str(given.get("until"))) == _DATE
     return moment + timedelta(days=1) if moment is not None and is_day else moment
 
@@ -176,29 +191,34 @@ def _is_background(data: Data, session: SessionId) -> bool:
     return any(each.session_id == session and each.event in _BACKGROUND for each in events)
 
 
-def _logged(tx: Transaction, messages: Iterable[LoggedMessage]) -> list[_Said]:
+def _logged(tx: Transaction, messages: Iterable[LoggedMessage]) -> list[FoundRow]:
     return [
-        _Said(
+        FoundRow(
             each.message.at,
-            who_spoke(each.message),
+            who_spoke(each.message.author),
             tx.messages.session_of(each) or "",
             each.message.text,
             each.message.id,
-            each.message.untrusted,
+            _source(each.message),
         )
         for each in messages
     ]
 
 
-def _transcript(caller: Caller, session: SessionId) -> Iterator[_Said]:
+def _source(message: ChatMessage) -> tuple[str, str] | None:
+    untrusted = message.untrusted
+    return None if untrusted is None else (untrusted.source, untrusted.about)
+
+
+def _transcript(caller: Caller, session: SessionId) -> Iterator[FoundRow]:
     from ollim_bot.engine.transcripts import Transcripts
 
     for each in Transcripts(caller.environ).said(session):
         who = _PROMPT if each.is_prompt else Who.JOB
-        yield _Said(each.at, who, session, each.text, each.id)
+        yield FoundRow(each.at, who, session, each.text, each.id)
 
 
-def _asked(caller: Caller, data: Data) -> Iterator[_Said]:
+def _asked(caller: Caller, data: Data) -> Iterator[FoundRow]:
     """The prompts that neither the owner nor a button sent."""
     from ollim_bot.engine.transcripts import Transcripts
     from ollim_bot.prompts.first_words import is_of_program
@@ -207,29 +227,34 @@ def _asked(caller: Caller, data: Data) -> Iterator[_Said]:
     for stored in transcripts.sessions(data.paths.root, _MOST):
         for each in transcripts.said(stored.id):
             if each.is_prompt and is_of_program(each.text):
-                yield _Said(each.at, _PROMPT, stored.id, each.text, each.id)
+                yield FoundRow(each.at, _PROMPT, stored.id, each.text, each.id)
 
 
-def _print_objects(name: str, rows: Iterable[_Said], data: Data) -> None:
-    for_agent = data.agent is not None
-    print_json({name: [each.as_object(for_agent=for_agent) for each in rows]})
+def _print_objects(name: str, rows: Iterable[FoundRow], caller: Caller) -> None:
+    for_agent = caller.agent is not None
+    print_json({name: [_object(each, for_agent=for_agent) for each in rows]})
 
 
-def _excerpts(rows: Sequence[_Said], terms: Sequence[Term], data: Data) -> str:
+def _excerpts(
+    rows: Sequence[FoundRow], terms: Sequence[Term], now: datetime, caller: Caller
+) -> str:
+    for_agent = caller.agent is not None
     lines = []
     for row in rows:
         words = "".join(part.text for part in excerpt(row.text, terms, _LONGEST_EXCERPT))
-        lines.append(_line(row, plain(words), data))
+        shown = _shown(row, plain(words), for_agent=for_agent)
+        session = row.session[:_SHOWN_ID] or "-"
+        lines.append((describe(row.at, now), _SPEAKERS[row.who], session, shown))
     return columns(lines)
 
 
-def _task_lines(rows: Sequence[_Said], data: Data) -> str:
+def _task_lines(rows: Sequence[FoundRow], now: datetime) -> str:
     from ollim_bot.prompts.first_words import task_words
 
     return columns(
         [
             (
-                describe(row.at, data.now),
+                describe(row.at, now),
                 plain(row.text.partition("]")[0].lstrip("[")),
                 row.session[:_SHOWN_ID],
                 title(task_words(row.text)),
@@ -239,15 +264,11 @@ def _task_lines(rows: Sequence[_Said], data: Data) -> str:
     )
 
 
-def _line(row: _Said, words: str, data: Data) -> tuple[str, ...]:
-    shown = row.shown(words, for_agent=data.agent is not None)
-    return describe(row.at, data.now), _SPEAKERS[row.who], row.session[:_SHOWN_ID] or "-", shown
-
-
-def _told(rows: Iterable[_Said], data: Data) -> Iterator[str]:
+def _told(rows: Iterable[FoundRow], now: datetime, caller: Caller) -> Iterator[str]:
+    for_agent = caller.agent is not None
     for row in rows:
-        head = f"{describe(row.at, data.now)} {_SPEAKERS[row.who]}"
-        yield plain(f"{head}\n{row.shown(row.text, for_agent=data.agent is not None)}")
+        head = f"{describe(row.at, now)} {_SPEAKERS[row.who]}"
+        yield plain(f"{head}\n{_shown(row, row.text, for_agent=for_agent)}")
 
 
 def _session_rows(tx: Transaction, limit: int, *, is_all: bool) -> Iterator[Mapping[str, object]]:
@@ -260,7 +281,9 @@ def _session_rows(tx: Transaction, limit: int, *, is_all: bool) -> Iterator[Mapp
     for first in listed[::-1][:limit]:
         said = [each.message for each in tx.messages.of_session(first.session_id, _LOOKED_AT)]
         newest = tx.messages.newest_of_session(first.session_id, 1)
-        owners = (one for one in said if one.author is Author.OWNER and one.untrusted is None)
+        owners = (
+            one for one in said if who_spoke(one.author) is Who.OWNER and one.untrusted is None
+        )
         yield {
             "id": first.session_id,
             "kind": _KINDS.get(first.event, "conversation"),

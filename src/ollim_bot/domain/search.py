@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import combining, normalize
 
-from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import WrongInput
+
+# Only annotations name these: a command of the CLI imports this file, and should start fast.
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ollim_bot.domain.chat import ChatMessage
+    from ollim_bot.domain.sessions import SessionId
 
 # Scripts that are written without spaces: each of their characters is indexed as a word.
 _UNSPACED = re.compile(
@@ -33,14 +37,15 @@ class Who(StrEnum):
     JOB = "job"
 
 
-def who_spoke(message: ChatMessage) -> Who:
-    if message.author is Author.OWNER:
-        return Who.OWNER
-    return Who.JOB if message.author is Author.BACKGROUND else Who.BOT
+_SPEAKERS = {"owner": Who.OWNER, "background": Who.JOB}
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+def who_spoke(author: str) -> Who:
+    """Who the author of a message is, for a search."""
+    return _SPEAKERS.get(author, Who.BOT)
+
+
+class Term(NamedTuple):
     """Words that follow each other; the last may be the beginning of a longer one."""
 
     words: tuple[str, ...]
@@ -60,8 +65,7 @@ class Term:
         return is_last and list(found[:-1]) == first
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(NamedTuple):
     """Messages that have all `terms`, the best `limit` of them.
 
     `since` is the earliest moment of a message, `until` the first moment that is too late.
@@ -76,7 +80,7 @@ class Search:
 
     def fits(self, message: ChatMessage) -> bool:
         """Whether the words and the speaker fit; the index decides the same for all messages."""
-        is_heard = self.who is None or who_spoke(message) is self.who
+        is_heard = self.who is None or who_spoke(message.author) is self.who
         words = folded_words(searched_text(message))
         return is_heard and all(any(True for _ in term.places(words)) for term in self.terms)
 
@@ -149,8 +153,7 @@ def _folded(word: str) -> str:
     return "".join(sign for sign in plain if not combining(sign))
 
 
-@dataclass(frozen=True, slots=True)
-class ExcerptPart:
+class ExcerptPart(NamedTuple):
     text: str
     is_match: bool = False
 

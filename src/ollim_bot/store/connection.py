@@ -8,6 +8,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ Row = tuple[Any, ...]
 Connect = Callable[[Path], sqlite3.Connection]
 
 BUSY_MILLISECONDS = 5000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -86,6 +89,11 @@ def escaped(text: str) -> str:
 
 def unescaped(stored: str) -> str:
     return str(json.loads(f'"{stored}"')) if "\\" in stored else stored
+
+
+def microseconds(moment: datetime) -> int:
+    """A moment as the number that rows are indexed by."""
+    return (moment - _EPOCH) // _MICROSECOND
 
 
 class Statements:

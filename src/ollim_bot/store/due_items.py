@@ -7,8 +7,7 @@ from datetime import datetime
 
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.store.codecs.plain import decode_plain, encode_plain
-from ollim_bot.store.connection import Row, Statements
-from ollim_bot.store.run_ledger import microseconds
+from ollim_bot.store.connection import Row, Statements, microseconds
 
 
 class DueItems:

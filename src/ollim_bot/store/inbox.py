@@ -13,8 +13,7 @@ from ollim_bot.domain.inbox import (
 )
 from ollim_bot.domain.inputs import Input, InputId
 from ollim_bot.store.codecs.rows import INBOX_ROWS
-from ollim_bot.store.connection import Statements, escaped
-from ollim_bot.store.run_ledger import microseconds
+from ollim_bot.store.connection import Statements, escaped, microseconds
 
 
 class InboxInputs:

@@ -11,17 +11,17 @@ from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.search import Search
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.store.codecs.rows import CHAT_MESSAGES
-from ollim_bot.store.connection import Row, Statements, Value, escaped, unescaped
-from ollim_bot.store.run_ledger import microseconds
-from ollim_bot.store.search import SearchIndex
+from ollim_bot.store.connection import (
+    Row,
+    Statements,
+    Value,
+    escaped,
+    microseconds,
+    unescaped,
+)
+from ollim_bot.store.search import SESSION, SearchIndex, conditions_of
 
 _COLUMNS = "value, seq, change, charge, fork, parent"
-# The session of an answer is known; a message of the owner belongs to that of the next answer.
-_SESSION = (
-    "coalesce(messages.session, (SELECT answer.session FROM messages AS answer"
-    " WHERE answer.seq > messages.seq AND answer.turn IS NOT NULL"
-    " AND answer.session IS NOT NULL ORDER BY answer.seq LIMIT 1))"
-)
 _PAGE = 500
 
 
@@ -125,7 +125,7 @@ class MessageLog:
 
     def session_of(self, logged: LoggedMessage) -> SessionId | None:
         """The session that the message belongs to; None if it was never answered."""
-        found = self._statements.row(f"SELECT {_SESSION} FROM messages WHERE seq = ?", logged.seq)
+        found = self._statements.row(f"SELECT {SESSION} FROM messages WHERE seq = ?", logged.seq)
         return None if found is None else _session(found[0])
 
     def of_session(self, session: SessionId, limit: int = -1) -> list[LoggedMessage]:
@@ -137,7 +137,7 @@ class MessageLog:
         answered = "SELECT max(seq) FROM messages WHERE seq < ? AND turn IS NOT NULL"
         before = self._statements.number(f"{answered} AND session IS NOT NULL", first)
         return self._found(
-            f"WHERE seq > ? AND seq <= ? AND {_SESSION} = ? ORDER BY seq LIMIT ?",
+            f"WHERE seq > ? AND seq <= ? AND {SESSION} = ? ORDER BY seq LIMIT ?",
             before,
             last,
             stored,
@@ -149,10 +149,9 @@ class MessageLog:
 
         Without an index, all messages that fit count as equals.
         """
-        conditions, arguments = self._conditions(search)
         if not self.is_indexed:
-            return self._compared(search, conditions, arguments)
-        places = self._index.find(search, conditions, arguments)
+            return self._compared(search)
+        places = self._index.find(search)
         found = {each.seq: each for seq in places for each in self._found("WHERE seq = ?", seq)}
         return [found[seq] for seq in places]
 
@@ -170,32 +169,8 @@ class MessageLog:
                     self._index.add(each.seq, each.message)
                 last = page[-1].seq
 
-    def _conditions(self, search: Search) -> tuple[str, list[Value]]:
-        """Conditions on `messages`, each after `AND`, and their arguments."""
-        conditions: list[str] = []
-        arguments: list[Value] = []
-        if search.since is not None:
-            since = microseconds(search.since)
-            conditions += [
-                "messages.seq >= (SELECT min(seq) FROM messages WHERE at >= ?)",
-                "messages.at >= ?",
-            ]
-            arguments += [since, since]
-        if search.until is not None:
-            until = microseconds(search.until)
-            conditions += [
-                "messages.seq <= (SELECT max(seq) FROM messages WHERE at < ?)",
-                "messages.at < ?",
-            ]
-            arguments += [until, until]
-        if search.session is not None:
-            conditions.append(f"{_SESSION} = ?")
-            arguments.append(escaped(search.session))
-        return "".join(f" AND {each}" for each in conditions), arguments
-
-    def _compared(
-        self, search: Search, conditions: str, arguments: Sequence[Value]
-    ) -> list[LoggedMessage]:
+    def _compared(self, search: Search) -> list[LoggedMessage]:
+        conditions, arguments = conditions_of(search)
         found: list[LoggedMessage] = []
         before = self.last_seq() + 1
         while len(found) < search.limit:

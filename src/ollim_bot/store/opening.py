@@ -9,10 +9,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.errors import StorageError, Unreadable, WriteFailed
+from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, Journal
-from ollim_bot.store.connection import Connect, Statements, connect, connect_for_reading
+from ollim_bot.store.connection import Connect, Statements, connect
 from ollim_bot.store.copies import AfterReturn, copy_database, mend, settle_return
 from ollim_bot.store.database import Ballast, Database, Step
 from ollim_bot.store.errors import Busy, Damaged, OlderState, OtherSchema, translated
@@ -20,12 +20,12 @@ from ollim_bot.store.file_store import Malformed, StoreProblem
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.mirrors import Mirrors
+from ollim_bot.store.reading import DATABASE, ask_rows, check_schema
 from ollim_bot.store.schema import SCHEMA, WITH_ITEMS, migrate, schema_of
 from ollim_bot.store.search import can_index
 from ollim_bot.store.takeover import TakeOver, take_over_cards
 from ollim_bot.store.transaction import Transaction
 
-DATABASE = "ollim.db"
 BALLAST_FILE = "ballast"
 
 R = TypeVar("R")
@@ -141,18 +141,10 @@ def has_state(paths: DataPaths) -> bool:
 
 
 def _asked(paths: DataPaths, question: Callable[[Statements], R]) -> R:
-    path = paths.state / DATABASE
-    if not path.is_file():
-        raise Unreadable(path, "is not a file.") if path.exists() else OlderState(path)
     try:
-        with closing(connect_for_reading(path)) as connection:
-            _check_schema(path, schema_of(connection))
-            connection.execute("BEGIN")
-            return question(Statements(connection, path))
-    except sqlite3.Error as refused:
-        raise translated(path, refused) from refused
+        return ask_rows(paths, question)
     except Malformed as wrong:
-        raise Damaged(path, str(wrong)) from wrong
+        raise Damaged(paths.state / DATABASE, str(wrong)) from wrong
 
 
 def _check(path: Path) -> None:
@@ -163,14 +155,7 @@ def _check(path: Path) -> None:
             found = schema_of(connection)
         except sqlite3.Error as refused:
             raise translated(path, refused) from refused
-    _check_schema(path, found)
-
-
-def _check_schema(path: Path, found: int) -> None:
-    if found == 0:
-        raise OlderState(path)
-    if found != SCHEMA:
-        raise OtherSchema(path, found, SCHEMA)
+    check_schema(path, found)
 
 
 class _Preparation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from ollim_bot.domain.definitions import ARMED, CHANGED, REMOVED, ROSTER, Armed, roster_of
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
@@ -17,16 +17,9 @@ from ollim_bot.domain.run_history import (
     claiming_row,
 )
 from ollim_bot.store.codecs.rows import LEDGER_ROWS
-from ollim_bot.store.connection import Row, Statements, escaped
+from ollim_bot.store.connection import Row, Statements, escaped, microseconds
 
 _CLOSING = frozenset({DELIVERED, *(state.value for state in OccurrenceState if state.is_end)})
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-
-
-def microseconds(moment: datetime) -> int:
-    """A moment as the number that rows are indexed by."""
-    return (moment - _EPOCH) // _MICROSECOND
 
 
 class LedgerRows:

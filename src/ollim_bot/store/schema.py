@@ -131,8 +131,13 @@ CREATE INDEX due_items_again ON due_items (again_at) WHERE again_at IS NOT NULL;
 CREATE INDEX due_items_undo ON due_items (undo_until) WHERE undo_until IS NOT NULL;
 """
 
-# The index itself is made at a start, if SQLite has full-text search.
-_SEARCH = "CREATE TABLE search_state (version INTEGER NOT NULL);\n"
+# The full-text table itself is made at a start, if SQLite can.
+_SEARCH = """
+CREATE TABLE search_state (version INTEGER NOT NULL);
+
+CREATE INDEX messages_answers ON messages (seq, session)
+    WHERE turn IS NOT NULL AND session IS NOT NULL;
+"""
 
 MIGRATIONS: tuple[str, ...] = (_FIRST, _DUE_ITEMS, _SEARCH)
 SCHEMA = len(MIGRATIONS)

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Sequence
 from contextlib import closing
+from datetime import datetime
 from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
-from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.search import Search, Term, indexed_text, who_spoke
-from ollim_bot.store.connection import Statements, Value, connect_in_memory
+from ollim_bot.store.connection import (
+    Row,
+    Statements,
+    Value,
+    connect_in_memory,
+    escaped,
+    microseconds,
+    unescaped,
+)
+
+# Only annotations name this: a command of the CLI imports this file, and should start fast.
+if TYPE_CHECKING:
+    from ollim_bot.domain.chat import ChatMessage
 
 # The names of the index and of the tables that SQLite keeps for it begin with this.
 TABLES = "search"
+
+# The session of an answer is known; a message of the owner belongs to that of the next answer.
+SESSION = (
+    "coalesce(messages.session, (SELECT answer.session FROM messages AS answer"
+    " WHERE answer.seq > messages.seq AND answer.turn IS NOT NULL"
+    " AND answer.session IS NOT NULL ORDER BY answer.seq LIMIT 1))"
+)
 
 # The name of a change of the index, for subscribers: it changes with the log only.
 _LOG = "messages"
@@ -31,6 +51,17 @@ def can_index() -> bool:
     except sqlite3.OperationalError:
         return False
     return True
+
+
+class FoundRow(NamedTuple):
+    """A message as a search shows it; `untrusted` is its source and what is known about it."""
+
+    at: datetime
+    who: str
+    session: str
+    text: str
+    id: str
+    untrusted: tuple[str, str] | None = None
 
 
 class SearchIndex:
@@ -80,11 +111,15 @@ class SearchIndex:
             )
             self.add(seq, after)
 
-    def find(self, search: Search, conditions: str, arguments: Sequence[Value]) -> list[int]:
-        """The best matches by `seq`, newer ones first among equals.
+    def rows(self, search: Search) -> list[FoundRow]:
+        """The best matches as plain rows, for a reader that has no time to decode messages."""
+        columns = f"SELECT value, {SESSION} FROM messages WHERE seq = ?"
+        found = (self._statements.row(columns, seq) for seq in self.find(search))
+        return [_found_row(row) for row in found if row is not None]
 
-        `conditions` limit the table `messages`, and have places for `arguments`.
-        """
+    def find(self, search: Search) -> list[int]:
+        """The best matches by `seq`, newer ones first among equals."""
+        conditions, arguments = conditions_of(search)
         rows = self._statements.rows(
             "SELECT seq FROM (SELECT messages.seq AS seq, bm25(search, 0.0, 1.0) AS worth"
             " FROM search JOIN messages ON messages.seq = search.rowid"
@@ -102,7 +137,7 @@ class SearchIndex:
 
 
 def _row(message: ChatMessage) -> tuple[str, str]:
-    return who_spoke(message).value, indexed_text(message)
+    return who_spoke(message.author).value, indexed_text(message)
 
 
 def _expression(search: Search) -> str:
@@ -114,3 +149,40 @@ def _expression(search: Search) -> str:
 def _quoted(term: Term) -> str:
     phrase = " ".join(term.words).replace('"', "")
     return f'"{phrase}"{" *" if term.is_beginning else ""}'
+
+
+def conditions_of(search: Search) -> tuple[str, list[Value]]:
+    """Conditions on the table `messages`, each after `AND`, and their arguments."""
+    conditions: list[str] = []
+    arguments: list[Value] = []
+    if search.since is not None:
+        since = microseconds(search.since)
+        conditions += [
+            "messages.seq >= (SELECT min(seq) FROM messages WHERE at >= ?)",
+            "messages.at >= ?",
+        ]
+        arguments += [since, since]
+    if search.until is not None:
+        until = microseconds(search.until)
+        conditions += [
+            "messages.seq <= (SELECT max(seq) FROM messages WHERE at < ?)",
+            "messages.at < ?",
+        ]
+        arguments += [until, until]
+    if search.session is not None:
+        conditions.append(f"{SESSION} = ?")
+        arguments.append(escaped(search.session))
+    return "".join(f" AND {each}" for each in conditions), arguments
+
+
+def _found_row(row: Row) -> FoundRow:
+    value, session = json.loads(row[0]), row[1]
+    untrusted = value.get("untrusted")
+    return FoundRow(
+        datetime.fromisoformat(value["at"]),
+        who_spoke(value["author"]),
+        unescaped(session) if session else "",
+        value["text"],
+        value["id"],
+        (untrusted["source"], untrusted["about"]) if untrusted else None,
+    )

@@ -21,7 +21,8 @@ from ollim_bot.store.errors import translated
 from ollim_bot.store.file_store import Codec, FormatIsNewer, Malformed
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.mirrors import MirrorAge, mirror_age
-from ollim_bot.store.opening import BALLAST_FILE, DATABASE, look_into, look_into_rows
+from ollim_bot.store.opening import BALLAST_FILE, look_into, look_into_rows
+from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.records import HISTORY_FILE, MIRRORED, RecordSpec
 from ollim_bot.store.schema import SCHEMA, schema_of
 from ollim_bot.store.takeover import TakeOver

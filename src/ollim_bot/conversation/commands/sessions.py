@@ -357,7 +357,8 @@ def _found_line(message: ChatMessage, place: str, terms: Sequence[Term], now: da
         f"**{literal(part.text)}**" if part.is_match else literal(part.text)
         for part in excerpt(message.text, terms, _LONGEST_EXCERPT)
     )
-    speaker = {Who.OWNER: "you", Who.JOB: message.job or "a job"}.get(who_spoke(message), "bot")
+    speakers = {Who.OWNER: "you", Who.JOB: message.job or "a job"}
+    speaker = speakers.get(who_spoke(message.author), "bot")
     return f"- {linked}, {literal(speaker)}: {''.join(parts)}"
 
 
