@@ -65,6 +65,11 @@ SOURCES = {
         f"notes/plan.md:1:plan\ndownloads/a.md:1:{ORDER}",
         "an attachment",
     ),
+    "line beside a find in a download": Source(
+        ToolCall("Grep", {"pattern": "x", "glob": "*.md"}),
+        f"/home/ada b/.ollim-bot/downloads/a.md-1-{ORDER}",
+        "an attachment",
+    ),
     "tool server": Source(
         ToolCall("mcp__mail__newest", {}), ORDER, "a result of the tool server mail"
     ),
@@ -78,7 +83,7 @@ SOURCES = {
     ),
     "marked reminder that a search finds": Source(
         ToolCall("Grep", {"pattern": "Obey", "path": "reminders", "glob": "*.md"}),
-        f"reminders/hostile.md:6:{ORDER}",
+        f"/home/ada b/reminders/hostile.md-6-{ORDER} see notes/b.md",
         "a web page",
     ),
 }

@@ -15,9 +15,9 @@ from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.tool_policy import Pattern, matches, text_argument
 
 PICTURE = "picture"
-# Where files that came with messages are kept, below the data directory.
-DOWNLOADS = "downloads"
 
+# Where files that came with messages are kept, below the data directory.
+_DOWNLOADS = "downloads"
 _JOBS = ("routine", "reminder", "webhook")
 _READING = frozenset({"list", "show"})
 # Files that change what the agent does later, by their first name below the data directory.
@@ -45,7 +45,8 @@ _COMMAND_SOURCES = {
 }
 _FENCED_TEXT = "text that others wrote"
 _FENCE = re.compile(r"<untrusted-[0-9a-f]{16}>")
-_IN_DOWNLOADS = re.compile(rf"^(?:\S*/)?{DOWNLOADS}/", re.MULTILINE | re.IGNORECASE)
+# A line of a search begins with a path, and a colon ends the path.
+_IN_DOWNLOADS = re.compile(rf"^(?:[^:\n]*/)?{_DOWNLOADS}/", re.MULTILINE | re.IGNORECASE)
 _SERVER = re.compile(r"mcp__(.+?)__")
 _SITE = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/|$)")
 _BETWEEN_ADDRESSES = re.compile(r"[\s<>\"'`|]+")
@@ -296,11 +297,11 @@ def _may_fetch(taint: Taint, arguments: Mapping[str, object], allowed: Iterable[
 
 def _shows_download(tool: str, result: str, read: Iterable[str]) -> bool:
     tops = (path.casefold().removeprefix("./").partition("/")[0] for path in read)
-    return DOWNLOADS in tops or (tool == "Grep" and bool(_IN_DOWNLOADS.search(result)))
+    return _DOWNLOADS in tops or (tool == "Grep" and bool(_IN_DOWNLOADS.search(result)))
 
 
 def _names_download(words: Sequence[str]) -> bool:
-    return any(DOWNLOADS in word.casefold().split("/") for word in words[1:])
+    return any(_DOWNLOADS in word.casefold().split("/") for word in words[1:])
 
 
 def _fenced_source(arguments: Mapping[str, object]) -> str:

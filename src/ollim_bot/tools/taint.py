@@ -25,7 +25,9 @@ from ollim_bot.tools.registry import OWN_TOOLS, TAINTED_CHANGES
 
 _PROFILE = ("IDENTITY.md", "USER.md")
 _READ_ARGUMENTS = {"Read": "file_path", "Grep": "path"}
-_JOB_FILE = re.compile(r"^(?:\S*/)?((?:routines|reminders|webhooks)/[^/:\n]+\.md)", re.MULTILINE)
+_JOB_FILE = re.compile(
+    r"^(?:[^:\n]*/)?((?:routines|reminders|webhooks)/[^/:\n]+?\.md)", re.MULTILINE
+)
 _MARK = re.compile(r"^untrusted[ \t]*:[ \t]*['\"]?([^'\"\n]*\S)", re.MULTILINE)
 _MOST_FILES = 200
 
