@@ -18,7 +18,7 @@ from ollim_bot.domain.tool_servers import ServerSpec
 from ollim_bot.offline.messages import CallTool, Reply, Say, ToolResult
 from ollim_bot.ports import AgentSession, ToolCall, Toolset
 from ollim_bot.tool_servers.connection import Patience, open_connection
-from ollim_bot.tools.gates import BackgroundTools, main_gate, main_tools
+from ollim_bot.tools.gates import Abilities, BackgroundTools, main_gate, main_tools
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 from ollim_bot.tools.toolset import toolset
@@ -45,8 +45,9 @@ def main_tools_of(desk: Desk) -> Toolset:
 async def tools_of_job(desk: Desk, *allowed: str) -> Toolset:
     at = desk_of(desk.paths.root)
     job = Reminder(JobSpec(id="abc", message="Look.", allowed_tools=allowed), at.clock.now())
+    abilities = Abilities(servers=desk.held.tools)
     background = BackgroundTools(
-        PathPolicy(desk.paths.root), lambda: DEFAULT_BG_TOOLS, servers=desk.held.tools
+        PathPolicy(desk.paths.root), lambda: DEFAULT_BG_TOOLS, abilities=abilities
     )
     at.run.policy, at.run.job = RunPolicy.of_job(job, await background.of(job)), job
     at.context.servers = background.servers
