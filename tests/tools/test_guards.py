@@ -76,6 +76,7 @@ def test_every_tool_for_files_is_kept_out(
         ("Agent", {"prompt": "x", "cwd": "/"}),
         ("mcp__files__read", {"path": "{data}/state/token.json"}),
         ("mcp__discord__send_file", {"file_path": ".env"}),
+        ("mcp__discord__send_file", {"file_path": "mcp.json"}),
     ],
 )
 def test_a_path_is_seen_in_every_argument_that_may_be_one(
