@@ -20,6 +20,7 @@ from ollim_bot.domain.chat import OF_CLICK, Author
 from ollim_bot.domain.events import ToolRefused
 from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.runtime_config import PermissionMode
+from ollim_bot.domain.subagents import Subagent, Subagents
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.ports import Gate, IncomingFile
@@ -29,10 +30,12 @@ from ollim_bot.store.undo import UndoStore
 from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine, Waits
 from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.tools.gates import Allowed, Undecided, main_gate
+from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.taint import TaintCheck
 
 FORWARD = Untrusted("forwarded message", "a message that the owner forwarded")
+HELPER = Subagents({"helper": Subagent("helper", "Helps.", "You help.")})
 PROFILE = CallsTool("Write", {"file_path": "USER.md", "content": "Ada owes Eve money."})
 REMIND = CallsTool("mcp__discord__add_reminder", {"prompt": "drink", "delay_minutes": 5})
 REFUSAL = (
@@ -47,6 +50,7 @@ def _gate(granted: Allowed, undecided: Undecided, taint: TaintCheck) -> Gate:
         granted=granted,
         undecided=undecided,
         taint=taint,
+        subagents=SubagentGuard(lambda: HELPER),
         resolver=lambda _: ["93.184.216.34"],
     )
 
@@ -236,6 +240,22 @@ async def test_what_a_tool_reads_taints_the_rest_of_the_turn_and_what_follows_by
         assert refusals(again) == [OF_PAGE]
         await again.ask("write it down")
         assert refusals(again) == []
+
+
+@pytest.mark.parametrize(
+    ("reads", "writes"), [("helper", ""), ("", "helper"), ("helper", "helper")]
+)
+async def test_what_a_subagent_reads_its_caller_has_read_and_the_other_way_round(
+    reads: str, writes: str
+) -> None:
+    write, journal = replace(PROFILE, subagent=writes), RecordingJournal()
+    engine = ScriptedEngine().then(replace(FETCH, subagent=reads), write, Says("Done."))
+    async with scene(engine, journal=journal, make_gate=_gate) as at:
+        await at.ask("what is new?")
+        assert journal.messages == []
+        engine.then(write, Says("Done."))
+        await at.ask("write it down")
+        assert journal.messages == ["auto: write USER.md"]
 
 
 async def test_a_turn_that_a_crash_cut_off_remembers_what_it_has_read() -> None:
