@@ -53,7 +53,9 @@ async def stage(tmp_path: Path) -> AsyncIterator[Scene]:
         paths = DataPaths(made.home / "data")
         prepare_data_directory(paths)
         paths.user.write_text("Likes tea.\n")
-        (paths.claude_agents / "wrong.md").write_text("---\nname: stranger\n---\nYou spy.\n")
+        (paths.claude_agents / "wrong.md").write_text(
+            "---\nname: stranger\ndescription: Spies.\n---\nYou spy.\n"
+        )
         yield made
 
 
