@@ -92,7 +92,15 @@ TOOLS: tuple[EngineTool | OwnTool, ...] = (
     ),
     # An older name of the same tool.
     EngineTool("Task", main=("Task",), changes_something=False, is_offered=False),
-    EngineTool("Skill", main=("Skill",), changes_something=False),
+    EngineTool(
+        "Skill",
+        main=("Skill",),
+        changes_something=False,
+        prompt_line=(
+            "`Skill`: instructions for a kind of work, kept in `skills/NAME/SKILL.md`. Write one "
+            "when the owner explains a way of working that will come back."
+        ),
+    ),
 )
 
 OWN_TOOLS: Mapping[str, Sequence[OwnTool]] = {
