@@ -179,7 +179,6 @@ def test_two_files_with_one_id_are_both_named_and_the_first_is_in_use(
         pytest.param("description:", "it takes text", id="no value"),
         pytest.param("model: opus", "is for background jobs only", id="background only"),
         pytest.param("allowed-tools: [Read]", "is for background jobs only", id="tools"),
-        pytest.param("skills: [mail]", "is for background jobs only", id="skills"),
         pytest.param(
             'allowed-tools: ["Bash(*)"]\nbackground: true',
             "`Bash(*)` would allow every command. Name one, such as `Bash(ollim-bot help)`",
