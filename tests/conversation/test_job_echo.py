@@ -106,6 +106,21 @@ async def test_tools_that_a_job_may_use_are_named(stage: Stage) -> None:
     assert stage.cards[0].description.endswith("It may also use: `Read(./a.md)`, `WebSearch`")
 
 
+@pytest.mark.parametrize(
+    ("background", "tools"),
+    [("true", "\nIt may also use: `Read(./a.md)`, `WebSearch`"), ("false", "")],
+)
+async def test_the_skills_of_a_job_are_named_with_the_tools_that_they_add(
+    stage: Stage, background: str, tools: str
+) -> None:
+    skill = stage.root / "skills/mail/SKILL.md"
+    skill.parent.mkdir(parents=True, exist_ok=True)
+    skill.write_text("---\nname: mail\ndescription: x\nallowed-tools: [WebSearch]\n---\nRead.\n")
+    own = ['allowed-tools: ["Read(./a.md)"]'] if tools else []
+    await stage.turn((PATH, routine(f"background: {background}", "skills: [mail]", *own)))
+    assert stage.cards[0].description.endswith(f"Skills: `mail`{tools}")
+
+
 async def test_a_long_text_makes_no_card_that_is_too_long(stage: Stage) -> None:
     tools = ", ".join(f'"Read(./{"x" * 90}{n}.md)"' for n in range(60))
     head = f'id: a\ncron: "@daily"\nbackground: true\nallowed-tools: [{tools}]'

@@ -240,7 +240,7 @@ def job_specs(
         ),
         allow_ping=allow_ping,
         allowed_tools=tuple(draw(st.lists(tool_names, max_size=3))) if background else (),
-        skills=tuple(draw(st.lists(_names, max_size=3))) if background else (),
+        skills=tuple(draw(st.lists(_names, max_size=3))),
         timezone=draw(st.none() | zones),
         late=draw(st.none() | st.sampled_from(Late)),
         enabled=draw(st.booleans()),

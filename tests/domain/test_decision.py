@@ -89,6 +89,13 @@ def test_each_circumstance_has_its_decision(
     assert outcome(decide(routine(**fields), at_noon(**circumstances))) == outcome(decision)
 
 
+def test_a_foreground_job_does_not_run_without_its_skill_either() -> None:
+    job = routine(background=False, skills=("x",))
+    assert decide(job, at_noon()) == RunInForeground()
+    missing = at_noon(missing_skills=("x",))
+    assert decide(job, missing) == Skip(SkipReason.MISSING_SKILL, "x")
+
+
 @given(st.sets(st.integers(0, len(ORDER) - 1), min_size=1))
 def test_of_several_circumstances_the_first_in_order_decides(chosen: set[int]) -> None:
     fields: dict[str, Any] = {}

@@ -91,6 +91,14 @@ def test_a_foreground_job_looks_like_this(
     )
 
 
+def test_the_skills_of_a_foreground_job_stand_before_its_text() -> None:
+    job = routine()
+    job = replace(job, spec=replace(job.spec, skills=("mail", "tax")))
+    prompt = foreground_prompt(JobTurn.of(job, InputId("o1"), NOW), NOW)
+    block = "REQUIRED SKILLS\n- Skill(mail)\n- Skill(tax)"
+    assert prompt.endswith(f"{block}\n\nLook at the mail.\n\nThen at the calendar.")
+
+
 @pytest.mark.parametrize("depth", [0, 1, 2])
 def test_a_chain_in_the_conversation_is_advised_nothing_that_is_refused_there(depth: int) -> None:
     turn = replace(JobTurn.of(routine(), InputId("o1"), NOW), chain=Chain(max=2, depth=depth))

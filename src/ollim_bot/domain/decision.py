@@ -200,9 +200,7 @@ def _obstacle(job: Job, given: Circumstances) -> Skip | Miss | None:
         return Skip(SkipReason.OVERLAP)
     if given.reached_cost_cap is not None and not given.is_manual:
         return Skip(SkipReason.COST_CAP, f"{given.reached_cost_cap:.2f}")
-    if given.missing_skills:
-        return Skip(SkipReason.MISSING_SKILL, given.missing_skills[0])
-    return _background_obstacle(job, given) if job.spec.background else None
+    return _defect(job, given)
 
 
 def _missed(job: Job, given: Circumstances) -> Miss | None:
@@ -217,12 +215,16 @@ def _missed(job: Job, given: Circumstances) -> Miss | None:
     return None if rule is Late.RUN else Miss(is_told=rule is Late.TELL)
 
 
-def _background_obstacle(job: Job, given: Circumstances) -> Skip | None:
-    if wrong := [error for tool in job.spec.allowed_tools for error in problems(tool).errors]:
+def _defect(job: Job, given: Circumstances) -> Skip | None:
+    """What the job lacks to run; only in the background, it has tools of its own and a budget."""
+    is_background = job.spec.background
+    wrong = [error for tool in job.spec.allowed_tools for error in problems(tool).errors]
+    if wrong and is_background:
         return Skip(SkipReason.INVALID_TOOLS, " ".join(wrong))
-    if needs_ping_token(job, is_manual=given.is_manual) and not given.has_ping_token:
-        return Skip(SkipReason.BUDGET)
-    return None
+    if given.missing_skills:
+        return Skip(SkipReason.MISSING_SKILL, given.missing_skills[0])
+    needs_token = is_background and needs_ping_token(job, is_manual=given.is_manual)
+    return Skip(SkipReason.BUDGET) if needs_token and not given.has_ping_token else None
 
 
 def _is_plain(job: Job) -> bool:
