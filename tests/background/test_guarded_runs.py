@@ -45,7 +45,7 @@ async def test_what_the_job_allows_is_done(modelled: RealScene) -> None:
     job = routine(allowed_tools=("Write(./notes/**.md)",))
     assert await modelled.stage.run(job) is OccurrenceState.DONE
     assert (modelled.root / "notes/new.md").read_text() == "new"
-    assert "- Write(./notes/**.md)" in str(modelled.model.requests[0].messages)
+    assert "`Write(./notes/**.md)`" in str(modelled.model.requests[0].messages)
 
 
 async def test_what_the_owner_takes_away_meanwhile_is_gone(modelled: RealScene) -> None:
