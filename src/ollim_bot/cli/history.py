@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ollim_bot.store.transaction import Transaction
 
 _USUAL = 20
+_RECENT = "7d"
 _MOST = 1000
 _SHOWN_ID = 8
 _SHORTEST_PREFIX = 4
@@ -145,9 +146,10 @@ def _sessions(given: Given, caller: Caller) -> None:
 
 def _prompts(given: Given, caller: Caller) -> None:
     data = _open(caller)
-    since, limit = _past_moment(given, "since", data.now), _limit(given)
-    newest_first = sorted(_asked(caller, data), key=lambda each: each.at, reverse=True)
-    found = [each for each in newest_first if since is None or each.at >= since][:limit]
+    since = _past_moment({"since": _RECENT, **given}, "since", data.now)
+    assert since is not None
+    asked = sorted(_asked(caller, data, since), key=lambda each: each.at, reverse=True)
+    found = asked[: _limit(given)]
     if "json" in given:
         _print_objects("prompts", found, caller)
     elif found:
@@ -218,15 +220,17 @@ def _transcript(caller: Caller, session: SessionId) -> Iterator[FoundRow]:
         yield FoundRow(each.at, who, session, each.text, each.id)
 
 
-def _asked(caller: Caller, data: Data) -> Iterator[FoundRow]:
-    """The prompts that neither the owner nor a button sent."""
+def _asked(caller: Caller, data: Data, since: datetime) -> Iterator[FoundRow]:
+    """The prompts since a moment that neither the owner nor a button sent."""
     from ollim_bot.engine.transcripts import Transcripts
     from ollim_bot.prompts.first_words import is_of_program
 
     transcripts = Transcripts(caller.environ)
     for stored in transcripts.sessions(data.paths.root, _MOST):
+        if stored.changed_at < since:
+            return
         for each in transcripts.said(stored.id):
-            if each.is_prompt and is_of_program(each.text):
+            if each.at >= since and each.is_prompt and is_of_program(each.text):
                 yield FoundRow(each.at, _PROMPT, stored.id, each.text, each.id)
 
 
@@ -315,9 +319,9 @@ def _session_line(row: Mapping[str, object], now: datetime) -> tuple[str, ...]:
     return str(row["id"])[:_SHOWN_ID], when, str(row["kind"]), ended, words
 
 
-def _time_flags(parser: Flags) -> None:
+def _since_flag(parser: Flags, usual: str) -> None:
     when = "a date such as 2026-11-01, or how long ago, such as 30d"
-    parser.add_argument("--since", metavar="WHEN", help=f"not older: {when}")
+    parser.add_argument("--since", metavar="WHEN", help=f"not older: {when}; {usual} if omitted")
 
 
 def _limit_flag(parser: Flags) -> None:
@@ -329,7 +333,7 @@ def _search_flags(parser: Flags) -> None:
     parser.add_argument(
         "words", metavar="WORDS", nargs="+", help="words, or a phrase: '\"the dentist\"'"
     )
-    _time_flags(parser)
+    _since_flag(parser, "all")
     parser.add_argument("--until", metavar="WHEN", help="not newer; a day counts to its end")
     parser.add_argument("--session", metavar="ID", help="only of this session")
     parser.add_argument("--who", choices=list(Who), help="only what the owner, bot or a job said")
@@ -347,7 +351,7 @@ def _sessions_flags(parser: Flags) -> None:
 
 
 def _prompts_flags(parser: Flags) -> None:
-    _time_flags(parser)
+    _since_flag(parser, _RECENT)
     _limit_flag(parser)
 
 
@@ -373,7 +377,7 @@ _VERBS = {
     ),
     "prompts": Verb(
         "what jobs and the program asked the agent",
-        "ollim-bot history prompts --since 7d",
+        "ollim-bot history prompts --since 30d",
         _prompts_flags,
         _prompts,
         needs_words=False,
