@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,9 @@ def told(request: ModelRequest) -> str:
     return str(request.body["messages"])
 
 
-async def test_a_skill_is_loaded_in_the_conversation_and_as_it_is_now(real: RealScene) -> None:
+async def test_a_skill_is_loaded_as_it_is_now_in_the_conversation_and_in_a_fork(
+    real: RealScene,
+) -> None:
     write(real, "mail", f"FIRST TEXT\n\n{COMMANDS}")
     write(real, "wrong", "WRONG TEXT", "hooks: {Stop: []}\n")
     model = real.model
@@ -87,6 +90,13 @@ async def test_a_skill_is_loaded_in_the_conversation_and_as_it_is_now(real: Real
         await ask(session, "read it again")
         assert "SECOND TEXT" in told(model.requests[-1])
         assert "- new: The new one." in told(model.requests[-1])
+        main = session.id
+
+    spec = replace(spec, branch_of=main, skills=offered(real))
+    async with asyncio.timeout(60), real.engine.open(spec, tools(real)) as fork:
+        model.then(calls("Skill", skill="new"), says("Read."))
+        await ask(fork, "read the new one")
+    assert "NEW TEXT" in told(model.requests[-1])
 
 
 async def test_a_background_run_loads_the_skills_of_its_job_alone(real: RealScene) -> None:
