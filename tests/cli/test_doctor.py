@@ -29,6 +29,7 @@ NAMES = [
     "tool policy",
     "subagents",
     "skills",
+    "tool servers",
     "database",
     "state files",
     "Claude program",
