@@ -7,12 +7,16 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.json_fields import parse_json, render_json
 
 T = TypeVar("T")
+
+# Evaluating the hints of a dataclass takes longer than decoding one.
+_type_hints = cache(get_type_hints)
 
 
 class PlainCodec(Generic[T]):
@@ -79,7 +83,7 @@ def _decoded(kind: Any, value: object) -> Any:
 
 
 def _dataclass(kind: Any, given: Mapping[str, object]) -> Any:
-    hints = get_type_hints(kind)
+    hints = _type_hints(kind)
     known = {name: each for name, each in given.items() if name in hints}
     return kind(**{name: _decoded(hints[name], each) for name, each in known.items()})
 
