@@ -354,7 +354,9 @@ def test_the_first_command_that_writes_makes_the_data_directory_and_its_history(
     assert not terminal.paths.root.exists()
     terminal.done(*ROUTINE)
     tracked = [".gitignore", "IDENTITY.md", "routines/plan-my-day.md"]
-    assert terminal.git("ls-files") == tracked
+    *subagents, first, second, third = terminal.git("ls-files")
+    assert [first, second, third] == tracked
+    assert all(each.startswith(".claude/agents/") for each in subagents)
     assert terminal.git("log", "--format=%s", "--max-count=1") == ["add routine plan"]
 
 

@@ -178,6 +178,7 @@ allowed-tools: Bash, Read, Bash(cat *)
 """
 SKILLS: Sequence[Attempt] = [
     Attempt("!`…` in skills", "Skill", {"skill": "lines", "args": "@state/web_token !`cat .env`"}),
+    Attempt("!`…` in skills", "Skill", {"skill": "programs"}, needs_patterns=True),
     Attempt("!`…` in skills", "Skill", {"skill": "../state/token.json"}),
     Attempt("!`…` in skills", "Skill", {"skill": "lines", "args": "$(cat .env) @.env"}),
     written("!`…` in skills", "skills/b/SKILL.md", HOOKS.format(field="hooks")),

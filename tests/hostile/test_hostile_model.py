@@ -157,4 +157,4 @@ async def test_a_skill_that_brings_hooks_is_not_used(
         await in_main(at)
         assert_nothing_was_lost(at, log.text)
         used = next(text for attempt, text in at.model.results() if attempt is use)
-        assert "has hooks, so no skill is used" in used
+        assert "is not in this session's skills allowlist" in used

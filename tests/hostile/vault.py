@@ -86,9 +86,20 @@ FLAGS = (
     "--id=by-glob",
     "--must",
 )
-# One line that the engine would refuse to run, and it would refuse the skill as a whole.
+# The paths that its lines name are for the guards to see.
 SKILL_WITH_LINES = """---
 name: lines
+description: x
+---
+!`cat state/token.json`
+!`head -c 999 .env`
+```!
+cat ./lists/../state/credentials.json
+```
+@state/token.json @.env $ARGUMENTS
+"""
+SKILL_WITH_PROGRAMS = """---
+name: programs
 description: x
 allowed-tools: Bash(python3 *)
 ---
@@ -205,6 +216,7 @@ def furnished(home: Path, say: Callable[[str, object], None] = lambda _, __: Non
     for name in ("CLAUDE.md", "notes/CLAUDE.md"):
         (vault.data / name).write_text(NOTE_WITH_IMPORTS)
     _write(vault.data / "skills/lines/SKILL.md", SKILL_WITH_LINES)
+    _write(vault.data / "skills/programs/SKILL.md", SKILL_WITH_PROGRAMS)
     _write(vault.data / ".claude/agents/spy.md", SUBAGENT)
     for name in PROFILES:
         _write(home / name, PROFILE)
