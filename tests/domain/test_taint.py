@@ -16,6 +16,7 @@ from ollim_bot.domain.taint import (
     Taint,
     addresses_in,
     marked_taint,
+    reading_of,
     tainted_call,
     tainted_in_background,
     tainted_verdict,
@@ -193,3 +194,11 @@ def test_a_tainted_background_run_fetches_from_sites_that_a_pattern_names(
     found = tainted_in_background(Taint(("mail",)), "WebFetch", {"url": url}, patterns, {})
     assert (found is None) is may
     assert tainted_in_background(Taint(), "WebFetch", {"url": url}, patterns, {}) is None
+
+
+def test_what_a_search_found_is_fetched_in_the_conversation_and_not_in_the_background() -> None:
+    reading = reading_of("WebSearch", {"query": "news"}, "News: https://n.example/a", ())
+    assert reading is not None
+    taint, call = Taint().after(reading), {"url": "https://n.example/a"}
+    assert tainted_call(taint, "WebFetch", call, (), {}) is None
+    assert tainted_in_background(taint, "WebFetch", call, [Pattern.of("WebFetch")], {}) is not None

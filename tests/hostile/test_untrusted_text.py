@@ -271,13 +271,14 @@ async def test_untrusted_text_reaches_no_target_and_honest_work_goes_on(
 
 
 @pytest.mark.parametrize("name", MODES)
-async def test_what_a_search_found_may_be_fetched_and_nothing_near_it(
+async def test_what_a_search_found_may_be_fetched_in_the_conversation_and_nothing_near_it(
     data: Path, name: str
 ) -> None:
     mode = MODES[name](data)
     found = replace(SOURCES["search"], result='[{"url": "https://found.example/a?b=1"}]')
     await mode.reads(found)
-    assert await mode.refusal(_fetch("https://found.example/a?b=1")) == ""
+    is_fetched = await mode.refusal(_fetch("https://found.example/a?b=1")) == ""
+    assert is_fetched is not _is_background(mode)
     for url in (f"https://found.example/a?b={SECRET}", f"https://found.example/{SECRET}"):
         assert "fetch an address" in await mode.refusal(_fetch(url))
 

@@ -66,18 +66,23 @@ class Untrusted:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Untrusted text that a tool result holds, and the addresses that may be fetched due to it."""
+    """Untrusted text that a tool result holds, and the addresses that a search has found."""
 
     source: str
-    addresses: frozenset[str] = frozenset()
+    found: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """The untrusted sources that a run has read, and the addresses that it may still fetch."""
+    """The untrusted sources that a run has read, and the addresses that it may still fetch.
+
+    `addresses` stand in the owner's words or in the job. Those that a search has `found` are for
+    the conversation alone: nobody sees in time what a background run gives away by a fetch.
+    """
 
     sources: tuple[str, ...] = ()
     addresses: frozenset[str] = frozenset()
+    found: frozenset[str] = frozenset()
 
     @property
     def in_words(self) -> str:
@@ -90,7 +95,7 @@ class Taint:
 
     def after(self, reading: Reading) -> Taint:
         sources = tuple(dict.fromkeys((*self.sources, reading.source)))
-        return Taint(sources, self.addresses | reading.addresses)
+        return replace(self, sources=sources, found=self.found | reading.found)
 
 
 def untrusted_label(taint: Taint) -> str:
@@ -259,7 +264,8 @@ def _wanted(
     if tool == "Bash":
         return _command(shell_words(text_argument(arguments, "command")) or ())
     if tool == "WebFetch":
-        is_known = _plain_address(text_argument(arguments, "url")) in taint.addresses
+        address = _plain_address(text_argument(arguments, "url"))
+        is_known = address in taint.addresses or address in taint.found
         return None if is_known else "fetch an address that the owner did not type"
     return None
 
@@ -288,7 +294,7 @@ def _is_reading(command: str) -> bool:
 
 
 def _may_fetch(taint: Taint, arguments: Mapping[str, object], allowed: Iterable[Pattern]) -> bool:
-    """Whether the address is known, or a pattern names its site without a wildcard."""
+    """Whether the job names the address, or a pattern names its site without a wildcard."""
     if _plain_address(text_argument(arguments, "url")) in taint.addresses:
         return True
     sites = (each for each in allowed if _SITE.match(each.argument or ""))
