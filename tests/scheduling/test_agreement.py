@@ -17,6 +17,7 @@ from tests.background.scene import NOW, Scene, WatchedEngine, scene
 from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.decision import WITHDRAWN
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Job, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
@@ -129,7 +130,8 @@ def foretold(fire: Fire) -> str:
 
 
 def is_withdrawn(fire: Fire) -> bool:
-    return fire.is_ordered and not fire.job.spec.background
+    is_foreground = fire.is_ordered and not fire.job.spec.background
+    return is_foreground and fire.reason is WITHDRAWN.reason
 
 
 class NotedEnds(ManualRuns):

@@ -26,6 +26,7 @@ GIVEN = {
     "key": "model.main",
     "value": "opus",
     "how_long": "2h",
+    "words": "tea",
 }
 # Who, whether in a guild, and what a command says there.
 PLACES = (
