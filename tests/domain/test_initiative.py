@@ -93,6 +93,10 @@ OWN: dict[str, Any] = {"set_by": "routine:plan"}
         ),
         pytest.param(routine(), routine(background=False), "the owner asked", id="to foreground"),
         pytest.param(routine(), routine(must=True), "the owner asked", id="to must"),
+        pytest.param(routine(), routine(plain=True), "the owner asked", id="to plain"),
+        pytest.param(
+            routine(plain=True), routine(plain=True, message="x"), "the owner asked", id="plain"
+        ),
         pytest.param(routine(enabled=False), routine(), "enabled", id="resumed"),
         pytest.param(
             routine(allow_ping=False), routine(allow_ping=True), "allow-ping", id="made louder"

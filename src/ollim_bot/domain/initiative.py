@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import TypeVar
 
-from ollim_bot.domain.jobs import Job, WebhookSpec, kind_of
+from ollim_bot.domain.jobs import Job, is_ordered, kind_of
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.taint import Taint, marked_taint
 
@@ -68,8 +68,7 @@ def is_initiative(job: Job) -> bool:
 
 def comes_unpaid(job: Job) -> bool:
     """Whether the job reaches the owner without the ping budget."""
-    is_must = not isinstance(job, WebhookSpec) and job.must
-    return is_must or not job.spec.background
+    return is_ordered(job) or not job.spec.background
 
 
 def objections(before: Job | None, after: Job, setter: Setter) -> Iterator[str]:
