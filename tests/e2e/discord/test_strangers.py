@@ -11,6 +11,7 @@ from devtools.localdiscord.validation import Json
 from tests.e2e.discord.talk import WELCOME, Talk, custom_id, words
 from tests.e2e.discord.test_pings import on_its_way
 
+from ollim_bot.domain.run_history import CHECKPOINT, STARTED
 from ollim_bot.offline.messages import CallTool, Reply, Say
 
 NOT_AUTHORIZED = "You are not authorized to use this bot."
@@ -69,10 +70,12 @@ async def asked(talk: Talk) -> Message:
 
 
 async def settled(talk: Talk) -> None:
-    """What was said stands in the log with its place, and is confirmed."""
+    """The schedule has started, and what was said stands in the log and is confirmed."""
 
     def is_so() -> bool:
-        return bool(talk.bot.log()) and not on_its_way(talk)
+        rows = [row.state for row in talk.bot.ledger()]
+        has_started = STARTED in rows and CHECKPOINT in rows[rows.index(STARTED) :]
+        return has_started and bool(talk.bot.log()) and not on_its_way(talk)
 
     await talk.until(is_so)
 
