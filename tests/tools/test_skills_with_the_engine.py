@@ -14,6 +14,7 @@ from tests.engine.scene import ask
 
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
+from ollim_bot.domain.subagents import Subagent, Subagents
 from ollim_bot.offline.messages import ModelRequest
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import OfferedSkill, SessionSpec, Toolset
@@ -21,10 +22,12 @@ from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import main_gate
+from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import MAIN_TOOLS
 from ollim_bot.tools.toolset import toolset
 
+READER = Subagents({"reader": Subagent("reader", "Reads.", "You read.")})
 COMMANDS = "!`ollim-bot reminder list` and !`ollim-bot config list` and !`ls; ls`"
 
 
@@ -52,7 +55,8 @@ def tools(real: RealScene) -> Toolset:
     context = ToolContext(
         run, stage.store, stage.stores.shelves, stage.clock, real.root, stage.poster, lambda: False
     )
-    return toolset(context, main_gate(PathPolicy(real.root)))
+    gate = main_gate(PathPolicy(real.root), subagents=SubagentGuard(lambda: READER))
+    return toolset(context, gate)
 
 
 def told(request: ModelRequest) -> str:
@@ -60,7 +64,7 @@ def told(request: ModelRequest) -> str:
     return str(request.body["messages"])
 
 
-async def test_a_skill_is_loaded_as_it_is_now_in_the_conversation_and_in_a_fork(
+async def test_a_skill_is_loaded_as_it_is_now_in_the_conversation_a_fork_and_a_subagent(
     real: RealScene,
 ) -> None:
     write(real, "mail", f"FIRST TEXT\n\n{COMMANDS}")
@@ -92,11 +96,17 @@ async def test_a_skill_is_loaded_as_it_is_now_in_the_conversation_and_in_a_fork(
         assert "- new: The new one." in told(model.requests[-1])
         main = session.id
 
-    spec = replace(spec, branch_of=main, skills=offered(real))
+    spec = replace(spec, branch_of=main, skills=offered(real), subagents=READER)
     async with asyncio.timeout(60), real.engine.open(spec, tools(real)) as fork:
         model.then(calls("Skill", skill="new"), says("Read."))
         await ask(fork, "read the new one")
-    assert "NEW TEXT" in told(model.requests[-1])
+        assert "NEW TEXT" in told(model.requests[-1])
+        task = {"description": "the work", "prompt": "Read it.", "subagent_type": "reader"}
+        model.then(calls("Agent", **task), calls("Skill", skill="new"), says("Read."), says("Ok."))
+        await ask(fork, "have it read")
+    by_subagent = model.requests[-2]
+    assert "You read." in by_subagent.system
+    assert "NEW TEXT" in told(by_subagent)
 
 
 async def test_a_background_run_loads_the_skills_of_its_job_alone(real: RealScene) -> None:
