@@ -17,6 +17,7 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.text import counted, difference, fenced, one_line
 from ollim_bot.domain.tool_servers import (
+    SERVER_RECORD,
     ServerCondition,
     ServerState,
     ToolDefinition,
@@ -26,7 +27,6 @@ from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-RECORD = "tool_servers"
 _SERVER = "server"
 _START, _TOOLS, _LATER = "start", "tools", "later"
 _MOST_SHOWN = 12
@@ -68,7 +68,7 @@ class ServerCards:
         changed = asyncio.Event()
 
         def note(names: frozenset[str]) -> None:
-            if RECORD in names:
+            if SERVER_RECORD in names:
                 changed.set()
 
         unsubscribe = self._store.subscribe(note)

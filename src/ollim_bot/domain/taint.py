@@ -76,8 +76,8 @@ class Reading:
 class Taint:
     """The untrusted sources that a run has read, and the addresses that it may still fetch.
 
-    `addresses` stand in the owner's words or in the job. Those that a search has `found` are for
-    the conversation alone: nobody sees in time what a background run gives away by a fetch.
+    `addresses` stand in the owner's words or in the job. Only the conversation may fetch those that
+    a search has `found`: an address can give data away, and no owner watches a background run.
     """
 
     sources: tuple[str, ...] = ()

@@ -17,6 +17,8 @@ from enum import StrEnum
 from ollim_bot.domain.text import counted, shortened
 from ollim_bot.domain.tool_policy import OWN_SERVERS
 
+# The name of the stored record.
+SERVER_RECORD = "tool_servers"
 LONGEST_DESCRIPTION = 2000
 _LONGEST_SCHEMA = 20_000
 _LONGEST_SERVER_NAME = 32

@@ -24,7 +24,7 @@ from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import ClearedConversation, SessionEvent, SessionId
 from ollim_bot.domain.surface_state import DiscordState, WebState
 from ollim_bot.domain.taint import ConversationTaint
-from ollim_bot.domain.tool_servers import ToolServerRecord
+from ollim_bot.domain.tool_servers import SERVER_RECORD, ToolServerRecord
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.store.codecs.plain import PlainCodec
 from ollim_bot.store.codecs.records import (
@@ -137,7 +137,7 @@ class Records:
     quiet = _plain("quiet", QuietChoice)
     held = RecordSpec("held", HeldMessagesCodec(), lambda _: HeldMessages())
     initiative = _plain("initiative", SetInBackground)
-    tool_servers = _plain("tool_servers", ToolServerRecord)
+    tool_servers = _plain(SERVER_RECORD, ToolServerRecord)
     taint = _plain("taint", ConversationTaint)
     discord = _plain("discord", DiscordState)
     web = _plain("web", WebState)

@@ -19,6 +19,7 @@ from ollim_bot.clock import wait_until_set
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.domain.tool_servers import (
+    SERVER_RECORD,
     ServerSpec,
     ServerState,
     ToolDefinition,
@@ -30,8 +31,6 @@ from ollim_bot.prompts.context import fenced
 from ollim_bot.store.server_file import ServerFile
 from ollim_bot.store.store import Store
 from ollim_bot.tool_servers.connection import open_connection
-
-RECORD = "tool_servers"
 
 # Seconds between two looks at the file.
 _LOOK = 10.0
@@ -121,7 +120,7 @@ class ToolServers:
             await self._release(list(self._held))
 
     def _note_change(self, changed: frozenset[str]) -> None:
-        if RECORD in changed:
+        if SERVER_RECORD in changed:
             self._wanted.set()
 
     async def _until_wanted(self) -> None:
