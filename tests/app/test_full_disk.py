@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import sys
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from tests.app.test_app import NOW, running, settings, until
+from tests.ports import unused_port
 from tests.scheduling.scene import opened_store
 from tests.scheduling.test_full_disk import SmallDisk
 
@@ -79,9 +79,7 @@ async def test_the_real_program_runs_though_it_can_write_nothing(tmp_path: Path)
     database = open_database(given.paths, lambda: NOW, is_holder=True, report=print)
     database.run(lambda tx: change_provider(tx, "offline"))
     database.close()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = unused_port()
     process = await asyncio.create_subprocess_exec(
         *("sh", "-c", 'ulimit -f 0; exec "$0" -m ollim_bot', sys.executable),
         cwd=tmp_path,

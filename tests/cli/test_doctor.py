@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from tests.cli.terminal import Answer, Terminal, held
+from tests.ports import unused_port
 
 from ollim_bot.domain.provider import ProviderKind
 from ollim_bot.domain.provider_memory import ProviderMemory
@@ -45,9 +45,7 @@ LINE = re.compile(r"(PASS|WARN|FAIL)  ([\w ]+): .+")
 
 @pytest.fixture(autouse=True)
 def _of_its_own(terminal: Terminal) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        terminal.environ["OLLIM_WEB_PORT"] = str(probe.getsockname()[1])
+    terminal.environ["OLLIM_WEB_PORT"] = str(unused_port())
     # What answers is decided without asking the login, but where a test is about it.
     terminal.environ["OLLIM_MODEL"] = "offline"
 

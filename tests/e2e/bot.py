@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ from uuid import uuid4
 import aiohttp
 from tests.e2e import warm
 from tests.engine.cheap_starts import CHEAP_STARTS
+from tests.ports import unused_port
 from tests.web.sign_in import Door, protocols
 
 from ollim_bot.domain.occurrences import LedgerRow
@@ -45,7 +45,7 @@ class Bot:
     def __init__(self, home: Path, model: str | None, settings: Mapping[str, str] | None = None):
         self.home = home
         self.data = home / "data"
-        self.port = _free_port()
+        self.port = unused_port()
         self.output = home / "output.log"
         self._model = model
         self._settings = settings or {}
@@ -333,10 +333,3 @@ def _is_engine(entry: Path) -> bool:
         return b"stream-json" in (entry / "cmdline").read_bytes()
     except OSError:
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.ports import unused_port
 
 from ollim_bot.domain.tool_servers import ServerSpec
 from ollim_bot.errors import ToolServerFailed
@@ -143,9 +144,7 @@ async def test_a_program_dies_with_the_bot_also_when_the_bot_is_killed(tmp_path:
 
 
 async def test_a_server_behind_an_address_answers_and_its_end_is_noticed(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = unused_port()
     spec = ServerSpec("web", url=f"http://127.0.0.1:{port}/mcp", headers={"X-Key": "topsecret"})
     with pytest.raises(ToolServerFailed, match=r"could not be reached\."):
         async with open_connection(spec, tmp_path, ENVIRON, LONG):

@@ -9,17 +9,11 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from tests.ports import unused_port
 from tests.web.scene import make_scene, running
 
 from ollim_bot.upkeep.checks.network import HttpAnswer, ask, page, why_not_free
 from ollim_bot.upkeep.doctor import DoctorFinding, Level, passed
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def found(
@@ -30,13 +24,13 @@ def found(
 
 
 def test_a_free_port_is_right_and_still_free_afterwards() -> None:
-    port = free_port()
+    port = unused_port()
     assert found(port) == passed("page", f"port {port} is free")
     assert why_not_free(port) == ""
 
 
 def test_a_running_bot_without_its_page_is_a_failure() -> None:
-    assert found(free_port(), is_running=True).level is Level.FAIL
+    assert found(unused_port(), is_running=True).level is Level.FAIL
 
 
 async def test_the_running_bot_answers_for_its_page(tmp_path: Path) -> None:
