@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
-from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator, SchemaError
 from mcp import Client, MCPError
 from mcp.client import Transport
 from mcp.client.streamable_http import streamable_http_client
