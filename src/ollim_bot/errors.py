@@ -7,6 +7,7 @@ OllimError                      str(error) is the sentence a person reads
 │   ├── BadPhrase               a moment or a duration in words
 │   └── BadJob                  a job that would not be valid, all problems at once
 ├── NotFound                    no job with that id
+├── TaskNotFound                no task with that id
 ├── DuplicateId                 two files claim one id
 ├── AlreadyRunning              another process runs the bot
 ├── DeliveryFailed              a message certainly did not arrive
@@ -78,6 +79,12 @@ class NotFound(OllimError):
         super().__init__(f"There is no {kind} {job_id}. `ollim-bot {kind} list` shows them all.")
         self.kind = kind
         self.job_id = job_id
+
+
+class TaskNotFound(OllimError):
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"There is no task {task_id}. `ollim-bot tasks list` shows them all.")
+        self.task_id = task_id
 
 
 class DuplicateId(OllimError):

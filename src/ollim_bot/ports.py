@@ -21,7 +21,7 @@ from collections.abc import (
 )
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, TypeVar
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.sessions import SessionId
     from ollim_bot.domain.subagents import Subagents
     from ollim_bot.domain.taint import Untrusted
+    from ollim_bot.domain.tasks import DeletedTask, Task, TaskChange
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -142,20 +143,12 @@ Gate = Callable[[ToolCall], Awaitable[Refusal | None]]
 AfterCall = Callable[[ToolCall, str], Awaitable[None]]
 
 
-async def _let_through(_: ToolCall) -> Refusal | None:
-    return None
-
-
-async def _ignore(_: ToolCall, __: str) -> None:
+async def _nothing(*_: object) -> None:
     return None
 
 
 async def _no_commands(_: ToolCall) -> Sequence[str]:
     return ()
-
-
-async def _let_end() -> str | None:
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +167,9 @@ class Toolset:
 
     servers: Mapping[str, Sequence[Tool]] = field(default_factory=dict)
     builtin: tuple[str, ...] = ()
-    gate: Gate = _let_through
-    may_end: Callable[[], Awaitable[str | None]] = _let_end
-    after_call: AfterCall = _ignore
+    gate: Gate = _nothing
+    may_end: Callable[[], Awaitable[str | None]] = _nothing
+    after_call: AfterCall = _nothing
     commands_of: Callable[[ToolCall], Awaitable[Sequence[str]]] = _no_commands
 
 
@@ -546,6 +539,23 @@ class JobShelves:
     routines: Shelf[Routine]
     reminders: Shelf[Reminder]
     webhooks: Shelf[WebhookSpec]
+
+
+class TaskList(Protocol):
+    """The owner's tasks. What is done or open already stays so, without an error.
+
+    Raises `TaskNotFound`, `WrongInput`, `StorageError`, `Unreachable` or `SignInNeeded`.
+    """
+
+    def tasks(self, list_name: str = "", *, with_done: bool = False) -> Sequence[Task]: ...
+    def get(self, task_id: str) -> Task: ...
+    def add(self, title: str, due: date | None = None, notes: str = "") -> Task: ...
+    def complete(self, task_id: str) -> Task: ...
+    def reopen(self, task_id: str) -> Task: ...
+    def update(self, task_id: str, change: TaskChange) -> Task: ...
+    def delete(self, task_id: str) -> DeletedTask: ...
+    def restore(self, deleted: DeletedTask) -> Task: ...
+    def lists(self) -> Sequence[str]: ...
 
 
 class Journal(Protocol):

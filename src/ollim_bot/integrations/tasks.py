@@ -1,0 +1,65 @@
+"""Which list of tasks is in use: the file alone, or a service with the file beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from ollim_bot.domain.tasks import FILE_LIST, DeletedTask, Task, TaskChange
+from ollim_bot.errors import TaskNotFound
+from ollim_bot.ports import TaskList
+
+
+def active_tasks(file: TaskList, service: TaskList | None) -> TaskList:
+    """The list that all commands and buttons use.
+
+    `service` is None if the owner has connected none. A service whose login has ended raises
+    `SignInNeeded`; then the file does not take its place.
+    """
+    return file if service is None else _ServiceAndFile(service, file)
+
+
+class _ServiceAndFile:
+    """New tasks go to the service; those of the file stay listed and can be changed."""
+
+    def __init__(self, service: TaskList, file: TaskList) -> None:
+        self._service = service
+        self._file = file
+
+    def tasks(self, list_name: str = "", *, with_done: bool = False) -> Sequence[Task]:
+        if list_name == FILE_LIST:
+            return self._file.tasks(with_done=with_done)
+        found = self._service.tasks(list_name, with_done=with_done)
+        return found if list_name else [*found, *self._file.tasks(with_done=with_done)]
+
+    def get(self, task_id: str) -> Task:
+        return self._holder(task_id).get(task_id)
+
+    def add(self, title: str, due: date | None = None, notes: str = "") -> Task:
+        return self._service.add(title, due, notes)
+
+    def complete(self, task_id: str) -> Task:
+        return self._holder(task_id).complete(task_id)
+
+    def reopen(self, task_id: str) -> Task:
+        return self._holder(task_id).reopen(task_id)
+
+    def update(self, task_id: str, change: TaskChange) -> Task:
+        return self._holder(task_id).update(task_id, change)
+
+    def delete(self, task_id: str) -> DeletedTask:
+        return self._holder(task_id).delete(task_id)
+
+    def restore(self, deleted: DeletedTask) -> Task:
+        holder = self._file if deleted.task.list == FILE_LIST else self._service
+        return holder.restore(deleted)
+
+    def lists(self) -> Sequence[str]:
+        return [*self._service.lists(), FILE_LIST]
+
+    def _holder(self, task_id: str) -> TaskList:
+        try:
+            self._file.get(task_id)
+        except TaskNotFound:
+            return self._service
+        return self._file

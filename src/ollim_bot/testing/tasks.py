@@ -1,0 +1,172 @@
+"""Tasks in memory, and the promises of every `TaskList` as a test class.
+
+Derive a class, make the adapter, and let a test runner collect it:
+
+    class TestMemoryTasks(TaskListContract):
+        def make(self) -> TaskList:
+            return MemoryTasks()
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from itertools import count
+
+from ollim_bot.domain.tasks import (
+    FILE_LIST,
+    DeletedTask,
+    Task,
+    TaskChange,
+    note_lines,
+    one_line,
+    task_row,
+)
+from ollim_bot.errors import OllimError, TaskNotFound, WrongInput
+from ollim_bot.ports import TaskList
+from ollim_bot.testing.contracts import raising
+
+
+class MemoryTasks:
+    """A `TaskList` of one list. While `failure` is set, every call raises it."""
+
+    def __init__(self, name: str = FILE_LIST) -> None:
+        self.failure: OllimError | None = None
+        self._name = name
+        self._tasks: dict[str, Task] = {}
+        self._numbers = count(1)
+
+    def tasks(self, list_name: str = "", *, with_done: bool = False) -> Sequence[Task]:
+        self._check(list_name)
+        return [task for task in self._tasks.values() if with_done or not task.done]
+
+    def get(self, task_id: str) -> Task:
+        self._check()
+        try:
+            return self._tasks[task_id]
+        except KeyError:
+            raise TaskNotFound(task_id) from None
+
+    def add(self, title: str, due: date | None = None, notes: str = "") -> Task:
+        self._check()
+        task_id = f"{self._name}-{next(self._numbers)}"
+        return self._put(Task(task_id, one_line(title), due, note_lines(notes), list=self._name))
+
+    def complete(self, task_id: str) -> Task:
+        return self._put(replace(self.get(task_id), done=True))
+
+    def reopen(self, task_id: str) -> Task:
+        return self._put(replace(self.get(task_id), done=False))
+
+    def update(self, task_id: str, change: TaskChange) -> Task:
+        task = self.get(task_id)
+        if change.title is not None:
+            task = replace(task, title=one_line(change.title))
+        if change.notes is not None:
+            task = replace(task, notes=note_lines(change.notes))
+        if change.due is not None or change.clears_due:
+            task = replace(task, due=change.due)
+        return self._put(task)
+
+    def delete(self, task_id: str) -> DeletedTask:
+        task = self.get(task_id)
+        del self._tasks[task_id]
+        return DeletedTask(task, json.dumps(task_row(task)))
+
+    def restore(self, deleted: DeletedTask) -> Task:
+        self._check()
+        return self._put(deleted.task)
+
+    def lists(self) -> Sequence[str]:
+        self._check()
+        return [self._name]
+
+    def _put(self, task: Task) -> Task:
+        self._tasks[task.id] = task
+        return task
+
+    def _check(self, list_name: str = "") -> None:
+        if self.failure is not None:
+            raise self.failure
+        if list_name not in ("", self._name):
+            raise WrongInput(f"There is no list {list_name}. There is {self._name}.")
+
+
+class TaskListContract(ABC):
+    @abstractmethod
+    def make(self) -> TaskList:
+        """A new list without tasks."""
+
+    def test_a_new_list_has_no_tasks_and_a_name(self) -> None:
+        tasks = self.make()
+        assert list(tasks.tasks(with_done=True)) == []
+        assert all(tasks.lists())
+
+    def test_what_is_added_is_found_with_all_its_parts(self) -> None:
+        tasks = self.make()
+        added = tasks.add("  pay\n the rent ", date(2026, 11, 20), "  from savings\n\n  twice\n")
+        assert (added.title, added.due) == ("pay the rent", date(2026, 11, 20))
+        assert added.notes == "from savings\n\ntwice"
+        assert not added.done
+        assert added.list in tasks.lists()
+        assert tasks.get(added.id) == added
+        assert list(tasks.tasks()) == list(tasks.tasks(added.list)) == [added]
+
+    def test_two_tasks_of_one_title_are_two_tasks(self) -> None:
+        tasks = self.make()
+        one, other = tasks.add("water"), tasks.add("water")
+        tasks.complete(one.id)
+        assert [task.id for task in tasks.tasks()] == [other.id]
+        tasks.delete(one.id)
+        assert tasks.get(other.id) == other
+
+    def test_a_done_task_is_listed_only_when_asked_for(self) -> None:
+        tasks = self.make()
+        task = tasks.add("water")
+        done = tasks.complete(task.id)
+        assert done == replace(task, done=True)
+        assert list(tasks.tasks()) == []
+        assert list(tasks.tasks(with_done=True)) == [done]
+
+    def test_to_complete_and_to_reopen_twice_is_once(self) -> None:
+        tasks = self.make()
+        task = tasks.add("water")
+        assert tasks.complete(task.id) == tasks.complete(task.id)
+        assert tasks.reopen(task.id) == tasks.reopen(task.id) == task
+
+    def test_an_update_changes_what_it_names_only(self) -> None:
+        tasks = self.make()
+        task = tasks.add("water", date(2026, 11, 20), "the ferns")
+        assert tasks.update(task.id, TaskChange(due=date(2027, 2, 28))).due == date(2027, 2, 28)
+        assert tasks.update(task.id, TaskChange(notes="")).notes == ""
+        changed = tasks.update(task.id, TaskChange(title="water all", clears_due=True))
+        assert (changed.title, changed.due) == ("water all", None)
+        assert tasks.get(changed.id) == changed
+
+    def test_a_deleted_task_is_gone_until_it_is_restored(self) -> None:
+        tasks = self.make()
+        task = tasks.add("water", date(2026, 11, 20), "the ferns")
+        deleted = tasks.delete(task.id)
+        assert deleted.task == task
+        for vain in (tasks.get, tasks.complete, tasks.reopen, tasks.delete):
+            with raising(TaskNotFound):
+                vain(task.id)
+        restored = tasks.restore(deleted)
+        assert replace(restored, id=task.id) == task
+        assert list(tasks.tasks()) == [restored]
+
+    def test_a_task_without_a_title_is_refused(self) -> None:
+        tasks = self.make()
+        task = tasks.add("water")
+        with raising(WrongInput):
+            tasks.add(" \n ")
+        with raising(WrongInput):
+            tasks.update(task.id, TaskChange(title=""))
+        assert list(tasks.tasks()) == [task]
+
+    def test_an_unknown_list_is_refused_with_those_that_exist(self) -> None:
+        with raising(WrongInput):
+            self.make().tasks("No such list")
