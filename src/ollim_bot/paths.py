@@ -53,6 +53,7 @@ class DataPaths:
     heartbeat = _Below("state/heartbeat")
     credentials = _Below("state/credentials.json")
     token = _Below("state/token.json")
+    calendars = _Below("state/calendars")
     web_token = _Below("state/web_token")
     web_browsers = _Below("state/web_browsers.json")
     attachments = _Below("state/attachments")

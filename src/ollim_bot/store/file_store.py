@@ -59,12 +59,14 @@ class StoreProblem:
     kept_as: Path | None = None
 
     def __str__(self) -> str:
-        where = f"state/{self.path.name}"
+        is_below = self.path.parent.parent.name == "state"
+        folder = f"state/{self.path.parent.name}" if is_below else "state"
+        where = f"{folder}/{self.path.name}"
         if self.kept_as is None:
             return f"{where}: {self.reason}"
         return (
             f"{where} could not be understood ({self.reason}). It was set aside as "
-            f"state/{self.kept_as.name}, and work goes on without it."
+            f"{folder}/{self.kept_as.name}, and work goes on without it."
         )
 
 

@@ -1,0 +1,290 @@
+"""Calendars: single events, the copy of a calendar, and what is on in a span of time.
+
+Everything that shows events reads `CalendarCopy` values only; feeds and Google write them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta, tzinfo
+
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, instant
+
+HIDDEN_ADDRESS = "calendar address (hidden)"
+LONGEST_NAME = 40
+# A calendar is read again when its copy is older.
+FRESH = timedelta(minutes=15)
+# A failing calendar is told once, after this time.
+TOLD_AFTER = timedelta(days=1)
+LONGEST_UPCOMING = 366
+
+_A_DAY = timedelta(days=1)
+# Hosts that publish calendars under addresses without `.ics` at the end.
+_PUBLISHERS = re.compile(
+    r"calendar\.google\.com/calendar/ical/|[\w.-]+\.icloud\.com/published/"
+    r"|outlook\.(?:office365|office|live)\.com/owa/calendar/",
+    re.IGNORECASE,
+)
+_LOOPBACK = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?=[:/])", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarEvent:
+    """One instance of an event. `id` is its own among all instances of all calendars.
+
+    `start` and `end` are instants; both are dates if `all_day`. The event is over at `end`: an
+    all-day event of one day ends on the day after. Summary, location and description are untrusted
+    text. `is_busy` is false for an event that the calendar marks as free time.
+    """
+
+    id: str
+    calendar: str
+    summary: str
+    start: date
+    end: date
+    all_day: bool = False
+    location: str = ""
+    description: str = ""
+    is_busy: bool = True
+
+    def begins(self, zone: tzinfo) -> datetime:
+        return _moment(self.start, zone)
+
+    def ends(self, zone: tzinfo) -> datetime:
+        return _moment(self.end, zone)
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarCopy:
+    """The instances of one calendar from the day `first` to the day `last`.
+
+    `origin` says where it comes from, without a secret: `calendar.google.com (hidden)`. `as_of` is
+    the last good reading; None if there was none. `problem` says why a later reading failed; the
+    events are then those of the last good one. `limits` says which events are not in the copy.
+    `zone` is the zone in which times without a zone were read.
+    """
+
+    name: str
+    origin: str
+    events: tuple[CalendarEvent, ...] = ()
+    as_of: datetime | None = None
+    first: date | None = None
+    last: date | None = None
+    zone: str = ""
+    problem: str = ""
+    failing_since: datetime | None = None
+    limits: str = ""
+
+    def failed(self, problem: str, now: datetime) -> CalendarCopy:
+        """The same events, after a reading that failed."""
+        return replace(self, problem=problem, failing_since=self.failing_since or now)
+
+    def is_fresh(self, now: datetime) -> bool:
+        """Whether it needs no reading yet. A clock that was set back makes no copy fresh."""
+        return self.as_of is not None and abs(_utc(now) - _utc(self.as_of)) < FRESH
+
+    def is_to_be_told(self, now: datetime) -> bool:
+        """Whether it has failed for so long that the owner should know."""
+        return self.failing_since is not None and (
+            _utc(now) - _utc(self.failing_since) >= TOLD_AFTER
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BusyPeriod:
+    """A time that one calendar marks as busy. It holds no untrusted text."""
+
+    start: datetime
+    end: datetime
+    calendar: str
+
+
+def merged(copies: Iterable[CalendarCopy], zone: tzinfo) -> tuple[CalendarEvent, ...]:
+    """All events in time order; of those that begin together, all-day events come first."""
+    return _in_order((event for copy in copies for event in copy.events), zone)
+
+
+def between(
+    copies: Iterable[CalendarCopy], first: datetime, last: datetime
+) -> tuple[CalendarEvent, ...]:
+    """The events that are on between two instants, in time order, in the zone of `first`.
+
+    An event that ends at `first` or begins at `last` is not on.
+    """
+    events = (event for copy in copies for event in copy.events)
+    return _in_order((each for each in events if _is_on(each, first, last)), first.tzinfo or UTC)
+
+
+def today(copies: Iterable[CalendarCopy], now: datetime) -> tuple[CalendarEvent, ...]:
+    """The events of the day of `now`, also those that are over."""
+    zone = now.tzinfo or UTC
+    return between(copies, _moment(now.date(), zone), _moment(now.date() + _A_DAY, zone))
+
+
+def upcoming(copies: Iterable[CalendarCopy], now: datetime, days: int) -> tuple[CalendarEvent, ...]:
+    """The events that are on now or begin before this time of day `days` days later."""
+    wall = now.replace(tzinfo=None, fold=0) + days * _A_DAY
+    return between(copies, now, instant(wall, now.tzinfo or UTC))
+
+
+def busy_periods(
+    copies: Iterable[CalendarCopy], first: datetime, last: datetime
+) -> tuple[BusyPeriod, ...]:
+    """When the owner is busy, in time order; overlapping events of one calendar are one period.
+
+    All-day events make no period: they say what day it is, not that the owner has no time.
+    """
+    zone = first.tzinfo or UTC
+    periods: list[BusyPeriod] = []
+    for copy in copies:
+        periods += _joined(copy, first, last, zone)
+    return tuple(sorted(periods, key=lambda each: (_utc(each.start), _utc(each.end))))
+
+
+def find_event(copies: Iterable[CalendarCopy], event_id: str) -> CalendarEvent | None:
+    found = (event for copy in copies for event in copy.events if event.id == event_id)
+    return next(found, None)
+
+
+def event_row(event: CalendarEvent, copy: CalendarCopy, zone: tzinfo) -> Mapping[str, object]:
+    """The event for programs; `copy` is that of its calendar."""
+    return {
+        "id": event.id,
+        "calendar": event.calendar,
+        "summary": event.summary,
+        "start": _written(event.start, zone),
+        "end": _written(event.end, zone),
+        "all_day": event.all_day,
+        "location": event.location,
+        "description": event.description,
+        "as_of": _written(copy.as_of, zone) if copy.as_of else None,
+        "problem": copy.problem or None,
+    }
+
+
+def time_words(event: CalendarEvent, now: datetime) -> str:
+    """`14:00–15:00`, `all day`, `14:00`, or with days where an event lasts over several."""
+    zone = now.tzinfo or UTC
+    begin, end = event.begins(zone).astimezone(zone), event.ends(zone).astimezone(zone)
+    if event.all_day:
+        last = event.end - _A_DAY
+        return "all day" if last <= event.start else f"all day until {day_words(last, now)}"
+    if end <= begin:
+        return clock_words(begin)
+    is_one_day = end.date() == begin.date() or _is_next_midnight(begin, end)
+    day = "" if is_one_day else f"{day_words(end.date(), now)} "
+    return f"{clock_words(begin)}–{day}{clock_words(end)}"
+
+
+def day_words(day: date, now: datetime) -> str:
+    """`Tue 17 Nov`, with the year where it is not this one."""
+    year = "" if day.year == now.year else f" {day.year}"
+    return f"{WEEKDAYS[day.weekday()]} {day.day} {MONTHS[day.month - 1]}{year}"
+
+
+def clock_words(moment: datetime) -> str:
+    return f"{moment:%H:%M}"
+
+
+def age_words(copy: CalendarCopy, now: datetime) -> str:
+    """`as of 09:12`, `as of Mon 16 Nov 09:12`, `never read`."""
+    if copy.as_of is None:
+        return "never read"
+    at = copy.as_of.astimezone(now.tzinfo)
+    day = "" if at.date() == now.date() else f"{day_words(at.date(), now)} "
+    return f"as of {day}{clock_words(at)}"
+
+
+def calendar_address(text: str) -> str | None:
+    """The web address of a calendar, if the text is nothing else; None for any other text.
+
+    `webcal://` means `https://`.
+    """
+    address = text.strip().strip("<>")
+    if re.search(r"\s", address) or not re.match(r"(?i)webcals?://|https?://", address):
+        return None
+    plain = re.sub(r"(?i)^webcals?://", "https://", address)
+    is_webcal = plain != address
+    scheme, _, rest = plain.partition("://")
+    if scheme.lower() == "http" and not _LOOPBACK.match(plain):
+        return None
+    path = re.split("[?#]", rest)[0]
+    is_calendar = is_webcal or path.lower().endswith(".ics") or _PUBLISHERS.match(rest)
+    return plain if is_calendar and path.partition("/")[0] else None
+
+
+def name_problem(name: str, taken: Iterable[str] = ()) -> str:
+    """What is wrong with the name of a calendar; empty if nothing is."""
+    if not name.strip() or name != name.strip():
+        return "It needs letters, and no spaces around them"
+    if len(name) > LONGEST_NAME:
+        return f"It has {len(name)} characters; at most {LONGEST_NAME} are allowed"
+    if not name.isprintable():
+        return "It has characters that cannot be shown"
+    if name.casefold() in {each.casefold() for each in taken}:
+        return "There is a calendar of that name already"
+    return ""
+
+
+def free_name(taken: Sequence[str]) -> str:
+    """A name for a calendar that the owner gave none: `Calendar`, `Calendar 2`."""
+    names = (f"Calendar {number}" if number > 1 else "Calendar" for number in range(1, 1000))
+    return next(name for name in names if not name_problem(name, taken))
+
+
+def _joined(
+    copy: CalendarCopy, first: datetime, last: datetime, zone: tzinfo
+) -> Iterator[BusyPeriod]:
+    open_period: BusyPeriod | None = None
+    for event in between([copy], first, last):
+        if event.all_day or not event.is_busy or event.begins(zone) == event.ends(zone):
+            continue
+        start, end = event.begins(zone).astimezone(zone), event.ends(zone).astimezone(zone)
+        if open_period is not None and _utc(start) <= _utc(open_period.end):
+            end = max(open_period.end, end, key=_utc)
+            open_period = replace(open_period, end=end)
+            continue
+        if open_period is not None:
+            yield open_period
+        open_period = BusyPeriod(start, end, copy.name)
+    if open_period is not None:
+        yield open_period
+
+
+def _in_order(events: Iterable[CalendarEvent], zone: tzinfo) -> tuple[CalendarEvent, ...]:
+    return tuple(sorted(events, key=lambda event: _order(event, zone)))
+
+
+def _order(event: CalendarEvent, zone: tzinfo) -> tuple[datetime, bool, datetime, str, str]:
+    begins, ends = _utc(event.begins(zone)), _utc(event.ends(zone))
+    return begins, not event.all_day, ends, event.calendar, event.id
+
+
+def _is_on(event: CalendarEvent, first: datetime, last: datetime) -> bool:
+    zone = first.tzinfo or UTC
+    begins, ends = _utc(event.begins(zone)), _utc(event.ends(zone))
+    is_over = ends <= _utc(first) and begins < _utc(first)
+    return not is_over and begins < _utc(last)
+
+
+def _is_next_midnight(begin: datetime, end: datetime) -> bool:
+    is_midnight = (end.hour, end.minute, end.second) == (0, 0, 0)
+    return is_midnight and end.date() == begin.date() + _A_DAY
+
+
+def _moment(start: date, zone: tzinfo) -> datetime:
+    """The instant itself, or the beginning of the day."""
+    if isinstance(start, datetime):
+        return start
+    return instant(datetime(start.year, start.month, start.day), zone)
+
+
+def _written(moment: date, zone: tzinfo) -> str:
+    return (moment.astimezone(zone) if isinstance(moment, datetime) else moment).isoformat()
+
+
+def _utc(moment: datetime) -> datetime:
+    # Python compares two instants of one zone by their wall-clock times.
+    return moment.astimezone(UTC)

@@ -1,0 +1,290 @@
+"""The calendars in `state/calendars/`: what each holds, where it is read, and what was read last.
+
+A calendar has up to three files of one stem: `<stem>.json` is its `CalendarCopy`, which all parts
+that show events read; `<stem>.source.json` is the secret address; `<stem>.ics` is the last good
+text. A calendar of Google has the first only.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
+from ollim_bot.domain.text import slug
+from ollim_bot.errors import NewerFormat, Unreadable, WriteFailed
+from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import SizeLimit, UnsuitableFile
+from ollim_bot.ports import Disk
+from ollim_bot.store.file_store import FormatIsNewer, Malformed, StoreProblem, set_aside
+from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, remove_durably, write_atomically
+from ollim_bot.store.json_fields import FORMAT, Fields, parse_json, render_json, versioned
+
+_COPY = ".json"
+_SOURCE = ".source.json"
+_TEXT = ".ics"
+
+T = TypeVar("T")
+
+Report = Callable[[StoreProblem], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarSource:
+    """Where a calendar is read: `address`, which is a secret, or `file` in the data directory.
+
+    `etag` and `modified` are those of the text that was read last. `told` says that the owner knows
+    of the failure that lasts.
+    """
+
+    name: str
+    address: str = ""
+    file: str = ""
+    etag: str = ""
+    modified: str = ""
+    told: bool = False
+
+
+class CalendarFiles:
+    """Reads and changes the files. A change is one step among all threads and processes.
+
+    A file that cannot be understood is set aside, and `report` is told.
+    """
+
+    def __init__(
+        self, paths: DataPaths, disk: Disk | None = None, report: Report = lambda _: None
+    ) -> None:
+        self._folder = paths.calendars
+        self._lock_path = paths.lock_of(paths.calendars)
+        self._disk = disk or OsDisk()
+        self._lock = FileLock(self._lock_path)
+        self._report = report
+
+    def copies(self) -> tuple[CalendarCopy, ...]:
+        """One for each calendar, in the order of their names."""
+        found = (self._read(path, _copy_of) for path in self._files(_COPY))
+        return tuple(sorted(filter(None, found), key=lambda copy: copy.name.casefold()))
+
+    def sources(self) -> tuple[CalendarSource, ...]:
+        """The calendars that are read at an address or from a file, in the order of their names."""
+        found = (self._read(path, _source_of) for path in self._files(_SOURCE))
+        return tuple(sorted(filter(None, found), key=lambda source: source.name.casefold()))
+
+    def copy(self, name: str) -> CalendarCopy | None:
+        return self._read(self._path(name, _COPY), _copy_of)
+
+    def text(self, name: str) -> bytes | None:
+        """The last good text of a calendar; None if there is none."""
+        try:
+            return self._disk.read(self._path(name, _TEXT), SizeLimit.STATE)
+        except (FileNotFoundError, UnsuitableFile):
+            return None
+
+    def write_copy(self, copy: CalendarCopy) -> None:
+        """Store a copy in place of the one with its name."""
+        with self._changing():
+            self._write(copy.name, _COPY, _copy_bytes(copy))
+
+    def add(self, source: CalendarSource, copy: CalendarCopy, text: bytes) -> None:
+        """Store a new calendar."""
+        with self._changing():
+            self._write(source.name, _TEXT, text)
+            self._write(source.name, _COPY, _copy_bytes(copy))
+            self._write(source.name, _SOURCE, _source_bytes(source))
+
+    def update(self, source: CalendarSource, copy: CalendarCopy, text: bytes | None) -> bool:
+        """Store what a reading found; False if the calendar was removed or replaced since.
+
+        `text` is None if it is unchanged.
+        """
+        with self._changing():
+            known = self._read_once(self._path(source.name, _SOURCE), _source_of)
+            if known is None or (known.address, known.file) != (source.address, source.file):
+                return False
+            if text is not None:
+                self._write(source.name, _TEXT, text)
+            self._write(source.name, _COPY, _copy_bytes(copy))
+            # The source comes last: its ETag stands for a text that is stored.
+            if source != known:
+                self._write(source.name, _SOURCE, _source_bytes(source))
+            return True
+
+    def remove(self, name: str) -> None:
+        """Remove all files of a calendar."""
+        with self._changing():
+            # The source goes last: until then the calendar can be removed again.
+            for ending in (_COPY, _TEXT, _SOURCE):
+                remove_durably(self._disk, self._path(name, ending))
+
+    def _files(self, ending: str) -> list[Path]:
+        found = self._folder.glob(f"[!.]*{ending}")
+        return [path for path in found if ending != _COPY or not path.name.endswith(_SOURCE)]
+
+    def _path(self, name: str, ending: str) -> Path:
+        return self._folder / f"{_stem(name)}{ending}"
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock_path.parent.mkdir(exist_ok=True)
+        except OSError as refused:
+            raise WriteFailed(self._folder, f"could not be made: {refused.strerror}.") from refused
+        with self._lock.held():
+            yield
+
+    def _write(self, name: str, ending: str, data: bytes) -> None:
+        write_atomically(self._disk, self._path(name, ending), data, PRIVATE)
+
+    def _read(self, path: Path, decode: Callable[[bytes], T]) -> T | None:
+        try:
+            return self._read_once(path, decode)
+        except (Malformed, UnsuitableFile):
+            return self._set_aside(path, decode)
+        except FormatIsNewer as newer:
+            reason = NewerFormat(path, newer.found, newer.known).reason
+            self._report(StoreProblem(path, reason))
+            return None
+
+    def _read_once(self, path: Path, decode: Callable[[bytes], T]) -> T | None:
+        try:
+            return decode(self._disk.read(path, SizeLimit.STATE))
+        except FileNotFoundError:
+            return None
+        except UnsuitableFile:
+            raise
+        except OSError as refused:
+            reason = f"is there but cannot be read: {refused.strerror}. Mend its permissions."
+            raise Unreadable(path, reason) from refused
+
+    def _set_aside(self, path: Path, decode: Callable[[bytes], T]) -> T | None:
+        with self._changing():
+            # Another process may have written it since.
+            try:
+                return self._read_once(path, decode)
+            except (Malformed, UnsuitableFile) as wrong:
+                reason = wrong.reason if isinstance(wrong, UnsuitableFile) else str(wrong)
+                problem = set_aside(self._disk, path, reason)
+        self._report(problem)
+        return None
+
+
+def read_copies(paths: DataPaths) -> tuple[CalendarCopy, ...]:
+    """The copies of all calendars, of feeds and of Google, in the order of their names."""
+    return CalendarFiles(paths).copies()
+
+
+def write_copy(paths: DataPaths, copy: CalendarCopy) -> None:
+    """Store a copy in place of the one with its name."""
+    CalendarFiles(paths).write_copy(copy)
+
+
+def encode_event(event: CalendarEvent) -> dict[str, object]:
+    return {
+        "id": event.id,
+        "summary": event.summary,
+        "start": event.start.isoformat(),
+        "end": event.end.isoformat(),
+        "all_day": event.all_day,
+        "location": event.location,
+        "description": event.description,
+        "is_busy": event.is_busy,
+    }
+
+
+def decode_event(value: object, calendar: str) -> CalendarEvent:
+    """Raises `Malformed`."""
+    fields = Fields(value, "event")
+    all_day = fields.flag("all_day")
+    read = fields.day if all_day else fields.moment
+    return CalendarEvent(
+        fields.text("id"),
+        calendar,
+        fields.text("summary"),
+        read("start"),
+        read("end"),
+        all_day,
+        fields.text("location"),
+        fields.text("description"),
+        fields.flag("is_busy"),
+    )
+
+
+def _stem(name: str) -> str:
+    folded = name.casefold()
+    return f"{slug(folded) or 'calendar'}-{zlib.crc32(folded.encode()):08x}"
+
+
+def _copy_bytes(copy: CalendarCopy) -> bytes:
+    value = {
+        "version": FORMAT,
+        "name": copy.name,
+        "origin": copy.origin,
+        "as_of": _iso(copy.as_of),
+        "first": _iso(copy.first),
+        "last": _iso(copy.last),
+        "zone": copy.zone,
+        "problem": copy.problem,
+        "failing_since": _iso(copy.failing_since),
+        "limits": copy.limits,
+        "events": [encode_event(event) for event in copy.events],
+    }
+    return render_json(value)
+
+
+def _iso(moment: date | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
+def _copy_of(raw: bytes) -> CalendarCopy:
+    fields = Fields(versioned(parse_json(raw)))
+    name = fields.text("name")
+
+    def moment(key: str) -> datetime | None:
+        return None if fields.text_or_none(key) is None else fields.moment(key)
+
+    def day(key: str) -> date | None:
+        return None if fields.text_or_none(key) is None else fields.day(key)
+
+    return CalendarCopy(
+        name,
+        fields.text("origin"),
+        tuple(decode_event(each, name) for each in fields.items("events")),
+        moment("as_of"),
+        day("first"),
+        day("last"),
+        fields.text("zone"),
+        fields.text("problem"),
+        moment("failing_since"),
+        fields.text("limits"),
+    )
+
+
+def _source_bytes(source: CalendarSource) -> bytes:
+    value = {
+        "version": FORMAT,
+        "name": source.name,
+        "address": source.address,
+        "file": source.file,
+        "etag": source.etag,
+        "modified": source.modified,
+        "told": source.told,
+    }
+    return render_json(value, indent=2)
+
+
+def _source_of(raw: bytes) -> CalendarSource:
+    fields = Fields(versioned(parse_json(raw)))
+    return CalendarSource(
+        fields.text("name"),
+        fields.text("address"),
+        fields.text("file"),
+        fields.text("etag"),
+        fields.text("modified"),
+        fields.flag("told"),
+    )

@@ -1,0 +1,112 @@
+"""The files of the calendars: private, whole, and set aside when they cannot be understood."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.calendars import CalendarFiles, CalendarSource, read_copies, write_copy
+from ollim_bot.store.file_store import StoreProblem
+
+AT = datetime(2026, 11, 16, 9, 12, tzinfo=UTC)
+EVENTS = (
+    CalendarEvent("a", "Work", "Dentist \ud83d", AT, AT, location="x", description="y"),
+    CalendarEvent("b", "Work", "", date(2026, 11, 16), date(2026, 11, 18), True, is_busy=False),
+)
+COPY = CalendarCopy(
+    "Work",
+    "x.org (hidden)",
+    EVENTS,
+    AT,
+    date(2026, 9, 17),
+    date(2027, 12, 21),
+    "UTC",
+    "no",
+    AT,
+    "-",
+)
+SOURCE = CalendarSource("Work", "https://x.org/secret.ics", etag='"1"', modified="Mon")
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> DataPaths:
+    (tmp_path / "state").mkdir()
+    return DataPaths(tmp_path)
+
+
+def test_a_copy_is_read_back_as_it_was_written(paths: DataPaths) -> None:
+    write_copy(paths, COPY)
+    write_copy(paths, replace(COPY, name="home", events=()))
+    home, work = read_copies(paths)
+    assert (home.name, work) == ("home", COPY)
+    write_copy(paths, replace(COPY, name="WORK", events=()))
+    assert [each.name for each in read_copies(paths)] == ["home", "WORK"]
+
+
+def test_every_file_is_private(paths: DataPaths) -> None:
+    CalendarFiles(paths).add(SOURCE, COPY, b"BEGIN:VCALENDAR")
+    files = [*paths.calendars.iterdir()]
+    assert len(files) == 3
+    assert {stat.S_IMODE(each.stat().st_mode) for each in files} == {0o600}
+    assert stat.S_IMODE(paths.calendars.stat().st_mode) == 0o700
+
+
+def test_a_reading_updates_a_calendar_that_is_still_there(paths: DataPaths) -> None:
+    files = CalendarFiles(paths)
+    files.add(SOURCE, COPY, b"old")
+    newer = replace(SOURCE, etag='"2"')
+    assert files.update(newer, replace(COPY, limits="new"), b"new")
+    assert (files.sources(), files.text("work")) == ((newer,), b"new")
+    assert files.update(newer, COPY, None)
+    assert (files.copies(), files.text("Work")) == ((COPY,), b"new")
+
+
+def test_a_reading_that_ends_after_the_removal_brings_nothing_back(paths: DataPaths) -> None:
+    files = CalendarFiles(paths)
+    files.add(SOURCE, COPY, b"old")
+    files.remove("Work")
+    assert not files.update(SOURCE, COPY, b"new")
+    assert [*paths.calendars.iterdir()] == []
+    files.add(replace(SOURCE, address="https://y.org/other.ics"), COPY, b"other")
+    assert not files.update(SOURCE, COPY, b"new")
+    assert files.text("Work") == b"other"
+
+
+@pytest.mark.parametrize("garbage", [b"", b"{", b"[]", b"\xff\xfe", b'{"name": 3}', b"[" * 9999])
+@pytest.mark.parametrize("ending", [".json", ".source.json"])
+def test_a_file_that_cannot_be_understood_is_set_aside(
+    paths: DataPaths, garbage: bytes, ending: str
+) -> None:
+    told: list[StoreProblem] = []
+    files = CalendarFiles(paths, report=told.append)
+    files.add(SOURCE, COPY, b"text")
+    write_copy(paths, replace(COPY, name="Home"))
+    (path,) = (
+        each
+        for each in paths.calendars.glob("work-????????.*")
+        if each.name.endswith(ending) and each.name.count(".") == ending.count(".")
+    )
+    path.write_bytes(garbage)
+    found = [each.name for each in files.copies()], [each.name for each in files.sources()]
+    assert found == ((["Home"], ["Work"]) if ending == ".json" else (["Home", "Work"], []))
+    assert len(told) == 1
+    assert "state/calendars/work-" in str(told[0])
+    assert len([*paths.calendars.glob("*.corrupt-*")]) == 1
+    assert [each.read_bytes() for each in paths.calendars.glob("*.corrupt-*")] == [garbage]
+
+
+def test_a_file_of_a_newer_version_is_left_untouched(paths: DataPaths) -> None:
+    told: list[StoreProblem] = []
+    files = CalendarFiles(paths, report=told.append)
+    files.add(SOURCE, COPY, b"text")
+    (path,) = paths.calendars.glob("*.source.json")
+    path.write_text('{"version": 99}')
+    assert files.sources() == ()
+    assert path.read_text() == '{"version": 99}'
+    assert "newer ollim-bot" in str(told[0])
