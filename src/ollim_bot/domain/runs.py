@@ -13,7 +13,7 @@ from ollim_bot.domain.jobs import Job, ReportMode, WebhookSpec
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.domain.taint import Taint, addresses_in, marked_taint
+from ollim_bot.domain.taint import WEBHOOK_REQUEST, Taint, addresses_in, marked_taint
 
 _IN_WORDS = {
     "timed_out": "timed out",
@@ -51,9 +51,9 @@ def outcome(facts: Mapping[str, object], *, is_delivered: bool = False) -> str:
     return " and ".join(did) if did else f"silent, because {why}" if why else ""
 
 
-def late_label(due: datetime, now: datetime) -> str:
-    """The line below a late message."""
-    return f"Late: it was due {describe(due, now)}."
+def late_label(due: datetime, now: datetime, *, is_call: bool = False) -> str:
+    """The line below a late message; `is_call` says that a webhook's call came then."""
+    return f"Late: it {'came' if is_call else 'was due'} {describe(due, now)}."
 
 
 class RunKind(StrEnum):
@@ -95,10 +95,10 @@ def taint_of_job(job: Job) -> Taint:
     A webhook brings values of others. An untrusted message names no address for the owner.
     """
     spec = job.spec
+    brought = (WEBHOOK_REQUEST,) if isinstance(job, WebhookSpec) else ()
     if spec.untrusted:
-        return marked_taint(spec.untrusted)
-    sources = ("webhook request",) if isinstance(job, WebhookSpec) else ()
-    return Taint(sources, addresses_in(spec.message))
+        return Taint((*marked_taint(spec.untrusted).sources, *brought))
+    return Taint(brought, addresses_in(spec.message))
 
 
 @dataclass(frozen=True, slots=True)

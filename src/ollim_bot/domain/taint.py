@@ -15,6 +15,7 @@ from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.tool_policy import Pattern, matches, text_argument
 
 PICTURE = "picture"
+WEBHOOK_REQUEST = "webhook request"
 
 # Where files that came with messages are kept, below the data directory.
 _DOWNLOADS = "downloads"

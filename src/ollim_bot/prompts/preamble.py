@@ -11,7 +11,9 @@ from ollim_bot.domain.jobs import Chain, ReportMode
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietSettings, is_quiet
 from ollim_bot.domain.skills import required_skills
-from ollim_bot.prompts.context import clock, joined, one_line, one_path
+from ollim_bot.domain.taint import WEBHOOK_REQUEST, Untrusted
+from ollim_bot.domain.webhook_data import Data, data_text
+from ollim_bot.prompts.context import clock, fenced, joined, one_line, one_path
 
 _PING = (
     "BACKGROUND RUN: nobody reads your text. Only tools reach the owner: `ping_user` for a "
@@ -42,6 +44,7 @@ _TOOLS = (
     "call is refused. If the task cannot be done without one, say which pattern the "
     "`allowed-tools` of the job need."
 )
+_SENT = "what the caller of this webhook sent, as JSON"
 # Marks the beginning of the task, which may have several paragraphs.
 TASK = "YOUR TASK:"
 
@@ -54,6 +57,7 @@ class Briefing:
 
     `must`: the owner ordered this message, so the run does not decide whether to ping. `is_paid`:
     one ping of the budget is reserved for the run. `quiet_until` is set while it is quiet.
+    `data` is what the caller of a webhook sent, from `sent_data`.
     """
 
     report: ReportMode
@@ -67,6 +71,7 @@ class Briefing:
     must: bool = False
     is_paid: bool = False
     quiet_until: datetime | None = None
+    data: str = ""
 
     @property
     def is_ordered(self) -> bool:
@@ -88,8 +93,14 @@ def build_bg_preamble(briefing: Briefing) -> str:
         _tools_section(briefing),
         required_skills(briefing.skills),
         chain_section(briefing),
+        briefing.data,
         TASK,
     )
+
+
+def sent_data(data: Data) -> str:
+    """The data of a webhook's call, fenced."""
+    return fenced(data_text(data), Untrusted(WEBHOOK_REQUEST, _SENT))
 
 
 def upcoming_lines(

@@ -17,7 +17,7 @@ from ollim_bot.domain.cards import ButtonPrompt, Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.item_cards import open_card
-from ollim_bot.domain.jobs import Reminder, Routine
+from ollim_bot.domain.jobs import Reminder, Routine, WebhookSpec
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.orders import Order
@@ -90,8 +90,8 @@ def message_of(
 
 
 def _lateness(context: ToolContext) -> str:
-    due = context.run.late_since
-    return "" if due is None else late_label(due, context.clock.now())
+    due, is_call = context.run.late_since, isinstance(context.run.job, WebhookSpec)
+    return "" if due is None else late_label(due, context.clock.now(), is_call=is_call)
 
 
 def _new_id(context: ToolContext) -> MessageId:

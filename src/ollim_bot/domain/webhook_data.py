@@ -1,0 +1,161 @@
+"""Where the values of a webhook's call may stand, and which of them are free text.
+
+A value is closed if the owner's schema leaves a stranger no words to choose: a fixed list, a
+number or a boolean. Every other value is free, and never becomes part of a task.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ollim_bot.domain.text import literal, one_line
+
+Data = Mapping[str, object]
+Schema = Mapping[str, Any]
+
+NOT_GIVEN = "(not given)"
+_PLACE = re.compile(r"\{\{\s*([^{}\n]+?)\s*\}\}")
+_WORDLESS = frozenset({"integer", "number", "boolean", "null"})
+_OTHERS = "fields that the file does not name"
+# As long as all fields of a call together.
+_LONGEST = 10_000
+
+
+def has_free_text(schema: Schema) -> bool:
+    """Whether a call that the schema accepts may carry words of the sender's choice."""
+    return not _is_closed(_with_defaults(schema))
+
+
+def free_values(schema: Schema, data: Data) -> dict[str, object]:
+    """The fields of a call with words of the sender's choice."""
+    return {
+        name: value
+        for name, value in data.items()
+        if not _is_closed_field(schema, name) and _has_words(value)
+    }
+
+
+def named_fields(schema: Schema, names: Mapping[str, object]) -> str:
+    """The names as a list; those that the sender chose are only counted in."""
+    known = [f"`{name}`" for name in names if name in _properties(schema)]
+    return ", ".join(known if len(known) == len(names) else [*known, _OTHERS])
+
+
+def unknown_places(body: str, schema: Schema) -> list[str]:
+    """The `{{field}}` places in a body whose field the schema does not have."""
+    known = _properties(schema)
+    return list(dict.fromkeys(name for name in _PLACE.findall(body) if name not in known))
+
+
+def task_text(body: str, schema: Schema, data: Data) -> str:
+    """The body with closed values in their places; any other place refers to the fenced data."""
+
+    def said(name: str) -> str:
+        if name not in _properties(schema):
+            return f"(`{name}`, which is no field of this webhook)"
+        if not _is_closed_scalar(schema, name):
+            return f"(see `{name}` in the data above)"
+        return _as_text(data[name]) if name in data else NOT_GIVEN
+
+    return _filled(body, said)
+
+
+def plain_text(body: str, data: Data) -> str:
+    """The body with all values in their places, each on one line and without markup."""
+
+    def said(name: str) -> str:
+        if name not in data:
+            return NOT_GIVEN
+        return literal(one_line(_as_text(data[name]), _LONGEST))
+
+    return _filled(body, said).strip()
+
+
+def data_text(data: Data) -> str:
+    """The data as JSON, one field on a line."""
+    lines = (f"  {_json(name)}: {_json(value)}" for name, value in data.items())
+    return "\n".join(["{", ",\n".join(lines), "}"]) if data else "{}"
+
+
+def _filled(body: str, said: Callable[[str], str]) -> str:
+    return _PLACE.sub(lambda place: said(place[1]), body)
+
+
+def _properties(schema: Schema) -> Mapping[str, Any]:
+    found = schema.get("properties")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _with_defaults(schema: Schema) -> Schema:
+    return {"type": "object", "additionalProperties": False, **schema}
+
+
+def _is_closed_field(schema: Schema, name: str) -> bool:
+    return name in _properties(schema) and _is_closed(_properties(schema)[name])
+
+
+def _is_closed_scalar(schema: Schema, name: str) -> bool:
+    field = _properties(schema)[name]
+    is_whole = isinstance(field, Mapping) and {"array", "object"} & _types(field)
+    return _is_closed(field) and not is_whole
+
+
+def _is_closed(schema: object) -> bool:
+    """Whether each value that fits is one that the owner wrote down, or has no words.
+
+    All keywords of a schema hold at once, so one that closes it is enough. What this does not
+    understand is not closed.
+    """
+    if not isinstance(schema, Mapping):
+        return False
+    if "enum" in schema or "const" in schema:
+        return True
+    types = _types(schema)
+    if not types:
+        return False
+    is_closed = types <= _WORDLESS | {"array", "object"}
+    if "array" in types:
+        is_closed = is_closed and all(map(_is_closed, _items(schema)))
+    if "object" in types:
+        is_closed = is_closed and _is_closed_object(schema)
+    return is_closed
+
+
+def _is_closed_object(schema: Schema) -> bool:
+    # Other names would be words of the sender too.
+    is_named = schema.get("additionalProperties") is False and "patternProperties" not in schema
+    return is_named and all(map(_is_closed, _properties(schema).values()))
+
+
+def _items(schema: Schema) -> list[object]:
+    first = schema.get("prefixItems")
+    return [schema.get("items"), *(first if isinstance(first, list) else [])]
+
+
+def _types(schema: Schema) -> set[str]:
+    found = schema.get("type")
+    return {found} if isinstance(found, str) else set(found) if isinstance(found, list) else set()
+
+
+def _has_words(value: object) -> bool:
+    left = [value]
+    while left:
+        match left.pop():
+            case str() as words if words:
+                return True
+            case Mapping() as fields:
+                left += [*fields, *fields.values()]
+            case list() as items:
+                left += items
+    return False
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
