@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
 
@@ -47,7 +47,7 @@ from ollim_bot.conversation.forks.commands import (
 from ollim_bot.conversation.forks.forks import Forks, Replies
 from ollim_bot.conversation.forks.session import ForkSession, fork_spec
 from ollim_bot.conversation.greeting import Greeting
-from ollim_bot.conversation.intake import MessageIntake, OwnerMessages
+from ollim_bot.conversation.intake import AddressIntake, MessageIntake, OwnerMessages
 from ollim_bot.conversation.jobs.buttons import JobButtons, JobRemover
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, Former
@@ -71,6 +71,7 @@ from ollim_bot.conversation.turns.questions import Tainting, TurnInputs
 from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, Retries
 from ollim_bot.conversation.turns.runner import TurnRunner
+from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import (
@@ -120,7 +121,8 @@ class ConversationDeps:
     each tool call, from what the owner has allowed, from the part that decides everything else, and
     from the check of turns that have read untrusted text. `doctor` examines the whole installation.
     `restart` restarts the bot. `surfaces` follow the log; `channels` confirm what is sent.
-    `patience` is how many seconds to wait for a slow surface.
+    `take_address` uses an address that the owner pasted. `patience` is how many seconds to wait for
+    a slow surface.
     """
 
     engine: AgentEngine
@@ -141,6 +143,7 @@ class ConversationDeps:
     restart: Callable[[], None]
     login: LoginMark
     channels: Sequence[Channel] = ()
+    take_address: Mapping[AddressKind, TakeAddress] = field(default_factory=dict)
     patience: float = 2.0
 
 
@@ -334,7 +337,13 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
 
     return ConversationParts(
         conversation=Conversation(
-            intake, dispatcher, buttons, runner, MessageHistory(store, poster), deliveries, board
+            AddressIntake(intake, posting, deps.take_address, clock),
+            dispatcher,
+            buttons,
+            runner,
+            MessageHistory(store, poster),
+            deliveries,
+            board,
         ),
         state=state,
         chat=chat,

@@ -10,7 +10,7 @@ from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
 from ollim_bot.conversation.commands.table import COMMANDS
 from ollim_bot.conversation.delivery_queues import DeliveryQueues
-from ollim_bot.conversation.intake import MessageIntake
+from ollim_bot.conversation.intake import AddressIntake
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.turns.runner import TurnRunner
@@ -72,7 +72,7 @@ class Conversation:
 
     def __init__(
         self,
-        intake: MessageIntake,
+        intake: AddressIntake,
         dispatcher: CommandDispatcher,
         buttons: ButtonRouter,
         runner: TurnRunner,

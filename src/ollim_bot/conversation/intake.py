@@ -1,27 +1,40 @@
-"""Accepts, edits and withdraws the owner's messages."""
+"""Accepts, edits and withdraws the owner's messages; keeps secret addresses out of the log."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.forks.forks import Replies
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.conversation.posting import note_of
+from ollim_bot.conversation.posting import Posting, answer_name, note_of
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.turns.runner import TurnRunner
-from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.inbox import Accepted, Edited, Ended, InputEnd
 from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.pasted_addresses import (
+    AddressAnswer,
+    AddressKind,
+    PastedAddresses,
+    TakeAddress,
+    pasted_addresses,
+)
+from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.ports import AttachmentStore, Clock, IncomingMessage
 from ollim_bot.store.database import Step
 from ollim_bot.store.item_answers import ItemAnswers, answer_reply, new_copy
+from ollim_bot.store.steps import leave_update
 from ollim_bot.store.transaction import Transaction
+
+_logger = logging.getLogger(__name__)
 
 
 class OwnerMessages:
@@ -109,6 +122,56 @@ class MessageIntake:
         await self._board.tell()
         return True
 
+    async def find(self, input_id: InputId) -> ChatMessage | None:
+        """The message of the log that the input became."""
+        return await self._poster.find(MessageId(input_id))
+
+    async def receive_hidden(
+        self, message: IncomingMessage, shown_as: str, also: Step[None]
+    ) -> ChatMessage:
+        """Add the message to the log as `shown_as`; only its files, if any, reach the agent."""
+        hidden = replace(message, text=shown_as)
+        if message.files:
+            return await self._receive(hidden, also)
+        shown = ChatMessage(
+            MessageId(message.id), self._clock.now(), Author.OWNER, shown_as, message.reply_to
+        )
+
+        def step(tx: Transaction) -> ChatMessage:
+            if known := tx.messages.get(shown.id):
+                return known
+            placed = replace(shown, in_fork=tx.fork.get() is not None)
+            self._poster.add_received(tx, placed, message.surface, message.refs)
+            also(tx)
+            return placed
+
+        return await self._state.transact(step)
+
+    async def hide_waiting(self, input_id: InputId, shown_as: str, also: Step[None]) -> bool:
+        """Withdraw an input that is not taken yet and show `shown_as` in its place.
+
+        `also` is committed in any case.
+        """
+        row = Ended(self._clock.now(), (input_id,), InputEnd.WITHDRAWN)
+        is_begun = self._is_begun(input_id)
+
+        def step(tx: Transaction) -> bool:
+            known = tx.messages.get(MessageId(input_id))
+            is_changed = not is_begun and _is_changed(tx, row, input_id)
+            if is_changed and known is not None:
+                self._poster.add_to_log(tx, replace(known, text=shown_as))
+            also(tx)
+            return is_changed
+
+        is_changed = await self._state.transact(step)
+        await self._board.tell()
+        return is_changed
+
+    async def waits(self, input_id: InputId) -> bool:
+        """Whether the input can still be changed."""
+        is_waiting = await self._state.transact(lambda tx: tx.inbox.get().waits(input_id))
+        return is_waiting and not self._is_begun(input_id)
+
     def _is_begun(self, input_id: InputId) -> bool:
         turn = self._state.turn
         return turn is not None and input_id in turn.inputs
@@ -145,6 +208,90 @@ class MessageIntake:
             await self._items.carry_out(item)
         except OllimError as refused:
             await self._poster.post(note_of(str(refused), self._clock.now(), MessageId(item.copy)))
+
+
+class AddressIntake:
+    """Hands secret addresses to the program, and every other message to the agent.
+
+    An address is used before its message is acknowledged, so a crash loses none: the surface sends
+    the message again.
+    """
+
+    def __init__(
+        self,
+        intake: MessageIntake,
+        posting: Posting,
+        takers: Mapping[AddressKind, TakeAddress],
+        clock: Clock,
+    ) -> None:
+        self._intake = intake
+        self._posting = posting
+        self._takers = takers
+        self._clock = clock
+
+    async def receive(self, message: IncomingMessage) -> ChatMessage:
+        """As `MessageIntake.receive`."""
+        if quoted := pasted_addresses(message.quote):
+            message = replace(message, quote=quoted.shown_as)
+        # A button sends a text of the agent, who may not bring an address into use.
+        pasted = None if message.button else pasted_addresses(message.text)
+        if pasted is None:
+            return await self._intake.receive(message)
+        return await asyncio.shield(asyncio.ensure_future(self._take(message, pasted)))
+
+    async def edit(self, input_id: InputId, text: str) -> bool:
+        """As `MessageIntake.edit`. A message that was taken before stays as it was."""
+        pasted = pasted_addresses(text)
+        if pasted is None:
+            return await self._intake.edit(input_id, text)
+        if not await self._intake.waits(input_id):
+            return False
+        answers = await self._used(pasted)
+        also = self._answering(input_id, answers)
+        return await self._intake.hide_waiting(input_id, pasted.shown_as, also)
+
+    async def withdraw(self, input_id: InputId) -> bool:
+        return await self._intake.withdraw(input_id)
+
+    async def _take(self, message: IncomingMessage, pasted: PastedAddresses) -> ChatMessage:
+        if known := await self._intake.find(message.id):
+            return known
+        if message.untrusted is not None:
+            answers = [AddressAnswer(texts.address_forwarded(pasted.kind))]
+        else:
+            answers = await self._used(pasted)
+        if message.refs:
+            answers.append(AddressAnswer(texts.address_stays_on(message.surface)))
+        also = self._answering(message.id, answers)
+        return await self._intake.receive_hidden(message, pasted.shown_as, also)
+
+    async def _used(self, pasted: PastedAddresses) -> list[AddressAnswer]:
+        return [await self._use(pasted.kind, each) for each in pasted.addresses]
+
+    async def _use(self, kind: AddressKind, address: str) -> AddressAnswer:
+        take = self._takers.get(kind)
+        if take is None:
+            return AddressAnswer(texts.address_useless(kind))
+        try:
+            return await take(address)
+        except Exception as failed:  # noqa: BLE001 - the text of an error may hold the address
+            _logger.error("A pasted address could not be used: %s", type(failed).__name__)
+            return AddressAnswer(texts.address_unused(kind))
+
+    def _answering(self, input_id: InputId, answers: Sequence[AddressAnswer]) -> Step[None]:
+        now = self._clock.now()
+        words = " ".join(answer.words for answer in answers)
+        untrusted = next((each.untrusted for each in answers if each.untrusted), None)
+        note = replace(self._posting.note(words, name=answer_name(input_id)), untrusted=untrusted)
+
+        def step(tx: Transaction) -> None:
+            self._posting.add_note(tx, note)
+            for number, answer in enumerate(answers):
+                if answer.update:
+                    update = PendingUpdate(now, answer.update, f"{input_id}-{number}")
+                    leave_update(tx, update)
+
+        return step
 
 
 def _answered(tx: Transaction, reply: OwnerMessage, copy: str) -> DueItem | None:

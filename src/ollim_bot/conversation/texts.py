@@ -7,6 +7,7 @@ from datetime import datetime
 
 from ollim_bot.domain.inputs import OwnerMessage
 from ollim_bot.domain.moments import describe
+from ollim_bot.domain.pasted_addresses import AddressKind
 from ollim_bot.domain.text import shortened
 from ollim_bot.errors import StorageError
 from ollim_bot.store.copies import AfterReturn
@@ -46,6 +47,27 @@ def returned_to_copy(returned: AfterReturn, now: datetime) -> str:
         f"The state had to be taken from a copy, made {since}. What was open then is not repeated "
         f"(messages and runs: {open_then}). Ask again for what is still wanted."
     )
+
+
+def address_forwarded(kind: AddressKind) -> str:
+    return f"A forwarded {kind} is not used. Copy the address and send it yourself."
+
+
+def address_useless(kind: AddressKind) -> str:
+    return f"I cannot use a {kind} here. It was not kept, and the agent has not seen it."
+
+
+def address_unused(kind: AddressKind) -> str:
+    return (
+        f"The {kind} could not be used, and was not kept. Send it again; if that fails too, "
+        "`ollim-bot doctor` says what is wrong here."
+    )
+
+
+def address_stays_on(surface: str) -> str:
+    """Said where a service of others keeps its own copy of the message."""
+    service = surface.capitalize()
+    return f"{service} still shows the address in your message, which only you can delete there."
 
 
 def set_aside(messages: Sequence[OwnerMessage]) -> str:

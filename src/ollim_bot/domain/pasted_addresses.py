@@ -1,0 +1,138 @@
+"""Recognises messages that are nothing but a secret address: of a calendar, or of a sign-in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from ipaddress import ip_address
+from unicodedata import category
+from urllib.parse import SplitResult, parse_qs, urlsplit
+
+from ollim_bot.domain.taint import Untrusted
+
+# What people and programs put around an address.
+_AROUND = "<>`'\"“”‘’|*()[],;"
+_LONGEST = 20_000
+# The beginnings of the paths of private calendar addresses that need not end in `.ics`.
+_CALENDAR_PATHS: Mapping[str, str] = {
+    "calendar.google.com": "/calendar/ical/",
+    "icloud.com": "/published/",
+    "outlook.live.com": "/owa/calendar/",
+    "outlook.office365.com": "/owa/calendar/",
+    "outlook.office.com": "/owa/calendar/",
+}
+_LOOPBACK_WITHOUT_SCHEME = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\]):\d+/?\?", re.IGNORECASE)
+
+
+class AddressKind(StrEnum):
+    """The value is how the log names the message."""
+
+    CALENDAR = "calendar address"
+    GOOGLE_REDIRECT = "Google sign-in address"
+
+
+@dataclass(frozen=True, slots=True)
+class PastedAddresses:
+    """`addresses` are secret: they are never logged, stored in the log, or shown to the agent."""
+
+    kind: AddressKind
+    addresses: tuple[str, ...]
+
+    @property
+    def shown_as(self) -> str:
+        return f"{self.kind} (hidden)"
+
+
+@dataclass(frozen=True, slots=True)
+class AddressAnswer:
+    """What the program says about an address, without the address.
+
+    `update` tells the agent; empty if there is nothing to know. `untrusted` is set if `words` quote
+    a text that others wrote.
+    """
+
+    words: str
+    update: str = ""
+    untrusted: Untrusted | None = None
+
+
+# Uses one address; the same address may come again after a crash. Never raises `OllimError`.
+TakeAddress = Callable[[str], Awaitable[AddressAnswer]]
+
+
+def pasted_addresses(text: str) -> PastedAddresses | None:
+    """The secret addresses, if the text is nothing else; None for any other text."""
+    if len(text) > _LONGEST:
+        return None
+    words = [word for word in map(_bare, text.split()) if word]
+    if not words:
+        return None
+    for kind, recognised in _KINDS.items():
+        found = [recognised(word) for word in words]
+        if all(found):
+            return PastedAddresses(kind, tuple(dict.fromkeys(filter(None, found))))
+    return None
+
+
+def _bare(word: str) -> str:
+    visible = "".join(sign for sign in word if category(sign) not in ("Cf", "Cc"))
+    return visible.strip(_AROUND).rstrip(".")
+
+
+def _calendar(word: str) -> str | None:
+    """The address with its scheme; None for anything but the address of a calendar."""
+    parts = _split(word if "://" in word else f"https://{word}")
+    if parts is None:
+        return None
+    is_calendar_link = parts.scheme in ("webcal", "webcals")
+    is_web = parts.scheme in ("https", "http")
+    is_known = is_web and _is_known_host(parts)
+    if "://" not in word:
+        return f"https://{word}" if is_known else None
+    is_file = is_web and parts.path.casefold().endswith(".ics")
+    return word if is_calendar_link or is_known or is_file else None
+
+
+def _is_known_host(parts: SplitResult) -> bool:
+    host = (parts.hostname or "").casefold()
+    return any(
+        (host == known or host.endswith(f".{known}")) and parts.path.startswith(path)
+        for known, path in _CALENDAR_PATHS.items()
+    )
+
+
+def _google_redirect(word: str) -> str | None:
+    """The address to which Google's consent page leads back, on this machine."""
+    address = f"http://{word}" if _LOOPBACK_WITHOUT_SCHEME.match(word) else word
+    parts = _split(address)
+    if parts is None or parts.scheme != "http" or parts.path not in ("", "/"):
+        return None
+    given = parse_qs(parts.query)
+    is_answer = "state" in given and ("code" in given or "error" in given)
+    return address if is_answer and _is_loopback(parts.hostname or "") else None
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _split(address: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(address)
+        # Reading the port checks it.
+        return parts if parts.hostname and (parts.port is None or parts.port) else None
+    except ValueError:
+        return None
+
+
+_KINDS: Mapping[AddressKind, Callable[[str], str | None]] = {
+    AddressKind.CALENDAR: _calendar,
+    AddressKind.GOOGLE_REDIRECT: _google_redirect,
+}
