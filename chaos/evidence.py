@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -74,10 +75,25 @@ class Evidence:
 
     @cached_property
     def main_talk(self) -> list[str]:
-        """What was said to the model in the main conversation, and in those that were cleared."""
-        main = {row["session"] for row in self.noted("sessions")}
-        talks = (row["texts"] for row in self.noted("talks") if row["session"] in main)
-        return [text for texts in talks for text in texts]
+        """What the model was told in the main conversation and in those that were cleared.
+
+        A prompt that the engine has on record, and never came to send, goes out with the next one.
+        """
+        talks = {row["session"]: row["texts"] for row in self.noted("talks")}
+        told = []
+        for session in dict.fromkeys(row["session"] for row in self.noted("sessions")):
+            sent = talks.get(session, [])
+            told += [*sent, *(text for text in self._recorded(session) if text not in sent)]
+        return told
+
+    def _recorded(self, session: str) -> Iterator[str]:
+        """The prompts in the engine's own transcript, which may have lines that it did not end."""
+        for path in self.data.parent.glob(f".claude/projects/*/{session}.jsonl"):
+            for line in lines_of(path):
+                with suppress(ValueError):
+                    row = json.loads(line)
+                    content = row["message"]["content"] if row["type"] == "user" else ()
+                    yield from (part["text"] for part in content if "text" in part)
 
     @property
     def unreadable(self) -> list[str]:

@@ -67,7 +67,7 @@ POINTS: tuple[str, ...] = (
     *_points((Moment.RENAMING, Moment.REMOVAL, Moment.FOLDER), "run_requests"),
     *_points((Moment.REMOVAL,), "pending_updates.json"),
     *_points((Moment.RENAMING, Moment.REMOVAL), "engine"),
-    *_points(_FILE, "IDENTITY.md", "web_token"),
+    *_points(_FILE, "IDENTITY.md", "agents", "web_token"),
 )
 
 
