@@ -151,6 +151,22 @@ def test_a_webhook_port_without_a_secret_is_a_problem(machine: Machine) -> None:
     assert machine.settings(WEBHOOK_PORT="0").webhook_port is None
 
 
+def test_a_webhook_is_opened_by_the_secret_it_names(machine: Machine) -> None:
+    machine.write("GITHUB_HOOK_SECRET=from-the-file\nBELL_TOKEN=bell\n")
+    environ = {
+        "WEBHOOK_SECRET": "common",
+        "GITHUB_HOOK_SECRET": "mine",
+        "LANG": "C",
+        "A_KEY": "a\nb",
+    }
+    settings = machine.settings(**environ)
+    assert settings.hook_secret(None) == settings.hook_secret("WEBHOOK_SECRET") == Secret("common")
+    assert settings.hook_secret("GITHUB_HOOK_SECRET") == Secret("mine")
+    assert settings.hook_secret("BELL_TOKEN") == Secret("bell")
+    assert settings.hook_secret("LANG") is settings.hook_secret("A_KEY") is None
+    assert settings.secrets() == ("common", "mine", "bell")
+
+
 def test_two_servers_cannot_share_a_port(machine: Machine) -> None:
     assert machine.problems(WEBHOOK_PORT="8421", WEBHOOK_SECRET="x") == (
         "environment: WEBHOOK_PORT: is the port of the page too. Right: another one.",

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -316,6 +317,20 @@ class EnvSources:
 
     def has(self, name: str) -> bool:
         return self._source_of(name) is not None
+
+    def ending_in(self, endings: tuple[str, ...]) -> dict[str, str]:
+        """The values that no setting asked for and whose names have one of the endings.
+
+        A value of more than one line is left out.
+        """
+        found: dict[str, str] = {}
+        for source in self._sources:
+            for name, value in source.values.items():
+                is_meant = name.upper().endswith(endings) and name not in self._asked
+                if is_meant and value.strip():
+                    with suppress(InvalidSetting):
+                        found.setdefault(name, _one_line(value.strip()))
+        return found
 
     def require_same_source(self, address: str, keys: Collection[str]) -> None:
         """Add a problem for each key that another source sets than the address it is sent to."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +19,10 @@ _SENT: Mapping[str, tuple[str, ...]] = {
     "ANTHROPIC_BASE_URL": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
     "DISCORD_API_URL": ("DISCORD_TOKEN",),
 }
+
+
+_COMMON_SECRET = "WEBHOOK_SECRET"
+_SECRET_ENDINGS = ("SECRET", "TOKEN", "KEY", "PASSWORD")
 
 
 class LogLevel(StrEnum):
@@ -61,7 +65,11 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Settings(Location):
-    """All settings, checked and typed. `warnings` are sentences about likely mistakes."""
+    """All settings, checked and typed. `warnings` are sentences about likely mistakes.
+
+    `named_secrets` are the other values whose names end as those of secrets do: a webhook may name
+    the one that opens it.
+    """
 
     user_name: str
     bot_name: str
@@ -77,6 +85,7 @@ class Settings(Location):
     model: ModelChoice
     anthropic: Mapping[str, str | Secret]
     warnings: tuple[str, ...]
+    named_secrets: Mapping[str, Secret] = field(default_factory=dict)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str], *, cwd: Path, etc: Path = ETC) -> Settings:
@@ -97,19 +106,29 @@ class Settings(Location):
             web_port=web_port,
             web_hosts=take("OLLIM_WEB_HOSTS", _hosts, ()),
             webhook_port=_webhook_port(sources, web_port),
-            webhook_secret=take("WEBHOOK_SECRET", Secret, None),
+            webhook_secret=take(_COMMON_SECRET, Secret, None),
             log_level=take("OLLIM_LOG", _one_of(LogLevel), LogLevel.INFO),
             log_format=take("OLLIM_LOG_FORMAT", _one_of(LogFormat), LogFormat.TEXT),
             model=take("OLLIM_MODEL", _one_of(ModelChoice), ModelChoice.AUTO),
             anthropic=_anthropic(sources),
             warnings=(*sources.warnings, *sources.unknown("OLLIM_")),
+            named_secrets={
+                name: Secret(value) for name, value in sources.ending_in(_SECRET_ENDINGS).items()
+            },
         )
         sources.raise_problems()
         return settings
 
+    def hook_secret(self, name: str | None) -> Secret | None:
+        """The secret that opens a webhook: the one with that name, or the common one."""
+        if name is None or name == _COMMON_SECRET:
+            return self.webhook_secret
+        return self.named_secrets.get(name)
+
     def secrets(self) -> tuple[str, ...]:
         """Every value that the logs must redact."""
-        values = (self.discord_token, self.webhook_secret, *self.anthropic.values())
+        named = self.named_secrets.values()
+        values = (self.discord_token, self.webhook_secret, *self.anthropic.values(), *named)
         return tuple(value.reveal() for value in values if isinstance(value, Secret))
 
     def engine_environment(self) -> dict[str, str]:
@@ -178,7 +197,7 @@ def _webhook_port(sources: EnvSources, web_port: int | None) -> int | None:
     port = sources.take("WEBHOOK_PORT", _port, None)
     if port is not None and port == web_port:
         sources.add_problem("WEBHOOK_PORT", "is the port of the page too. Right: another one.")
-    if port is not None and not sources.has("WEBHOOK_SECRET"):
+    if port is not None and not sources.has(_COMMON_SECRET):
         sources.add_problem(
             "WEBHOOK_PORT", "needs a secret. Right: WEBHOOK_SECRET=a-long-random-text"
         )
