@@ -24,6 +24,7 @@ from ollim_bot.domain.jobs import (
     Reminder,
     ReportMode,
     Routine,
+    WebhookAuth,
     WebhookSpec,
 )
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
@@ -278,9 +279,29 @@ reminders = st.builds(Reminder, job_specs(), run_ats) | st.builds(
     run_ats,
     chains,
 )
-webhooks = st.builds(
-    WebhookSpec,
-    job_specs(background=True, has_moments=False),
-    schemas,
-    st.none() | st.from_regex(r"[A-Z_][A-Z0-9_]{0,20}", fullmatch=True),
-)
+
+
+@st.composite
+def _webhooks(draw: st.DrawFn) -> WebhookSpec:
+    fields = draw(schemas)
+    names = sorted(fields["properties"])
+    is_plain = draw(st.booleans())
+    spec = draw(job_specs(background=True, has_moments=False))
+    if is_plain:
+        spec = JobSpec(
+            id=spec.id, message=spec.message, background=True, description=spec.description
+        )
+    return WebhookSpec(
+        spec,
+        fields,
+        draw(st.none() | st.from_regex(r"[A-Z_][A-Z0-9_]{0,20}_SECRET", fullmatch=True)),
+        {name: f"/event/{number}" for number, name in enumerate(names)}
+        if draw(st.booleans())
+        else {},
+        tuple(draw(st.lists(_names, max_size=3))),
+        draw(st.sampled_from([tuple(WebhookAuth), (WebhookAuth.GITHUB,)])),
+        is_plain,
+    )
+
+
+webhooks = _webhooks()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
 from pathlib import Path
@@ -231,13 +231,32 @@ def with_nag_default(job: S, default: str | None) -> S:
     return replace(job, spec=replace(job.spec, nag=Nag.parse(default)))
 
 
+class WebhookAuth(StrEnum):
+    """How a request proves that its sender knows the secret."""
+
+    BEARER = "bearer"
+    GITHUB = "github"
+    STANDARD = "standard"
+    STRIPE = "stripe"
+
+
 @dataclass(frozen=True, slots=True)
 class WebhookSpec:
-    """`fields` is the JSON Schema of the accepted data; `spec.id` is the segment of its URL."""
+    """`spec.id` is the segment of its URL; `fields` is the JSON Schema of its data, as written.
+
+    `secret_env` names the variable with its own secret, which is then the only one. `pick` gives
+    for a field the JSON pointer of its value in the request. `on` are the events that count; none
+    means all. `auth` are the accepted proofs. `is_plain` has the program deliver the text with the
+    fields in it, without any model.
+    """
 
     spec: JobSpec
     fields: Mapping[str, object]
     secret_env: str | None = None
+    pick: Mapping[str, str] = field(default_factory=dict)
+    on: tuple[str, ...] = ()
+    auth: tuple[WebhookAuth, ...] = tuple(WebhookAuth)
+    is_plain: bool = False
 
 
 Job = Routine | Reminder | WebhookSpec

@@ -24,8 +24,9 @@ from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.job_folder import FolderWatch, KeptVersions
-from ollim_bot.store.job_formats import REMINDERS, WEBHOOKS, JobFormat, JobReading
+from ollim_bot.store.job_formats import REMINDERS, JobFormat, JobReading
 from ollim_bot.store.routine_format import ROUTINES
+from ollim_bot.store.webhook_format import WEBHOOKS
 
 FORMS: Mapping[JobKind, JobFormat[Any]] = {
     form.kind: form for form in (ROUTINES, REMINDERS, WEBHOOKS)

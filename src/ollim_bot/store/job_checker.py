@@ -18,7 +18,6 @@ from ollim_bot.store.files import OsDisk
 from ollim_bot.store.job_folder import FolderWatch
 from ollim_bot.store.job_formats import (
     REMINDERS,
-    WEBHOOKS,
     FieldProblem,
     JobFormat,
     WrongValue,
@@ -26,6 +25,7 @@ from ollim_bot.store.job_formats import (
 )
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.skill_files import TOOLS, SkillFolder, read_document
+from ollim_bot.store.webhook_format import WEBHOOKS
 
 _FORMS: Mapping[Folder, JobFormat[Any]] = {
     Folder.ROUTINES: ROUTINES,

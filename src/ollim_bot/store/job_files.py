@@ -14,11 +14,12 @@ from ollim_bot.errors import DuplicateId, NotFound, OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, JobShelves, Journal
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.job_formats import REMINDERS, WEBHOOKS, JobFormat
+from ollim_bot.store.job_formats import REMINDERS, JobFormat
 from ollim_bot.store.job_shelf import ChooseHolder, MarkdownShelf
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import JobOp, JobOps
+from ollim_bot.store.webhook_format import WEBHOOKS
 
 J = TypeVar("J", bound=Job)
 

@@ -1,4 +1,4 @@
-"""The fields of jobs and their valid values; the formats of reminders and webhooks."""
+"""The fields of jobs and their valid values; the format of reminders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from ollim_bot.domain.jobs import (
     Nag,
     Reminder,
     ReportMode,
-    WebhookSpec,
     length_text,
     parse_length,
 )
@@ -180,7 +179,10 @@ Fault = tuple[str | None, str]
 
 # Fields of one kind only: on another kind they are a mistake, as they change when a job runs.
 _OF_ONE_KIND = frozenset(
-    ("cron", "run-at", "max-chain", "chain-depth", "chain-parent", "fields", "secret-env")
+    (
+        *("cron", "run-at", "max-chain", "chain-depth", "chain-parent"),
+        *("fields", "pick", "on", "auth", "secret-env", "deliver"),
+    )
 )
 # Fields by which a job reaches the owner without the agent's judgement and the ping budget.
 _COME = ("must", "plain", "kind", "nag", "before")
@@ -404,41 +406,4 @@ REMINDERS = JobFormat(
     build=_reminder,
     own_fields=_reminder_fields,
     faults=_reminder_faults,
-)
-
-
-def schema(field: Field) -> dict[str, object]:
-    if not isinstance(field.value, dict) or not field.value:
-        raise wrong(field, "a JSON Schema such as {type: object, properties: {...}}")
-    return field.value
-
-
-def variable(field: Field) -> str:
-    value = text(field)
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
-        raise wrong(field, "the name of an environment variable such as GITHUB_SECRET")
-    return value
-
-
-def _webhook_fields(webhook: WebhookSpec) -> dict[str, object]:
-    own: dict[str, object] = {"fields": dict(webhook.fields)}
-    return own if webhook.secret_env is None else own | {"secret-env": webhook.secret_env}
-
-
-def _webhook_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
-    if values.get("background") is False:
-        yield "background", "is always true for a webhook; remove the line"
-    for name in ("must", "kind", "nag", "first-step", "before"):
-        if name in values:
-            yield name, "is for routines and reminders; remove the line"
-
-
-WEBHOOKS = JobFormat(
-    JobKind.WEBHOOK,
-    own_rules=(FieldRule("fields", schema), FieldRule("secret-env", variable)),
-    required=("id", "fields"),
-    background_by_default=True,
-    build=lambda spec, values: WebhookSpec(spec, values["fields"], values.get("secret-env")),
-    own_fields=_webhook_fields,
-    faults=_webhook_faults,
 )

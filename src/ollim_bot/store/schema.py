@@ -139,7 +139,20 @@ CREATE INDEX messages_answers ON messages (seq, session)
     WHERE turn IS NOT NULL AND session IS NOT NULL;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _DUE_ITEMS, _SEARCH)
+# `key` is by what the same request is known again; `fields` is the accepted data.
+_WEBHOOKS = """
+CREATE TABLE webhook_deliveries (
+    occurrence TEXT PRIMARY KEY,
+    hook TEXT NOT NULL,
+    key TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    fields TEXT NOT NULL
+);
+CREATE INDEX webhook_deliveries_key ON webhook_deliveries (hook, key, at);
+CREATE INDEX webhook_deliveries_at ON webhook_deliveries (at);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _DUE_ITEMS, _SEARCH, _WEBHOOKS)
 SCHEMA = len(MIGRATIONS)
 # The first version that has due items.
 WITH_ITEMS = 2

@@ -14,6 +14,7 @@ from ollim_bot.store.json_fields import Fields, parse_json, render_json
 from ollim_bot.store.messages import MessageLog
 from ollim_bot.store.records import RECORDS, Records, SessionHistory
 from ollim_bot.store.run_ledger import LedgerRows
+from ollim_bot.store.webhook_deliveries import WebhookDeliveries
 
 # Everything that a commit can change, by the names that subscribers get.
 NAMES = frozenset(
@@ -27,6 +28,7 @@ NAMES = frozenset(
         "deliveries",
         "job_ops",
         "due_items",
+        "webhook_deliveries",
     }
 )
 
@@ -48,6 +50,7 @@ class Transaction(Records):
         self.channels = Channels(statements, self.messages)
         self.job_ops = JobOps(statements)
         self.due_items = DueItems(statements)
+        self.webhook_deliveries = WebhookDeliveries(statements, self.ledger)
         self.meta = Meta(statements)
 
     @property

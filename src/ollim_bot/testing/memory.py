@@ -15,9 +15,10 @@ from ollim_bot.ports import JobShelves
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.database import Step
 from ollim_bot.store.inbox import InboxInputs
-from ollim_bot.store.job_formats import REMINDERS, WEBHOOKS, JobFormat
+from ollim_bot.store.job_formats import REMINDERS, JobFormat
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.webhook_format import WEBHOOKS
 from ollim_bot.testing.repeating_store import RecordedStatements, RepeatingStore
 
 T = TypeVar("T")

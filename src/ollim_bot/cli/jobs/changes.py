@@ -312,8 +312,9 @@ def _count(by: Setter, data: Data) -> None:
 
 def _may_ping(run: Occurrence, data: Data) -> bool:
     """Whether the file of its job allows the run to ping; False without a file."""
-    from ollim_bot.store.job_formats import REMINDERS, WEBHOOKS
+    from ollim_bot.store.job_formats import REMINDERS
     from ollim_bot.store.routine_format import ROUTINES
+    from ollim_bot.store.webhook_format import WEBHOOKS
 
     forms: dict[JobKind, tuple[Any, JobFormat[Any]]] = {
         JobKind.ROUTINE: (data.paths.routines, ROUTINES),

@@ -1,0 +1,89 @@
+"""The accepted requests of webhooks: their data, and by what the same request is known again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.webhooks import KEPT_FOR, Acceptance, AcceptedCall, WebhookCall
+from ollim_bot.store.connection import Row, Statements, escaped, microseconds, unescaped
+from ollim_bot.store.json_fields import Fields, parse_json, render_json
+from ollim_bot.store.run_ledger import LedgerRows
+
+
+class WebhookDeliveries:
+    def __init__(self, statements: Statements, ledger: LedgerRows) -> None:
+        self._statements = statements
+        self._ledger = ledger
+
+    def accept(self, call: WebhookCall, now: datetime) -> Acceptance:
+        """Claim an occurrence for the call and keep its data.
+
+        A call with a key that the hook accepted within `KEPT_FOR` is the same call: nothing
+        changes, and the answer has the occurrence of the first.
+        """
+        known = self._statements.row(
+            "SELECT occurrence FROM webhook_deliveries WHERE hook = ? AND key = ? AND at > ?",
+            call.hook,
+            call.key,
+            microseconds(now - KEPT_FOR),
+        )
+        if known is not None:
+            return Acceptance(Occurrence.parse(unescaped(known[0])), is_new=False)
+        occurrence = self._free_occurrence(call)
+        self._ledger.claim(occurrence, now, {"job": call.title})
+        self._statements.write(
+            "webhook_deliveries",
+            "INSERT INTO webhook_deliveries (occurrence, hook, key, at, fields)"
+            " VALUES (?, ?, ?, ?, ?)",
+            escaped(occurrence.id),
+            call.hook,
+            call.key,
+            microseconds(now),
+            render_json(dict(call.fields)).decode(),
+        )
+        return Acceptance(occurrence, is_new=True)
+
+    def get(self, occurrence: Occurrence) -> AcceptedCall | None:
+        """The accepted call of an occurrence; None if there is none, or it is forgotten."""
+        rows = self._statements.rows(
+            "SELECT occurrence, fields FROM webhook_deliveries WHERE occurrence = ?",
+            escaped(occurrence.id),
+        )
+        return next(iter(_decoded(rows)), None)
+
+    def open(self) -> list[AcceptedCall]:
+        """The accepted calls whose occurrence has no end, in the order of their acceptance."""
+        rows = self._statements.rows(
+            "SELECT occurrence, fields FROM occurrences CROSS JOIN webhook_deliveries"
+            " WHERE occurrences.is_open = 1 AND webhook_deliveries.occurrence = occurrences.id"
+            " ORDER BY occurrences.seq"
+        )
+        return _decoded(rows)
+
+    def forget_old(self, now: datetime) -> None:
+        """Delete the data and keys of ended calls that are older than `KEPT_FOR`."""
+        self._statements.write(
+            "webhook_deliveries",
+            "DELETE FROM webhook_deliveries WHERE at <= ? AND NOT EXISTS (SELECT 1 FROM occurrences"
+            " WHERE occurrences.id = webhook_deliveries.occurrence AND is_open = 1)",
+            microseconds(now - KEPT_FOR),
+        )
+
+    def _free_occurrence(self, call: WebhookCall) -> Occurrence:
+        """The occurrence with the name of the call, or with a new one if the ledger has that."""
+        occurrence = Occurrence(JobKind.WEBHOOK, call.hook, call.name)
+        if self._ledger.has(occurrence):
+            return Occurrence(JobKind.WEBHOOK, call.hook, f"{call.name}-{call.token}")
+        return occurrence
+
+
+def _decoded(rows: Sequence[Row]) -> list[AcceptedCall]:
+    return [
+        AcceptedCall(
+            Occurrence.parse(unescaped(occurrence)), Fields(parse_json(fields.encode())).others()
+        )
+        for occurrence, fields in rows
+    ]

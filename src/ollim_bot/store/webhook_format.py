@@ -1,0 +1,144 @@
+"""The format of webhooks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ollim_bot.domain.jobs import JobKind, JobSpec, WebhookAuth, WebhookSpec
+from ollim_bot.domain.webhook_schema import pointer_parts, schema_problems
+from ollim_bot.store.document import Field
+from ollim_bot.store.job_formats import Fault, FieldRule, JobFormat, WrongValue, text, words, wrong
+
+_PLAIN = "plain"
+# A variable that holds no secret, such as LANG, would let strangers in.
+_SECRET_NAME = re.compile(r"(?i)[a-z_][a-z0-9_]*(?:secret|token|key|password)", re.ASCII)
+_PROGRAM_KEYS = re.compile(r"(?i)(?:discord|anthropic|google|ollim|claude)_.*")
+_MOST_EVENTS = 50
+
+
+def schema(field: Field) -> dict[str, object]:
+    if not isinstance(field.value, dict) or not field.value:
+        raise wrong(field, "a JSON Schema such as {type: object, properties: {...}}")
+    if problems := schema_problems(field.value):
+        raise WrongValue("; ".join(problems))
+    return field.value
+
+
+def pointers(field: Field) -> dict[str, str]:
+    right = "a JSON pointer for each field, such as {title: /issue/title}"
+    if not isinstance(field.value, dict) or not field.value:
+        raise wrong(field, right)
+    for pointer in field.value.values():
+        try:
+            pointer_parts(pointer if isinstance(pointer, str) else "")
+        except ValueError:
+            raise wrong(Field(pointer, field.line, None), right) from None
+    return field.value
+
+
+def events(field: Field) -> tuple[str, ...]:
+    found = (text(field).strip(),) if field.text is not None else words(field)
+    if not found or not all(found) or len(found) > _MOST_EVENTS:
+        raise wrong(field, f"one or a list of 1 to {_MOST_EVENTS} events, such as issues.opened")
+    return found
+
+
+def proofs(field: Field) -> tuple[WebhookAuth, ...]:
+    found = (text(field),) if field.text is not None else words(field)
+    try:
+        named = {WebhookAuth(word) for word in found}
+    except ValueError:
+        named = set()
+    if not named:
+        raise wrong(field, f"one or a list of {', '.join(WebhookAuth)}")
+    return tuple(way for way in WebhookAuth if way in named)
+
+
+def variable(field: Field) -> str:
+    value = text(field)
+    if not _SECRET_NAME.fullmatch(value) or _PROGRAM_KEYS.fullmatch(value):
+        raise wrong(
+            field, "the name of a variable of its own for the secret, such as GITHUB_HOOK_SECRET"
+        )
+    return value
+
+
+def deliver(field: Field) -> bool:
+    if text(field) != _PLAIN:
+        raise wrong(field, f"{_PLAIN}, or no such line")
+    return True
+
+
+def _webhook(spec: JobSpec, values: Mapping[str, Any]) -> WebhookSpec:
+    return WebhookSpec(
+        spec,
+        values["fields"],
+        values.get("secret-env"),
+        values.get("pick", {}),
+        values.get("on", ()),
+        values.get("auth", tuple(WebhookAuth)),
+        values.get("deliver", False),
+    )
+
+
+def _written(hook: WebhookSpec) -> dict[str, object]:
+    own = {
+        "fields": dict(hook.fields),
+        "pick": dict(hook.pick),
+        "on": hook.on,
+        "auth": hook.auth if hook.auth != tuple(WebhookAuth) else (),
+        "secret-env": hook.secret_env,
+        "deliver": _PLAIN if hook.is_plain else None,
+    }
+    return {name: value for name, value in own.items() if value}
+
+
+def _faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+    if values.get("background") is False:
+        yield "background", "is always true for a webhook; remove the line"
+    for name in ("must", "kind", "nag", "first-step", "before"):
+        if name in values:
+            yield name, "is for routines and reminders; remove the line"
+    if "plain" in values:
+        yield "plain", "is for routines and reminders; a webhook takes deliver: plain"
+    if "fields" in values and "pick" in values:
+        yield from _faults_of_picks(values["fields"], values["pick"])
+    if "deliver" in values:
+        yield from _faults_of_plain(values)
+
+
+def _faults_of_picks(fields: Mapping[str, Any], pick: Mapping[str, str]) -> Iterator[Fault]:
+    for name in pick:
+        if name not in fields.get("properties", {}):
+            yield "pick", f"{name} is not one of the properties in fields"
+    for name in fields.get("required", ()):
+        if name not in pick:
+            yield "pick", f"{name} is required in fields, so it has to be picked"
+
+
+def _faults_of_plain(values: Mapping[str, Any]) -> Iterator[Fault]:
+    for name in ("model", "thinking", "isolated", "update-main-session", "allowed-tools", "skills"):
+        if name in values:
+            yield name, "cannot be kept with deliver: plain, which asks no model; remove one"
+    if values.get("allow-ping") is False:
+        yield "deliver", "cannot be kept with allow-ping: false; remove one of the two"
+
+
+WEBHOOKS = JobFormat(
+    JobKind.WEBHOOK,
+    own_rules=(
+        FieldRule("fields", schema),
+        FieldRule("pick", pointers),
+        FieldRule("on", events, restricts=True),
+        FieldRule("auth", proofs, restricts=True),
+        FieldRule("secret-env", variable, restricts=True),
+        FieldRule("deliver", deliver, restricts=True),
+    ),
+    required=("id", "fields"),
+    background_by_default=True,
+    build=_webhook,
+    own_fields=_written,
+    faults=_faults,
+)
