@@ -57,14 +57,19 @@ DOORS = {
     "PIL": ["store.attachments"],
     "google": ["integrations.google"],
     "google_auth_oauthlib": ["integrations.google"],
+    "oauthlib": ["integrations.google"],
+    "requests": ["integrations.google"],
     "icalendar": ["integrations.calendars"],
     "recurring_ical_events": ["integrations.calendars"],
     "sqlite3": ["store", "testing.repeating_store"],
     "subprocess": ["store.git", "store.git_archive", "engine", "upkeep"],
 }
 
-# Outside the CLI, one import waits until it is needed, for the sake of the CLI's start.
-LATE = {("store.frontmatter", "ollim_bot.store.yaml_fields")}
+# Outside the CLI, two imports wait until they are needed, for the sake of the CLI's start.
+LATE = {
+    ("store.frontmatter", "ollim_bot.store.yaml_fields"),
+    ("integrations.google.tokens", "ollim_bot.integrations.google.oauth"),
+}
 
 # Lines.
 LONGEST_FILE = 600

@@ -17,7 +17,14 @@ from tests.environment.wrong_settings import SECRET, WRONG_VALUES
 
 from ollim_bot.errors import BadSettings
 from ollim_bot.paths import DataPaths
-from ollim_bot.settings import LogFormat, LogLevel, ModelChoice, Secret, Settings
+from ollim_bot.settings import (
+    GoogleAddresses,
+    LogFormat,
+    LogLevel,
+    ModelChoice,
+    Secret,
+    Settings,
+)
 
 
 @pytest.fixture
@@ -42,6 +49,7 @@ def test_without_anything_set_the_defaults_hold(machine: Machine) -> None:
         log_level=LogLevel.INFO,
         log_format=LogFormat.TEXT,
         model=ModelChoice.AUTO,
+        google=GoogleAddresses(),
         anthropic={},
         warnings=(),
     )
@@ -69,6 +77,9 @@ EVERYTHING = MODELS | {
     "OLLIM_LOG": "DEBUG",
     "OLLIM_LOG_FORMAT": "json",
     "OLLIM_MODEL": "offline",
+    "GOOGLE_API_URL": "http://127.0.0.1:9000/",
+    "GOOGLE_TOKEN_URL": "https://google.example.org/token",
+    "GOOGLE_AUTH_URL": "http://[::1]:9000/auth",
     "ANTHROPIC_API_KEY": "api-key",
     "ANTHROPIC_AUTH_TOKEN": "auth-token",
     "ANTHROPIC_BASE_URL": "https://models.example.org",
@@ -92,6 +103,9 @@ def test_every_setting_is_read(machine: Machine) -> None:
         log_level=LogLevel.DEBUG,
         log_format=LogFormat.JSON,
         model=ModelChoice.OFFLINE,
+        google=GoogleAddresses(
+            "http://127.0.0.1:9000", "https://google.example.org/token", "http://[::1]:9000/auth"
+        ),
         anthropic={
             "ANTHROPIC_API_KEY": Secret("api-key"),
             "ANTHROPIC_AUTH_TOKEN": Secret("auth-token"),

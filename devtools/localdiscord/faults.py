@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Generic, TypeVar
 
 from devtools.localdiscord.validation import DiscordError, too_many_old_edits
 
@@ -162,22 +163,23 @@ class Banned:
 
 
 Fault = ErrorResponse | Dropped | AnswerLost | Delayed | Hanging | AnswerHanging | Banned
+F = TypeVar("F")
 
 
 @dataclass
-class _PlannedFault:
+class _PlannedFault(Generic[F]):
     pattern: str
-    fault: Fault
+    fault: F
     times: int | None
 
 
-class Faults:
+class Faults(Generic[F]):
     """Planned faults, applied in the order in which they were given."""
 
     def __init__(self) -> None:
-        self._orders: list[_PlannedFault] = []
+        self._orders: list[_PlannedFault[F]] = []
 
-    def order(self, pattern: str, fault: Fault, times: int | None) -> None:
+    def order(self, pattern: str, fault: F, times: int | None) -> None:
         self._orders.append(_PlannedFault(pattern, fault, times))
 
     def clear(self) -> None:
@@ -188,14 +190,14 @@ class Faults:
         """The patterns of the faults that are still to come."""
         return [each.pattern for each in self._orders]
 
-    def next_for(self, request: str) -> Fault | None:
+    def next_for(self, request: str) -> F | None:
         for order in self._orders:
             if fnmatchcase(request, order.pattern):
                 self._use(order)
                 return order.fault
         return None
 
-    def _use(self, order: _PlannedFault) -> None:
+    def _use(self, order: _PlannedFault[F]) -> None:
         if order.times is not None:
             order.times -= 1
             if order.times <= 0:

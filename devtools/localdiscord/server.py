@@ -113,7 +113,7 @@ class RecordedRequest:
 class FaultMiddleware:
     state: DiscordState
     buckets: Buckets
-    faults: Faults
+    faults: Faults[Fault]
     token: Callable[[], str]
     notes: list[RecordedRequest] = field(default_factory=list)
 

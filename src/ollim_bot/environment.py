@@ -356,6 +356,14 @@ class EnvSources:
             where = source.where(key)
             self.add_problem(name, f"is about {key}, which stands in {where}. Right: put it there.")
 
+    def forbid_outside_data(self, name: str, own_file: Path, secret: str) -> None:
+        """Add a problem if the current folder sets `name`, unless its file is `own_file`."""
+        home = self._source_of(name)
+        if home is not None and home.is_current_folder and not _is_same(home.origin, own_file):
+            self.add_problem(
+                name, f"would have {secret} sent there. Right: in {own_file}, or the environment."
+            )
+
     def in_environment(self, name: str) -> bool:
         return self._source_of(name) is self._sources[0]
 
@@ -388,6 +396,10 @@ class EnvSources:
                 )
         if file.open_to_others:
             self.warnings.append(f"{path}: others can read it. Run `chmod 600 {path}`.")
+
+
+def _is_same(path: str, other: Path) -> bool:
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _one_line(value: str) -> str:

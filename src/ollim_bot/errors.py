@@ -15,6 +15,7 @@ OllimError                      str(error) is the sentence a person reads
 ├── Unreachable                 a service did not answer; worth another try
 ├── DeliveryUncertain           it is unknown whether a message has arrived
 ├── SignInNeeded                exit 3: no login exists yet
+├── GoogleRefused               Google understood a request and does not carry it out
 ├── ToolServerFailed            a tool server of the owner does not work
 ├── EngineError                 the engine could not be started
 │   └── SessionLost             the engine does not know the session any more
@@ -124,6 +125,15 @@ class DeliveryUncertain(OllimError):
 
 class SignInNeeded(OllimError):
     exit_code = 3
+
+
+class GoogleRefused(OllimError):
+    """`reason` is Google's own word, such as `notFound` or `fullSyncRequired`, or empty."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"Google refused this ({status}): {message}")
+        self.status = status
+        self.reason = reason
 
 
 class ToolServerFailed(OllimError):

@@ -54,6 +54,7 @@ class DataPaths:
     credentials = _Below("state/credentials.json")
     token = _Below("state/token.json")
     calendars = _Below("state/calendars")
+    google_revoked = _Below("state/google_revoked.json")
     web_token = _Below("state/web_token")
     web_browsers = _Below("state/web_browsers.json")
     attachments = _Below("state/attachments")

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from ollim_bot.domain.provider import SENT_ALONG
 from ollim_bot.environment import ETC, EnvSources, InvalidSetting, Location, find_location
+from ollim_bot.paths import DataPaths
 
 Choice = TypeVar("Choice", bound=StrEnum)
 _ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[\w.-]+)(:\d{1,5})?(/[\w./~%:-]*)?", re.ASCII)
@@ -64,6 +65,15 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
+class GoogleAddresses:
+    """What takes the place of Google's own addresses; None where nothing does."""
+
+    api: str | None = None
+    token: str | None = None
+    auth: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings(Location):
     """All settings, checked and typed. `warnings` are sentences about likely mistakes.
 
@@ -83,6 +93,7 @@ class Settings(Location):
     log_level: LogLevel
     log_format: LogFormat
     model: ModelChoice
+    google: GoogleAddresses
     anthropic: Mapping[str, str | Secret]
     warnings: tuple[str, ...]
     named_secrets: Mapping[str, Secret] = field(default_factory=dict)
@@ -110,6 +121,7 @@ class Settings(Location):
             log_level=take("OLLIM_LOG", _one_of(LogLevel), LogLevel.INFO),
             log_format=take("OLLIM_LOG_FORMAT", _one_of(LogFormat), LogFormat.TEXT),
             model=take("OLLIM_MODEL", _one_of(ModelChoice), ModelChoice.AUTO),
+            google=_google(sources, place.paths),
             anthropic=_anthropic(sources),
             warnings=(*sources.warnings, *sources.unknown("OLLIM_")),
             named_secrets={
@@ -139,6 +151,16 @@ class Settings(Location):
         }
 
 
+def google_addresses(environ: Mapping[str, str], *, cwd: Path, etc: Path = ETC) -> GoogleAddresses:
+    """The addresses alone, without checking other settings. Raises `BadSettings`."""
+    names = ("OLLIM_DATA_DIR", "OLLIM_TIMEZONE", *_GOOGLE)
+    sources = EnvSources(environ, only=names)
+    place = find_location(sources, environ, cwd, etc)
+    addresses = _google(sources, place.paths)
+    sources.raise_problems()
+    return addresses
+
+
 def _name(text: str) -> str:
     if len(text) > 80:
         raise InvalidSetting("is too long. Right: up to 80 characters, such as Ada.")
@@ -163,6 +185,15 @@ def _address(text: str) -> str:
     if not _ADDRESS.fullmatch(text):
         raise InvalidSetting("is not a plain web address. Right: http://127.0.0.1:9000/api.")
     return text.rstrip("/")
+
+
+def _secure_address(text: str) -> str:
+    address = _address(text)
+    if not re.match(r"https:|http://(127\.0\.0\.1|localhost|\[::1\])(:|/|$)", address):
+        raise InvalidSetting(
+            "is neither https nor on this machine. Right: https://google.example.org."
+        )
+    return address
 
 
 def _model(text: str) -> str:
@@ -228,6 +259,16 @@ _ANTHROPIC: Mapping[str, Callable[[str], str | Secret]] = {
     "ANTHROPIC_DEFAULT_SONNET_MODEL": _model,
     "ANTHROPIC_DEFAULT_HAIKU_MODEL": _model,
 }
+
+
+_GOOGLE = ("GOOGLE_API_URL", "GOOGLE_TOKEN_URL", "GOOGLE_AUTH_URL")
+
+
+def _google(sources: EnvSources, paths: DataPaths) -> GoogleAddresses:
+    """Where the token of the data directory is sent: a `.env` elsewhere must not say that."""
+    for name in _GOOGLE:
+        sources.forbid_outside_data(name, paths.env_file, "the token for Google")
+    return GoogleAddresses(*(sources.take(name, _secure_address, None) for name in _GOOGLE))
 
 
 def _anthropic(sources: EnvSources) -> Mapping[str, str | Secret]:

@@ -97,11 +97,12 @@ def test_thinking_is_as_it_was_chosen(thinking: Thinking, kind: str) -> None:
 
 
 def test_our_secrets_are_emptied_and_the_providers_stay() -> None:
-    inherited = {"DISCORD_TOKEN": "x", "WEBHOOK_SECRET": "x", "ANTHROPIC_API_KEY": "y", "LANG": "C"}
+    kept = {"ANTHROPIC_API_KEY": "y", "GOOGLE_TOKEN_URL": "https://google.example.org/token"}
+    inherited = {"DISCORD_TOKEN": "x", "WEBHOOK_SECRET": "x", "LANG": "C", **kept}
     environment = child_environment({"ANTHROPIC_BASE_URL": "z"}, inherited, Path("/bin"))
     assert (environment["DISCORD_TOKEN"], environment["WEBHOOK_SECRET"]) == ("", "")
     assert environment["ANTHROPIC_BASE_URL"] == "z"
-    assert not {"ANTHROPIC_API_KEY", "LANG"} & environment.keys()
+    assert not {"LANG", *kept} & environment.keys()
 
 
 def test_the_agent_finds_our_command_and_the_owners_day() -> None:

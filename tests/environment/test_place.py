@@ -189,6 +189,8 @@ def test_the_data_directory_has_the_paths_that_are_documented(tmp_path: Path) ->
         "memory": "state/memory.json",
         "credentials": "state/credentials.json",
         "token": "state/token.json",
+        "calendars": "state/calendars",
+        "google_revoked": "state/google_revoked.json",
         "web_token": "state/web_token",
         "web_browsers": "state/web_browsers.json",
         "locks": "state/.locks",

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from tests.environment.machine import Machine
 
+from ollim_bot.errors import BadSettings
+from ollim_bot.settings import google_addresses
+
 KEY = "k3y-valuE"
 BASE = "ANTHROPIC_BASE_URL=http://127.0.0.1:9\n"
 
@@ -148,3 +151,25 @@ def test_a_file_that_another_account_has_left_in_the_start_folder_is_refused(
     data = of_data(machine, "OLLIM_USER_NAME=Ada\n")
     os.chown(data, os.geteuid() + 1, -1)
     assert machine.settings().user_name == "Ada"
+
+
+@pytest.mark.parametrize("name", ["GOOGLE_API_URL", "GOOGLE_TOKEN_URL", "GOOGLE_AUTH_URL"])
+def test_a_file_in_passing_cannot_say_where_the_token_for_google_is_sent(
+    machine: Machine, name: str
+) -> None:
+    """The token is in the data directory, so that one's file may say it."""
+    line = f"{name}=http://127.0.0.1:9\n"
+    start = machine.write(line)
+    data = machine.home / ".ollim-bot" / ".env"
+    sentence = "would have the token for Google sent there. Right: in"
+    assert machine.problems() == (f"{start}:1: {name}: {sentence} {data}, or the environment.",)
+    with pytest.raises(BadSettings):
+        google_addresses({"HOME": str(machine.home)}, cwd=machine.cwd, etc=machine.etc)
+    start.unlink()
+    of_data(machine, line)
+    machine.settings()
+    start.symlink_to(data)
+    machine.settings()
+    addresses = google_addresses({"HOME": str(machine.home)}, cwd=machine.cwd, etc=machine.etc)
+    assert machine.settings().google == addresses
+    assert "http://127.0.0.1:9" in (addresses.api, addresses.token, addresses.auth)

@@ -71,6 +71,12 @@ WRONG_VALUES = [
         id="address-without-scheme",
     ),
     pytest.param(
+        "GOOGLE_API_URL",
+        "http://127.0.0.1.example.org",
+        "the value is neither https nor on this machine. Right: https://google.example.org.",
+        id="address-without-tls",
+    ),
+    pytest.param(
         "ANTHROPIC_MODEL",
         "my model",
         "'my model' is not the name of a model. Right: sonnet, or a full model id.",

@@ -73,7 +73,10 @@ _ENGINE_VARIABLES = {
 _NO_PROXY = ("NO_PROXY", "no_proxy")
 _THIS_MACHINE = ("127.0.0.1", "localhost")
 
-_OUR_SECRETS = re.compile(r"(DISCORD|WEBHOOK|GOOGLE|OLLIM)_.*(TOKEN|SECRET|KEY|PASSWORD)")
+# An address is none: the commands that the agent calls need it.
+_OUR_SECRETS = re.compile(
+    r"(?!GOOGLE_TOKEN_URL$)(DISCORD|WEBHOOK|GOOGLE|OLLIM)_.*(TOKEN|SECRET|KEY|PASSWORD)"
+)
 
 
 def options_for(

@@ -1,0 +1,138 @@
+"""The one client of Google's REST APIs; synchronous, for the commands and for the bot's threads."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from ollim_bot.domain.google import GoogleService
+from ollim_bot.errors import GoogleRefused, SignInNeeded, Unreachable
+from ollim_bot.integrations.google.token import GoogleToken
+from ollim_bot.integrations.google.tokens import GoogleTokens
+from ollim_bot.integrations.google.wire import (
+    GoogleAnswer,
+    Pause,
+    TimeLimits,
+    Transient,
+    exchange,
+    understood,
+    with_retries,
+)
+
+Params = Mapping[str, str | int | bool | Sequence[str]]
+
+_HOSTS = {
+    "tasks": "https://tasks.googleapis.com",
+    "calendar": "https://www.googleapis.com",
+    "gmail": "https://gmail.googleapis.com",
+}
+_LEFT_OUT = "{} was left out when Google was connected. `ollim-bot google login` asks for it again."
+_NAMES = {
+    GoogleService.TASKS: "Google Tasks",
+    GoogleService.CALENDAR: "Google Calendar",
+    GoogleService.MAIL: "Gmail",
+}
+_UNCERTAIN = (
+    "Google did not answer, so it is not known whether this was done. Look before you try again."
+)
+
+
+class GoogleClient:
+    """Calls one API of Google after the other; each thread may use it.
+
+    `api_url` takes the place of the hosts of all APIs. `pause` waits between two tries.
+    """
+
+    def __init__(
+        self,
+        tokens: GoogleTokens,
+        api_url: str | None = None,
+        *,
+        pause: Pause = time.sleep,
+        limits: TimeLimits | None = None,
+    ) -> None:
+        self._tokens = tokens
+        self._api_url = api_url
+        self._pause = pause
+        self._limits = limits or TimeLimits()
+
+    def require(self, service: GoogleService) -> GoogleToken:
+        """The token, if the owner connected this service. Raises `SignInNeeded` otherwise."""
+        token = self._tokens.valid()
+        if service not in token.services:
+            raise SignInNeeded(_LEFT_OUT.format(_NAMES[service]))
+        return token
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        params: Params | None = None,
+        body: Mapping[str, object] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        is_repeatable: bool | None = None,
+    ) -> dict[str, Any]:
+        """The answer to one call, `{}` if it has no content. `path` is such as `/tasks/v1/…`.
+
+        A failure that may pass is tried again, a few times. A POST that may have been carried out
+        is repeated only if it `is_repeatable`. A DELETE of what is gone at the second try is done.
+        Raises `SignInNeeded` if Google is not connected (any more), `GoogleRefused` with its status
+        and reason, and `Unreachable`.
+        """
+        address = self._address(path, params)
+        given = dict(headers or {})
+        content = None
+        if body is not None:
+            content = json.dumps(body).encode()
+            given["Content-Type"] = "application/json"
+        repeatable = method != "POST" if is_repeatable is None else is_repeatable
+        tries = 0
+
+        def attempt() -> dict[str, Any]:
+            nonlocal tries
+            tries += 1
+            return understood(self._exchange(method, address, given, content))
+
+        try:
+            return with_retries(attempt, self._pause, is_repeatable=repeatable)
+        except Transient as failed:
+            if failed.may_be_done and method != "GET":
+                raise Unreachable(_UNCERTAIN) from failed
+            raise
+        except GoogleRefused as refused:
+            if method == "DELETE" and tries > 1 and refused.status in (404, 410):
+                return {}
+            if refused.reason == "insufficientPermissions":
+                raise SignInNeeded(_LEFT_OUT.format("This part of Google")) from refused
+            raise
+
+    def _exchange(
+        self, method: str, address: str, headers: Mapping[str, str], body: bytes | None
+    ) -> GoogleAnswer:
+        token = self._tokens.valid()
+        answer = exchange(method, address, _with_bearer(headers, token), body, self._limits)
+        if answer.status == 401:
+            token = self._tokens.renewed(token)
+            answer = exchange(method, address, _with_bearer(headers, token), body, self._limits)
+        return answer
+
+    def _address(self, path: str, params: Params | None) -> str:
+        host = self._api_url or _HOSTS[path.split("/")[1]]
+        given = {name: _spelt(value) for name, value in (params or {}).items()}
+        query = urlencode(given, doseq=True)
+        return f"{host}{path}{'?' if query else ''}{query}"
+
+
+def _with_bearer(headers: Mapping[str, str], token: GoogleToken) -> dict[str, str]:
+    bearer = f"Bearer {token.access.reveal()}"
+    return {**headers, "Authorization": bearer, "Accept": "application/json"}
+
+
+def _spelt(value: str | int | bool | Sequence[str]) -> str | Sequence[str]:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else value

@@ -1,0 +1,186 @@
+"""Signing in and renewing, by Google's own libraries. Imported only where that happens."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode, urljoin
+
+from google.auth.exceptions import GoogleAuthError, RefreshError
+from google.oauth2.credentials import Credentials
+from google_auth_oauthlib.flow import Flow
+from oauthlib.oauth2 import OAuth2Error
+from requests import RequestException
+
+from ollim_bot.errors import GoogleRefused, Unreachable
+from ollim_bot.integrations.google.token import GoogleToken, OAuthClient, with_answer
+from ollim_bot.integrations.google.wire import (
+    GoogleAnswer,
+    Pause,
+    Transient,
+    exchange,
+    is_safe_address,
+    understood,
+    with_retries,
+)
+from ollim_bot.settings import GoogleAddresses, Secret
+
+_SECONDS = 30.0
+_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+_INSECURE = "OAUTHLIB_INSECURE_TRANSPORT"
+_NOT_UNDERSTOOD = "Google's answer could not be understood. Try again later."
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentAsked:
+    """A sign-in that waits for its redirect: the address to open, and what proves the answer."""
+
+    address: str
+    state: str
+    verifier: Secret
+    redirect_uri: str
+    client: OAuthClient
+
+
+def ask_consent(
+    client: OAuthClient, scopes: tuple[str, ...], redirect_uri: str, addresses: GoogleAddresses
+) -> ConsentAsked:
+    """A new sign-in, with its own state and its own verifier (PKCE)."""
+    flow = _flow(client, addresses, scopes)
+    flow.redirect_uri = redirect_uri
+    # Without `consent`, Google gives no second refresh token to an account that has one.
+    address, state = flow.authorization_url(access_type="offline", prompt="consent")
+    return ConsentAsked(address, state, Secret(flow.code_verifier), redirect_uri, client)
+
+
+def redeem(
+    asked: ConsentAsked, code: str, now: datetime, addresses: GoogleAddresses
+) -> GoogleToken:
+    """Exchange the code for a token. Raises `GoogleRefused` or `Unreachable`.
+
+    What the owner unticked is not among the token's scopes.
+    """
+    # Without scopes here, oauthlib accepts that fewer were granted than asked for.
+    flow = _flow(asked.client, addresses, None)
+    flow.redirect_uri = asked.redirect_uri
+    flow.code_verifier = asked.verifier.reveal()
+    session = flow.oauth2session
+    # Proxies and `.netrc` of the environment must not get the secret, nor another address.
+    session.trust_env, session.max_redirects = False, 0
+    try:
+        with _loopback_allowed(flow.client_config["token_uri"]):
+            answer = dict(flow.fetch_token(code=code, timeout=_SECONDS))
+    except OAuth2Error as refused:
+        sentence = f"{refused.description or refused.error}".rstrip(".")
+        raise GoogleRefused(400, str(refused.error), f"{sentence}.") from refused
+    except (RequestException, ValueError) as failed:
+        raise Unreachable("Google cannot be reached to finish the sign-in. Try again.") from failed
+    try:
+        empty = GoogleToken(Secret(""), now, Secret(""), (), asked.client)
+        token = with_answer(empty, {**answer, "scope": _words(answer.get("scope"))}, now)
+    except (KeyError, ValueError) as wrong:
+        raise Unreachable(_NOT_UNDERSTOOD) from wrong
+    if not token.refresh.reveal():
+        raise GoogleRefused(200, "", "the answer has no refresh token. Sign in once more.")
+    return token
+
+
+def renew(
+    token: GoogleToken, now: datetime, addresses: GoogleAddresses, pause: Pause
+) -> GoogleToken:
+    """A token with a new access token. Raises `GoogleRefused`, also `invalid_grant`."""
+    address = addresses.token or token.client.token_uri
+    transport = _Transport()
+    credentials = Credentials(
+        None,
+        refresh_token=token.refresh.reveal(),
+        token_uri=address,
+        client_id=token.client.id,
+        client_secret=token.client.secret.reveal(),
+    )
+    try:
+        with_retries(lambda: credentials.refresh(transport), pause, is_repeatable=True)
+        return with_answer(token, transport.answer, now)
+    except Transient as failed:
+        # Tried often enough: the call that needs the token is not to try it all again.
+        raise Unreachable(str(failed)) from failed
+    except RefreshError as refused:
+        understood(transport.raw)
+        raise Unreachable(_NOT_UNDERSTOOD) from refused
+    except (GoogleAuthError, KeyError, ValueError) as wrong:
+        raise Unreachable(_NOT_UNDERSTOOD) from wrong
+
+
+def revoke(token: GoogleToken, addresses: GoogleAddresses) -> None:
+    """End the connection at Google. Raises `GoogleRefused` or `Unreachable`."""
+    address = urljoin(addresses.token or token.client.token_uri, "revoke")
+    form = urlencode({"token": token.refresh.reveal()}).encode()
+    understood(exchange("POST", address, _FORM, form))
+
+
+class _Transport:
+    """Google's interface for requests, on our own. A failure that may pass is raised at once."""
+
+    def __init__(self) -> None:
+        self.raw = GoogleAnswer(0, {}, b"")
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        return self.raw.json()
+
+    def __call__(
+        self,
+        url: str,
+        method: str = "GET",
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        **_: object,
+    ) -> _Response:
+        self.raw = exchange(method, url, headers or {}, body)
+        is_refusal = 400 <= self.raw.status < 500 and self.raw.status != 429
+        if not is_refusal:
+            understood(self.raw)
+        return _Response(self.raw)
+
+
+class _Response:
+    def __init__(self, answer: GoogleAnswer) -> None:
+        self.status = answer.status
+        self.headers = answer.headers
+        self.data = answer.body
+
+
+def _flow(client: OAuthClient, addresses: GoogleAddresses, scopes: tuple[str, ...] | None) -> Any:
+    config = {
+        "client_id": client.id,
+        "client_secret": client.secret.reveal(),
+        "auth_uri": addresses.auth or client.auth_uri,
+        "token_uri": addresses.token or client.token_uri,
+    }
+    for name in ("auth_uri", "token_uri"):
+        if not is_safe_address(config[name]):
+            raise GoogleRefused(0, "", f"{name} of the client is not an https address.")
+    return Flow.from_client_config(
+        {"installed": config}, scopes=scopes, autogenerate_code_verifier=scopes is not None
+    )
+
+
+@contextmanager
+def _loopback_allowed(address: str) -> Iterator[None]:
+    """Let oauthlib talk to this machine without TLS; `address` was checked before."""
+    if address.startswith("https:"):
+        yield
+        return
+    os.environ[_INSECURE] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(_INSECURE, None)
+
+
+def _words(scope: object) -> str:
+    return scope if isinstance(scope, str) else " ".join(map(str, scope or ()))  # type: ignore[call-overload]

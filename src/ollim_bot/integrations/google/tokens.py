@@ -1,0 +1,174 @@
+"""The files of the connection to Google, shared by all processes: one renews the token for all."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ollim_bot.errors import GoogleRefused, NewerFormat, SignInNeeded, Unreadable
+from ollim_bot.integrations.google.token import GoogleToken, token_fields, token_of
+from ollim_bot.integrations.google.wire import Pause
+from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import SizeLimit, read_file
+from ollim_bot.settings import GoogleAddresses
+from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, remove_durably, write_atomically
+
+_FORMAT = 1
+_LOGIN = "`ollim-bot google login` connects it"
+NOT_CONNECTED = f"Google is not connected. {_LOGIN}."
+# The owner deleted or replaced the client at Google, so its secret is refused.
+_CLIENT_REFUSED = ("deleted_client", "disabled_client", "invalid_client", "unauthorized_client")
+
+
+@dataclass(frozen=True, slots=True)
+class Revocation:
+    """Google ended the connection at this moment; the owner has not answered it yet."""
+
+    at: datetime
+    account: str
+
+    @property
+    def sentence(self) -> str:
+        whom = f" to {self.account}" if self.account else ""
+        return (
+            f"The connection{whom} at Google was revoked or has expired. "
+            "`ollim-bot google login` connects it again, `ollim-bot google logout` leaves it out."
+        )
+
+
+class GoogleTokens:
+    """The token of the connected account, shared by all processes.
+
+    Reading follows what other processes wrote. Nothing is created by reading.
+    """
+
+    def __init__(
+        self,
+        paths: DataPaths,
+        now: Callable[[], datetime],
+        addresses: GoogleAddresses | None = None,
+        pause: Pause = time.sleep,
+    ) -> None:
+        self._paths = paths
+        self._now = now
+        self._addresses = addresses or GoogleAddresses()
+        self._pause = pause
+
+    def read(self) -> GoogleToken | None:
+        """The token, also one that has ended; None if there is none. Raises `StorageError`."""
+        try:
+            fields = _read_fields(self._paths.token)
+            return None if fields is None else token_of(fields)
+        except (ValueError, TypeError, KeyError):
+            raise Unreadable(
+                self._paths.token, f"is not a token of ollim-bot. {_LOGIN} anew."
+            ) from None
+
+    def revocation(self) -> Revocation | None:
+        """What is left of a connection that Google ended."""
+        try:
+            fields = _read_fields(self._paths.google_revoked)
+            if fields is None:
+                return None
+            return Revocation(datetime.fromisoformat(fields["at"]), str(fields["account"]))
+        except (Unreadable, ValueError, TypeError, KeyError):
+            # The file's existence says it; the rest is detail.
+            return Revocation(datetime.fromtimestamp(0, UTC), "")
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether tasks are at Google: connected, or revoked and not answered yet."""
+        return self.read() is not None or self.revocation() is not None
+
+    def valid(self) -> GoogleToken:
+        """A token that lasts, renewed if need be.
+
+        Raises `SignInNeeded` if Google is not connected or has ended the connection, `Unreachable`
+        if Google does not answer.
+        """
+        token = self.read()
+        if token is None:
+            revoked = self.revocation()
+            raise SignInNeeded(revoked.sentence if revoked else NOT_CONNECTED)
+        return token if token.lasts(self._now()) else self.renewed(token)
+
+    def renewed(self, refused: GoogleToken) -> GoogleToken:
+        """Another token than the one that Google refused; the first process renews it for all."""
+        with FileLock(self._paths.lock_of(self._paths.token)).held():
+            token = self.read()
+            if token is None:
+                revoked = self.revocation()
+                raise SignInNeeded(revoked.sentence if revoked else NOT_CONNECTED)
+            if token.access != refused.access and token.lasts(self._now()):
+                return token
+            return self._renewed_at_google(token)
+
+    def keep(self, token: GoogleToken) -> None:
+        """Connect with this token, in place of any other. Raises `WriteFailed`."""
+        with FileLock(self._paths.lock_of(self._paths.token)).held():
+            self._write(token)
+            remove_durably(OsDisk(), self._paths.google_revoked)
+
+    def forget(self) -> None:
+        """Remove the token, and what is left of an ended connection. Raises `WriteFailed`."""
+        with FileLock(self._paths.lock_of(self._paths.token)).held():
+            remove_durably(OsDisk(), self._paths.token)
+            remove_durably(OsDisk(), self._paths.google_revoked)
+
+    def _renewed_at_google(self, token: GoogleToken) -> GoogleToken:
+        from ollim_bot.integrations.google.oauth import renew
+
+        try:
+            renewed = renew(token, self._now(), self._addresses, self._pause)
+        except GoogleRefused as refused:
+            if refused.reason == "invalid_grant":
+                raise self._revoked(token) from refused
+            if refused.reason in _CLIENT_REFUSED:
+                raise SignInNeeded(
+                    f"Google does not accept this connection's OAuth client ({refused.reason}). "
+                    f"Put a new one in state/credentials.json; {_LOGIN} then."
+                ) from refused
+            raise
+        self._write(renewed)
+        return renewed
+
+    def _revoked(self, token: GoogleToken) -> SignInNeeded:
+        revoked = Revocation(self._now(), token.account)
+        fields = {"version": _FORMAT, "at": revoked.at.isoformat(), "account": revoked.account}
+        # In this order a crash leaves the token, which Google refuses again.
+        write_atomically(OsDisk(), self._paths.google_revoked, _encoded(fields), PRIVATE)
+        remove_durably(OsDisk(), self._paths.token)
+        return SignInNeeded(revoked.sentence)
+
+    def _write(self, token: GoogleToken) -> None:
+        path = self._paths.token
+        # An existing file keeps its mode when it is written.
+        if path.exists():
+            os.chmod(path, PRIVATE)
+        fields = {"version": _FORMAT, **token_fields(token)}
+        write_atomically(OsDisk(), path, _encoded(fields), PRIVATE)
+
+
+def _read_fields(path: Path) -> dict[str, Any] | None:
+    try:
+        content = read_file(path, SizeLimit.NOTE)
+    except FileNotFoundError:
+        return None
+    except OSError as refused:
+        raise Unreadable(path, f"cannot be read: {refused.strerror}.") from refused
+    fields = json.loads(content)
+    if not isinstance(fields, dict):
+        raise ValueError("The file is not an object.")
+    if int(fields["version"]) > _FORMAT:
+        raise NewerFormat(path, int(fields["version"]), _FORMAT)
+    return fields
+
+
+def _encoded(fields: dict[str, Any]) -> bytes:
+    return f"{json.dumps(fields, indent=2)}\n".encode()

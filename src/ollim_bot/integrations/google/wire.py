@@ -1,0 +1,191 @@
+"""One HTTP request and its answer, within limits, and trying again what may still work."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from ollim_bot.errors import GoogleRefused, Unreachable
+
+T = TypeVar("T")
+Pause = Callable[[float], None]
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_LARGEST_ANSWER = 10_000_000
+_BLOCK = 65536
+_TRIES = 4
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 30.0
+_TRANSIENT_STATUSES = frozenset({429, 500, 502, 503, 504})
+# Google sends these with 403 where others send 429.
+_TRANSIENT_REASONS = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "backendError"})
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """Seconds: for each step of an answer to come, and for the whole of it."""
+
+    step: float = 15.0
+    whole: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class GoogleAnswer:
+    """The names of the headers are in small letters."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> dict[str, Any]:
+        """The body, which is an object in JSON or empty. Raises `ValueError`."""
+        value = json.loads(self.body) if self.body.strip() else {}
+        if not isinstance(value, dict):
+            raise ValueError("The answer is not an object.")
+        return value
+
+
+class Transient(Unreachable):
+    """Worth another try. `may_be_done`: the request may have been carried out all the same."""
+
+    def __init__(self, sentence: str, *, may_be_done: bool, wait: float = 0.0) -> None:
+        super().__init__(sentence)
+        self.may_be_done = may_be_done
+        self.wait = wait
+
+
+def is_safe_address(address: str) -> bool:
+    """Whether a secret may be sent there: by https, or to this machine."""
+    try:
+        parts = urlsplit(address)
+        has_port = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    is_https = parts.scheme == "https" and bool(parts.hostname)
+    return has_port and (is_https or (parts.scheme == "http" and parts.hostname in _LOOPBACK))
+
+
+def exchange(
+    method: str,
+    address: str,
+    headers: Mapping[str, str],
+    body: bytes | None = None,
+    limits: TimeLimits | None = None,
+) -> GoogleAnswer:
+    """Send one request and read its answer; a redirect is an answer as any other.
+
+    Raises `Transient` if there is no answer, and `GoogleRefused` if it is too large.
+    """
+    limits = limits or TimeLimits()
+    if not is_safe_address(address):
+        raise GoogleRefused(0, "", "the address is neither https nor on this machine.")
+    parts = urlsplit(address)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=limits.step)
+    target = parts.path + (f"?{parts.query}" if parts.query else "")
+    is_sent = False
+    try:
+        connection.connect()
+        is_sent = True
+        connection.request(method, target, body, {**headers, "Connection": "close"})
+        response = connection.getresponse()
+        given = {name.lower(): value for name, value in response.getheaders()}
+        return GoogleAnswer(response.status, given, _body(response, limits.whole))
+    except (OSError, HTTPException) as failed:
+        raise Transient(
+            f"Google cannot be reached ({_reason(failed)}). Try again later.", may_be_done=is_sent
+        ) from failed
+    finally:
+        connection.close()
+
+
+def _body(response: HTTPResponse, seconds: float) -> bytes:
+    ends, parts, size = time.monotonic() + seconds, [], 0
+    while part := response.read1(_BLOCK):
+        parts.append(part)
+        size += len(part)
+        if size > _LARGEST_ANSWER:
+            raise GoogleRefused(response.status, "", "the answer is larger than 10 MB.")
+        if time.monotonic() > ends:
+            raise TimeoutError("timed out")
+    if response.length:
+        raise HTTPException("the answer broke off")
+    return b"".join(parts)
+
+
+def _reason(failed: Exception) -> str:
+    if isinstance(failed, TimeoutError):
+        return "no answer in time"
+    return (getattr(failed, "strerror", None) or str(failed) or type(failed).__name__).rstrip(".")
+
+
+def understood(answer: GoogleAnswer) -> dict[str, Any]:
+    """The object that was answered. Raises `Transient`, or `GoogleRefused` with Google's reason."""
+    status = answer.status
+    try:
+        value = answer.json()
+    except ValueError:
+        value = None
+    reason, message = _error_in(value or {})
+    if status in _TRANSIENT_STATUSES or (status == 403 and reason in _TRANSIENT_REASONS):
+        raise _busy(answer)
+    if 200 <= status < 300:
+        if value is None:
+            sentence = "Google's answer could not be understood. Try again later."
+            raise Transient(sentence, may_be_done=True)
+        return value
+    if 300 <= status < 400:
+        raise GoogleRefused(status, reason, "it points to another address, which is not followed.")
+    raise GoogleRefused(status, reason, message or "no reason was given.")
+
+
+def _busy(answer: GoogleAnswer) -> Transient:
+    asked = answer.headers.get("retry-after", "")
+    wait = float(asked) if asked.isdigit() else 0.0
+    if answer.status in (403, 429):
+        when = f"in {asked} s" if wait else "in a few minutes"
+        sentence = f"Google asks for fewer requests ({answer.status}). Try again {when}."
+        return Transient(sentence, may_be_done=False, wait=wait)
+    sentence = f"Google has trouble of its own ({answer.status}). Try again in a few minutes."
+    return Transient(sentence, may_be_done=answer.status != 503, wait=wait)
+
+
+def _error_in(value: Mapping[str, Any]) -> tuple[str, str]:
+    """Google's word for what is wrong, and its sentence, as one short line."""
+    error = value.get("error")
+    if isinstance(error, str):  # the token endpoint
+        return error, _line(value.get("error_description") or error)
+    if not isinstance(error, dict):
+        return "", ""
+    details = error.get("errors")
+    first = details[0] if isinstance(details, list) and details else {}
+    reason = first.get("reason", "") if isinstance(first, dict) else ""
+    return str(reason), _line(error.get("message") or reason)
+
+
+def _line(text: object) -> str:
+    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    line = line[:200].rstrip(".")
+    return f"{line}." if line else ""
+
+
+def with_retries(attempt: Callable[[], T], pause: Pause, *, is_repeatable: bool) -> T:
+    """Try again after growing pauses, a few times; what is not repeatable only if it is not done.
+
+    Raises the last `Transient`.
+    """
+    wait = _FIRST_PAUSE
+    for _ in range(_TRIES - 1):
+        try:
+            return attempt()
+        except Transient as failed:
+            if failed.wait > _LONGEST_PAUSE or (failed.may_be_done and not is_repeatable):
+                raise
+            pause(max(wait, failed.wait))
+            wait *= 2
+    return attempt()
