@@ -58,7 +58,8 @@ def test_today_shows_what_waits_comes_and_is_done(terminal: Terminal) -> None:
         "  ✓ call mum · 13:30\n"
     )
     day = json.loads(terminal.done("today", "--json"))
-    assert (day["date"], sorted(day)) == ("2026-11-15", ["date", "done", "next", "overdue"])
+    assert (day["date"], day["calendar"]) == ("2026-11-15", [])
+    assert sorted(day) == ["calendar", "date", "done", "next", "overdue"]
     assert [(one["title"], one["due"]) for one in day["overdue"]] == [
         ("drink water", (SUNDAY - 3 * HOUR).isoformat())
     ]

@@ -35,6 +35,7 @@ from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Events, file_events
 from ollim_bot.settings import Settings
 from ollim_bot.store.attachments.files import FileAttachments
+from ollim_bot.store.calendars import readable_copies
 from ollim_bot.store.copies import AfterReturn
 from ollim_bot.store.data_directory import TEXTS, Closing, close_to_others, prepare_data_directory
 from ollim_bot.store.database import Database
@@ -307,6 +308,7 @@ class App:
             restart=lambda: self.stop(Ending.RESTART),
             login=chosen.login,
             channels=surfaces.channels,
+            calendars=partial(readable_copies, paths),
             status=Status(
                 provider=chosen.provider.name,
                 is_offline=chosen.provider.is_offline,

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
+from functools import partial
 from pathlib import Path
 
 from ollim_bot.conversation.approvals import Approvals
@@ -71,6 +72,7 @@ from ollim_bot.conversation.turns.questions import Tainting, TurnInputs
 from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, Retries
 from ollim_bot.conversation.turns.runner import TurnRunner
+from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
@@ -100,6 +102,7 @@ from ollim_bot.schedule.nags import Nags
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Events, Watcher, file_events
+from ollim_bot.store.calendars import readable_copies
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.job_files import JobFileChanges
@@ -121,8 +124,8 @@ class ConversationDeps:
     each tool call, from what the owner has allowed, from the part that decides everything else, and
     from the check of turns that have read untrusted text. `doctor` examines the whole installation.
     `restart` restarts the bot. `surfaces` follow the log; `channels` confirm what is sent.
-    `take_address` uses an address that the owner pasted. `patience` is how many seconds to wait for
-    a slow surface.
+    `take_address` uses an address that the owner pasted. `calendars` reads the copies of their
+    calendars. `patience` is how many seconds to wait for a slow surface.
     """
 
     engine: AgentEngine
@@ -144,6 +147,7 @@ class ConversationDeps:
     login: LoginMark
     channels: Sequence[Channel] = ()
     take_address: Mapping[AddressKind, TakeAddress] = field(default_factory=dict)
+    calendars: Callable[[], Sequence[CalendarCopy]] = tuple
     patience: float = 2.0
 
 
@@ -276,7 +280,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     intake = MessageIntake(state, messages, poster, runner, board, items, clock)
 
     set_up = read_set_up()
-    overviews = Overviews(store, shelves, posting, poster, clock)
+    overviews = Overviews(store, shelves, posting, poster, clock, deps.calendars)
     services = _command_services(
         deps,
         state,
@@ -468,7 +472,7 @@ def build_schedule(
             conversation.reminders, conversation.gate, conversation.job_file_changes, clock
         ),
         clock,
-        UpcomingReader(index, clock, zone, paths.root),
+        UpcomingReader(index, clock, zone, paths.root, partial(readable_copies, paths)),
         conversation.manual_runs,
     )
     files, poster = conversation.job_file_changes, conversation.poster

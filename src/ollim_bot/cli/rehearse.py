@@ -15,6 +15,15 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.framework import columns, json_flag, plain, print_json, title, zone_of
 from ollim_bot.cli.parser import Parser
+from ollim_bot.domain.calendar import (
+    CalendarCopy,
+    CalendarEvent,
+    age_words,
+    between,
+    event_row,
+    time_words,
+    without_text,
+)
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, duration_in_words
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
 from ollim_bot.domain.owner_choices import Skips
@@ -32,6 +41,7 @@ from ollim_bot.domain.rehearsal import (
 from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import WrongInput
+from ollim_bot.store.calendars import readable_copies
 from ollim_bot.store.codecs.records import PingBudgetCodec, RuntimeConfigCodec
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_formats import REMINDERS
@@ -75,14 +85,24 @@ _USUAL_DAYS = 7
 _MOST_DAYS = 366
 
 
-def page(rehearsal: Rehearsal, *, is_running: bool) -> str:
+class Events(NamedTuple):
+    """What the owner's calendars have in the days to come; the titles are for the owner only."""
+
+    calendars: Sequence[CalendarCopy]
+    has_titles: bool
+
+    def between(self, rehearsal: Rehearsal) -> Sequence[CalendarEvent]:
+        return between(self.calendars, rehearsal.now, rehearsal.until)
+
+
+def page(rehearsal: Rehearsal, events: Events, *, is_running: bool) -> str:
     until = describe(rehearsal.until.replace(second=0), rehearsal.now)
     if not rehearsal.fires:
-        return _NOTHING.format(until=until)
+        return plain("\n\n".join([_NOTHING.format(until=until), *_calendar(rehearsal, events)]))
     parts = [
         f"What would happen until {until}, if {_assumed(rehearsal, is_running=is_running)}.",
         _to_look_at(findings(rehearsal)),
-        *_calendar(rehearsal),
+        *_calendar(rehearsal, events),
     ]
     if not rehearsal.is_whole:
         parts.append(f"There is more than can be shown: this ends {until}.")
@@ -110,17 +130,27 @@ def _to_look_at(found: Sequence[Finding]) -> str:
     return "\n".join(["Look at:", *lines])
 
 
-def _calendar(rehearsal: Rehearsal) -> Iterator[str]:
+def _calendar(rehearsal: Rehearsal, events: Events) -> Iterator[str]:
     """One part for each day, or for consecutive days on which the same happens."""
     today = rehearsal.now.date()
     shown = [fire for fire in rehearsal.fires if fire.state is not OccurrenceState.MISSED]
     shown.sort(key=lambda fire: fire.at)
-    days = [
-        (day, _rows([*fires], rehearsal))
-        for day, fires in groupby(shown, key=lambda fire: _local(fire.at, rehearsal).date())
-    ]
-    for stretch in _stretches(days):
+    days: dict[date, list[Row]] = {}
+    for event in events.between(rehearsal):
+        day = max(_local(event.begins(rehearsal.zone), rehearsal).date(), today)
+        days.setdefault(day, []).append(_event_row(event, rehearsal, events))
+    for day, fires in groupby(shown, key=lambda fire: _local(fire.at, rehearsal).date()):
+        days[day] = [*days.get(day, []), *_rows([*fires], rehearsal)]
+    for stretch in _stretches(sorted(days.items())):
         yield f"{_head(stretch[0][0], stretch[-1][0], today)}\n{columns(stretch[0][1])}"
+    for copy in events.calendars:
+        if copy.is_stale(rehearsal.now):
+            yield f"{copy.name} may have changed: {age_words(copy, rehearsal.now)}."
+
+
+def _event_row(event: CalendarEvent, rehearsal: Rehearsal, events: Events) -> Row:
+    what = title(event.summary) or "no title" if events.has_titles else "busy"
+    return f"  {time_words(event, rehearsal.now)}", what, f"in your calendar ({event.calendar})"
 
 
 def _stretches(days: Sequence[tuple[date, list[Row]]]) -> list[list[tuple[date, list[Row]]]]:
@@ -213,7 +243,12 @@ def _local(moment: datetime, rehearsal: Rehearsal) -> datetime:
     return moment.astimezone(rehearsal.zone)
 
 
-def page_object(rehearsal: Rehearsal, *, is_running: bool) -> dict[str, object]:
+def page_object(rehearsal: Rehearsal, events: Events, *, is_running: bool) -> dict[str, object]:
+    copies = {copy.name: copy for copy in events.calendars}
+    rows = [
+        event_row(event, copies[event.calendar], rehearsal.zone)
+        for event in events.between(rehearsal)
+    ]
     return {
         "now": rehearsal.now,
         "until": rehearsal.until,
@@ -226,6 +261,7 @@ def page_object(rehearsal: Rehearsal, *, is_running: bool) -> dict[str, object]:
         "superseded": rehearsal.superseded,
         "findings": [_finding_object(finding) for finding in findings(rehearsal)],
         "fires": [_fire_object(fire, rehearsal) for fire in rehearsal.fires],
+        "calendar": rows if events.has_titles else [without_text(row) for row in rows],
     }
 
 
@@ -278,7 +314,8 @@ def run(words: Sequence[str], caller: Caller) -> None:
         is_skipped=skips.has if skips.moments else None,
     )
     rehearsal = rehearse(jobs.jobs, circumstances, days)
-    _answer(rehearsal, jobs.problems, as_json="json" in given, is_running=is_running)
+    events = Events(readable_copies(data.paths), has_titles=caller.agent is None)
+    _answer(rehearsal, events, jobs.problems, as_json="json" in given, is_running=is_running)
 
 
 def warnings_of(job: ScheduledJob, data: Data) -> Sequence[str]:
@@ -301,12 +338,17 @@ def _circumstances(data: Data) -> Assumptions:
 
 
 def _answer(
-    rehearsal: Rehearsal, problems: Sequence[str], *, as_json: bool, is_running: bool
+    rehearsal: Rehearsal,
+    events: Events,
+    problems: Sequence[str],
+    *,
+    as_json: bool,
+    is_running: bool,
 ) -> None:
     if as_json:
-        print_json(page_object(rehearsal, is_running=is_running) | {"problems": problems})
+        print_json(page_object(rehearsal, events, is_running=is_running) | {"problems": problems})
         return
-    print(page(rehearsal, is_running=is_running), flush=True)
+    print(page(rehearsal, events, is_running=is_running), flush=True)
     for problem in problems:
         print(plain(problem), file=sys.stderr)
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import open_data
-from ollim_bot.cli.framework import json_flag, plain, print_json
+from ollim_bot.cli.framework import json_flag, plain, print_json, zone_of
 from ollim_bot.cli.parser import Parser
 from ollim_bot.cli.terminal import width_of, wrapped
+from ollim_bot.domain.calendar import CalendarCopy, event_row, without_text
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.jobs import kind_of
-from ollim_bot.domain.overviews import Coming, coming_today, today_card
+from ollim_bot.domain.overviews import Coming, coming_today, still_today, today_card
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.store.calendars import readable_copies
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.transaction import Transaction
@@ -52,10 +54,15 @@ def run(words: Sequence[str], caller: Caller) -> None:
         return _Day(items.open(), items.answered_since(midnight), tx.skips.get())
 
     day = data.read(question) or _Day()
+    calendars, is_owner = readable_copies(paths), caller.agent is None
     if given.get("json"):
-        print_json(_as_object(day, coming_today(jobs, day.skips, now), now))
+        events = _event_objects(calendars, now, has_titles=is_owner)
+        print_json(_as_object(day, coming_today(jobs, day.skips, now), now) | {"calendar": events})
     else:
-        print(_shown(today_card(day.waiting, day.answered, jobs, day.skips, now)))
+        card = today_card(
+            day.waiting, day.answered, jobs, day.skips, now, calendars, has_titles=is_owner
+        )
+        print(_shown(card))
 
 
 def _as_object(day: _Day, coming: Sequence[Coming], now: datetime) -> dict[str, object]:
@@ -85,6 +92,18 @@ def _as_object(day: _Day, coming: Sequence[Coming], now: datetime) -> dict[str, 
             for item in day.answered
         ],
     }
+
+
+def _event_objects(
+    calendars: Sequence[CalendarCopy], now: datetime, *, has_titles: bool
+) -> list[Mapping[str, object]]:
+    """The events that are not over; what others wrote in them is for the owner only."""
+    copies = {copy.name: copy for copy in calendars}
+    rows = (
+        event_row(event, copies[event.calendar], zone_of(now))
+        for event in still_today(calendars, now)
+    )
+    return [*rows] if has_titles else [without_text(row) for row in rows]
 
 
 def _item_object(item: DueItem) -> dict[str, object]:

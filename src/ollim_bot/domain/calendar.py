@@ -16,11 +16,14 @@ HIDDEN_ADDRESS = "calendar address (hidden)"
 LONGEST_NAME = 40
 # A calendar is read again when its copy is older.
 FRESH = timedelta(minutes=15)
+# Events are shown with the age of a copy that is older.
+STALE = timedelta(hours=1)
 # A failing calendar is told once, after this time.
 TOLD_AFTER = timedelta(days=1)
 LONGEST_UPCOMING = 366
 
 _A_DAY = timedelta(days=1)
+_WRITTEN_BY_OTHERS = frozenset({"summary", "location", "description"})
 # Hosts that publish calendars under addresses without `.ics` at the end.
 _PUBLISHERS = re.compile(
     r"calendar\.google\.com/calendar/ical/|[\w.-]+\.icloud\.com/published/"
@@ -84,6 +87,10 @@ class CalendarCopy:
     def is_fresh(self, now: datetime) -> bool:
         """Whether it needs no reading yet. A clock that was set back makes no copy fresh."""
         return self.as_of is not None and abs(_utc(now) - _utc(self.as_of)) < FRESH
+
+    def is_stale(self, now: datetime) -> bool:
+        """Whether its events may have changed long since."""
+        return self.as_of is None or abs(_utc(now) - _utc(self.as_of)) > STALE
 
     def is_to_be_told(self, now: datetime) -> bool:
         """Whether it has failed for so long that the owner should know."""
@@ -162,6 +169,11 @@ def event_row(event: CalendarEvent, copy: CalendarCopy, zone: tzinfo) -> Mapping
         "as_of": _written(copy.as_of, zone) if copy.as_of else None,
         "problem": copy.problem or None,
     }
+
+
+def without_text(row: Mapping[str, object]) -> Mapping[str, object]:
+    """The row of an event without what others wrote in it, for the agent."""
+    return {key: value for key, value in row.items() if key not in _WRITTEN_BY_OTHERS}
 
 
 def time_words(event: CalendarEvent, now: datetime) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 
+from ollim_bot.domain.calendar import BusyPeriod, CalendarCopy, busy_periods
 from ollim_bot.domain.initiative import is_initiative
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.occurrences import Occurrence
@@ -49,7 +50,8 @@ class UpcomingSchedule:
     """The jobs that fire within `hours` of `now`, and those that just fired, by time.
 
     `more` counts the moments that are not in `entries`; it is a lower bound unless `is_counted`.
-    `last` is the last moment found, if any is still to come.
+    `last` is the last moment found, if any is still to come. In the `busy` periods the owner's
+    calendars have an event; `calendars` are the copies that the periods come from.
     """
 
     now: datetime
@@ -58,6 +60,15 @@ class UpcomingSchedule:
     more: int = 0
     is_counted: bool = True
     last: datetime | None = None
+    busy: tuple[BusyPeriod, ...] = ()
+    calendars: tuple[CalendarCopy, ...] = ()
+
+    def with_calendars(self, copies: Iterable[CalendarCopy]) -> UpcomingSchedule:
+        known = tuple(copies)
+        busy = busy_periods(known, self.now, self.now + self.hours * _HOUR)
+        named = {period.calendar for period in busy}
+        used = tuple(copy for copy in known if copy.name in named)
+        return replace(self, busy=busy, calendars=used)
 
 
 def build_upcoming_schedule(

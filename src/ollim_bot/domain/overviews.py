@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, age_words, time_words
+from ollim_bot.domain.calendar import today as events_of_day
 from ollim_bot.domain.cards import MOST_ON_LINES, Button, ButtonStyle, Card, CardLine
 from ollim_bot.domain.due_items import Answer, DueItem
 from ollim_bot.domain.item_cards import SNOOZE, settled_card, settled_line, settling_buttons
@@ -30,6 +32,7 @@ RUN, PAUSE, RESUME, SHOW = "job_run", "job_pause", "job_resume", "job_show"
 SKIP, SNOOZE_JOB, CANCEL = "job_skip", "job_snooze", "job_cancel"
 
 _LONGEST_TITLE = 200
+_LONGEST_EVENT = 100
 _SNOOZES = {"1h": "Snooze 1 h", "9am": "Next day 9:00"}
 _MOST_JOBS = 10
 _MOST_IN_GROUP = 6
@@ -193,10 +196,17 @@ def today_card(
     jobs: Sequence[ScheduledJob],
     skips: Skips,
     now: datetime,
+    calendars: Sequence[CalendarCopy] = (),
+    *,
+    has_titles: bool = True,
 ) -> Card:
-    """What waits for an answer, what comes today, and what was answered today."""
+    """What waits for an answer, what is on and comes today, and what was answered today.
+
+    Without titles, the card holds no text of an event.
+    """
     groups = {
         "Overdue": [_waiting_line(item, now) for item in waiting],
+        "Calendar": [*map(_Line, _calendar_lines(calendars, now, has_titles=has_titles))],
         "Next": [_coming_line(each, now) for each in coming_today(jobs, skips, now)],
         "Done": [_answered_line(item, now) for item in answered],
     }
@@ -204,6 +214,25 @@ def today_card(
     words = "Nothing waits for you, and nothing more comes today." if is_empty else ""
     day = f"{WEEKDAYS[now.weekday()]} {now.day} {MONTHS[now.month - 1]}"
     return _overview(f"Today, {day}", words, {name: _few(each) for name, each in groups.items()})
+
+
+def _calendar_lines(
+    calendars: Sequence[CalendarCopy], now: datetime, *, has_titles: bool
+) -> Iterator[str]:
+    for event in still_today(calendars, now):
+        what = one_line(event.summary, _LONGEST_EVENT) if has_titles else "busy"
+        calendar = one_line(event.calendar, _LONGEST_EVENT)
+        yield f"{time_words(event, now)} · {what or 'no title'} ({calendar})"
+    for copy in calendars:
+        if copy.is_stale(now):
+            yield f"{one_line(copy.name, _LONGEST_EVENT)} may have changed: {age_words(copy, now)}"
+
+
+def still_today(calendars: Sequence[CalendarCopy], now: datetime) -> list[CalendarEvent]:
+    """The events of today that are not over."""
+    zone = now.tzinfo or UTC
+    events = events_of_day(calendars, now)
+    return [each for each in events if each.ends(zone).astimezone(UTC) > now.astimezone(UTC)]
 
 
 def _few(lines: Sequence[_Line]) -> Sequence[_Line]:

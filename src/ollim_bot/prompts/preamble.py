@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from ollim_bot.domain.calendar import BusyPeriod, age_words, clock_words
 from ollim_bot.domain.forward_schedule import ScheduleEntry, UpcomingSchedule
 from ollim_bot.domain.jobs import Chain, ReportMode
 from ollim_bot.domain.pings import PingBudget
@@ -49,6 +50,7 @@ _SENT = "what the caller of this webhook sent, as JSON"
 TASK = "YOUR TASK:"
 
 _NO_CHAIN = Chain()
+_MOST_BUSY = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +110,12 @@ def upcoming_lines(
 ) -> str:
     """The tasks around this one, and the refills of the budget until the last; empty if none.
 
-    Those that fire while it is quiet are marked.
+    Those that fire while it is quiet are marked. The times at which the owner is busy follow.
     """
+    return joined("\n", _task_lines(upcoming, budget, quiet), _busy_lines(upcoming))
+
+
+def _task_lines(upcoming: UpcomingSchedule, budget: PingBudget, quiet: QuietSettings | None) -> str:
     if not upcoming.entries:
         return ""
     return joined(
@@ -119,6 +125,26 @@ def upcoming_lines(
         _more(upcoming),
         _refills(upcoming, budget),
     )
+
+
+def _busy_lines(upcoming: UpcomingSchedule) -> str:
+    """When the owner's calendars have an event; its own text is untrusted, and is left out."""
+    if not upcoming.busy:
+        return ""
+    now, busy = upcoming.now, upcoming.busy
+    stale = [copy for copy in upcoming.calendars if copy.is_stale(now)]
+    return joined(
+        "\n",
+        f"The owner's calendars (next {upcoming.hours}h):",
+        *(f"- {_busy_time(period, now)}" for period in busy[:_MOST_BUSY]),
+        f"+{len(busy) - _MOST_BUSY} more" if len(busy) > _MOST_BUSY else "",
+        *(f"({one_line(copy.name)} may have changed: {age_words(copy, now)})" for copy in stale),
+    )
+
+
+def _busy_time(period: BusyPeriod, now: datetime) -> str:
+    times = f"{clock_words(period.start)}–{clock_words(period.end)}"
+    return joined(" ", _day(period.start, now), times, f"busy ({one_line(period.calendar)})")
 
 
 _NEXT_CHECK = "`follow_up_chain(minutes_from_now)` sets the next check; without it the chain ends."

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
+from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.decision import Circumstances, Progress
 from ollim_bot.domain.forward_schedule import UpcomingSchedule, build_upcoming_schedule
 from ollim_bot.domain.jobs import Job, Reminder, Routine, is_ordered, kind_of
@@ -136,16 +138,25 @@ class DailyCosts:
 
 
 class UpcomingReader:
-    def __init__(self, index: JobIndex, clock: Clock, zone: tzinfo, root: Path) -> None:
+    def __init__(
+        self,
+        index: JobIndex,
+        clock: Clock,
+        zone: tzinfo,
+        root: Path,
+        calendars: Callable[[], Sequence[CalendarCopy]],
+    ) -> None:
         self._index = index
         self._clock = clock
         self._zone = zone
         self._root = root
+        self._calendars = calendars
 
     def __call__(self, current: Occurrence) -> UpcomingSchedule:
         """The schedule around `current`. Slow with very many jobs: call it in a thread."""
         indexed = [*self._index.jobs.values()]
         paths = {key_of(one.job): str(one.path.relative_to(self._root)) for one in indexed}
-        return build_upcoming_schedule(
+        upcoming = build_upcoming_schedule(
             [*scheduled_jobs(self._index)], self._clock.now(), current, self._zone, paths
         )
+        return upcoming.with_calendars(self._calendars())

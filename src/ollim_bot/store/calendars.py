@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.text import slug
-from ollim_bot.errors import NewerFormat, Unreadable, WriteFailed
+from ollim_bot.errors import NewerFormat, StorageError, Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile
 from ollim_bot.ports import Disk
@@ -177,6 +177,17 @@ class CalendarFiles:
 def read_copies(paths: DataPaths) -> tuple[CalendarCopy, ...]:
     """The copies of all calendars, of feeds and of Google, in the order of their names."""
     return CalendarFiles(paths).copies()
+
+
+def readable_copies(paths: DataPaths) -> tuple[CalendarCopy, ...]:
+    """As `read_copies`; none if they cannot be read, so that the rest of the day is shown.
+
+    The service that reads the calendars tells the owner of the problem.
+    """
+    try:
+        return read_copies(paths)
+    except StorageError:
+        return ()
 
 
 def write_copy(paths: DataPaths, copy: CalendarCopy) -> None:

@@ -7,10 +7,12 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.posting import Posting
+from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.inputs import CommandCall
@@ -21,9 +23,11 @@ from ollim_bot.domain.overviews import (
     closed,
     jobs_card,
     midnight_after,
+    still_today,
     today_card,
 )
 from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.domain.taint import Untrusted
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, JobShelves, Shelf
 from ollim_bot.store.store import Store
@@ -32,10 +36,18 @@ from ollim_bot.store.transaction import Transaction
 # The records and tables that an overview is made of. The ledger has a row for each change of a job.
 _MADE_OF = frozenset({"ledger", "due_items", "skips", "overviews"})
 _TODAY = "today"
+_EVENTS = Untrusted("calendar entry", "an overview of the day, with the titles of events")
 _BETWEEN_LOOKS = 1.0
 _LONGEST_WAIT = 600.0
 
 _logger = logging.getLogger(__name__)
+
+
+class _Drawn(NamedTuple):
+    """A card, and what others wrote in it."""
+
+    card: Card
+    untrusted: Untrusted | None = None
 
 
 class Overviews:
@@ -48,13 +60,15 @@ class Overviews:
         posting: Posting,
         poster: MessagePoster,
         clock: Clock,
+        calendars: Callable[[], Sequence[CalendarCopy]],
     ) -> None:
         self._store = store
+        self._calendars = calendars
         self._shelves = shelves
         self._posting = posting
         self._poster = poster
         self._clock = clock
-        self._kinds: Mapping[str, Callable[[datetime], Card]] = {
+        self._kinds: Mapping[str, Callable[[datetime], _Drawn]] = {
             _TODAY: self._today,
             "reminders": lambda now: self._jobs(JobKind.REMINDER, shelves.reminders, now),
             "routines": lambda now: self._jobs(JobKind.ROUTINE, shelves.routines, now),
@@ -64,10 +78,11 @@ class Overviews:
         """The command that posts an overview of this kind."""
 
         async def show(call: CommandCall) -> str:
-            card = await self._drawn(kind)
+            card, untrusted = await self._drawn(kind)
             if not card.lines and kind != _TODAY:
                 return card.description
             note = self._posting.note(card, name=f"{kind}-{call.id}")
+            note = replace(note, untrusted=untrusted)
 
             def step(tx: Transaction) -> None:
                 self._close(tx, kind)
@@ -111,14 +126,14 @@ class Overviews:
         return bool(open_.messages)
 
     async def _bring_up_to_date(self, kind: str, message_id: MessageId) -> None:
-        card, today = await self._drawn(kind), self._clock.now().date()
+        drawn, today = await self._drawn(kind), self._clock.now().date()
 
         def step(tx: Transaction) -> None:
             message = tx.messages.get(message_id)
             if message is None or message.at.date() != today:
                 self._close(tx, kind)
             else:
-                self._put(tx, message_id, card)
+                self._put(tx, message_id, drawn)
 
         await self._store.transact(step)
 
@@ -132,37 +147,42 @@ class Overviews:
         message_id = tx.overviews.get().messages.get(kind)
         message = tx.messages.get(MessageId(message_id)) if message_id else None
         if message is not None and message.card is not None:
-            self._put(tx, message.id, closed(message.card))
+            self._put(tx, message.id, _Drawn(closed(message.card), message.untrusted))
         tx.overviews.change(lambda open_: _with(open_, kind, None))
 
-    def _put(self, tx: Transaction, message_id: MessageId, card: Card) -> None:
-        message = tx.messages.get(message_id)
+    def _put(self, tx: Transaction, message_id: MessageId, drawn: _Drawn) -> None:
+        message, card = tx.messages.get(message_id), drawn.card
         if message is not None and message.card != card:
-            self._poster.add_to_log(tx, replace(message, text=card.text, card=card))
+            shown = replace(message, text=card.text, card=card, untrusted=drawn.untrusted)
+            self._poster.add_to_log(tx, shown)
 
-    async def _drawn(self, kind: str) -> Card:
+    async def _drawn(self, kind: str) -> _Drawn:
         return await asyncio.to_thread(self._kinds[kind], self._clock.now())
 
-    def _today(self, now: datetime) -> Card:
+    def _today(self, now: datetime) -> _Drawn:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
 
         def question(tx: Transaction) -> Card:
             items = tx.due_items
             return today_card(
-                items.open(), items.answered_since(midnight), jobs, tx.skips.get(), now
+                items.open(), items.answered_since(midnight), jobs, tx.skips.get(), now, calendars
             )
 
+        calendars = self._calendars()
         jobs: Sequence[ScheduledJob] = [
             *(each.item for each in self._shelves.reminders.all()),
             *(each.item for each in self._shelves.routines.all()),
         ]
-        return self._store.query(question)
+        has_events = bool(still_today(calendars, now))
+        return _Drawn(self._store.query(question), _EVENTS if has_events else None)
 
-    def _jobs(self, kind: JobKind, shelf: Shelf[Routine] | Shelf[Reminder], now: datetime) -> Card:
+    def _jobs(
+        self, kind: JobKind, shelf: Shelf[Routine] | Shelf[Reminder], now: datetime
+    ) -> _Drawn:
         report = shelf.report()
         jobs: list[ScheduledJob] = [shelved.item for shelved in report.jobs]
         skips = self._store.query(lambda tx: tx.skips.get())
-        return jobs_card(kind, jobs, len(report.problems), skips, now)
+        return _Drawn(jobs_card(kind, jobs, len(report.problems), skips, now))
 
 
 def _with(open_: OpenOverviews, kind: str, message_id: MessageId | None) -> OpenOverviews:
