@@ -17,6 +17,7 @@ OllimError                      str(error) is the sentence a person reads
 ├── SignInNeeded                exit 3: no login exists yet
 ├── GoogleRefused               Google understood a request and does not carry it out
 ├── ToolServerFailed            a tool server of the owner does not work
+├── CalendarFailed              a calendar could not be read; its last copy remains
 ├── EngineError                 the engine could not be started
 │   └── SessionLost             the engine does not know the session any more
 └── StorageError                a file could not be read or written; nothing was lost
@@ -138,6 +139,10 @@ class GoogleRefused(OllimError):
 
 class ToolServerFailed(OllimError):
     """The sentence completes the name of the server: `did not answer within 5 s.`"""
+
+
+class CalendarFailed(OllimError):
+    """The sentence holds no part of the calendar's address, and no text of the calendar."""
 
 
 class EngineError(OllimError):

@@ -15,7 +15,6 @@ from ollim_bot.domain.calendar import (
     CalendarEvent,
     age_words,
     busy_periods,
-    calendar_address,
     event_row,
     find_event,
     free_name,
@@ -169,42 +168,6 @@ def test_a_copy_is_fresh_for_a_quarter_of_an_hour() -> None:
     assert not copy().is_fresh(NOW + timedelta(minutes=15))
     assert not copy().is_fresh(NOW - timedelta(days=1))
     assert not CalendarCopy("Work", "").is_fresh(NOW)
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        (
-            " https://calendar.google.com/calendar/ical/me%40x.org/private-1/basic.ics\n",
-            "https://calendar.google.com/calendar/ical/me%40x.org/private-1/basic.ics",
-        ),
-        (
-            "webcal://p12-caldav.icloud.com/published/2/ABC",
-            "https://p12-caldav.icloud.com/published/2/ABC",
-        ),
-        (
-            "https://p12-caldav.icloud.com/published/2/ABC",
-            "https://p12-caldav.icloud.com/published/2/ABC",
-        ),
-        (
-            "https://outlook.office365.com/owa/calendar/a@b.c/d/calendar.html",
-            "https://outlook.office365.com/owa/calendar/a@b.c/d/calendar.html",
-        ),
-        ("<https://x.org/my.ics?key=1>", "https://x.org/my.ics?key=1"),
-        ("HTTPS://X.org/My.ICS", "HTTPS://X.org/My.ICS"),
-        ("http://127.0.0.1:8123/a.ics", "http://127.0.0.1:8123/a.ics"),
-        ("http://x.org/my.ics", None),
-        ("http://127.0.0.1.x.org/my.ics", None),
-        ("https://x.org/page", None),
-        ("look at https://x.org/my.ics", None),
-        ("https://x.org/my.ics and more", None),
-        ("my.ics", None),
-        ("https:///my.ics", None),
-        ("", None),
-    ],
-)
-def test_a_text_that_is_nothing_but_a_calendar_address(text: str, address: str | None) -> None:
-    assert calendar_address(text) == address
 
 
 def test_names_of_calendars() -> None:

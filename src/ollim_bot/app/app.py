@@ -23,11 +23,14 @@ from ollim_bot.app.surfaces import MakeChannel, Surfaces, open_surfaces
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation import texts
 from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.pasted_addresses import AddressKind
 from ollim_bot.domain.provider import Provider
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.text import PROGRAM
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
+from ollim_bot.integrations.calendars.feeds import CalendarFeeds
+from ollim_bot.integrations.calendars.refreshing import CalendarRefresher, take_calendar_address
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentEngine, ChatSurface, Clock, Disk, Gate, JobShelves, Journal, Status
 from ollim_bot.schedule.hand_edits import HandEdits
@@ -35,7 +38,7 @@ from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Events, file_events
 from ollim_bot.settings import Settings
 from ollim_bot.store.attachments.files import FileAttachments
-from ollim_bot.store.calendars import readable_copies
+from ollim_bot.store.calendars import CalendarFiles, readable_copies
 from ollim_bot.store.copies import AfterReturn
 from ollim_bot.store.data_directory import TEXTS, Closing, close_to_others, prepare_data_directory
 from ollim_bot.store.database import Database
@@ -127,6 +130,8 @@ class App:
         self._job_guard = JobValidator(settings.paths.root, self._job_files, self._allowed_in_main)
         self._policy = PolicyFile(settings.paths, self._problem)
         self._subagents = SubagentFiles(settings.paths)
+        calendars = CalendarFiles(settings.paths, self._adapters.disk, self._state_problem)
+        self._feeds = CalendarFeeds(settings.paths, settings.zone, calendars)
         self._scheduler: Scheduler | None = None
         self._servers: ToolServers | None = None
 
@@ -175,6 +180,8 @@ class App:
                 announce = partial(self._announce, chosen.provider)
                 services = surfaces.services(parts.conversation, parts, announce)
                 services += [run() for run in upkeep]
+                calendars = CalendarRefresher(self._feeds, parts.notices.tell, self._clock)
+                services.append(calendars.run())
                 await self._serve(parts, self._scheduler, services)
             except BaseExceptionGroup as several:
                 error = _first(several)
@@ -309,6 +316,9 @@ class App:
             login=chosen.login,
             channels=surfaces.channels,
             calendars=partial(readable_copies, paths),
+            take_address={
+                AddressKind.CALENDAR: partial(take_calendar_address, self._feeds, self._clock)
+            },
             status=Status(
                 provider=chosen.provider.name,
                 is_offline=chosen.provider.is_offline,

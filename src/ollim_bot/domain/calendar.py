@@ -5,14 +5,13 @@ Everything that shows events reads `CalendarCopy` values only; feeds and Google 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, instant
+from ollim_bot.domain.text import counted
 
-HIDDEN_ADDRESS = "calendar address (hidden)"
 LONGEST_NAME = 40
 # A calendar is read again when its copy is older.
 FRESH = timedelta(minutes=15)
@@ -22,15 +21,10 @@ STALE = timedelta(hours=1)
 TOLD_AFTER = timedelta(days=1)
 LONGEST_UPCOMING = 366
 
+NO_TITLE = "(no title)"
+
 _A_DAY = timedelta(days=1)
 _WRITTEN_BY_OTHERS = frozenset({"summary", "location", "description"})
-# Hosts that publish calendars under addresses without `.ics` at the end.
-_PUBLISHERS = re.compile(
-    r"calendar\.google\.com/calendar/ical/|[\w.-]+\.icloud\.com/published/"
-    r"|outlook\.(?:office365|office|live)\.com/owa/calendar/",
-    re.IGNORECASE,
-)
-_LOOPBACK = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?=[:/])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,22 +203,29 @@ def age_words(copy: CalendarCopy, now: datetime) -> str:
     return f"as of {day}{clock_words(at)}"
 
 
-def calendar_address(text: str) -> str | None:
-    """The web address of a calendar, if the text is nothing else; None for any other text.
+def next_event(copies: Iterable[CalendarCopy], now: datetime) -> CalendarEvent | None:
+    """The next event that has not begun; of a day that has begun, all-day events count."""
+    copies = tuple(copies)
+    first, last = _moment(now.date(), now.tzinfo or UTC), now + timedelta(days=LONGEST_UPCOMING)
+    events = between(copies, first, last)
+    coming = (each for each in events if _is_coming(each, now))
+    return next(coming, None)
 
-    `webcal://` means `https://`.
-    """
-    address = text.strip().strip("<>")
-    if re.search(r"\s", address) or not re.match(r"(?i)webcals?://|https?://", address):
-        return None
-    plain = re.sub(r"(?i)^webcals?://", "https://", address)
-    is_webcal = plain != address
-    scheme, _, rest = plain.partition("://")
-    if scheme.lower() == "http" and not _LOOPBACK.match(plain):
-        return None
-    path = re.split("[?#]", rest)[0]
-    is_calendar = is_webcal or path.lower().endswith(".ics") or _PUBLISHERS.match(rest)
-    return plain if is_calendar and path.partition("/")[0] else None
+
+def added_words(copy: CalendarCopy, now: datetime) -> str:
+    """What is said of a new calendar: `Work is added, with 3 events. …`. Quotes untrusted text."""
+    words = f"{copy.name} is added, with {counted(len(copy.events), 'event')} until a year ahead."
+    coming = next_event([copy], now)
+    if coming is not None:
+        when = day_words(coming.begins(now.tzinfo or UTC).astimezone(now.tzinfo).date(), now)
+        words += f" Next: {when}, {time_words(coming, now)}, {coming.summary or NO_TITLE}."
+    return f"{words} {copy.limits}".rstrip()
+
+
+def failing_words(copy: CalendarCopy, now: datetime) -> str:
+    """What the owner is told of a calendar that fails for a day."""
+    shown = f"shown is what it held {age_words(copy, now)}" if copy.as_of else "nothing is shown"
+    return f"The calendar {copy.name} cannot be read since a day; {shown}. {copy.problem}"
 
 
 def name_problem(name: str, taken: Iterable[str] = ()) -> str:
@@ -244,6 +245,12 @@ def free_name(taken: Sequence[str]) -> str:
     """A name for a calendar that the owner gave none: `Calendar`, `Calendar 2`."""
     names = (f"Calendar {number}" if number > 1 else "Calendar" for number in range(1, 1000))
     return next(name for name in names if not name_problem(name, taken))
+
+
+def _is_coming(event: CalendarEvent, now: datetime) -> bool:
+    if event.all_day:
+        return event.start >= now.date()
+    return _utc(event.begins(UTC)) >= _utc(now)
 
 
 def _joined(

@@ -38,8 +38,7 @@ Report = Callable[[StoreProblem], None]
 class CalendarSource:
     """Where a calendar is read: `address`, which is a secret, or `file` in the data directory.
 
-    `etag` and `modified` are those of the text that was read last. `told` says that the owner knows
-    of the failure that lasts.
+    `etag` and `modified` are those of the text that was read last.
     """
 
     name: str
@@ -47,7 +46,6 @@ class CalendarSource:
     file: str = ""
     etag: str = ""
     modified: str = ""
-    told: bool = False
 
 
 class CalendarFiles:
@@ -284,7 +282,6 @@ def _source_bytes(source: CalendarSource) -> bytes:
         "file": source.file,
         "etag": source.etag,
         "modified": source.modified,
-        "told": source.told,
     }
     return render_json(value, indent=2)
 
@@ -297,5 +294,4 @@ def _source_of(raw: bytes) -> CalendarSource:
         fields.text("file"),
         fields.text("etag"),
         fields.text("modified"),
-        fields.flag("told"),
     )

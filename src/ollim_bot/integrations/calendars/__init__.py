@@ -1,0 +1,1 @@
+"""Calendars that are read at an address or from a file."""

@@ -1,0 +1,449 @@
+"""Reads the text of a calendar and computes its instances in a window of days.
+
+A calendar is a stranger's text: a few lines can ask for billions of instances. So the program runs
+this module as a process of its own, with limits on time and memory (`feeds.py`), and reads one JSON
+object from its output.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import signal
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from hashlib import sha256
+from time import process_time
+from types import FrameType
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from icalendar import Calendar
+from icalendar.prop import vDDDLists, vDDDTypes, vRecur
+from recurring_ical_events import CalendarQuery
+
+from ollim_bot.domain.calendar import CalendarEvent
+from ollim_bot.domain.text import counted, shortened
+from ollim_bot.store.calendars import encode_event
+
+# An event of icalendar. The types of its values depend on their names.
+_Component = Any
+
+BACK = timedelta(days=60)
+AHEAD = timedelta(days=400)
+MOST_EVENTS = 5000
+MOST_OF_SERIES = 2000
+_A_DAY = timedelta(days=1)
+_LONGEST_TITLE = 300
+_LONGEST_TEXT = 2000
+_ALL_TEXT = 4_000_000
+_SERIES_SECONDS = 2.0
+_ALL_SECONDS = 10.0
+_PROCESS_SECONDS = 30
+_PROCESS_BYTES = 1 << 30
+_LENGTHS = {
+    "SECONDLY": timedelta(seconds=1),
+    "MINUTELY": timedelta(minutes=1),
+    "HOURLY": timedelta(hours=1),
+}
+# Our own property of an event that has a `DURATION` rather than an end.
+_LENGTH = "X-OLLIM-LENGTH"
+_TIMES = ("DTSTART", "DTEND", "RECURRENCE-ID", "EXDATE", "RDATE")
+_BEGIN, _END = "BEGIN:VEVENT", "END:VEVENT"
+_REPEATS = re.compile(r"^(?:RRULE|RDATE|RECURRENCE-ID|DURATION)[;:]", re.MULTILINE | re.IGNORECASE)
+_DAYS = re.compile(
+    r"^(?:DTSTART|DTEND)(?:;[^:\n]*)?:(\d{4})(\d\d)(\d\d)", re.MULTILINE | re.IGNORECASE
+)
+
+
+class NoCalendar(Exception):
+    """The text is not a calendar; `str()` is a sentence."""
+
+
+class _TooSlow(BaseException):
+    """Not an `Exception`, so that no handler of a library takes it for one of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The days from `first` to `last` around `now`, in `zone`, where times without a zone are."""
+
+    first: date
+    last: date
+    now: datetime
+    zone: ZoneInfo
+
+    @staticmethod
+    def around(now: datetime, zone: ZoneInfo) -> Window:
+        local = now.astimezone(zone)
+        return Window(local.date() - BACK, local.date() + AHEAD, local, zone)
+
+    def at(self, day: date) -> datetime:
+        return datetime.combine(day, time(), self.zone)
+
+
+@dataclass(slots=True)
+class Expansion:
+    """The instances in time order, and what is not among them."""
+
+    events: list[CalendarEvent] = field(default_factory=list)
+    unreadable: int = 0
+    too_often: int = 0
+    is_cut: bool = False
+
+    @property
+    def limits(self) -> str:
+        sentences = []
+        if self.unreadable:
+            verb = "was" if self.unreadable == 1 else "were"
+            sentences.append(f"{counted(self.unreadable, 'event')} {verb} not understood.")
+        if self.too_often:
+            verb = "repeats" if self.too_often == 1 else "repeat"
+            sentences.append(f"{counted(self.too_often, 'event')} {verb} too often to be all kept.")
+        if self.is_cut:
+            sentences.append(f"Only the {MOST_EVENTS} events nearest to today are kept.")
+        return " ".join(sentences)
+
+
+def expand(raw: bytes, calendar: str, window: Window) -> Expansion:
+    """The instances of the calendar named `calendar`. Raises only `NoCalendar`.
+
+    Must run on the main thread, since it interrupts series that take too long.
+    """
+    parsed = _parsed(_near(_text(raw), window))
+    found, seen = Expansion(), set[str]()
+    deadline = process_time() + _ALL_SECONDS
+    for series in _series(parsed, window, found):
+        if process_time() > deadline:
+            found.too_often += 1
+            continue
+        for instance in _instances(series, window, found):
+            event = _event(instance, calendar, found)
+            if event is not None:
+                found.events.append(_with_own_id(event, seen))
+    found.events.sort(key=lambda event: (event.begins(window.zone).astimezone(UTC), event.id))
+    if len(found.events) > MOST_EVENTS:
+        found.is_cut = True
+        found.events = _nearest(found.events, window)
+    _cut_descriptions(found.events)
+    return found
+
+
+def main() -> None:
+    """Read the name, the zone and the moment from the arguments, the text from standard input."""
+    name, zone, now = sys.argv[1:]
+    for limit, most in (
+        (resource.RLIMIT_CPU, _PROCESS_SECONDS),
+        (resource.RLIMIT_AS, _PROCESS_BYTES),
+    ):
+        with suppress(OSError, ValueError):
+            resource.setrlimit(limit, (most, most))
+    window = Window.around(datetime.fromisoformat(now), ZoneInfo(zone))
+    try:
+        found = expand(sys.stdin.buffer.read(), name, window)
+    except NoCalendar as wrong:
+        sys.stdout.write(json.dumps({"problem": str(wrong)}))
+        return
+    answer = {
+        "first": window.first.isoformat(),
+        "last": window.last.isoformat(),
+        "limits": found.limits,
+        "events": [encode_event(event) for event in found.events],
+    }
+    sys.stdout.write(json.dumps(answer))
+
+
+def _text(raw: bytes) -> str:
+    for encoding in (
+        ("utf-16",) if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else ("utf-8-sig", "cp1252")
+    ):
+        with suppress(UnicodeDecodeError):
+            return raw.decode(encoding)
+    return raw.decode("latin-1")
+
+
+def _near(text: str, window: Window) -> str:
+    """The text without the single events that lie far from the window: they are most, and slow."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "BEGIN:VCALENDAR" not in text.upper():
+        is_page = "<html" in text[:2000].lower()
+        raise NoCalendar(
+            "It holds a web page, not a calendar." if is_page else "It holds no calendar."
+        )
+    if "END:VCALENDAR" not in text.upper():
+        raise NoCalendar("The calendar is cut off before its end.")
+    head, *blocks = text.split(_BEGIN)
+    kept = [head]
+    for block in blocks:
+        event, end, rest = block.partition(_END)
+        kept.append(f"{_BEGIN}{block}" if not end or _may_be_on(event, window) else rest)
+    return "".join(kept)
+
+
+def _may_be_on(event: str, window: Window) -> bool:
+    days = ["".join(found) for found in _DAYS.findall(event)]
+    if not days or _REPEATS.search(event):
+        return True
+    first, last = (f"{day:%Y%m%d}" for day in (window.first - _A_DAY, window.last + _A_DAY))
+    return max(days) >= first and min(days) <= last
+
+
+def _parsed(text: str) -> list[_Component]:
+    try:
+        found = Calendar.from_ical(text, multiple=True)
+    except Exception:  # noqa: BLE001 - a stranger's text may cause any failure
+        raise NoCalendar("The calendar cannot be understood.") from None
+    return [each for each in found if each.name == "VCALENDAR"]
+
+
+def _series(
+    calendars: Iterable[_Component], window: Window, found: Expansion
+) -> Iterator[list[_Component]]:
+    """The events by their UID: one event, or a repeating one with its exceptions."""
+    by_uid: dict[str, list[_Component]] = defaultdict(list)
+    for calendar in calendars:
+        zone = _zone_of(calendar) or window.zone
+        for number, event in enumerate(_events(calendar)):
+            try:
+                mended = _mended(event, zone)
+            except Exception:  # noqa: BLE001 - a stranger's text may cause any failure
+                found.unreadable += 1
+                continue
+            by_uid[str(event.get("UID", f"without {number}"))].append(mended)
+    for series in by_uid.values():
+        _name_moved_days(series)
+        yield series
+
+
+def _events(calendar: _Component) -> list[_Component]:
+    return [each for each in calendar.subcomponents if each.name == "VEVENT"]
+
+
+def _zone_of(calendar: _Component) -> tzinfo | None:
+    with suppress(Exception):
+        return ZoneInfo(str(calendar["X-WR-TIMEZONE"]).strip())
+    return None
+
+
+def _mended(event: _Component, zone: tzinfo) -> _Component:
+    """The event with a zone at each time, and without values that contradict each other."""
+    for name in _TIMES:
+        if name in event:
+            values = event[name] if isinstance(event[name], list) else [event[name]]
+            mended = [_with_zone(value, zone) for value in values]
+            event[name] = mended if len(mended) > 1 else mended[0]
+    start = event["DTSTART"].dt
+    end = event.get("DTEND")
+    if end is not None and not _is_later(end, start):
+        del event["DTEND"]
+    length = getattr(event.pop("DURATION", None), "dt", None)
+    if "DTEND" not in event and isinstance(length, timedelta) and length > timedelta():
+        event["DURATION"] = vDDDTypes(length)
+        event[_LENGTH] = length
+    if "RRULE" in event:
+        rules = event["RRULE"] if isinstance(event["RRULE"], list) else [event["RRULE"]]
+        event["RRULE"] = [_with_until(rule, start) for rule in rules]
+    return event
+
+
+def _with_zone(value: Any, zone: tzinfo) -> Any:
+    if isinstance(value, vDDDLists):
+        return vDDDLists([_placed(each.dt, zone) for each in value.dts])
+    placed = vDDDTypes(_placed(value.dt, zone))
+    if "RANGE" in value.params:
+        placed.params["RANGE"] = value.params["RANGE"]
+    return placed
+
+
+def _placed(value: Any, zone: tzinfo) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_placed(each, zone) for each in value)
+    is_floating = isinstance(value, datetime) and value.tzinfo is None
+    return value.replace(tzinfo=zone) if is_floating else value
+
+
+def _is_later(end: Any, start: date) -> bool:
+    value = getattr(end, "dt", None)
+    if isinstance(value, datetime) and isinstance(start, datetime):
+        return value > start
+    is_days = not isinstance(value, datetime) and not isinstance(start, datetime)
+    return is_days and isinstance(value, date) and value > start
+
+
+def _with_until(rule: vRecur, start: date) -> vRecur:
+    """The rule with an end in UTC. A day as the end of a rule with times counts to its end."""
+    until = next(iter(rule.get("UNTIL", ())), None)
+    if until is None or not isinstance(start, datetime):
+        return rule
+    if not isinstance(until, datetime):
+        until = datetime.combine(until, time(23, 59, 59))
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=start.tzinfo)
+    rule["UNTIL"] = [until.astimezone(UTC)]
+    return rule
+
+
+def _name_moved_days(series: Sequence[_Component]) -> None:
+    """Give an exception that names only the day of its instance the time of the series."""
+    starts = (each["DTSTART"].dt for each in series if "RECURRENCE-ID" not in each)
+    start = next(starts, None)
+    for event in series:
+        moved = event["RECURRENCE-ID"].dt if "RECURRENCE-ID" in event else None
+        if isinstance(start, datetime) and moved and not isinstance(moved, datetime):
+            moment = datetime.combine(moved, start.timetz())
+            event["RECURRENCE-ID"] = vDDDTypes(moment)
+
+
+def _instances(series: Sequence[_Component], window: Window, found: Expansion) -> list[_Component]:
+    calendar = Calendar()
+    calendar.subcomponents = list(series)
+    first, last = window.at(window.first), window.at(window.last + _A_DAY)
+    length = _shortest(series)
+    is_narrow = length is not None and window.now + MOST_OF_SERIES * length < last
+    if length is not None and is_narrow:
+        found.too_often += 1
+        first, last = window.now, window.now + MOST_OF_SERIES * length
+    try:
+        with _time_limit(_SERIES_SECONDS):
+            instances: list[_Component] = CalendarQuery(calendar, components=("VEVENT",)).between(
+                first, last
+            )
+    except _TooSlow:
+        found.too_often += 0 if is_narrow else 1
+        return []
+    except Exception:  # noqa: BLE001 - a stranger's text may cause any failure
+        found.unreadable += 1
+        return []
+    if len(instances) > MOST_OF_SERIES:
+        found.too_often += 1
+        instances.sort(key=lambda each: abs(_day(each["DTSTART"].dt) - window.now.date()))
+    return instances[:MOST_OF_SERIES]
+
+
+def _shortest(series: Iterable[_Component]) -> timedelta | None:
+    """The shortest step of rules that repeat within a day; None if there is none."""
+    rules = (rule for event in series for rule in event.get("RRULE", ()))
+    lengths = [
+        _LENGTHS[step] * max(1, int(next(iter(rule.get("INTERVAL", ())), 1)))
+        for rule in rules
+        if (step := str(next(iter(rule.get("FREQ", ())), "")).upper()) in _LENGTHS
+    ]
+    return min(*lengths, _A_DAY) if lengths else None
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Raise `_TooSlow` in the block after so many seconds of computing."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise _TooSlow
+
+    former = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, former)
+
+
+def _event(instance: _Component, calendar: str, found: Expansion) -> CalendarEvent | None:
+    if _one(instance, "STATUS").upper() == "CANCELLED":
+        return None
+    try:
+        start, end = _span(instance)
+        return CalendarEvent(
+            _id(instance, calendar),
+            calendar,
+            shortened(" ".join(_one(instance, "SUMMARY").split()), _LONGEST_TITLE),
+            start,
+            end,
+            not isinstance(start, datetime),
+            shortened(" ".join(_one(instance, "LOCATION").split()), _LONGEST_TITLE),
+            shortened(_one(instance, "DESCRIPTION").strip(), _LONGEST_TEXT),
+            _is_busy(instance),
+        )
+    except Exception:  # noqa: BLE001 - a stranger's text may cause any failure
+        found.unreadable += 1
+        return None
+
+
+def _span(instance: _Component) -> tuple[date, date]:
+    """Days, or instants in UTC.
+
+    A time that the clocks skip is one hour later, as RFC 5545 has it; its length stays. Hours of a
+    `DURATION` are real hours; the other lengths are those that a clock on the wall shows.
+    """
+    start, end = instance["DTSTART"].dt, instance["DTEND"].dt
+    if not isinstance(start, datetime) or not isinstance(end, datetime):
+        return start, max(end, start + _A_DAY)
+    begins = start.astimezone(UTC)
+    is_skipped = begins.astimezone(start.tzinfo).replace(tzinfo=None) != start.replace(tzinfo=None)
+    length = end.replace(tzinfo=None) - start.replace(tzinfo=None)
+    if is_skipped and end.tzinfo == start.tzinfo:
+        return begins, begins + length
+    if length == instance.get(_LENGTH):
+        days = timedelta(days=length.days)
+        return begins, (start + days).astimezone(UTC) + (length - days)
+    return begins, max(end.astimezone(UTC), begins)
+
+
+def _id(instance: _Component, calendar: str) -> str:
+    """An id that an instance keeps when it is moved."""
+    original = instance.get("RECURRENCE-ID")
+    # An exception for all later instances too stands in each of them.
+    if original is None or "RANGE" in original.params:
+        original = instance["DTSTART"]
+    moment = original.dt
+    if isinstance(moment, datetime):
+        moment = moment.astimezone(UTC)
+    key = "\0".join((calendar.casefold(), _one(instance, "UID"), moment.isoformat()))
+    return sha256(key.encode("utf-8", "replace")).hexdigest()[:12]
+
+
+def _with_own_id(event: CalendarEvent, seen: set[str]) -> CalendarEvent:
+    own, number = event.id, 1
+    while own in seen:
+        number += 1
+        own = f"{event.id}-{number}"
+    seen.add(own)
+    return event if own == event.id else replace(event, id=own)
+
+
+def _nearest(events: Iterable[CalendarEvent], window: Window) -> list[CalendarEvent]:
+    def begins(event: CalendarEvent) -> datetime:
+        return event.begins(window.zone).astimezone(UTC)
+
+    nearest = sorted(events, key=lambda event: abs(begins(event) - window.now))[:MOST_EVENTS]
+    return sorted(nearest, key=begins)
+
+
+def _cut_descriptions(events: list[CalendarEvent]) -> None:
+    """Leave so much text that the copy can always be read again."""
+    longest = _ALL_TEXT // max(1, len(events))
+    for number, event in enumerate(events):
+        if len(event.description) > longest:
+            events[number] = replace(event, description=shortened(event.description, longest))
+
+
+def _one(instance: _Component, name: str) -> str:
+    value = instance.get(name, "")
+    return str(value[0] if isinstance(value, list) else value)
+
+
+def _is_busy(instance: _Component) -> bool:
+    is_free = _one(instance, "X-MICROSOFT-CDO-BUSYSTATUS").upper() == "FREE"
+    return not is_free and _one(instance, "TRANSP").upper() != "TRANSPARENT"
+
+
+def _day(moment: date) -> date:
+    return moment.date() if isinstance(moment, datetime) else moment
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""Subscribed calendars: adds and removes them, and reads them again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from ollim_bot.domain.calendar import CalendarCopy, free_name, name_problem
+from ollim_bot.errors import CalendarFailed, OllimError, WrongInput
+from ollim_bot.integrations.calendars.fetching import (
+    MOST_BYTES,
+    Fetched,
+    fetch,
+    shown_host,
+    web_address,
+)
+from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import UnsuitableFile, read_with_status
+from ollim_bot.store.calendars import CalendarFiles, CalendarSource, decode_event
+from ollim_bot.store.file_store import Malformed
+from ollim_bot.store.json_fields import Fields
+
+# For one calendar: fetching it, then computing its instances.
+FETCH_SECONDS = 20.0
+EXPAND_SECONDS = 60.0
+_EXPANSION = "ollim_bot.integrations.calendars.expansion"
+_NO_TEXT = "The address answered 304, though it was not asked for changes only."
+_TOO_MUCH = "The calendar needs more time or memory to be read than it may have."
+
+
+class CalendarFeeds:
+    """Reads calendars at addresses and from files. May block: not for the event loop.
+
+    `zone` is where times without a zone are.
+    """
+
+    def __init__(self, paths: DataPaths, zone: ZoneInfo, files: CalendarFiles) -> None:
+        self._paths = paths
+        self._zone = zone
+        self._files = files
+
+    def sources(self) -> tuple[CalendarSource, ...]:
+        """The subscribed calendars."""
+        return self._files.sources()
+
+    def subscribe(self, where: str, name: str | None, now: datetime) -> CalendarCopy:
+        """Read the calendar at an address or in a file of the data directory, and store it.
+
+        Raises `WrongInput` for a wrong name or address, `CalendarFailed` if it cannot be read.
+        Nothing is stored then.
+        """
+        sources, taken = self._files.sources(), [each.name for each in self._files.copies()]
+        taken += [each.name for each in sources]
+        if name is not None and (problem := name_problem(name, taken)):
+            raise WrongInput(f"{name!r} cannot be the name of a calendar. {problem}.")
+        source = self._source(where, name or free_name(taken))
+        known = {(each.address, each.file): each.name for each in sources}
+        if (there := known.get((source.address, source.file))) is not None:
+            raise WrongInput(f"That calendar is there already, as {there}.")
+        fetched = self._fetched(source, FETCH_SECONDS)
+        if fetched is None:
+            raise CalendarFailed(_NO_TEXT)
+        origin = source.file or shown_host(source.address)
+        copy = self._expanded(CalendarCopy(source.name, origin), fetched.text, now)
+        marked = replace(source, etag=fetched.etag, modified=fetched.modified)
+        self._files.add(marked, copy, fetched.text)
+        return copy
+
+    def unsubscribe(self, name: str) -> str:
+        """Remove the calendar, and return its name as it was written. Raises `OllimError`."""
+        names = [each.name for each in self._files.sources()]
+        found = next((each for each in names if each.casefold() == name.casefold()), None)
+        if found is None:
+            known = "`ollim-bot cal calendars` shows them all."
+            raise OllimError(f"There is no subscribed calendar {name}. {known}")
+        self._files.remove(found)
+        return found
+
+    def refresh(
+        self, source: CalendarSource, now: datetime, seconds: float = FETCH_SECONDS
+    ) -> CalendarCopy | None:
+        """Read the calendar again; a failure is in the `problem` of the copy.
+
+        Returns the new copy; None if the calendar was removed since. Raises `StorageError`.
+        """
+        text = self._files.text(source.name)
+        copy = self._files.copy(source.name) or CalendarCopy(
+            source.name, source.file or shown_host(source.address)
+        )
+        asked = source if text is not None else replace(source, etag="", modified="")
+        new_text = None
+        try:
+            fetched = self._fetched(asked, seconds)
+            if fetched is not None:
+                asked = replace(asked, etag=fetched.etag, modified=fetched.modified)
+                new_text = None if fetched.text == text else fetched.text
+            content = new_text if new_text is not None else text
+            if content is None:
+                raise CalendarFailed(_NO_TEXT)
+            copy = self._current(copy, content, now, is_new=new_text is not None)
+        except CalendarFailed as failed:
+            return self._stored(source, copy.failed(str(failed), now), None)
+        return self._stored(asked, copy, new_text)
+
+    def _stored(
+        self, source: CalendarSource, copy: CalendarCopy, text: bytes | None
+    ) -> CalendarCopy | None:
+        return copy if self._files.update(source, copy, text) else None
+
+    def _current(
+        self, copy: CalendarCopy, text: bytes, now: datetime, *, is_new: bool
+    ) -> CalendarCopy:
+        """The copy as of now. An unchanged text is computed again on another day only."""
+        is_of_today = (
+            copy.as_of is not None
+            and copy.zone == self._zone.key
+            and (copy.as_of.astimezone(self._zone).date() == now.astimezone(self._zone).date())
+        )
+        if is_new or not is_of_today:
+            return self._expanded(copy, text, now)
+        return replace(copy, as_of=now, problem="", failing_since=None)
+
+    def _source(self, where: str, name: str) -> CalendarSource:
+        if "://" in where:
+            return CalendarSource(name, address=web_address(where))
+        root = self._paths.root.resolve()
+        # A name from the data directory, or a path as typed elsewhere.
+        path = Path(os.path.realpath(root / where))
+        if not path.is_relative_to(root) or path.is_relative_to(root / "state"):
+            raise WrongInput(f"{where} is not in the data directory. Copy it into {root} first.")
+        return CalendarSource(name, file=str(path.relative_to(root)))
+
+    def _fetched(self, source: CalendarSource, seconds: float) -> Fetched | None:
+        if source.address:
+            return fetch(source.address, source.etag, source.modified, seconds)
+        path = self._paths.root / source.file
+        try:
+            text, status = read_with_status(path, MOST_BYTES)
+        except UnsuitableFile as unfit:
+            raise CalendarFailed(f"{source.file} is {unfit.reason}.") from None
+        except OSError as refused:
+            raise CalendarFailed(f"{source.file} cannot be read: {refused.strerror}.") from None
+        mark = f"{status.st_mtime_ns}-{status.st_size}"
+        return None if mark == source.modified else Fetched(text, modified=mark)
+
+    def _expanded(self, copy: CalendarCopy, text: bytes, now: datetime) -> CalendarCopy:
+        command = [sys.executable, "-P", "-m", _EXPANSION]
+        command += [copy.name, self._zone.key, now.isoformat()]
+        try:
+            ran = subprocess.run(
+                command,
+                input=text,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=EXPAND_SECONDS,
+                cwd="/",
+                env={},
+                check=True,
+            )
+            answer = Fields(json.loads(ran.stdout))
+            if problem := answer.text_or_none("problem"):
+                raise CalendarFailed(problem)
+            events = tuple(decode_event(each, copy.name) for each in answer.items("events"))
+            first, last = answer.day("first"), answer.day("last")
+            limits = answer.text("limits")
+        except (subprocess.SubprocessError, OSError, ValueError, Malformed):
+            raise CalendarFailed(_TOO_MUCH) from None
+        return CalendarCopy(
+            copy.name, copy.origin, events, now, first, last, self._zone.key, limits=limits
+        )

@@ -1,0 +1,112 @@
+"""Keeps the subscribed calendars current while the bot runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from threading import Thread
+from typing import Protocol, TypeVar
+
+from ollim_bot.domain.calendar import FRESH, CalendarCopy, added_words, failing_words
+from ollim_bot.domain.pasted_addresses import AddressAnswer
+from ollim_bot.domain.taint import Untrusted
+from ollim_bot.errors import OllimError
+from ollim_bot.integrations.calendars.feeds import CalendarFeeds
+from ollim_bot.ports import Clock
+from ollim_bot.store.calendars import CalendarSource
+
+T = TypeVar("T")
+
+# Computing the instances of a large calendar takes a core for seconds.
+_AT_ONCE = 2
+_QUOTED = Untrusted("calendar entry", "the next event of a calendar that the owner added")
+
+_logger = logging.getLogger(__name__)
+
+
+class _Tell(Protocol):
+    async def __call__(self, sentence: str, *, key: str | None = None) -> object: ...
+
+
+class CalendarRefresher:
+    """Reads every subscribed calendar again each quarter of an hour.
+
+    A calendar that fails does not delay or stop the others. The owner is told of it once, after a
+    day.
+    """
+
+    def __init__(self, feeds: CalendarFeeds, tell: _Tell, clock: Clock) -> None:
+        self._feeds = feeds
+        self._tell = tell
+        self._clock = clock
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def run(self) -> None:
+        """Read them until cancelled."""
+        while True:
+            await self.refresh()
+            await self._clock.sleep(FRESH.total_seconds())
+
+    async def refresh(self) -> None:
+        """Read all of them once."""
+        try:
+            sources = await _off_loop(self._feeds.sources)
+        except OllimError as refused:
+            _logger.warning("The calendars cannot be read now: %s", refused)
+            return
+        await asyncio.gather(*(self._refresh_one(source) for source in sources))
+
+    async def _refresh_one(self, source: CalendarSource) -> None:
+        async with self._slots:
+            now = self._clock.now()
+            try:
+                copy = await _off_loop(partial(self._feeds.refresh, source, now))
+                if copy is not None:
+                    await self._note(copy)
+            except OllimError as refused:
+                _logger.warning("The calendar %s cannot be kept now: %s", source.name, refused)
+            except Exception:  # one calendar must not stop the others
+                _logger.exception("The calendar %s could not be refreshed", source.name)
+
+    async def _note(self, copy: CalendarCopy) -> None:
+        now = self._clock.now()
+        if copy.is_to_be_told(now):
+            # Each time of failing has its own key, and so is told once.
+            key = f"calendar {copy.name} {copy.failing_since}"
+            await self._tell(failing_words(copy, now), key=key)
+
+
+async def take_calendar_address(feeds: CalendarFeeds, clock: Clock, address: str) -> AddressAnswer:
+    """Subscribe to an address that the owner pasted into the conversation."""
+    now = clock.now()
+    try:
+        copy = await _off_loop(partial(feeds.subscribe, address, None, now))
+    except OllimError as refused:
+        return AddressAnswer(f"No calendar was added. {refused}")
+    update = f"The owner added the calendar {copy.name}; `ollim-bot cal` shows what is in it."
+    return AddressAnswer(added_words(copy, now), update, _QUOTED)
+
+
+async def _off_loop(work: Callable[[], T]) -> T:
+    """Run `work` on a daemon thread: unlike a thread of a pool, it does not delay the exit."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(set_outcome: Callable[[], None]) -> None:
+        if not done.done():
+            set_outcome()
+
+    def run() -> None:
+        try:
+            outcome = partial(done.set_result, work())
+        except Exception as error:  # noqa: BLE001 - handed to the waiting task
+            outcome = partial(done.set_exception, error)
+        # The loop is closed if the bot has ended in between.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle, outcome)
+
+    Thread(target=run, name="calendar", daemon=True).start()
+    return await done
