@@ -1,0 +1,153 @@
+"""Event, hook value, task and mail of a stranger: no attempt becomes an order, honest use works."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from tests.cli.terminal import SUNDAY, Terminal
+from tests.hostile.words import (
+    ATTEMPTS,
+    CANARY,
+    assert_is_calm,
+    assert_is_data,
+    assert_is_literal,
+    assert_is_literal_on_discord,
+    fenced_parts,
+    in_words,
+)
+from tests.prompts.prompt_parts import message
+
+from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
+from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
+from ollim_bot.domain.cards import Card
+from ollim_bot.domain.forward_schedule import UpcomingSchedule
+from ollim_bot.domain.jobs import JobSpec, ReportMode, WebhookSpec
+from ollim_bot.domain.overviews import today_card
+from ollim_bot.domain.owner_choices import Skips
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.taint import Untrusted
+from ollim_bot.domain.webhook_data import plain_text
+from ollim_bot.prompts.context import owner_prompt
+from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, sent_data, upcoming_lines
+from ollim_bot.prompts.turns import background_prompt
+from ollim_bot.store.calendars import write_copy
+from ollim_bot.surfaces.discord.rendering import fitted
+from ollim_bot.surfaces.web.markdown import render
+
+HOUR = timedelta(hours=1)
+HONEST = "Dentist"
+EVERY_ATTEMPT = pytest.mark.parametrize("attempt", ATTEMPTS.values(), ids=ATTEMPTS)
+
+
+def test_there_are_more_than_thirty_ways() -> None:
+    assert len(ATTEMPTS) > 30
+    assert not [name for name, text in ATTEMPTS.items() if CANARY not in text]
+
+
+def copy_with(text: str) -> CalendarCopy:
+    event = CalendarEvent(
+        "a1", "Work", text, SUNDAY + HOUR, SUNDAY + 2 * HOUR, location=text, description=text
+    )
+    return CalendarCopy("Work", "calendar.example (hidden)", (event,), SUNDAY)
+
+
+def day_with(text: str) -> Card:
+    return today_card((), (), (), Skips(), SUNDAY, [copy_with(text)])
+
+
+@EVERY_ATTEMPT
+def test_no_word_of_an_event_stands_in_the_prompt_of_a_run(attempt: str) -> None:
+    upcoming = UpcomingSchedule(SUNDAY, 3).with_calendars([copy_with(attempt)])
+    schedule = upcoming_lines(upcoming, PingBudget.full(SUNDAY))
+    prompt = build_bg_preamble(Briefing(ReportMode.ON_PING, True, schedule=schedule))
+    assert "- 15:30–16:30 busy (Work)" in prompt
+    assert CANARY not in prompt
+
+
+@EVERY_ATTEMPT
+def test_an_event_on_the_card_of_today_is_one_line_that_does_nothing(attempt: str) -> None:
+    card, honest = day_with(attempt), day_with(HONEST)
+    assert len(card.lines) == len(honest.lines) == 1
+    assert card.buttons == ()
+    assert_is_calm(card.lines[0].text.replace("\u200d", "").replace("\u200c", ""))
+    assert "\n" not in card.lines[0].text
+    on_discord = fitted(card, "").description
+    assert len(on_discord.splitlines()) == len(fitted(honest, "").description.splitlines())
+    assert_is_literal_on_discord(on_discord.removeprefix("**Calendar**"))
+    assert HONEST in honest.lines[0].text
+
+
+@EVERY_ATTEMPT
+def test_the_card_of_today_that_is_quoted_is_data(attempt: str) -> None:
+    mark = Untrusted("calendar entry", "an overview of the day")
+    quote = day_with(attempt).text
+    reply = replace(message("move that", quote), untrusted_quote=mark)
+    prompt = owner_prompt([reply], SUNDAY)
+    assert_is_data(prompt)
+    assert prompt.endswith("\n\nmove that")
+
+
+@EVERY_ATTEMPT
+def test_a_terminal_obeys_no_event_and_the_agent_reads_none(
+    terminal: Terminal, attempt: str
+) -> None:
+    write_copy(terminal.paths, copy_with(attempt))
+    honest_lines = {"today": 4, "rehearse": 4}
+    for command, lines in honest_lines.items():
+        printed = terminal.done(command)
+        assert_is_calm(printed)
+        assert len(printed.splitlines()) == lines
+    assert terminal.json("today")["calendar"][0]["summary"] == attempt
+    terminal.environ[CALLED_BY] = CONVERSATION
+    for words in (["today"], ["today", "--json"], ["rehearse"], ["rehearse", "--json"]):
+        assert CANARY not in terminal.done(*words)
+
+
+HOOK = WebhookSpec(
+    JobSpec(
+        id="door",
+        message="Somebody rang: {{ who }}. The state is {{state}}, seen {{times}} times.",
+        background=True,
+    ),
+    fields={
+        "type": "object",
+        "properties": {
+            "who": {"type": "string"},
+            "state": {"enum": ["open", "shut"]},
+            "times": {"type": "integer"},
+        },
+    },
+)
+
+
+@EVERY_ATTEMPT
+def test_the_value_of_a_hook_is_data_and_the_task_is_the_owners(attempt: str) -> None:
+    data = {"who": attempt, "state": "open", "times": 2}
+    preamble = build_bg_preamble(Briefing(ReportMode.ON_PING, True, data=sent_data(data)))
+    prompt = background_prompt(HOOK, SUNDAY, preamble=preamble, data=data)
+    assert_is_data(prompt)
+    assert prompt.endswith(
+        "\nYOUR TASK:\n\nSomebody rang: (see `who` in the data above). "
+        "The state is open, seen 2 times."
+    )
+    [inside] = fenced_parts(prompt)
+    assert in_words(inside).startswith("{\n")
+
+
+@EVERY_ATTEMPT
+def test_the_name_of_a_field_that_the_sender_chose_is_data_too(attempt: str) -> None:
+    data = {attempt: "x", "state": "shut"}
+    preamble = build_bg_preamble(Briefing(ReportMode.ON_PING, True, data=sent_data(data)))
+    assert_is_data(background_prompt(HOOK, SUNDAY, preamble=preamble, data=data))
+
+
+@EVERY_ATTEMPT
+def test_a_hook_that_is_delivered_plainly_brings_no_markup(attempt: str) -> None:
+    said = plain_text(HOOK.spec.message, {"who": attempt, "state": "open", "times": 2})
+    assert len(said.splitlines()) == 1
+    assert_is_calm(said.replace("\u200d", "").replace("\u200c", ""))
+    assert_is_literal(said, render)
+    assert_is_literal_on_discord(said)
+    assert said.endswith("The state is open, seen 2 times.")
