@@ -166,7 +166,9 @@ async def test_a_pasted_address_is_subscribed_and_answered_without_it(
     answer = await take_calendar_address(place.feeds, place.clock, server.address())
     assert answer.words == (
         "Calendar is added, with 1 event until a year ahead. "
-        "Next: Mon 16 Nov, 14:00–15:00, Dentist."
+        "Next: Mon 16 Nov, 14:00–15:00, Dentist. "
+        "`ollim-bot cal unsubscribe Calendar` removes it; to name it yourself, remove it, then run "
+        "`ollim-bot cal subscribe ADDRESS --name Work`."
     )
     assert answer.untrusted is not None
     again = await take_calendar_address(place.feeds, place.clock, server.address())

@@ -29,12 +29,15 @@ from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.webhook_data import plain_text
+from ollim_bot.integrations.calendars.feeds import CalendarFeeds
+from ollim_bot.integrations.calendars.refreshing import take_calendar_address
 from ollim_bot.prompts.context import owner_prompt
 from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, sent_data, upcoming_lines
 from ollim_bot.prompts.turns import background_prompt
 from ollim_bot.store.calendars import write_copy
 from ollim_bot.surfaces.discord.rendering import fitted
 from ollim_bot.surfaces.web.markdown import render
+from ollim_bot.testing.clock import ManualClock
 
 HOUR = timedelta(hours=1)
 HONEST = "Dentist"
@@ -103,6 +106,30 @@ def test_a_terminal_obeys_no_event_and_the_agent_reads_none(
     terminal.environ[CALLED_BY] = CONVERSATION
     for words in (["today"], ["today", "--json"], ["rehearse"], ["rehearse", "--json"]):
         assert CANARY not in terminal.done(*words)
+
+
+class AddedCalendar(CalendarFeeds):
+    """Subscribes to one calendar, whatever the address is."""
+
+    def __init__(self, copy: CalendarCopy) -> None:
+        self._copy = copy
+
+    def subscribe(self, *_: object) -> CalendarCopy:
+        return self._copy
+
+
+@EVERY_ATTEMPT
+async def test_the_answer_to_a_pasted_address_quotes_the_next_event_as_data(attempt: str) -> None:
+    feeds, clock = AddedCalendar(copy_with(attempt)), ManualClock(SUNDAY)
+    answer = await take_calendar_address(feeds, clock, "https://calendar.example/secret.ics")
+    assert answer.untrusted is not None
+    assert CANARY not in answer.update
+    said, _, how = answer.words.partition(" `ollim-bot cal unsubscribe Work` removes it")
+    assert how
+    assert_is_calm(answer.words.replace("\u200d", "").replace("\u200c", ""))
+    assert len(answer.words.splitlines()) == 1
+    assert_is_literal(said, render)
+    assert_is_literal_on_discord(said.partition(" Next: ")[2])
 
 
 HOOK = WebhookSpec(

@@ -5,12 +5,12 @@ Everything that shows events reads `CalendarCopy` values only; feeds and Google 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, instant
-from ollim_bot.domain.text import counted
+from ollim_bot.domain.text import counted, one_line
 
 LONGEST_NAME = 40
 # A calendar is read again when its copy is older.
@@ -22,6 +22,7 @@ TOLD_AFTER = timedelta(days=1)
 LONGEST_UPCOMING = 366
 
 NO_TITLE = "(no title)"
+_LONGEST_SHOWN = 100
 
 _A_DAY = timedelta(days=1)
 _WRITTEN_BY_OTHERS = frozenset({"summary", "location", "description"})
@@ -212,13 +213,19 @@ def next_event(copies: Iterable[CalendarCopy], now: datetime) -> CalendarEvent |
     return next(coming, None)
 
 
-def added_words(copy: CalendarCopy, now: datetime) -> str:
-    """What is said of a new calendar: `Work is added, with 3 events. …`. Quotes untrusted text."""
+def added_words(
+    copy: CalendarCopy, now: datetime, quoted: Callable[[str], str] = lambda title: title
+) -> str:
+    """What is said of a new calendar: `Work is added, with 3 events. …`. Quotes untrusted text.
+
+    `quoted` makes the title of an event safe where it is shown.
+    """
     words = f"{copy.name} is added, with {counted(len(copy.events), 'event')} until a year ahead."
     coming = next_event([copy], now)
     if coming is not None:
         when = day_words(coming.begins(now.tzinfo or UTC).astimezone(now.tzinfo).date(), now)
-        words += f" Next: {when}, {time_words(coming, now)}, {coming.summary or NO_TITLE}."
+        title = quoted(one_line(coming.summary, _LONGEST_SHOWN)) or NO_TITLE
+        words += f" Next: {when}, {time_words(coming, now)}, {title}."
     return f"{words} {copy.limits}".rstrip()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Protocol, TypeVar
 from ollim_bot.domain.calendar import FRESH, CalendarCopy, added_words, failing_words
 from ollim_bot.domain.pasted_addresses import AddressAnswer
 from ollim_bot.domain.taint import Untrusted
+from ollim_bot.domain.text import literal
 from ollim_bot.errors import OllimError
 from ollim_bot.integrations.calendars.feeds import CalendarFeeds
 from ollim_bot.ports import Clock
@@ -87,7 +89,16 @@ async def take_calendar_address(feeds: CalendarFeeds, clock: Clock, address: str
     except OllimError as refused:
         return AddressAnswer(f"No calendar was added. {refused}")
     update = f"The owner added the calendar {copy.name}; `ollim-bot cal` shows what is in it."
-    return AddressAnswer(added_words(copy, now), update, _QUOTED)
+    words = f"{added_words(copy, now, literal)} {_how_to_change(copy.name)}"
+    return AddressAnswer(words, update, _QUOTED)
+
+
+def _how_to_change(name: str) -> str:
+    remove = shlex.join(["ollim-bot", "cal", "unsubscribe", name])
+    return (
+        f"`{remove}` removes it; to name it yourself, remove it, then run "
+        "`ollim-bot cal subscribe ADDRESS --name Work`."
+    )
 
 
 async def _off_loop(work: Callable[[], T]) -> T:
