@@ -14,6 +14,7 @@ from tests.cli.terminal import Terminal, held
 from ollim_bot.cli.jobs.fields import COMMON, ID, MESSAGE
 from ollim_bot.cli.reminder import ReminderNoun
 from ollim_bot.cli.routine import RoutineNoun
+from ollim_bot.cli.webhook import WebhookNoun
 from ollim_bot.store.opening import open_database
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
@@ -27,6 +28,7 @@ def examples() -> Iterator[tuple[list[str], str]]:
 
 
 def test_every_example_is_real(terminal: Terminal) -> None:
+    terminal.environ |= {"WEBHOOK_PORT": "9100", "WEBHOOK_SECRET": "a-long-random-text"}
     terminal.paths.locks.mkdir(parents=True)
     open_database(terminal.paths, lambda: terminal.now, is_holder=True, report=print).close()
     # The bot runs, but for its own start.
@@ -41,5 +43,5 @@ def test_every_example_is_real(terminal: Terminal) -> None:
 def test_every_flag_of_a_job_is_explained() -> None:
     explained = set(re.findall(r"^\| (`-.*?`) \| (?:the text|`([\w-]+)`) \|", PAGE, re.MULTILINE))
     names = {name.strip("`") for row, _ in explained for name in row.split(", ")}
-    flags = (MESSAGE, *COMMON, ID, *RoutineNoun.flags, *ReminderNoun.flags)
+    flags = (MESSAGE, *COMMON, ID, *RoutineNoun.flags, *ReminderNoun.flags, *WebhookNoun.flags)
     assert names == {name for flag in flags for name in flag.names.split()}

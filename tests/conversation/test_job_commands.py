@@ -13,7 +13,7 @@ from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder, Routine, WebhookSpec
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import claiming_row
 from ollim_bot.domain.schedule import key_of
@@ -25,6 +25,12 @@ PLAN = Routine(
     JobSpec(id="plan", message="Plan the day.", description="Morning"), Cron.parse("0 8 * * *")
 )
 WATER = Reminder(JobSpec(id="w1", message="Drink water.", background=True), NOW + HOUR)
+
+
+BELL = WebhookSpec(
+    JobSpec(id="bell", message="Someone is at the door.", description="The bell", background=True),
+    {"type": "object", "properties": {"door": {"enum": ["front", "back"]}}},
+)
 
 
 def routine(number: int) -> Routine:
@@ -113,6 +119,64 @@ async def test_the_soonest_come_first_paused_ones_last_and_the_rest_is_counted()
         assert [line.heading for line in card.lines] == [*([""] * 9), "Paused"]
         left_out = "Not shown: 2 more routines. `ollim-bot routine list` shows all."
         assert card.description == left_out
+
+
+async def test_webhooks_are_listed_with_the_routines_and_have_their_buttons() -> None:
+    async with scene(scripted(), webhook_port=9100) as at:
+        at.stores.routines.add(PLAN)
+        at.stores.webhooks.add(BELL)
+        await listed(at, "/routines")
+        (card,) = cards(at)
+        assert card.problems() == []
+        assert card.title == "Routines and webhooks"
+        assert [(line.heading, line.text) for line in card.lines] == [
+            ("", "Morning · At 08:00 every day · next tomorrow 8:00"),
+            ("Webhooks", "The bell · when called"),
+        ]
+        assert labels(card) == ["Skip once", "More", "Pause", "More"]
+        await at.chat.click("web", at.log[-1].id, card.buttons[-1].custom_id)
+        assert cards(at)[-1].text == (
+            "The bell\nAddress: `http://127.0.0.1:9100/hook/bell`.\n"
+            "Opened by: the secret `WEBHOOK_SECRET`.\nTakes: `door`.\n"
+            "Then: a background run reads the data as untrusted text, and may write to you."
+        )
+        assert labels(cards(at)[-1]) == ["Pause", "Cancel"]
+
+
+async def test_a_webhook_is_paused_resumed_and_cancelled_on_its_card() -> None:
+    async with scene(scripted()) as at:
+        at.stores.webhooks.add(BELL)
+        await opened(at, "/routines")
+        message = at.log[-1]
+        assert (await press(at, "Pause")).text == "Paused: The bell."
+        assert not at.stores.webhooks.get("bell").item.spec.enabled
+        card = newest(at, message).card
+        assert card is not None
+        assert card.description.startswith("Paused: calls are refused until it is resumed.\n")
+        assert labels(card) == ["Resume", "Cancel"]
+        assert [line.heading for line in cards(at)[0].lines] == ["Paused"]
+        assert (await press(at, "Resume")).text == "Resumed: The bell."
+        assert at.stores.webhooks.get("bell").item == BELL
+        assert (await press(at, "Cancel")).text == "Cancelled: The bell."
+        assert at.stores.webhooks.all() == []
+        assert at.pending == [
+            f"{KNOWN_TO_OWNER}{done}: The bell." for done in ("paused", "resumed", "cancelled")
+        ]
+
+
+async def test_many_routines_leave_room_for_webhooks() -> None:
+    async with scene(scripted()) as at:
+        for number in range(12):
+            at.stores.routines.add(routine(number))
+            at.stores.webhooks.add(replace(BELL, spec=replace(BELL.spec, id=f"h{number}")))
+        await listed(at, "/routines")
+        (card,) = cards(at)
+        assert card.problems() == []
+        assert [line.heading for line in card.lines].index("Webhooks") == 7
+        assert card.description == (
+            "Not shown: 5 more routines. `ollim-bot routine list` shows all. "
+            "Not shown: 9 more webhooks. `ollim-bot webhook list` shows all."
+        )
 
 
 @pytest.mark.parametrize("what", ["routines", "reminders"])

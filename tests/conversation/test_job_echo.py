@@ -87,7 +87,11 @@ async def test_the_moments_are_in_the_owners_zone_whatever_the_jobs_is(stage: St
             "webhooks/ci.md",
             "---\nid: ci\nfields: {type: object}\n---\nLook.\n",
             "Webhook added: Look.",
-            "It runs when something is sent to it.",
+            (
+                "Address: `/hook/ci`, off until WEBHOOK_PORT and WEBHOOK_SECRET are set.\n"
+                "Opened by: the secret `WEBHOOK_SECRET`.\nTakes: no data.\n"
+                "Then: a background run reads the data as untrusted text, and may write to you."
+            ),
         ),
     ],
 )

@@ -319,6 +319,7 @@ class App:
             take_address={
                 AddressKind.CALENDAR: partial(take_calendar_address, self._feeds, self._clock)
             },
+            webhook_port=settings.webhook_port,
             status=Status(
                 provider=chosen.provider.name,
                 is_offline=chosen.provider.is_offline,

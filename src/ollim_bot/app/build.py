@@ -148,6 +148,7 @@ class ConversationDeps:
     channels: Sequence[Channel] = ()
     take_address: Mapping[AddressKind, TakeAddress] = field(default_factory=dict)
     calendars: Callable[[], Sequence[CalendarCopy]] = tuple
+    webhook_port: int | None = None
     patience: float = 2.0
 
 
@@ -218,7 +219,14 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
 
     approvals = Approvals(store, state, poster, clock, root)
     echo = ChangeEcho(
-        root, deps.job_files, deps.former, store, shelves.reminders, poster.post, clock
+        root,
+        deps.job_files,
+        deps.former,
+        store,
+        shelves.reminders,
+        poster.post,
+        clock,
+        deps.webhook_port,
     )
     changes, auto_commit = echo.watch(), AutoCommit(deps.journal, root)
     fork_requests = ForkRequests(state, clock)
@@ -280,7 +288,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     intake = MessageIntake(state, messages, poster, runner, board, items, clock)
 
     set_up = read_set_up()
-    overviews = Overviews(store, shelves, posting, poster, clock, deps.calendars)
+    overviews = Overviews(store, shelves, posting, poster, clock, deps.calendars, deps.webhook_port)
     services = _command_services(
         deps,
         state,

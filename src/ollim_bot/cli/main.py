@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 GROUPS: Mapping[str, tuple[str, str]] = {
     "routine": ("what the bot does again and again", "ollim_bot.cli.routine"),
     "reminder": ("what the bot does once, at a moment", "ollim_bot.cli.reminder"),
+    "webhook": ("what another program starts by a call", "ollim_bot.cli.webhook"),
     "skill": ("instructions that the agent loads by name", "ollim_bot.cli.skill"),
     "runs": ("what the bot did by itself", "ollim_bot.cli.runs"),
     "history": ("what was said, found again by its words", "ollim_bot.cli.history"),
-    "gmail": ("your mail at Google, read-only", "ollim_bot.cli.gmail"),
     "messages": ("what was said, by you and by the bot", "ollim_bot.cli.messages"),
     "mcp": ("your own tool servers", "ollim_bot.cli.mcp"),
     "config": ("what can be changed while the bot runs", "ollim_bot.cli.config"),

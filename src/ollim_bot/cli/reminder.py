@@ -50,14 +50,14 @@ class ReminderNoun(JobNoun[Reminder]):
             {"metavar": "N", "type": whole_number},
         ),
     )
-    say_when = '(--in 20m | --at "tomorrow 9am" | --delay 20)'
+    main_flags = '(--in 20m | --at "tomorrow 9am" | --delay 20)'
     add_example = 'ollim-bot reminder add -m "call the dentist" --in 20m'
     edit_example = 'ollim-bot reminder edit 3f2a9c1b --at "tomorrow 9am"'
 
     def folder(self, paths: DataPaths) -> Path:
         return paths.reminders
 
-    def when_given(
+    def own_fields(
         self,
         given: Given,
         now: datetime,

@@ -33,14 +33,14 @@ class RoutineNoun(JobNoun[Routine]):
         Flag("--every", "every", "when, as a rhythm in words", {"metavar": '"weekday at 9"'}),
         Flag("--cron", "cron", "when, as a cron line in quotes", {"metavar": '"30 8 * * 1-5"'}),
     )
-    say_when = '(--every "weekday at 9" | --cron "30 8 * * 1-5")'
+    main_flags = '(--every "weekday at 9" | --cron "30 8 * * 1-5")'
     add_example = 'ollim-bot routine add -m "plan my day" --every "weekday at 9"'
     edit_example = 'ollim-bot routine edit 3f2a9c1b --cron "0 9 * * 1-5"'
 
     def folder(self, paths: DataPaths) -> Path:
         return paths.routines
 
-    def when_given(
+    def own_fields(
         self,
         given: Given,
         now: datetime,  # noqa: ARG002

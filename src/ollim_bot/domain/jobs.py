@@ -220,10 +220,7 @@ class Reminder:
         return instant(self.run_at, self.spec.zone(default_zone))
 
 
-S = TypeVar("S", bound=Routine | Reminder)
-
-
-def with_nag_default(job: S, default: str | None) -> S:
+def with_nag_default(job: J, default: str | None) -> J:
     """A new reminder with the owner's usual nag, if it must come and has no nag and no chain."""
     is_single = isinstance(job, Reminder) and job.chain.max == 0
     if default is None or not (is_single and job.must) or job.spec.nag is not None:
@@ -257,6 +254,11 @@ class WebhookSpec:
     on: tuple[str, ...] = ()
     auth: tuple[WebhookAuth, ...] = tuple(WebhookAuth)
     is_plain: bool = False
+
+    @property
+    def must(self) -> bool:
+        """Whether it must be delivered: never, as its text is not the owner's."""
+        return False
 
 
 Job = Routine | Reminder | WebhookSpec

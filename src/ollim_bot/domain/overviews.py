@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, age_words, time_words
 from ollim_bot.domain.calendar import today as events_of_day
 from ollim_bot.domain.cards import MOST_ON_LINES, Button, ButtonStyle, Card, CardLine
 from ollim_bot.domain.due_items import Answer, DueItem
 from ollim_bot.domain.item_cards import SNOOZE, settled_card, settled_line, settling_buttons
-from ollim_bot.domain.jobs import JobKind, Reminder, Routine, kind_of
+from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, WebhookSpec, kind_of
 from ollim_bot.domain.moments import (
     MONTHS,
     WEEKDAYS,
@@ -27,7 +27,9 @@ from ollim_bot.domain.moments import (
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob, count_between, next_due, occurrence_at
 from ollim_bot.domain.text import one_line
+from ollim_bot.domain.webhook_words import facts_of
 
+J_co = TypeVar("J_co", bound=Job, covariant=True)
 RUN, PAUSE, RESUME, SHOW = "job_run", "job_pause", "job_resume", "job_show"
 SKIP, SNOOZE_JOB, CANCEL = "job_skip", "job_snooze", "job_cancel"
 
@@ -35,6 +37,8 @@ _LONGEST_TITLE = 200
 _LONGEST_EVENT = 100
 _SNOOZES = {"1h": "Snooze 1 h", "9am": "Next day 9:00"}
 _MOST_JOBS = 10
+# Lines that routines leave to webhooks on their overview.
+_LEFT_TO_HOOKS = 3
 _MOST_IN_GROUP = 6
 _DAY = timedelta(days=1)
 _NOTHING: Mapping[JobKind, str] = {
@@ -74,14 +78,32 @@ def skipped_moment(job: ScheduledJob, skips: Skips, now: datetime) -> datetime |
     return moment if is_skipped else None
 
 
-def job_card(job: ScheduledJob, skips: Skips, now: datetime) -> Card:
-    """One job with all that can be done with it."""
-    is_skipped = skipped_moment(job, skips, now) is not None
-    return Card(
-        one_line(job.spec.title, _LONGEST_TITLE) or job.spec.id,
-        "\n".join(_about(job, skips, now)),
-        buttons=tuple(_buttons(job, is_skipped=is_skipped)),
-    )
+def job_card(job: Job, skips: Skips, now: datetime, webhook_port: int | None = None) -> Card:
+    """One job with all that can be done with it; webhooks are called at `webhook_port`."""
+    if isinstance(job, WebhookSpec):
+        lines, buttons = _about_hook(job, webhook_port), _hook_buttons(job)
+    else:
+        is_skipped = skipped_moment(job, skips, now) is not None
+        lines, buttons = _about(job, skips, now), _buttons(job, is_skipped=is_skipped)
+    title = one_line(job.spec.title, _LONGEST_TITLE) or job.spec.id
+    return Card(title, "\n".join(lines), buttons=tuple(buttons))
+
+
+def _about_hook(hook: WebhookSpec, port: int | None) -> Iterator[str]:
+    if not hook.spec.enabled:
+        yield "Paused: calls are refused until it is resumed."
+    yield from facts_of(hook, port)
+
+
+def _hook_buttons(hook: WebhookSpec) -> Iterator[Button]:
+    yield _first_hook_button(hook)
+    yield Button("Cancel", CANCEL, _name(hook), ButtonStyle.DANGER)
+
+
+def _first_hook_button(hook: WebhookSpec) -> Button:
+    if hook.spec.enabled:
+        return Button("Pause", PAUSE, _name(hook))
+    return Button("Resume", RESUME, _name(hook))
 
 
 def _about(job: ScheduledJob, skips: Skips, now: datetime) -> Iterator[str]:
@@ -134,29 +156,57 @@ def _first_button(job: ScheduledJob, *, is_skipped: bool) -> Button:
     return Button("Skip once", SKIP, _name(job))
 
 
-def _name(job: ScheduledJob) -> str:
+def _name(job: Job) -> str:
     return f"{kind_of(job)}:{job.spec.id}"
 
 
+class Listed(NamedTuple, Generic[J_co]):
+    """The jobs of a kind, and how many mistakes are in files of that kind."""
+
+    jobs: Sequence[J_co]
+    problems: int = 0
+
+
 def jobs_card(
-    kind: JobKind, jobs: Sequence[ScheduledJob], problems: int, skips: Skips, now: datetime
+    kind: JobKind,
+    listed: Listed[ScheduledJob],
+    skips: Skips,
+    now: datetime,
+    hooks: Listed[WebhookSpec] = Listed(()),  # noqa: B008 - it is a value
 ) -> Card:
-    """All jobs of a kind, the soonest first; `problems` are files that could not be read."""
+    """All jobs of a kind, the soonest first, and the webhooks that are listed with them."""
 
     def order(job: ScheduledJob) -> tuple[float, str]:
         # An overdue reminder has no next moment, and is the most urgent of all.
         moment = next_moment(job, skips, now)
         return moment.timestamp() if moment else 0, job.spec.id
 
-    enabled = sorted((job for job in jobs if job.spec.enabled), key=order)
-    shown = [*enabled, *(job for job in jobs if not job.spec.enabled)][:_MOST_JOBS]
+    enabled = sorted((job for job in listed.jobs if job.spec.enabled), key=order)
+    sorted_jobs = [*enabled, *(job for job in listed.jobs if not job.spec.enabled)]
+    sorted_hooks = sorted(hooks.jobs, key=lambda hook: (not hook.spec.enabled, hook.spec.id))
+    shown = sorted_jobs[: _MOST_JOBS - min(len(sorted_hooks), _LEFT_TO_HOOKS)]
+    shown_hooks = sorted_hooks[: _MOST_JOBS - len(shown)]
     groups = {
         "": [_job_line(job, skips, now) for job in shown if job.spec.enabled],
-        "Paused": [_job_line(job, skips, now) for job in shown if not job.spec.enabled],
+        "Webhooks": [_hook_line(hook) for hook in shown_hooks if hook.spec.enabled],
+        "Paused": [
+            *(_job_line(job, skips, now) for job in shown if not job.spec.enabled),
+            *(_hook_line(hook) for hook in shown_hooks if not hook.spec.enabled),
+        ],
     }
-    left_out = _left_out(kind, len(jobs) - len(shown), problems)
-    words = left_out or ("" if jobs else _NOTHING[kind])
-    return _overview(f"{kind.capitalize()}s", words, groups)
+    left_out = [
+        _left_out(kind, len(sorted_jobs) - len(shown), listed.problems),
+        _left_out(JobKind.WEBHOOK, len(sorted_hooks) - len(shown_hooks), hooks.problems),
+    ]
+    words = " ".join(filter(None, left_out)) or ("" if shown or shown_hooks else _NOTHING[kind])
+    title = f"{kind.capitalize()}s" + (" and webhooks" if shown_hooks else "")
+    return _overview(title, words, groups)
+
+
+def _hook_line(hook: WebhookSpec) -> _Line:
+    buttons = (_first_hook_button(hook), Button("More", SHOW, _name(hook)))
+    title = hook.spec.short_title or hook.spec.id
+    return _Line(f"{title} · when called" if hook.spec.enabled else title, buttons)
 
 
 def _job_line(job: ScheduledJob, skips: Skips, now: datetime) -> _Line:

@@ -16,7 +16,7 @@ from ollim_bot.cli.framework import Given, print_json, small, title
 from ollim_bot.cli.jobs.fields import JobNoun, S, cleared, fields_given, message_given
 from ollim_bot.cli.jobs.views import job_object, promise
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.jobs import JobKind, Reminder, Shelved, with_nag_default
+from ollim_bot.domain.jobs import JobKind, Reminder, Shelved, WebhookSpec, with_nag_default
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, OllimError, WrongInput
 from ollim_bot.store.job_formats import JobFormat
@@ -73,9 +73,9 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     message = message_given(given)
     if message is None:
         raise WrongInput(f"Say what to do, with -m. Example: {noun.add_example}")
-    fields = _fields(noun, given, None, data)
+    fields = noun.completed(_fields(noun, given, None, data))
     if not fields.keys() >= {*noun.form.required} - {"id"}:
-        raise WrongInput(f"Say when: {noun.say_when}. Example: {noun.add_example}")
+        raise WrongInput(f"Say when: {noun.main_flags}. Example: {noun.add_example}")
     _refuse_more_power(fields, (), data, caller)
     job = _new_job(noun.form, fields, message)
     by = setter(caller, data)
@@ -91,6 +91,7 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
             print(f"id {added.item.spec.id}, file {caller.shown(added.path)}", flush=True)
         _note_quiet(added.item, data)
         _warn(added.item, data)
+        _caution(noun, added.item, caller)
         _note_if_bot_is_stopped(added.item, data)
 
 
@@ -99,7 +100,7 @@ def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     shelf, job_id = noun.shelf(data), noun.id_of(given, data)
     job = _known(shelf, job_id)
     message = message_given(given)
-    gone = cleared(given, noun.form.rules)
+    gone = cleared(given, noun.rules)
     own_zone = job.spec.timezone if job and "timezone" not in gone else None
     changes = gone | _fields(noun, given, own_zone, data)
     if not changes and message is None:
@@ -171,8 +172,8 @@ def _fields(
     zone = ZoneInfo(given["timezone"]) if "timezone" in given else own_zone
     # The hours of a cron line in another zone are not those of the owner's night.
     quiet = _quiet_hours(data) if "every" in given and zone is None else None
-    when = noun.when_given(given, data.now.astimezone(zone or data.now.tzinfo), quiet)
-    return when | fields_given(given, noun.form.rules)
+    own = noun.own_fields(given, data.now.astimezone(zone or data.now.tzinfo), quiet)
+    return fields_given(given, noun.rules) | own
 
 
 def _quiet_hours(data: Data) -> QuietHours | None:
@@ -227,10 +228,17 @@ def _news(noun: JobNoun[S], done: str, job: S, now: datetime) -> str:
 
 
 def _warn(job: S, data: Data) -> None:
+    if isinstance(job, WebhookSpec):
+        return
     from ollim_bot.cli.rehearse import warnings_of
 
     for sentence in warnings_of(job, data):
         note(small(sentence))
+
+
+def _caution(noun: JobNoun[S], job: S, caller: Caller) -> None:
+    for sentence in noun.cautions(job, caller):
+        note(sentence)
 
 
 def _note_quiet(job: S, data: Data) -> None:

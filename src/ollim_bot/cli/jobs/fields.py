@@ -9,13 +9,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data
 from ollim_bot.cli.framework import Flags, Given
-from ollim_bot.domain.jobs import ItemKind, Reminder, Routine, named_by_words
+from ollim_bot.domain.jobs import ItemKind, Job, named_by_words
 from ollim_bot.environment import near_zone, zone_named
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.job_formats import JobFormat
+from ollim_bot.store.job_formats import FieldRule, JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ LONGEST_MESSAGE = 100_000
 
 _EITHER = {"action": "either"}
 _TEXT = {"metavar": "TEXT"}
-S = TypeVar("S", bound=Routine | Reminder)
+S = TypeVar("S", bound=Job)
 
 
 class Flag(NamedTuple):
@@ -165,19 +166,28 @@ def cleared(given: Given, fields: Iterable[str]) -> dict[str, object]:
 class JobNoun(ABC, Generic[S]):
     """A kind of job on the command line.
 
-    Every `now` is in the owner's zone, except in `when_given`, where it is in the job's. `say_when`
-    shows the flags that say when the job is due.
+    Every `now` is in the owner's zone; in `own_fields` it is in the job's. `main_flags`
+    are the flags that say when the job is due, or with what it is called.
     """
 
     form: JobFormat[S]
     flags: tuple[Flag, ...]
-    say_when: str
+    common: tuple[Flag, ...] = COMMON
+    main_flags: str
     add_example: str
     edit_example: str
+    order = "the next one first"
+    example_id = "3f2a9c1b"
+    example_words = "water"
 
     @property
     def name(self) -> str:
         return self.form.kind.value
+
+    @property
+    def rules(self) -> Mapping[str, FieldRule]:
+        """The fields that a job of this kind may have."""
+        return self.form.rules
 
     @property
     def plural(self) -> str:
@@ -204,25 +214,36 @@ class JobNoun(ABC, Generic[S]):
         return words
 
     def next(self, job: S, now: datetime) -> datetime | None:
-        """The next moment; None while the job is paused."""
-        return next(self.upcoming(job, now)) if job.spec.enabled else None
+        """The next moment; None while the job is paused, or if it has no moments."""
+        return next(self.upcoming(job, now), None) if job.spec.enabled else None
+
+    def completed(self, fields: Mapping[str, object]) -> Mapping[str, object]:
+        """The fields of a new job, with what can be left out."""
+        return fields
+
+    def cautions(self, job: S, caller: Caller) -> Iterator[str]:  # noqa: ARG002
+        """Sentences about what keeps a new or changed job from working."""
+        return iter(())
 
     @abstractmethod
     def folder(self, paths: DataPaths) -> Path: ...
 
     @abstractmethod
-    def when_given(
+    def own_fields(
         self, given: Given, now: datetime, quiet: QuietHours | None
     ) -> dict[str, object]:
-        """The fields that say when; empty if no flag does. `quiet` are the owner's quiet hours."""
+        """The fields made of flags of this kind only, such as those that say when.
+
+        `quiet` are the owner's quiet hours.
+        """
 
     @abstractmethod
     def upcoming(self, job: S, now: datetime) -> Iterator[datetime]:
-        """The moments at which the job is due, paused or not."""
+        """The moments at which the job is due, paused or not; none if others call it."""
 
     @abstractmethod
     def promise(self, job: S, now: datetime) -> str:
-        """When the job is due, in words."""
+        """When the job is due, or how it is called, in words."""
 
     @abstractmethod
     def facts(self, job: S, now: datetime) -> list[tuple[str, str]]:

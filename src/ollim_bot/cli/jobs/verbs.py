@@ -7,7 +7,7 @@ from functools import partial
 
 from ollim_bot.cli.framework import Flags, Verb, json_flag
 from ollim_bot.cli.jobs import changes, views
-from ollim_bot.cli.jobs.fields import COMMON, ID, MESSAGE, JobNoun, S, add_flags
+from ollim_bot.cli.jobs.fields import ID, MESSAGE, JobNoun, S, add_flags
 
 
 def job_verbs(noun: JobNoun[S]) -> Mapping[str, Verb]:
@@ -20,7 +20,7 @@ def job_verbs(noun: JobNoun[S]) -> Mapping[str, Verb]:
             partial(changes.add_job, noun),
         ),
         "list": Verb(
-            f"all {noun.plural}, the next one first",
+            f"all {noun.plural}, {noun.order}",
             f"{command} list",
             json_flag,
             partial(views.list_jobs, noun),
@@ -28,7 +28,7 @@ def job_verbs(noun: JobNoun[S]) -> Mapping[str, Verb]:
         ),
         "show": Verb(
             "everything about one",
-            f"{command} show 3f2a9c1b",
+            f"{command} show {noun.example_id}",
             _show_flags,
             partial(views.show_job, noun),
         ),
@@ -40,19 +40,19 @@ def job_verbs(noun: JobNoun[S]) -> Mapping[str, Verb]:
         ),
         "cancel": Verb(
             "take one away for good",
-            f"{command} cancel water",
+            f"{command} cancel {noun.example_words}",
             job_argument,
             partial(changes.cancel_job, noun),
         ),
         "pause": Verb(
             "keep one, but do not run it",
-            f"{command} pause 3f2a9c1b",
+            f"{command} pause {noun.example_id}",
             job_argument,
             partial(changes.pause_job, noun),
         ),
         "resume": Verb(
             "let a paused one run again",
-            f"{command} resume 3f2a9c1b",
+            f"{command} resume {noun.example_id}",
             job_argument,
             partial(changes.resume_job, noun),
         ),
@@ -70,9 +70,9 @@ def job_argument(parser: Flags) -> None:
 
 
 def _add_flags(noun: JobNoun[S], parser: Flags) -> None:
-    parser.usage = f"%(prog)s TEXT {noun.say_when} [...]"
+    parser.usage = f"%(prog)s TEXT {noun.main_flags} [...]"
     parser.text_flag = "--message"
-    add_flags(parser, MESSAGE, *noun.flags, *COMMON, ID)
+    add_flags(parser, MESSAGE, *noun.flags, *noun.common, ID)
     json_flag(parser)
 
 
@@ -84,7 +84,7 @@ def _show_flags(parser: Flags) -> None:
 def _edit_flags(noun: JobNoun[S], parser: Flags) -> None:
     parser.usage = "%(prog)s NAME [...]"
     job_argument(parser)
-    add_flags(parser, MESSAGE, *noun.flags, *COMMON, ID)
+    add_flags(parser, MESSAGE, *noun.flags, *noun.common, ID)
     parser.add_argument(
         "--clear", metavar="FIELD", action="append", help="take a field away; repeat it for more"
     )

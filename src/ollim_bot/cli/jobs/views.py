@@ -21,6 +21,7 @@ from ollim_bot.domain.jobs import (
     ReportMode,
     ShelfReport,
     Shelved,
+    WebhookSpec,
 )
 from ollim_bot.domain.moments import describe, duration_in_words
 from ollim_bot.domain.text import counted
@@ -46,7 +47,7 @@ def listing(noun: JobNoun[S], jobs: Sequence[tuple[S, datetime | None]], now: da
     """One line for each job."""
     return columns(
         [
-            (job.spec.id, _moment(moment, now), title(job.spec.title) + _marks(noun, job))
+            (job.spec.id, _moment(job, moment, now), title(job.spec.title) + _marks(noun, job))
             for job, moment in jobs
         ]
     )
@@ -69,9 +70,9 @@ def page(noun: JobNoun[S], job: S, file: str, now: datetime) -> str:
     return f"{title(job.spec.title)}\n{table}\n\n{plain(job.spec.message)}"
 
 
-def _moment(moment: datetime | None, now: datetime) -> str:
+def _moment(job: S, moment: datetime | None, now: datetime) -> str:
     if moment is None:
-        return "paused"
+        return "when called" if job.spec.enabled else "paused"
     return f"overdue: {describe(moment, now)}" if is_past(moment, now) else describe(moment, now)
 
 
@@ -89,6 +90,8 @@ def _marks(noun: JobNoun[S], job: S) -> str:
         marks.append(job.spec.kind)
     if job.spec.nag:
         marks.append(f"nag {job.spec.nag}")
+    if isinstance(job, WebhookSpec) and job.is_plain:
+        marks.append("plain")
     if isinstance(job, Reminder) and job.chain.max:
         marks.append(f"chain {job.chain.depth + 1}/{job.chain.max + 1}")
     return f"  ({', '.join(marks)})" if marks else ""
@@ -100,16 +103,17 @@ def _common_facts(job: S, now: datetime) -> Iterator[tuple[str, str]]:
         yield "paused", "it does nothing until it is resumed"
     if spec.plain:
         yield "runs", "not at all: the text comes as it is, without a model"
-    else:
+    elif not (isinstance(job, WebhookSpec) and job.is_plain):
         yield from _run_facts(spec)
-    yield from _moment_facts(spec)
-    yield "time zone", spec.timezone.key if spec.timezone else f"yours ({now.tzinfo})"
-    yield "if missed", _if_missed(job)
+    if not isinstance(job, WebhookSpec):
+        yield from _moment_facts(spec)
+        yield "time zone", spec.timezone.key if spec.timezone else f"yours ({now.tzinfo})"
+        yield "if missed", _if_missed(job)
     if spec.set_by:
         yield "set by", f"{spec.set_by}, by itself: it takes a ping of the budget when it is due"
     if job.must:
         yield "delivery", "it comes whatever happens"
-    elif spec.background and not spec.plain:
+    elif spec.background and not spec.plain and not isinstance(job, WebhookSpec):
         yield "delivery", "the bot may decide to stay silent"
 
 
@@ -162,8 +166,10 @@ def job_object(noun: JobNoun[S], shelved: Shelved[S], now: datetime) -> dict[str
     own = {**_WITHOUT_A_CHAIN, **noun.form.own_fields(job)}
     fields = {
         name: written_value(getattr(job.spec, rule.attribute, own.get(name)))
-        for name, rule in noun.form.rules.items()
+        for name, rule in noun.rules.items()
     }
+    if isinstance(job, WebhookSpec):
+        return fields | {"message": job.spec.message, "file": shelved.path}
     derived = {
         "must": job.must,
         "message": job.spec.message,
@@ -174,7 +180,9 @@ def job_object(noun: JobNoun[S], shelved: Shelved[S], now: datetime) -> dict[str
 
 
 def page_object(noun: JobNoun[S], shelved: Shelved[S], now: datetime) -> dict[str, object]:
-    """One job with its next three moments."""
+    """One job with its next three moments, if it has moments."""
+    if isinstance(shelved.item, WebhookSpec):
+        return job_object(noun, shelved, now)
     enabled = shelved.item.spec.enabled
     upcoming = list(islice(noun.upcoming(shelved.item, now), 3)) if enabled else []
     return job_object(noun, shelved, now) | {"upcoming": upcoming}
@@ -244,6 +252,7 @@ def _by_moment(
 
     def order(entry: tuple[Shelved[S], datetime | None]) -> tuple[bool, float, str]:
         shelved, moment = entry
-        return moment is None, moment.timestamp() if moment else 0, shelved.item.spec.id
+        spec = shelved.item.spec
+        return not spec.enabled, moment.timestamp() if moment else 0, spec.id
 
     return sorted(((shelved, noun.next(shelved.item, now)) for shelved in report.jobs), key=order)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.jobs.cards import cancelled_card, moved_card
@@ -18,7 +19,7 @@ from ollim_bot.conversation.jobs.overviews import Overviews
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.jobs import JobKind, Reminder, Shelved, kind_of
+from ollim_bot.domain.jobs import J, Job, JobKind, Reminder, Routine, Shelved, WebhookSpec, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.overviews import (
     CANCEL,
@@ -28,7 +29,6 @@ from ollim_bot.domain.overviews import (
     SHOW,
     SKIP,
     SNOOZE_JOB,
-    job_card,
     next_moment,
     skipped_moment,
 )
@@ -39,7 +39,7 @@ from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder
 from ollim_bot.domain.snoozing import snoozed_until
 from ollim_bot.domain.updates import PendingUpdate, owner_did
 from ollim_bot.errors import OllimError, StorageError, WrongInput
-from ollim_bot.ports import Clock, JobShelves
+from ollim_bot.ports import Clock, JobShelves, Shelf
 from ollim_bot.store.steps import leave_update, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -48,9 +48,21 @@ from ollim_bot.tools.job_validator import JobChecker
 _FOLDERS: Mapping[JobKind, JobFolder] = {
     JobKind.ROUTINE: JobFolder.ROUTINES,
     JobKind.REMINDER: JobFolder.REMINDERS,
+    JobKind.WEBHOOK: JobFolder.WEBHOOKS,
 }
+NOT_BY_HAND = "A webhook runs when it is called. `ollim-bot webhook test` calls it with your data."
 
 _logger = logging.getLogger(__name__)
+
+
+def _shelf_of(shelves: JobShelves, kind: JobKind) -> Shelf[Any]:
+    match kind:
+        case JobKind.ROUTINE:
+            return shelves.routines
+        case JobKind.REMINDER:
+            return shelves.reminders
+        case JobKind.WEBHOOK:
+            return shelves.webhooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +85,11 @@ class JobRemover:
         self._files = files
         self._former = former
 
-    def remove(self, job: ScheduledJob, path: Path, now: datetime) -> str | None:
+    def remove(self, job: Job, path: Path, now: datetime) -> str | None:
         """Remove the job; returns the key of its Undo, or None if its text could not be kept."""
         file = JobFile(_FOLDERS[kind_of(job)], path.name)
         before = self._text(file)
-        if isinstance(job, Reminder):
-            self._shelves.reminders.remove(job.spec.id)
-        else:
-            self._shelves.routines.remove(job.spec.id)
+        _shelf_of(self._shelves, kind_of(job)).remove(job.spec.id)
         return None if before is None else self._kept(file, before, now)
 
     def _text(self, file: JobFile) -> str | None:
@@ -136,6 +145,8 @@ class JobButtons:
         except OllimError as refused:
             return CommandAnswer(str(refused), is_error=True)
         title = job.spec.short_title
+        if isinstance(job, WebhookSpec):
+            return CommandAnswer(NOT_BY_HAND, is_error=True)
         if not self._manual_runs.request(job):
             return CommandAnswer(f"“{title}” is running already.", is_error=True)
         return CommandAnswer(f"Running now: {title}. `/runs` shows what comes of it.")
@@ -146,9 +157,8 @@ class JobButtons:
             job = (await asyncio.to_thread(self._shelved, button.data)).item
         except OllimError as refused:
             return CommandAnswer(str(refused), is_error=True)
-        skips = await self._store.read(lambda tx: tx.skips.get())
+        card = await asyncio.to_thread(self._overviews.card_of, job)
         now = self._clock.now()
-        card = job_card(job, skips, now)
         name = numbered_id(now, secrets.randbits(20))
         in_fork = message.in_fork
         await self._post(
@@ -189,6 +199,8 @@ class JobButtons:
         job = self._shelved(name).item
         if not job.spec.enabled:
             job = self._amended(job, {"enabled": None})
+        if isinstance(job, WebhookSpec):
+            return self._done(f"Resumed: {job.spec.short_title}.", job)
         when = self._when(job, self._skips().without_job(name))
         text = f"Resumed: {job.spec.short_title}{when}."
         self._change_skips(lambda skips: skips.without_job(name), text)
@@ -196,8 +208,8 @@ class JobButtons:
 
     def _skip(self, name: str) -> _Done:
         job, now = self._shelved(name).item, self._clock.now()
-        if isinstance(job, Reminder):
-            raise WrongInput("A reminder comes once. Cancel it, or snooze it.")
+        if not isinstance(job, Routine):
+            raise WrongInput("Only a routine can be skipped once. Cancel it, or pause it.")
         skips = self._skips()
         moment = skipped_moment(job, skips, now) or next_moment(job, skips, now)
         if moment is None:
@@ -244,8 +256,8 @@ class JobButtons:
         card = cancelled_card(kind_of(job), job.spec.title or job.spec.id, key)
         return _Done(f"Cancelled: {job.spec.short_title}.", card)
 
-    def _done(self, text: str, job: ScheduledJob, *, is_left: bool = False) -> _Done:
-        return _Done(text, job_card(job, self._skips(), self._clock.now()), is_left)
+    def _done(self, text: str, job: Job, *, is_left: bool = False) -> _Done:
+        return _Done(text, self._overviews.card_of(job), is_left)
 
     def _update(self, text: str) -> PendingUpdate:
         return owner_did(self._clock.now(), text[:1].lower() + text[1:], secrets.token_hex(4))
@@ -255,19 +267,13 @@ class JobButtons:
         moment = next_moment(job, skips, now)
         return f", {describe_with_distance(moment, now)}" if moment else ""
 
-    def _shelved(self, name: str) -> Shelved[ScheduledJob]:
+    def _shelved(self, name: str) -> Shelved[Job]:
         kind, _, job_id = name.partition(":")
-        found: Shelved[ScheduledJob]
-        if kind == JobKind.REMINDER:
-            found = Shelved(*self._shelves.reminders.get(job_id))
-        else:
-            found = Shelved(*self._shelves.routines.get(job_id))
-        return found
+        return _shelf_of(self._shelves, JobKind(kind)).get(job_id)
 
-    def _amended(self, job: ScheduledJob, changes: Mapping[str, object]) -> ScheduledJob:
-        if isinstance(job, Reminder):
-            return self._shelves.reminders.amend(job.spec.id, changes)
-        return self._shelves.routines.amend(job.spec.id, changes)
+    def _amended(self, job: J, changes: Mapping[str, object]) -> J:
+        amended: J = _shelf_of(self._shelves, kind_of(job)).amend(job.spec.id, changes)
+        return amended
 
     def _skips(self) -> Skips:
         return self._store.query(lambda tx: tx.skips.get())

@@ -13,12 +13,13 @@ from itertools import islice
 from pathlib import PurePosixPath
 
 from ollim_bot.domain.cards import Button, Card, CardField
-from ollim_bot.domain.jobs import Job, Reminder, Routine, kind_of
+from ollim_bot.domain.jobs import Job, Reminder, Routine, WebhookSpec, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, QuietSettings, move_button, quiet_until
 from ollim_bot.domain.shared_files import JobFile, ProfileFile, SharedFile, UndoOutcome
 from ollim_bot.domain.taint import Taint, marked_taint, untrusted_label
 from ollim_bot.domain.text import as_code, difference, fenced, literal, one_line
+from ollim_bot.domain.webhook_words import facts_of
 
 UNDO = "undo"
 CHANGED_SINCE = "The file was changed since; nothing was undone."
@@ -43,16 +44,19 @@ def job_card(
     key: str | None,
     quiet: QuietSettings | None = None,
     skill_tools: tuple[str, ...] = (),
+    webhook_port: int | None = None,
 ) -> Card:
     """The card of a changed job, whose skills add `skill_tools`; with a key, it has an Undo button.
 
-    A reminder for a quiet moment has a button that moves it to the end of the quiet.
+    A reminder for a quiet moment has a button that moves it to the end of the quiet. A webhook is
+    shown with its address at `webhook_port` and with what it may do.
     """
     end = _end_of_quiet(job, now, quiet)
     buttons = () if end is None else (move_button(job.spec.id, end),)
     verb = "added" if is_new else "changed"
     title = f"{kind_of(job).capitalize()} {verb}: {one_line(job.spec.title, _LONGEST_TITLE)}"
-    lines = [*_lines(job, now, is_quiet=end is not None), *_powers(job, skill_tools)]
+    hook_lines = facts_of(job, webhook_port) if isinstance(job, WebhookSpec) else ()
+    lines = [*_lines(job, now, is_quiet=end is not None), *hook_lines, *_powers(job, skill_tools)]
     return Card(title, "\n".join(lines), buttons=(*buttons, *_undo(key)))
 
 
@@ -122,8 +126,6 @@ def _lines(job: Job, now: datetime, *, is_quiet: bool) -> Iterator[str]:
         due = job.due(now.tzinfo or UTC)
         where = f", {IN_QUIET_HOURS}" if is_quiet else ""
         yield f"{'Due' if due > now else 'Was due'}: {describe_with_distance(due, now)}{where}."
-    else:
-        yield "It runs when something is sent to it."
     if job.spec.untrusted:
         yield untrusted_label(marked_taint(job.spec.untrusted))
         yield as_code(job.spec.words, _LONGEST_WORDS)

@@ -106,6 +106,7 @@ class ChangeEcho:
     reminders: Shelf[Reminder]
     post: Post
     clock: Clock
+    webhook_port: int | None = None
     watched: Counter[str] = field(default_factory=Counter)
     one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -293,7 +294,15 @@ class ChangeWatch:
             return None
         quiet = self._echo.store.query(quiet_settings)
         tools = self._echo.files.tools_of_skills(reading.job.spec.skills)
-        return job_card(reading.job, now, is_new=is_new, key=key, quiet=quiet, skill_tools=tools)
+        return job_card(
+            reading.job,
+            now,
+            is_new=is_new,
+            key=key,
+            quiet=quiet,
+            skill_tools=tools,
+            webhook_port=self._echo.webhook_port,
+        )
 
     async def _tell(
         self, watched: _Watched, after: str | None, card: Card, job: str, *, in_fork: bool

@@ -16,16 +16,19 @@ from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.inputs import CommandCall
-from ollim_bot.domain.jobs import JobKind, Reminder, Routine
+from ollim_bot.domain.jobs import J, Job, JobKind
 from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.overviews import (
+    Listed,
     OpenOverviews,
     closed,
+    job_card,
     jobs_card,
     midnight_after,
     still_today,
     today_card,
 )
+from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.errors import StorageError
@@ -61,7 +64,9 @@ class Overviews:
         poster: MessagePoster,
         clock: Clock,
         calendars: Callable[[], Sequence[CalendarCopy]],
+        webhook_port: int | None = None,
     ) -> None:
+        self._webhook_port = webhook_port
         self._store = store
         self._calendars = calendars
         self._shelves = shelves
@@ -70,8 +75,8 @@ class Overviews:
         self._clock = clock
         self._kinds: Mapping[str, Callable[[datetime], _Drawn]] = {
             _TODAY: self._today,
-            "reminders": lambda now: self._jobs(JobKind.REMINDER, shelves.reminders, now),
-            "routines": lambda now: self._jobs(JobKind.ROUTINE, shelves.routines, now),
+            "reminders": self._reminders,
+            "routines": self._routines,
         }
 
     def showing(self, kind: str) -> Callable[[CommandCall], Awaitable[str]]:
@@ -176,13 +181,25 @@ class Overviews:
         has_events = bool(still_today(calendars, now))
         return _Drawn(self._store.query(question), _EVENTS if has_events else None)
 
-    def _jobs(
-        self, kind: JobKind, shelf: Shelf[Routine] | Shelf[Reminder], now: datetime
-    ) -> _Drawn:
-        report = shelf.report()
-        jobs: list[ScheduledJob] = [shelved.item for shelved in report.jobs]
-        skips = self._store.query(lambda tx: tx.skips.get())
-        return _Drawn(jobs_card(kind, jobs, len(report.problems), skips, now))
+    def _reminders(self, now: datetime) -> _Drawn:
+        listed = _listed(self._shelves.reminders)
+        return _Drawn(jobs_card(JobKind.REMINDER, listed, self._skips(), now))
+
+    def _routines(self, now: datetime) -> _Drawn:
+        listed, hooks = _listed(self._shelves.routines), _listed(self._shelves.webhooks)
+        return _Drawn(jobs_card(JobKind.ROUTINE, listed, self._skips(), now, hooks))
+
+    def card_of(self, job: Job) -> Card:
+        """One job with all that can be done with it. Reads from disk."""
+        return job_card(job, self._skips(), self._clock.now(), self._webhook_port)
+
+    def _skips(self) -> Skips:
+        return self._store.query(lambda tx: tx.skips.get())
+
+
+def _listed(shelf: Shelf[J]) -> Listed[J]:
+    report = shelf.report()
+    return Listed([shelved.item for shelved in report.jobs], len(report.problems))
 
 
 def _with(open_: OpenOverviews, kind: str, message_id: MessageId | None) -> OpenOverviews:

@@ -1,0 +1,236 @@
+"""`ollim-bot webhook`: what other programs start by a call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import note, open_data
+from ollim_bot.cli.framework import Flags, Given, Verb, json_flag, print_json, run_verb
+from ollim_bot.cli.jobs.fields import COMMON, Flag, JobNoun
+from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
+from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
+from ollim_bot.domain.webhook_words import (
+    SWITCHED_OFF,
+    hook_address,
+    hook_facts,
+    secret_name,
+)
+from ollim_bot.errors import WrongInput
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.job_formats import FieldRule
+from ollim_bot.store.webhook_format import WEBHOOKS
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.quiet import QuietHours
+
+# Fields of jobs that come by the clock, and what a webhook cannot choose.
+_NOT_OF_HOOKS = frozenset(
+    {"background", "timezone", "late", "must", "plain", "kind", "nag", "first-step", "before"}
+)
+_TYPES = ("string", "integer", "number", "boolean")
+_SAMPLES: Mapping[str, object] = {"string": "text", "integer": 1, "number": 1.5, "boolean": True}
+_EACH = {"action": "append"}
+
+
+def run(words: Sequence[str], caller: Caller) -> None:
+    verbs = {name: verb for name, verb in job_verbs(WebhookNoun()).items() if name != "run"}
+    run_verb("webhook", {**verbs, "url": _URL}, words, caller)
+
+
+def _json(text: str) -> object:
+    import json
+
+    try:
+        return json.loads(text)
+    except ValueError as wrong:
+        raise WrongInput(f"{text[:40]!r} is not JSON: {wrong}.") from None
+
+
+class WebhookNoun(JobNoun[WebhookSpec]):
+    form = WEBHOOKS
+    flags = (
+        Flag(
+            "--field",
+            "field",
+            "what comes with a call; repeat it for more",
+            {"metavar": "NAME[:TYPE|=ONE,TWO]", **_EACH},
+        ),
+        Flag("--fields", "fields", "the same as a JSON Schema", {"metavar": "JSON", "type": _json}),
+        Flag(
+            "--pick",
+            "pick",
+            "where a field is in what others send; repeat it for more",
+            {"metavar": "NAME=/a/b", **_EACH},
+        ),
+        Flag("--on", "on", "an event that counts; repeat it for more", {"metavar": "E", **_EACH}),
+        Flag(
+            "--auth",
+            "auth",
+            "how callers prove that they know the secret; repeat it for more",
+            {"metavar": "|".join(WebhookAuth), **_EACH},
+        ),
+        Flag(
+            "--secret-env",
+            "secret-env",
+            "the setting with its own secret",
+            {"metavar": "NAME"},
+        ),
+        Flag(
+            "--deliver", "deliver", "plain: your text with the data, no model", {"metavar": "plain"}
+        ),
+    )
+    common = tuple(flag for flag in COMMON if flag.field not in _NOT_OF_HOOKS)
+    main_flags = "[--field NAME] [--deliver plain]"
+    add_example = 'ollim-bot webhook add -m "The wash is done." --id wash --deliver plain'
+    edit_example = "ollim-bot webhook edit wash --field minutes:integer"
+    order = "by their ids"
+    example_id = example_words = "wash"
+
+    @property
+    def rules(self) -> Mapping[str, FieldRule]:
+        return {name: rule for name, rule in self.form.rules.items() if name not in _NOT_OF_HOOKS}
+
+    def folder(self, paths: DataPaths) -> Path:
+        return paths.webhooks
+
+    def own_fields(
+        self,
+        given: Given,
+        now: datetime,  # noqa: ARG002
+        quiet: QuietHours | None,  # noqa: ARG002
+    ) -> dict[str, object]:
+        own: dict[str, object] = {}
+        if "pick" in given:
+            own["pick"] = dict(_pick(text) for text in given["pick"])
+        if "field" in given:
+            if "fields" in given:
+                raise WrongInput("--field and --fields both say what comes. Give one of them.")
+            own["fields"] = _schema(dict(_field(text) for text in given["field"]))
+        return own
+
+    def completed(self, fields: Mapping[str, object]) -> Mapping[str, object]:
+        """A webhook without fields takes text for each that is picked, or no data at all."""
+        pick = fields.get("pick")
+        names = pick if isinstance(pick, Mapping) else ()
+        return {"fields": _schema({name: {"type": "string"} for name in names}), **fields}
+
+    def upcoming(self, job: WebhookSpec, now: datetime) -> Iterator[datetime]:  # noqa: ARG002
+        return iter(())
+
+    def promise(self, job: WebhookSpec, now: datetime) -> str:  # noqa: ARG002
+        return f"when /hook/{job.spec.id} is called"
+
+    def facts(self, job: WebhookSpec, now: datetime) -> list[tuple[str, str]]:  # noqa: ARG002
+        # The command of the agent shows the path alone: only the owner asks for the address.
+        (_, *others) = hook_facts(job, None)
+        return [("path", f"/hook/{job.spec.id}"), *others]
+
+    def cautions(self, job: WebhookSpec, caller: Caller) -> Iterator[str]:
+        settings = caller.settings()
+        if settings.webhook_port is None:
+            yield f"webhooks are {SWITCHED_OFF}; see docs/webhooks.md."
+        elif settings.hook_secret(job.secret_env) is None:
+            yield f"nothing opens it until {job.secret_env} is set; put it into .env."
+
+
+def _pick(text: str) -> tuple[str, str]:
+    name, is_split, pointer = text.partition("=")
+    if not is_split:
+        raise WrongInput(f"--pick: {text!r} names no place. Example: --pick title=/issue/title")
+    return name.strip(), pointer.strip()
+
+
+def _field(text: str) -> tuple[str, object]:
+    """A field as given: `name`, `name:integer` or `name=one,two`."""
+    found = re.fullmatch(r"([\w-]+)(?:(:|=)(.+))?", text.strip())
+    if found is None:
+        raise WrongInput(f"--field: {text!r} is not understood. Example: --field minutes:integer")
+    name, sign, rest = found.groups()
+    if sign == "=":
+        return name, {"enum": [choice.strip() for choice in rest.split(",")]}
+    kind = rest or "string"
+    if kind not in _TYPES:
+        raise WrongInput(f"--field: {kind!r} is not a type. It takes {', '.join(_TYPES)}.")
+    return name, {"type": kind}
+
+
+def _schema(properties: Mapping[str, object]) -> dict[str, object]:
+    schema: dict[str, object] = {"type": "object"}
+    if properties:
+        schema |= {"required": [*properties], "properties": dict(properties)}
+    return schema
+
+
+def _url_flags(parser: Flags) -> None:
+    job_argument(parser)
+    json_flag(parser)
+
+
+def _url(given: Given, caller: Caller) -> None:
+    data, noun = open_data(caller), WebhookNoun()
+    hook = noun.shelf(data).get(noun.id_of(given, data)).item
+    address = hook_address(hook.spec.id, _port(caller))
+    secret = secret_name(hook)
+    line = _curl(hook, address) if WebhookAuth.BEARER in hook.auth else None
+    if "json" in given:
+        print_json({"address": address, "secret": secret, "auth": list(hook.auth), "curl": line})
+        return
+    print(address)
+    if line is None:
+        ways = " or ".join(hook.auth)
+        print(f"Callers sign with the value of {secret}: {ways}.", flush=True)
+        return
+    print(line, flush=True)
+    if secret not in caller.environ:
+        home = caller.shown(data.paths.root / ".env")
+        note(f"${secret} is not set in this shell. Its value is in {home}.")
+
+
+def _port(caller: Caller) -> int:
+    port = caller.settings().webhook_port
+    if port is None:
+        raise WrongInput(f"Webhooks are {SWITCHED_OFF}. Put both into .env, and restart the bot.")
+    return port
+
+
+def _curl(hook: WebhookSpec, address: str) -> str:
+    import json
+    import shlex
+
+    body = shlex.quote(json.dumps(_sample(hook), ensure_ascii=False))
+    return f'curl {address} -H "Authorization: Bearer ${secret_name(hook)}" -d {body}'
+
+
+def _sample(hook: WebhookSpec) -> dict[str, Any]:
+    """A body that the webhook may accept."""
+    properties = hook.fields.get("properties")
+    body: dict[str, Any] = {}
+    for name, schema in properties.items() if isinstance(properties, Mapping) else ():
+        value = _sample_value(schema)
+        *above, last = hook.pick.get(name, f"/{name}").split("/")[1:]
+        place = body
+        for step in above:
+            place = place.setdefault(step, {})
+        place[last] = value
+    return body
+
+
+def _sample_value(schema: object) -> object:
+    if not isinstance(schema, Mapping):
+        return "text"
+    if "enum" in schema:
+        return schema["enum"][0]
+    return _SAMPLES.get(str(schema.get("type", "string")), "text")
+
+
+_URL = Verb(
+    "its address, and a line that calls it",
+    "ollim-bot webhook url wash",
+    _url_flags,
+    _url,
+)
