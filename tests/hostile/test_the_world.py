@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
+from devtools.localgoogle.gmail import multipart, text_part
 from tests.cli.terminal import SUNDAY, Terminal
+from tests.google.scene import google_scene
 from tests.hostile.words import (
     ATTEMPTS,
     CANARY,
@@ -14,6 +18,7 @@ from tests.hostile.words import (
     assert_is_data,
     assert_is_literal,
     assert_is_literal_on_discord,
+    assert_taints,
     fenced_parts,
     in_words,
 )
@@ -130,6 +135,50 @@ async def test_the_answer_to_a_pasted_address_quotes_the_next_event_as_data(atte
     assert len(answer.words.splitlines()) == 1
     assert_is_literal(said, render)
     assert_is_literal_on_discord(said.partition(" Next: ")[2])
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """Every text of a JSON value, also the names of its fields."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for name, each in value.items():
+                yield from (name, *texts_in(each))
+        case list():
+            for each in value:
+                yield from texts_in(each)
+
+
+def test_mail_is_data_for_the_agent_and_calm_in_a_terminal(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    with google_scene(tmp_path / ".ollim-bot") as scene:
+        scene.connect()
+        terminal.environ |= scene.google.environment
+        gmail = scene.google.gmail
+        for attempt in ATTEMPTS.values():
+            file = {"mimeType": "text/plain", "filename": attempt, "body": {}}
+            body = multipart("mixed", text_part(attempt, "text/plain"), file)
+            mail = gmail.receive(f"{attempt} <x@y>", attempt, body, at=SUNDAY)
+            terminal.environ.pop(CALLED_BY, None)
+            assert_is_calm(terminal.done("gmail", "read", mail))
+            terminal.environ[CALLED_BY] = CONVERSATION
+            read = terminal.done("gmail", "read", mail)
+            assert_is_data(read)
+            assert_taints("ollim-bot gmail read x", read)
+        everything = text_part("".join(f"<p>{each}</p>" for each in ATTEMPTS.values()), "text/html")
+        mail = gmail.receive("x@y", "All", everything, at=SUNDAY)
+        for text in texts_in(terminal.json("gmail", "read", mail)):
+            assert_is_data(text)
+        for words in (["unread"], ["search", "x"]):
+            assert_is_data(terminal.done("gmail", *words, "--max", "100"))
+            for text in texts_in(terminal.json("gmail", *words, "--max", "100")):
+                assert_is_data(text)
+        honest = gmail.receive("Ada <ada@example.org>", "Bill", "Pay 5 € by Friday.", at=SUNDAY)
+        assert fenced_parts(terminal.done("gmail", "read", honest))[0].endswith(
+            "\n\nPay 5 € by Friday."
+        )
 
 
 HOOK = WebhookSpec(
