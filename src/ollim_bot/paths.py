@@ -22,6 +22,7 @@ class DataPaths:
 
     identity = _Below("IDENTITY.md")
     user = _Below("USER.md")
+    tasks = _Below("tasks.md")
     tool_policy = _Below("tool-policy.yaml")
     mcp = _Below("mcp.json")
     routines = _Below("routines")
@@ -55,6 +56,7 @@ class DataPaths:
     token = _Below("state/token.json")
     calendars = _Below("state/calendars")
     google_revoked = _Below("state/google_revoked.json")
+    task_ids = _Below("state/task_ids.json")
     web_token = _Below("state/web_token")
     web_browsers = _Below("state/web_browsers.json")
     attachments = _Below("state/attachments")

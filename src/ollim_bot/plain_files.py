@@ -29,6 +29,7 @@ class SizeLimit:
     IGNORED = 1 * _MB
     JOB = 1 * _MB
     SKILL = 1 * _MB
+    TASKS = 1 * _MB
     # Git is slow with larger files and keeps them for ever.
     IN_HISTORY = 25 * _MB
     # The previous content of a job, in JSON, where one byte may take six characters.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ollim_bot.errors import WriteFailed
-from ollim_bot.plain_files import open_file, opened_file, read_file
+from ollim_bot.plain_files import UnsuitableFile, open_file, opened_file, read_file
 
 if TYPE_CHECKING:
     from ollim_bot.ports import Disk
@@ -98,6 +98,22 @@ def write_atomically(disk: Disk, path: Path, data: bytes, mode: int) -> None:
     with _refusals_as(path), _temporary(disk, path, data, _mode_of(path, mode)) as temporary:
         disk.replace(temporary, path)
         disk.sync_folder(path.parent)
+
+
+def replace_unchanged(disk: Disk, path: Path, before: bytes, data: bytes, mode: int) -> bool:
+    """As `write_atomically`, if the content is still `before`; False if another program wrote it.
+
+    The content is compared as the last step before the file is replaced.
+    """
+    with _refusals_as(path), _temporary(disk, path, data, _mode_of(path, mode)) as temporary:
+        try:
+            is_unchanged = disk.read(path, len(before)) == before
+        except (FileNotFoundError, UnsuitableFile):
+            is_unchanged = False
+        if is_unchanged:
+            disk.replace(temporary, path)
+            disk.sync_folder(path.parent)
+        return is_unchanged
 
 
 def create_atomically(disk: Disk, path: Path, data: bytes, mode: int) -> bool:
