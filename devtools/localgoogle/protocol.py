@@ -149,3 +149,27 @@ class RawAnswer:
     body: bytes
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def flag(call: ApiCall, name: str, *, otherwise: bool = False) -> bool:
+    """The parameter, which is `true` or `false`."""
+    value = call.param(name, "true" if otherwise else "false")
+    if value not in ("true", "false"):
+        raise invalid(f"Invalid value for {name}: {value}")
+    return value == "true"
+
+
+def page(call: ApiCall, items: Sequence[Json], usual: int, most: int, name: str = "items") -> Json:
+    """One page of the items, with `nextPageToken` if more follow."""
+    asked = call.param("maxResults", str(usual))
+    if not asked.isdigit() or not 0 < int(asked) <= most:
+        raise invalid(f"Invalid value for maxResults: {asked}")
+    token = call.param("pageToken", "page-0")
+    if not re.fullmatch(r"page-\d{1,6}", token):
+        raise invalid("Invalid page token.")
+    start = int(token.removeprefix("page-"))
+    end = start + int(asked)
+    answer: Json = {name: [dict(each) for each in items[start:end]]}
+    if end < len(items):
+        answer["nextPageToken"] = f"page-{end}"
+    return answer

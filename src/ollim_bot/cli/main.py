@@ -28,6 +28,7 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "skill": ("instructions that the agent loads by name", "ollim_bot.cli.skill"),
     "runs": ("what the bot did by itself", "ollim_bot.cli.runs"),
     "history": ("what was said, found again by its words", "ollim_bot.cli.history"),
+    "gmail": ("your mail at Google, read-only", "ollim_bot.cli.gmail"),
     "messages": ("what was said, by you and by the bot", "ollim_bot.cli.messages"),
     "mcp": ("your own tool servers", "ollim_bot.cli.mcp"),
     "config": ("what can be changed while the bot runs", "ollim_bot.cli.config"),

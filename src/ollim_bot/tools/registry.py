@@ -19,7 +19,7 @@ from ollim_bot.tools.reminders import (
 )
 
 _COMMANDS = ("tasks", "cal", "gmail", "reminder", "routine", "runs", "history", "rehearse")
-_TO_COME = frozenset(f"Bash(ollim-bot {noun} *)" for noun in ("tasks", "cal", "gmail"))
+_TO_COME = frozenset(f"Bash(ollim-bot {noun} *)" for noun in ("tasks", "cal"))
 _LOOKING = ("doctor", "skill list", "webhook list", "help")
 
 # The system prompt and the engine keep this order.
