@@ -1,0 +1,157 @@
+"""Tasks at Google: the promises of every list, dates without zones, pages and faults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+from devtools.localdiscord.faults import AnswerLost, Dropped
+from devtools.localgoogle.protocol import RawAnswer, Refusal
+from tests.google.scene import GoogleScene, google_scene
+
+from ollim_bot.domain.google import SCOPES, GoogleService
+from ollim_bot.errors import GoogleRefused, OllimError, SignInNeeded, TaskNotFound, Unreachable
+from ollim_bot.integrations.google.tasks import LIST_IN_USE, GoogleTasks, connected_tasks
+from ollim_bot.ports import TaskList
+from ollim_bot.testing.tasks import TaskListContract
+
+TASKS = "/tasks/v1/lists/@default/tasks"
+
+
+class TestGoogleTasks(TaskListContract):
+    @pytest.fixture(autouse=True)
+    def _scene(self, tmp_path: Path) -> Iterator[None]:
+        with google_scene(tmp_path / "data") as scene:
+            scene.connect()
+            self.scene = scene
+            yield
+
+    def make(self) -> TaskList:
+        return GoogleTasks(self.scene.client())
+
+
+@pytest.fixture
+def tasks(connected: GoogleScene) -> GoogleTasks:
+    return GoogleTasks(connected.client())
+
+
+def test_a_listing_costs_one_call(connected: GoogleScene, tasks: GoogleTasks) -> None:
+    connected.google.tasks.add("water")
+    assert [task.title for task in tasks.tasks()] == ["water"]
+    assert len(connected.google.requests) == 1
+
+
+@pytest.mark.parametrize("due", ["2026-11-20T00:00:00.000Z", "2026-11-20T00:00:00Z"])
+def test_a_due_date_is_the_same_date_in_every_zone(
+    connected: GoogleScene, tasks: GoogleTasks, due: str
+) -> None:
+    connected.google.tasks.add("water", due=due)
+    assert tasks.tasks()[0].due == date(2026, 11, 20)
+    tasks.add("other", date(2026, 12, 31))
+    sent = connected.google.requests[-1].body
+    assert sent["due"] == "2026-12-31T00:00:00.000Z"
+
+
+def test_a_long_list_comes_in_pages(connected: GoogleScene, tasks: GoogleTasks) -> None:
+    titles = [f"task {number}" for number in range(250)]
+    for title in titles:
+        connected.google.tasks.add(title)
+    assert [task.title for task in tasks.tasks()] == titles
+    assert len(connected.google.requests) == 3
+
+
+def test_done_tasks_that_google_hides_are_shown_when_asked_for(
+    connected: GoogleScene, tasks: GoogleTasks
+) -> None:
+    connected.google.tasks.add("old", status="completed", hidden=True)
+    assert list(tasks.tasks()) == []
+    assert [task.title for task in tasks.tasks(with_done=True)] == ["old"]
+
+
+def test_tasks_of_other_lists_are_found_by_name_and_by_id(
+    connected: GoogleScene, tasks: GoogleTasks
+) -> None:
+    connected.google.tasks.add_list("work1", "Work")
+    made = connected.google.tasks.add("report", "work1")
+    assert list(tasks.lists()) == [LIST_IN_USE, "Work"]
+    (task,) = tasks.tasks("work")
+    assert (task.title, task.list) == ("report", "Work")
+    assert tasks.complete(made["id"]).done
+    deleted = tasks.delete(made["id"])
+    assert tasks.restore(deleted).list == "Work"
+    assert [each.title for each in tasks.tasks("Work", with_done=True)] == ["report"]
+
+
+def test_the_list_in_use_can_be_another(connected: GoogleScene) -> None:
+    connected.google.tasks.add_list("work1", "Work")
+    tasks = GoogleTasks(connected.client(), "work1")
+    tasks.add("report")
+    assert [each["title"] for each in connected.google.tasks.tasks["work1"].values()] == ["report"]
+    assert list(tasks.lists()) == [LIST_IN_USE, "My Tasks"]
+
+
+def test_odd_tasks_and_ids_are_no_crash(connected: GoogleScene, tasks: GoogleTasks) -> None:
+    connected.google.tasks.add("")
+    assert tasks.tasks()[0].title == "(no title)"
+    with pytest.raises(TaskNotFound):
+        tasks.get("../../users/@me/lists")
+    wrong = b'{"items": [7, {"id": 5, "due": "soon", "status": []}]}'
+    connected.google.next_fail(f"GET {TASKS}", RawAnswer(wrong))
+    (task,) = tasks.tasks()
+    assert (task.id, task.due, task.done) == ("5", None, False)
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        (Refusal(429, "rateLimitExceeded"), Unreachable),
+        (Refusal(503), Unreachable),
+        (Dropped(), Unreachable),
+        (RawAnswer(b"garbage"), Unreachable),
+        (Refusal(403, "forbidden"), GoogleRefused),
+        (Refusal(403, "insufficientPermissions"), SignInNeeded),
+        (Refusal(404, "notFound"), GoogleRefused),
+    ],
+)
+def test_a_fault_that_lasts_is_said_and_nothing_is_done(
+    connected: GoogleScene,
+    tasks: GoogleTasks,
+    fault: Refusal | Dropped | RawAnswer,
+    error: type[OllimError],
+) -> None:
+    connected.google.next_fail(f"* {TASKS}", fault, times=None)
+    with pytest.raises(error):
+        tasks.tasks()
+    with pytest.raises(error):
+        tasks.add("water")
+    connected.google.mend()
+    assert connected.google.tasks.open_titles == []
+
+
+def test_a_task_whose_answer_was_lost_is_not_added_twice(
+    connected: GoogleScene, tasks: GoogleTasks
+) -> None:
+    connected.google.next_fail(f"POST {TASKS}", AnswerLost())
+    with pytest.raises(Unreachable, match="not known whether this was done"):
+        tasks.add("water")
+    assert connected.google.tasks.open_titles == ["water"]
+
+
+def test_google_holds_the_tasks_only_if_they_were_connected(scene: GoogleScene) -> None:
+    assert connected_tasks(scene.tokens, scene.client()) is None
+    scene.connect(SCOPES[GoogleService.MAIL])
+    assert connected_tasks(scene.tokens, scene.client()) is None
+    scene.connect(SCOPES[GoogleService.TASKS])
+    assert connected_tasks(scene.tokens, scene.client()) is not None
+
+
+def test_after_a_revocation_every_verb_asks_for_a_login(connected: GoogleScene) -> None:
+    connected.google.sign_ins.revoke_everything()
+    connected.google.sign_ins.expire_access()
+    for _ in range(2):
+        tasks = connected_tasks(connected.tokens, connected.client())
+        assert tasks is not None
+        with pytest.raises(SignInNeeded, match="was revoked or has expired"):
+            tasks.tasks()
