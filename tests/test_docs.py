@@ -139,7 +139,7 @@ def test_a_command_that_does_not_exist_is_found_out(tmp_path: Path) -> None:
     page = "`ollim-bot runs show`, `ollim-bot … run`\n```\n$ ollim-bot runs --since 3d\n```\n"
     assert [*commands(page)] == ["runs --since 3d", "runs show"]
     assert all(is_command(terminal, each) for each in ("runs --since 3d", "runs show", "help web"))
-    wrong = ("tasks list", "runs shows", "runs --sinc 3d", "routine add --cron", "help nothing")
+    wrong = ("chores list", "runs shows", "runs --sinc 3d", "routine add --cron", "help nothing")
     assert [each for each in wrong if is_command(terminal, each)] == []
 
 

@@ -84,8 +84,9 @@ class NotFound(OllimError):
 
 
 class TaskNotFound(OllimError):
-    def __init__(self, task_id: str) -> None:
-        super().__init__(f"There is no task {task_id}. `ollim-bot tasks list` shows them all.")
+    def __init__(self, task_id: str, existing: str = "") -> None:
+        rest = existing or "`ollim-bot tasks list` shows them all."
+        super().__init__(f"There is no task {task_id}. {rest}")
         self.task_id = task_id
 
 

@@ -39,18 +39,18 @@ class Data:
         self.paths = paths
         self.now = now
         self.agent = agent
-        self._journal = journal
+        self.journal = journal
 
     def shelf(self, folder: Path, form: JobFormat[J]) -> MarkdownShelf[J]:
         """Open one shelf only: to open all of them would slow a listing."""
         lock = FileLock(self.paths.lock_of(folder))
-        journal, notes = self._journal, self._notes(folder)
+        notes = self._notes(folder)
         return MarkdownShelf(
             folder,
             form,
             lock,
             disk=OsDisk(),
-            journal=journal,
+            journal=self.journal,
             notes=notes,
             choose_holder=self._holder_of_id,
         )
@@ -67,7 +67,7 @@ class Data:
         from ollim_bot.domain.shared_files import JobFolder
         from ollim_bot.store.undo import CommandNotes, UndoStore
 
-        former = UndoStore(self.paths, self._journal)
+        former = UndoStore(self.paths, self.journal)
         return CommandNotes(former, JobFolder(folder.name), self.agent, self.now)
 
     def stored(

@@ -15,6 +15,7 @@ from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.tool_policy import Pattern, matches, text_argument
 
 PICTURE = "picture"
+TASK_NOTE = "task note"
 WEBHOOK_REQUEST = "webhook request"
 
 # Where files that came with messages are kept, below the data directory.
@@ -43,6 +44,7 @@ _COMMAND_SOURCES = {
     "history": "part of the history that others wrote",
     "gmail": "mail",
     "cal": "calendar entry",
+    "tasks": TASK_NOTE,
 }
 _FENCED_TEXT = "text that others wrote"
 _FENCE = re.compile(r"<untrusted-[0-9a-f]{16}>")

@@ -9,6 +9,7 @@ from datetime import date
 from itertools import takewhile
 
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS
+from ollim_bot.domain.text import shortened
 from ollim_bot.errors import TaskNotFound, WrongInput
 
 # The list of the tasks in the file of the data directory.
@@ -16,8 +17,8 @@ FILE_LIST = "tasks.md"
 LONGEST_TITLE = 1000
 LONGEST_NOTES = 8000
 
-_SHORTEST_BEGINNING = 2
 _MOST_NAMED = 5
+_LONGEST_NAMED = 40
 _NEAR_DAYS = {-1: "yesterday", 0: "today", 1: "tomorrow"}
 
 
@@ -141,14 +142,20 @@ def is_due(task: Task, today: date) -> bool:
 def named_task(tasks: Sequence[Task], given: str) -> Task:
     """The task whose id is `given` or begins with it.
 
-    Raises `TaskNotFound`, or `WrongInput` with all that fit.
+    Raises `TaskNotFound` with those that exist, or `WrongInput` with all that fit.
     """
     exact = [task for task in tasks if task.id == given]
-    fitting = exact or [task for task in tasks if task.id.startswith(given)]
-    if not given or not fitting:
-        raise TaskNotFound(given)
-    if len(fitting) > 1 or (not exact and len(given) < _SHORTEST_BEGINNING):
-        named = ", ".join(f"{task.id} ({task.title})" for task in fitting[:_MOST_NAMED])
-        more = f" and {len(fitting) - _MOST_NAMED} more" if len(fitting) > _MOST_NAMED else ""
-        raise WrongInput(f"{given} is not enough of an id. It could mean {named}{more}.")
+    fitting = exact or [task for task in tasks if given and task.id.startswith(given)]
+    if not fitting:
+        open_ones = in_order([task for task in tasks if not task.done])
+        raise TaskNotFound(given, f"Open: {_named(open_ones)}." if open_ones else "None is open.")
+    if len(fitting) > 1:
+        raise WrongInput(f"{given} could mean {_named(fitting)}. Give more of the id.")
     return fitting[0]
+
+
+def _named(tasks: Sequence[Task]) -> str:
+    named = [f"{task.id} ({shortened(task.title, _LONGEST_NAMED)})" for task in tasks[:_MOST_NAMED]]
+    if len(tasks) > _MOST_NAMED:
+        named.append(f"and {len(tasks) - _MOST_NAMED} more")
+    return ", ".join(named)

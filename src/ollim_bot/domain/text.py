@@ -21,7 +21,7 @@ _INVISIBLE = (
 )
 _UNSEEN = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
 # Elsewhere the word is the name of the bot, or part of a path.
-_NOUNS = "auth|config|doctor|help|history|messages|rehearse|reminder|routine|runs|today|web"
+_NOUNS = "auth|config|doctor|help|history|messages|rehearse|reminder|routine|runs|tasks|today|web"
 _COMMAND = rf"(?<![\w./-]){PROGRAM}(?= (?:{_NOUNS})\b|`)"
 _MARKUP = r"([\\`*_~|<>\[\]:#])"
 # One joins emoji into families, the other separates words of Persian.

@@ -94,7 +94,9 @@ def _shown(text: str) -> str:
 
 LONGEST = timedelta(days=3653)
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+DAY = 86400
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": DAY, "w": 7 * DAY}
 _FRACTIONS = {"half": 0.5, "quarter": 0.25, "three quarters": 0.75}
 
 _WORDS = (

@@ -53,6 +53,7 @@ _ISO = (
     r" ?(?P<offset>z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
 )
 
+_DAY_EXAMPLES = ("tomorrow", "fri", "2026-11-20")
 _EXAMPLES = ("tomorrow 9am", "in 20 minutes", "24 dec 18:00")
 _NO_TIME = "has no time of day"
 _TWO_WAYS = "can be read two ways"
@@ -111,6 +112,31 @@ def parse_moment(text: str, now: datetime) -> datetime:
         return _moment(phrase, now)
     except Unclear as unclear:
         raise unclear.about(text, _near(phrase, unclear, now) or _EXAMPLES) from None
+
+
+def parse_day(text: str, today: date) -> date:
+    """The day that `text` names, such as `tomorrow`, `fri`, `in 3 days` or `2026-11-20`.
+
+    A weekday and a date without a year mean the next ones to come, today included. Raises
+    `BadPhrase` for everything else.
+    """
+    phrase = normalized(text)
+    try:
+        return _day_in(phrase, today)
+    except Unclear as unclear:
+        raise unclear.about(text, unclear.examples or _DAY_EXAMPLES) from None
+
+
+def _day_in(phrase: str, today: date) -> date:
+    seconds = durations.seconds_in(phrase) if phrase.startswith("in ") else None
+    if seconds:
+        if seconds % durations.DAY or seconds > durations.LONGEST.total_seconds():
+            raise Unclear("is not a number of days")
+        return today + timedelta(seconds=seconds)
+    day = read_day(phrase, today) if phrase else None
+    if day is None:
+        raise Unclear(reason(phrase, _REASONS) or "is not a day")
+    return day.dates[0]
 
 
 def is_moment(text: str, now: datetime) -> bool:

@@ -1,0 +1,234 @@
+"""`ollim-bot tasks`: what there is to do, in `tasks.md` or at a connected service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import date
+from typing import TYPE_CHECKING
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import Data, open_data, writable
+from ollim_bot.cli.framework import (
+    Flags,
+    Given,
+    Verb,
+    columns,
+    json_flag,
+    plain,
+    print_json,
+    run_verb,
+    title,
+)
+from ollim_bot.domain.tasks import (
+    FILE_LIST,
+    Task,
+    TaskChange,
+    due_words,
+    facts,
+    in_order,
+    named_task,
+    task_row,
+)
+from ollim_bot.errors import TaskNotFound, WrongInput
+from ollim_bot.integrations.tasks import active_tasks
+from ollim_bot.store.task_file import TaskFile
+
+if TYPE_CHECKING:
+    from ollim_bot.ports import TaskList
+
+_ADD = 'ollim-bot tasks add "call the dentist" --due friday'
+_UPDATE = "ollim-bot tasks update 3f2a9c1b --due 2026-11-20"
+_CLEARED = ("due", "notes")
+
+
+def run(words: Sequence[str], caller: Caller) -> None:
+    run_verb("tasks", _VERBS, words, caller)
+
+
+def task_list(data: Data) -> TaskList:
+    """The list in use."""
+    return active_tasks(TaskFile(data.paths, data.journal, lambda: data.now), None)
+
+
+def _list(given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    tasks = task_list(data)
+    found = in_order(tasks.tasks(given.get("list", ""), with_done="all" in given))
+    if "json" in given:
+        print_json({"tasks": [_row(task, caller) for task in found]})
+    elif found:
+        marks_file = any(task.list != FILE_LIST for task in found)
+        today = data.now.date()
+        print(columns([(task.id, _line(task, today, marks_file, given)) for task in found]))
+    else:
+        print(f"No {'' if 'all' in given else 'open '}tasks. Add one: {_ADD}")
+
+
+def _line(task: Task, today: date, marks_file: bool, given: Given) -> str:
+    box = f"[{'x' if task.done else ' '}] " if "all" in given else ""
+    about = facts(task, today, marks_file=marks_file)
+    return f"{box}{title(task.title)}{f' · {about}' if about else ''}"
+
+
+def _show(given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    task = _named(task_list(data), given["task"])
+    if "json" in given:
+        print_json(_row(task, caller))
+        return
+    when = "no date" if task.due is None else task.due.isoformat()
+    if task.due is not None and not task.done:
+        when += f" ({due_words(task.due, data.now.date())})"
+    rows = [
+        ("title", task.title),
+        ("due", when),
+        ("done", "yes" if task.done else "no"),
+        ("list", task.list),
+        ("id", task.id),
+    ]
+    print(plain(columns(rows)))
+    if task.notes:
+        print(f"\n{plain(_notes(task, caller))}")
+
+
+def _lists(given: Given, caller: Caller) -> None:
+    names = task_list(open_data(caller)).lists()
+    if "json" in given:
+        print_json({"lists": list(names)})
+    else:
+        print(plain("\n".join(names)))
+
+
+def _add(given: Given, caller: Caller) -> None:
+    with _changing(caller) as (data, tasks):
+        due = _day(given["due"], data) if "due" in given else None
+        task = tasks.add(" ".join(given["title"]), due, given.get("notes", ""))
+        _tell("added", task, data, given)
+        if "json" not in given:
+            print(f"id {task.id}", flush=True)
+
+
+def _done(given: Given, caller: Caller) -> None:
+    with _changing(caller) as (data, tasks):
+        _tell("done", tasks.complete(_named(tasks, given["task"]).id), data, given)
+
+
+def _reopen(given: Given, caller: Caller) -> None:
+    with _changing(caller) as (data, tasks):
+        _tell("open again", tasks.reopen(_named(tasks, given["task"]).id), data, given)
+
+
+def _update(given: Given, caller: Caller) -> None:
+    gone = given.get("clear", [])
+    wanted = [name for name in ("title", "due", "notes") if name in given]
+    if not wanted and not gone:
+        raise WrongInput(f"Say what to change. Example: {_UPDATE}")
+    if both := [name for name in wanted if name in gone]:
+        raise WrongInput(f"--{both[0]} and --clear {both[0]} contradict each other. Give one.")
+    with _changing(caller) as (data, tasks):
+        due = _day(given["due"], data) if "due" in given else None
+        notes = "" if "notes" in gone else given.get("notes")
+        change = TaskChange(given.get("title"), due, notes, clears_due="due" in gone)
+        _tell("changed", tasks.update(_named(tasks, given["task"]).id, change), data, given)
+
+
+def _delete(given: Given, caller: Caller) -> None:
+    with _changing(caller) as (data, tasks):
+        _tell("deleted", tasks.delete(_named(tasks, given["task"]).id).task, data, given)
+
+
+@contextmanager
+def _changing(caller: Caller) -> Iterator[tuple[Data, TaskList]]:
+    with writable(open_data(caller)) as data:
+        yield data, task_list(data)
+
+
+def _named(tasks: TaskList, given: str) -> Task:
+    """The task with this id, or the only one whose id begins so."""
+    try:
+        return tasks.get(given)
+    except TaskNotFound:
+        return named_task(tasks.tasks(with_done=True), given)
+
+
+def _day(text: str, data: Data) -> date:
+    from ollim_bot.domain.phrases import parse_day
+
+    return parse_day(text, data.now.date())
+
+
+def _tell(done: str, task: Task, data: Data, given: Given) -> None:
+    if "json" in given:
+        print_json(task_row(task))
+        return
+    when = "" if task.due is None or task.done else f", {due_words(task.due, data.now.date())}"
+    print(f"Task {done}: {title(task.title)}{when}.", flush=True)
+
+
+def _row(task: Task, caller: Caller) -> dict[str, object]:
+    return {**task_row(replace(task, notes=_notes(task, caller)))}
+
+
+def _notes(task: Task, caller: Caller) -> str:
+    """The notes; for the agent they are data, since mail and pages may be copied into them."""
+    if not task.notes or caller.agent is None:
+        return task.notes
+    from ollim_bot.domain.taint import TASK_NOTE, Untrusted
+    from ollim_bot.prompts.context import fenced
+
+    return fenced(task.notes, Untrusted(TASK_NOTE, "the notes of a task"))
+
+
+def _list_flags(parser: Flags) -> None:
+    parser.add_argument("--all", action="store_true", help="also those that are done")
+    parser.add_argument("--list", metavar="L", help="of this list only; `tasks lists` names them")
+    json_flag(parser)
+
+
+def _task_flags(parser: Flags) -> None:
+    parser.add_argument("task", metavar="ID", help="its id, or the beginning of it")
+    json_flag(parser)
+
+
+def _add_flags(parser: Flags) -> None:
+    parser.usage = "%(prog)s TITLE [--due DAY] [--notes TEXT]"
+    parser.add_argument("title", metavar="TITLE", nargs="+", help="what to do")
+    _part_flags(parser)
+    json_flag(parser)
+
+
+def _update_flags(parser: Flags) -> None:
+    parser.usage = "%(prog)s ID [...]"
+    _task_flags(parser)
+    parser.add_argument("--title", metavar="TEXT", help="what to do")
+    _part_flags(parser)
+    parser.add_argument(
+        "--clear", choices=_CLEARED, action="append", help="take its date or its notes away"
+    )
+
+
+def _part_flags(parser: Flags) -> None:
+    parser.add_argument("--due", metavar="DAY", help="tomorrow, fri, 24 dec or 2026-11-20")
+    parser.add_argument("--notes", metavar="TEXT", help="what else there is to know")
+
+
+_VERBS = {
+    "list": Verb(
+        "what is open, due ones first",
+        "ollim-bot tasks list",
+        _list_flags,
+        _list,
+        needs_words=False,
+    ),
+    "show": Verb("one with its notes", "ollim-bot tasks show 3f2a9c1b", _task_flags, _show),
+    "add": Verb("write a new one down", _ADD, _add_flags, _add),
+    "done": Verb("tick one off", "ollim-bot tasks done 3f2a", _task_flags, _done),
+    "reopen": Verb("take a tick back", "ollim-bot tasks reopen 3f2a", _task_flags, _reopen),
+    "update": Verb("change one", _UPDATE, _update_flags, _update),
+    "delete": Verb("take one away for good", "ollim-bot tasks delete 3f2a", _task_flags, _delete),
+    "lists": Verb(
+        "the lists there are", "ollim-bot tasks lists", json_flag, _lists, needs_words=False
+    ),
+}
