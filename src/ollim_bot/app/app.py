@@ -19,12 +19,13 @@ from ollim_bot.app.build import (
 )
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.provider_engine import ProviderEngine, open_provider_engine
-from ollim_bot.app.surfaces import MakeChannel, Surfaces, open_surfaces
+from ollim_bot.app.surfaces import MakeChannel, Surfaces, kept_up, open_surfaces
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation import texts
-from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.jobs import Job, JobKind, WebhookSpec
 from ollim_bot.domain.pasted_addresses import AddressKind
 from ollim_bot.domain.provider import Provider
+from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.text import PROGRAM
 from ollim_bot.domain.tool_policy import Pattern
@@ -66,6 +67,7 @@ from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 from ollim_bot.tools.taint import TaintCheck
 from ollim_bot.upkeep.examination import examine_in_chat
 from ollim_bot.upkeep.instance import single_instance
+from ollim_bot.webhooks.server import WebhookServer
 
 # How many seconds running work may take to end after the bot is told to stop.
 _GRACE = 20.0
@@ -182,6 +184,7 @@ class App:
                 services += [run() for run in upkeep]
                 calendars = CalendarRefresher(self._feeds, parts.notices.tell, self._clock)
                 services.append(calendars.run())
+                services.append(self._webhooks(store, parts, self._scheduler))
                 await self._serve(parts, self._scheduler, services)
             except BaseExceptionGroup as several:
                 error = _first(several)
@@ -350,6 +353,27 @@ class App:
     def _allowed_in_main(self) -> Sequence[Pattern]:
         patterns = [Pattern.of(text) for text in self._policy.read().main(MAIN_TOOLS)]
         return patterns if self._servers is None else [*patterns, *self._servers.patterns()]
+
+    async def _webhooks(self, store: Store, parts: ConversationParts, scheduler: Scheduler) -> None:
+        """Answer the calls of other programs, if that is switched on, once the jobs are known."""
+        settings, clock = self._settings, self._clock
+        if settings.webhook_port is None:
+            return
+
+        def find(hook_id: str) -> WebhookSpec | None:
+            found = scheduler.job(JobKey(JobKind.WEBHOOK, hook_id))
+            return found if isinstance(found, WebhookSpec) else None
+
+        def secret_of(name: str | None) -> bytes | None:
+            secret = settings.hook_secret(name)
+            return None if secret is None else secret.reveal().encode("utf-8", "surrogateescape")
+
+        async def tell(error: OllimError) -> None:
+            await parts.notices.tell(str(error), key=f"{error} {clock.now():%Y-%m-%d}")
+
+        await scheduler.started()
+        server = WebhookServer(settings.webhook_port, find, secret_of, store, clock)
+        await kept_up(server.run, "webhooks", tell, clock)
 
     def _heartbeat_age(self) -> float | None:
         return self._scheduler.heartbeat_age if self._scheduler else None

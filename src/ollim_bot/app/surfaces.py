@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 from ollim_bot import __version__
 from ollim_bot.app.build import ConversationParts
@@ -25,6 +25,31 @@ _logger = logging.getLogger(__name__)
 
 Announce = Callable[[WebSurface | None], None]
 MakeChannel = Callable[[Store, OpenAttachment, Clock], Channel]
+
+
+async def kept_up(
+    run: Callable[[], Awaitable[None]],
+    name: str,
+    tell: Callable[[OllimError], Awaitable[None]],
+    clock: Clock,
+) -> None:
+    """Run a service, and start it again after each failure, with growing pauses.
+
+    `tell` is called with the reason, where a person can do something about it.
+    """
+    pause = _FIRST_PAUSE
+    while True:
+        began = clock.monotonic()
+        try:
+            await run()
+        except OllimError as error:
+            await tell(error)
+        except Exception:  # a fault of one service must not end the bot
+            _logger.exception("The service %s failed", name)
+        if clock.monotonic() - began > _LONGEST_PAUSE:
+            pause = _FIRST_PAUSE
+        await clock.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE)
 
 
 class Surfaces:
@@ -64,21 +89,12 @@ class Surfaces:
     async def _kept_up(
         self, surface: Surface, conversation: Conversation, parts: ConversationParts
     ) -> None:
-        pause = _FIRST_PAUSE
-        while True:
-            began = self._clock.monotonic()
-            try:
-                await surface.run(conversation)
-            except OllimError as error:
-                if len(self._all) == 1:
-                    raise
-                await self._said(str(error), parts)
-            except Exception:  # a fault of a surface must not end the bot
-                _logger.exception("The surface %s failed", surface.name)
-            if self._clock.monotonic() - began > _LONGEST_PAUSE:
-                pause = _FIRST_PAUSE
-            await self._clock.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+        async def tell(error: OllimError) -> None:
+            if len(self._all) == 1:
+                raise error
+            await self._said(str(error), parts)
+
+        await kept_up(lambda: surface.run(conversation), surface.name, tell, self._clock)
 
     async def _said(self, sentence: str, parts: ConversationParts) -> None:
         """Show the problem in the status while it lasts, and tell it once a day."""

@@ -228,6 +228,20 @@ def with_nag_default(job: J, default: str | None) -> J:
     return replace(job, spec=replace(job.spec, nag=Nag.parse(default)))
 
 
+# Not a variable such as LANG, which strangers can guess, and none of the engine's login.
+_HOOK_SECRET = (
+    r"(?ai)(?!(?:anthropic|aws|azure|claude|discord|google|ollim)_)[a-z_][a-z0-9_]*secret"
+)
+
+
+def is_hook_secret(variable: str) -> bool:
+    """Whether an environment variable may hold the secret of a webhook, by its name.
+
+    The agent's processes do not get such variables.
+    """
+    return re.fullmatch(_HOOK_SECRET, variable) is not None
+
+
 class WebhookAuth(StrEnum):
     """How a request proves that its sender knows the secret."""
 

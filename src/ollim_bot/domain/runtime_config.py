@@ -240,6 +240,16 @@ class RuntimeConfig:
         "off",
         about="how a new reminder comes again until you answer it",
     )
+    webhook_per_minute: int = _number(
+        "webhook_per_minute", 60, "a number", 1, about="how many calls a minute a webhook accepts"
+    )
+    webhook_total_per_minute: int = _number(
+        "webhook_total_per_minute",
+        300,
+        "a number",
+        1,
+        about="how many calls a minute all webhooks accept together",
+    )
     auto_update: bool = _setting("auto_update", default=False, takes="on or off", check=_switch)
     auto_update_hour: int = _number("auto_update_hour", 6, "an hour", 0, 23)
     google_calendars: tuple[str, ...] = _setting(

@@ -1,9 +1,8 @@
-"""Requests to webhooks: who sent them, whether they are new, and the data that is kept."""
+"""Calls of webhooks: which events count, the data that is kept, and their acceptance."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,15 +11,11 @@ from typing import Any
 
 from ollim_bot.domain.jobs import WebhookSpec
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.text import shortened
 from ollim_bot.domain.webhook_schema import pointer_parts
 
 LARGEST_BODY = 1024 * 1024
-LARGEST_FIELDS = 10 * 1024
 # For so long the same call is known again.
 KEPT_FOR = timedelta(days=7)
-_LARGEST_NUMBER = 2**63
-_LONGEST_PROBLEM = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,71 +118,3 @@ def _mended(value: Any) -> object:
         case dict():
             return {str(_mended(name)): _mended(each) for name, each in value.items()}
     return value
-
-
-def size_problem(fields: Mapping[str, object]) -> str | None:
-    size = len(json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode())
-    if size <= LARGEST_FIELDS:
-        return None
-    return f"/: has {size} bytes; at most {LARGEST_FIELDS} are allowed"
-
-
-def number_problems(value: object, path: tuple[str | int, ...] = ()) -> Iterator[str]:
-    """A problem for each number that is too large to compute with."""
-    match value:
-        case bool() | str() | None:
-            return
-        case int() | float():
-            if not math.isfinite(value) or abs(value) > _LARGEST_NUMBER:
-                yield _line(path, "is too large a number")
-        case list():
-            for number, each in enumerate(value):
-                yield from number_problems(each, (*path, number))
-        case dict():
-            for name, each in value.items():
-                yield from number_problems(each, (*path, name))
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaProblem:
-    """A keyword of the schema that a value does not satisfy.
-
-    `expected` is what the keyword says, `found` the value, `schema` the schema with the keyword,
-    `message` the validator's own words.
-    """
-
-    path: tuple[str | int, ...]
-    keyword: str
-    expected: Any
-    found: Any
-    schema: Mapping[str, Any]
-    message: str
-
-
-def problem_lines(problem: SchemaProblem) -> list[str]:
-    """The problem in words, each with the path of its value as a JSON pointer."""
-    path, expected = problem.path, problem.expected
-    match problem.keyword:
-        case "required":
-            missing = [name for name in expected if name not in problem.found]
-            return [_line((*path, name), "is missing") for name in missing]
-        case "additionalProperties" if expected is False:
-            known = problem.schema.get("properties", {})
-            others = [name for name in problem.found if name not in known]
-            return [_line((*path, name), "is not one of the fields") for name in others]
-        case "type":
-            wanted = expected if isinstance(expected, str) else " or ".join(expected)
-            return [_line(path, f"is not of the type {wanted}")]
-        case "enum":
-            choices = ", ".join(json.dumps(each, ensure_ascii=False) for each in expected)
-            return [_line(path, f"is not one of {choices}")]
-        case "maxLength":
-            return [_line(path, f"is longer than {expected} characters")]
-        case "anyOf" | "oneOf":
-            return [_line(path, "does not fit any one of the accepted forms")]
-    return [_line(path, problem.message)]
-
-
-def _line(path: Sequence[str | int], words: str) -> str:
-    steps = (str(step).replace("~", "~0").replace("/", "~1") for step in path)
-    return shortened(f"/{'/'.join(steps)}: {words}", _LONGEST_PROBLEM)

@@ -12,6 +12,7 @@ from claude_agent_sdk import AgentDefinition, ClaudeAgentOptions
 from claude_agent_sdk.types import McpServerConfig, ThinkingConfig
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
+from ollim_bot.domain.jobs import is_hook_secret
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.subagents import Subagent, Subagents
 from ollim_bot.engine.bridge import hooks, in_process_servers
@@ -154,7 +155,7 @@ def child_environment(
     where the agent finds `ollim-bot`; `given` has the variables of the provider and of `ollim-bot`.
     No value refers to the current folder.
     """
-    emptied = {name: "" for name in inherited if _OUR_SECRETS.match(name)}
+    emptied = {name: "" for name in inherited if _OUR_SECRETS.match(name) or is_hook_secret(name)}
     path = ":".join(filter(None, [str(commands), search_path(inherited.get("PATH", ""))]))
     zone = {"TZ": given["OLLIM_TIMEZONE"]} if "OLLIM_TIMEZONE" in given else {}
     return {

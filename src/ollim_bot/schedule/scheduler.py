@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
+from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.schedule import JobKey
 from ollim_bot.ports import Clock
-from ollim_bot.schedule.job_index import Changes, JobIndex
+from ollim_bot.schedule.job_index import Changes, JobIndex, job_of
 from ollim_bot.schedule.ledger_records import ScheduleRecords, kept
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.watcher import SCAN_SECONDS, Watcher
@@ -77,6 +79,15 @@ class Scheduler:
         self._watched_until = self._now
         self._look_at = clock.monotonic() + _LONGEST_SLEEP
         self._looked_at: float | None = None
+        self._has_started = asyncio.Event()
+
+    def job(self, key: JobKey) -> Job | None:
+        """The job that is in use now."""
+        return job_of(self._index, key)
+
+    async def started(self) -> None:
+        """Return when all jobs are known and what was missed is caught up on."""
+        await self._has_started.wait()
 
     @property
     def heartbeat_age(self) -> float | None:
@@ -89,6 +100,7 @@ class Scheduler:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watcher.run())
             await self._start()
+            self._has_started.set()
             group.create_task(self._requests.run())
             while True:
                 is_calm = await self._watcher.wait(self._pause())

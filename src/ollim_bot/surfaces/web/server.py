@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import errno
 import hashlib
-import logging
 import secrets
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 
+from ollim_bot import loopback
 from ollim_bot.connections import Connections
-from ollim_bot.errors import OllimError
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.access import (
     HEALTH,
@@ -39,11 +36,6 @@ _TYPES = {
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
 }
-
-
-_HOST = "127.0.0.1"
-_SHUTDOWN_SECONDS = 1.0
-_logger = logging.getLogger(__name__)
 
 
 async def send_page(folder: str) -> web.Response:
@@ -121,64 +113,24 @@ def page_app(
     return app
 
 
-@asynccontextmanager
-async def serving(
+def serving(
     app: web.Application, port: int, limits: WebLimits, connections: Connections
-) -> AsyncIterator[int]:
-    """Serve on loopback, at this port or, for 0, at a free one; gives the port.
+) -> AbstractAsyncContextManager[int]:
+    """Serve the page at this port or, for 0, at a free one; gives the port.
 
     Raises `OllimError`.
     """
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        logger=_WireLog(_logger),
-        keepalive_timeout=limits.idle_seconds,
-        lingering_time=limits.linger_seconds,
-        shutdown_timeout=_SHUTDOWN_SECONDS,
-    )
-    await runner.setup()
-    try:
-        await _bind(runner, port, connections)
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
 
-
-async def _bind(runner: web.AppRunner, port: int, connections: Connections) -> None:
-    try:
-        await _Site(runner, port, connections).start()
-    except OSError as refused:
+    def refusal(refused: OSError) -> str:
         if refused.errno == errno.EADDRINUSE:
-            raise OllimError(texts.port_taken(port)) from refused
-        reason = refused.strerror or str(refused)
-        raise OllimError(texts.port_refused(port, reason)) from refused
+            return texts.port_taken(port)
+        return texts.port_refused(port, refused.strerror or str(refused))
 
-
-class _Site(web.BaseSite):
-    """A `TCPSite` with a limit on its connections."""
-
-    def __init__(self, runner: web.AppRunner, port: int, connections: Connections) -> None:
-        super().__init__(runner)
-        self._port = port
-        self._connections = connections
-
-    @property
-    def name(self) -> str:
-        return f"http://{_HOST}:{self._port}"
-
-    async def start(self) -> None:
-        await super().start()
-        server = self._runner.server
-        assert server is not None
-        self._server = await asyncio.get_running_loop().create_server(
-            self._connections.guarded(server), _HOST, self._port, backlog=self._backlog
-        )
-
-
-class _WireLog(logging.LoggerAdapter[logging.Logger]):
-    """Drops errors about malformed HTTP: they quote the request, which may hold the secret."""
-
-    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        if not isinstance(kwargs.get("exc_info"), HttpProcessingError):
-            super().log(level, msg, *args, **kwargs)
+    return loopback.serving(
+        app,
+        port,
+        connections,
+        refusal,
+        idle_seconds=limits.idle_seconds,
+        linger_seconds=limits.linger_seconds,
+    )

@@ -1,0 +1,1 @@
+"""Webhooks: the server that other programs call, from a request to its acceptance on disk."""

@@ -1,0 +1,230 @@
+"""Decides the answer to each request to a webhook, and accepts calls on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import secrets
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
+from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.webhook_proofs import RawRequest, call_of, is_signed, proof_in
+from ollim_bot.domain.webhooks import Acceptance, WebhookCall, is_wanted, picked, read_object
+from ollim_bot.errors import StorageError
+from ollim_bot.logs import log_fields
+from ollim_bot.ports import Clock
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
+from ollim_bot.webhooks.validation import problems_of
+
+_MINUTE = 60.0
+_RETRY_WHEN_FULL = 60
+# One commit takes no longer for many calls than for one, but a step must not hold up the others.
+_MOST_IN_A_COMMIT = 100
+
+_logger = logging.getLogger(__name__)
+
+
+class BodyTooLarge(Exception):
+    pass
+
+
+class BodyTooSlow(Exception):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class HookAnswer:
+    """`retry_after` is in seconds; None if another try is of no use."""
+
+    status: int
+    body: Mapping[str, object]
+    retry_after: int | None = None
+
+
+UNAUTHORIZED = HookAnswer(401, {"error": "unauthorized"})
+NOT_FOUND = HookAnswer(404, {"error": "not found"})
+DISABLED = HookAnswer(404, {"error": "disabled"})
+TOO_SLOW = HookAnswer(408, {"error": "too slow"})
+TOO_LARGE = HookAnswer(413, {"error": "too large"})
+INVALID_JSON = HookAnswer(400, {"error": "invalid json"})
+IGNORED = HookAnswer(200, {"status": "ignored"})
+NO_ROOM = HookAnswer(503, {"error": "cannot be stored now"}, _RETRY_WHEN_FULL)
+
+
+def _unauthorized() -> HookAnswer:
+    # One text for all of them, which the log writes once a minute.
+    _logger.warning("A webhook call without a valid secret or signature was refused")
+    return UNAUTHORIZED
+
+
+def _accept_all(tx: Transaction, calls: Sequence[WebhookCall]) -> list[Acceptance]:
+    tx.webhook_deliveries.forget_old(tx.now)
+    return [tx.webhook_deliveries.accept(call, tx.now) for call in calls]
+
+
+class CallAcceptor:
+    """Accepts calls. Calls that wait at the same time share one commit."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: deque[tuple[WebhookCall, asyncio.Future[Acceptance]]] = deque()
+        self._committing: asyncio.Task[None] | None = None
+
+    async def accept(self, call: WebhookCall) -> Acceptance:
+        """When this returns, the call is on disk. Raises `StorageError` if it is not."""
+        outcome: asyncio.Future[Acceptance] = asyncio.get_running_loop().create_future()
+        self._waiting.append((call, outcome))
+        if self._committing is None:
+            self._committing = asyncio.create_task(self._commit_waiting())
+        return await outcome
+
+    async def close(self) -> None:
+        """Wait for the commit that goes on."""
+        if self._committing is not None:
+            await asyncio.wait({self._committing})
+
+    async def _commit_waiting(self) -> None:
+        try:
+            while self._waiting:
+                number = min(len(self._waiting), _MOST_IN_A_COMMIT)
+                batch = [self._waiting.popleft() for _ in range(number)]
+                await self._commit(batch)
+        finally:
+            self._committing = None
+
+    async def _commit(
+        self, batch: Sequence[tuple[WebhookCall, asyncio.Future[Acceptance]]]
+    ) -> None:
+        calls = [call for call, _ in batch]
+        try:
+            found = await self._store.transact(lambda tx: _accept_all(tx, calls))
+        except Exception as error:  # noqa: BLE001 - each waiting request gets the error
+            for _, outcome in batch:
+                if not outcome.done():
+                    outcome.set_exception(error)
+            return
+        for (_, outcome), acceptance in zip(batch, found, strict=True):
+            if not outcome.done():
+                outcome.set_result(acceptance)
+
+
+@dataclass
+class CallRates:
+    """Counts the calls of the last minute, of each hook and of all together."""
+
+    _all: deque[float] = field(default_factory=deque)
+    _of_hook: dict[str, deque[float]] = field(default_factory=dict)
+
+    def wait_for(self, hook: str, now: float, config: RuntimeConfig) -> int:
+        """Count a call, and return 0; or the seconds to wait if the hook or all had too many.
+
+        `now` is on the monotonic clock.
+        """
+        own = self._of_hook.setdefault(hook, deque())
+        wait = max(
+            _wait(self._all, now, config.webhook_total_per_minute),
+            _wait(own, now, config.webhook_per_minute),
+        )
+        if wait <= 0:
+            self._all.append(now)
+            own.append(now)
+        return math.ceil(wait)
+
+
+def _wait(times: deque[float], now: float, most: int) -> float:
+    while times and times[0] <= now - _MINUTE:
+        times.popleft()
+    return 0 if len(times) < most else times[len(times) - most] + _MINUTE - now
+
+
+class WebhookReception:
+    """`find` gives the hook with an id. `secret_of` gives the secret with a name, or with None the
+    common one; None if it is not set.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[str], WebhookSpec | None],
+        secret_of: Callable[[str | None], bytes | None],
+        calls: CallAcceptor,
+        clock: Clock,
+    ) -> None:
+        self.config = RuntimeConfig()
+        self._find = find
+        self._secret_of = secret_of
+        self._calls = calls
+        self._clock = clock
+        self._rates = CallRates()
+        # Stands for a secret that is not set, so that such a hook takes as long to refuse a call.
+        self._unknown_secret = secrets.token_bytes(32)
+
+    async def answer(
+        self,
+        hook_id: str,
+        headers: Mapping[bytes, Sequence[bytes]],
+        read: Callable[[], Awaitable[bytes]],
+        trust: Callable[[], None],
+    ) -> HookAnswer:
+        """The answer to a request. The body is read only if that can matter.
+
+        `trust` is called once the request has proven itself. `read` raises `BodyTooLarge` or
+        `BodyTooSlow`. Without a proof, the answer does not depend on whether the hook exists.
+        """
+        hook = self._find(hook_id)
+        request = RawRequest(headers, b"")
+        if not is_signed(request):
+            if self._proof(hook, request) is None:
+                return _unauthorized()
+            if hook is None:
+                return NOT_FOUND
+        try:
+            request = RawRequest(headers, await read())
+        except BodyTooLarge:
+            return TOO_LARGE
+        except BodyTooSlow:
+            return TOO_SLOW
+        way = self._proof(hook, request)
+        if way is None:
+            return _unauthorized()
+        trust()
+        if hook is None:
+            return NOT_FOUND
+        return await self._answer_proven(hook, way, request) if hook.spec.enabled else DISABLED
+
+    def _proof(self, hook: WebhookSpec | None, request: RawRequest) -> WebhookAuth | None:
+        ways = tuple(WebhookAuth) if hook is None else hook.auth
+        secret = self._secret_of(None if hook is None else hook.secret_env)
+        return proof_in(request, secret or self._unknown_secret, ways, self._clock.now())
+
+    async def _answer_proven(
+        self, hook: WebhookSpec, way: WebhookAuth, request: RawRequest
+    ) -> HookAnswer:
+        data = read_object(request.body)
+        if data is None:
+            return INVALID_JSON
+        if not is_wanted(hook, request.event, data):
+            return IGNORED
+        fields = picked(hook, data)
+        if problems := problems_of(hook, fields):
+            return HookAnswer(400, {"error": "validation failed", "details": problems})
+        if wait := self._rates.wait_for(hook.spec.id, self._clock.monotonic(), self.config):
+            return HookAnswer(429, {"error": "too many requests"}, wait)
+        return await self._accept(call_of(hook, way, request, data, fields, secrets.token_hex(8)))
+
+    async def _accept(self, call: WebhookCall) -> HookAnswer:
+        try:
+            accepted = await self._calls.accept(call)
+        except StorageError as refused:
+            _logger.warning("A call of the webhook %s was not stored: %s", call.hook, refused)
+            return NO_ROOM
+        run = accepted.occurrence.id
+        with log_fields(run=run):
+            _logger.info("A webhook call %s", "was accepted" if accepted.is_new else "came again")
+        if not accepted.is_new:
+            return HookAnswer(200, {"status": "duplicate", "run": run})
+        return HookAnswer(202, {"status": "accepted", "run": run})

@@ -1,0 +1,177 @@
+"""The HTTP server of webhooks, on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from ollim_bot.connections import Connections
+from ollim_bot.domain.jobs import WebhookSpec
+from ollim_bot.domain.webhooks import LARGEST_BODY
+from ollim_bot.errors import StorageError
+from ollim_bot.loopback import serving
+from ollim_bot.ports import Clock
+from ollim_bot.store.store import Store
+from ollim_bot.webhooks.reception import (
+    BodyTooLarge,
+    BodyTooSlow,
+    CallAcceptor,
+    HookAnswer,
+    WebhookReception,
+)
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookLimits:
+    """Limits that keep a stranger, or a program that has gone wrong, from exhausting the bot."""
+
+    connections: int = 200
+    strangers: int = 100
+    stranger_seconds: float = 20
+    body_seconds: float = 15
+    idle_seconds: float = 30
+    linger_seconds: float = 2
+
+
+class WebhookServer:
+    """Serves `POST /hook/{id}`. When a call is answered with 202, it is on disk.
+
+    `find` and `secret_of` are those of `WebhookReception`.
+    """
+
+    def __init__(
+        self,
+        port: int,
+        find: Callable[[str], WebhookSpec | None],
+        secret_of: Callable[[str | None], bytes | None],
+        store: Store,
+        clock: Clock,
+        limits: WebhookLimits | None = None,
+    ) -> None:
+        self._port = port
+        self._store = store
+        self._limits = limits = limits or WebhookLimits()
+        self._calls = CallAcceptor(store)
+        self._reception = WebhookReception(find, secret_of, self._calls, clock)
+        self._connections = Connections(
+            limits.connections, limits.strangers, limits.stranger_seconds
+        )
+        self._config_changed = asyncio.Event()
+        self._is_serving = asyncio.Event()
+
+    @property
+    def port(self) -> int:
+        """The actual port, once it serves."""
+        return self._port
+
+    async def ready(self) -> None:
+        """Return when requests are answered."""
+        await self._is_serving.wait()
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises `OllimError` if the port is not available."""
+        app = web.Application(middlewares=[_answers_in_json])
+        app.add_routes([web.post("/hook/{id}", self._serve)])
+        unsubscribe = self._store.subscribe(self._note_change)
+        try:
+            await self._load_config()
+            async with serving(
+                app,
+                self._port,
+                self._connections,
+                self._refusal,
+                idle_seconds=self._limits.idle_seconds,
+                linger_seconds=self._limits.linger_seconds,
+                unpacks=False,
+            ) as self._port:
+                self._is_serving.set()
+                while True:
+                    await self._config_changed.wait()
+                    self._config_changed.clear()
+                    await self._load_config()
+        finally:
+            self._is_serving.clear()
+            unsubscribe()
+            await self._calls.close()
+
+    async def _serve(self, http: web.Request) -> web.Response:
+        headers: dict[bytes, list[bytes]] = {}
+        for name, value in http.raw_headers:
+            headers.setdefault(name.lower(), []).append(value)
+
+        def trust() -> None:
+            self._connections.trust(http.transport)
+
+        answer = await self._reception.answer(
+            http.match_info["id"], headers, lambda: self._body(http), trust
+        )
+        return _response(answer)
+
+    async def _body(self, http: web.Request) -> bytes:
+        if (http.content_length or 0) > LARGEST_BODY:
+            raise BodyTooLarge
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                async for part in http.content.iter_any():
+                    body += part
+                    if len(body) > LARGEST_BODY:
+                        raise BodyTooLarge
+        except TimeoutError:
+            raise BodyTooSlow from None
+        return bytes(body)
+
+    def _refusal(self, refused: OSError) -> str:
+        reason = refused.strerror or str(refused)
+        if refused.errno == errno.EADDRINUSE:
+            reason = "another program has it"
+        return (
+            f"Webhooks cannot use port {self._port}: {reason}. "
+            "Free that port, or set WEBHOOK_PORT to another one."
+        )
+
+    def _note_change(self, changed: frozenset[str]) -> None:
+        if "config" in changed:
+            self._config_changed.set()
+
+    async def _load_config(self) -> None:
+        try:
+            self._reception.config = await self._store.read(lambda tx: tx.config.get())
+        except StorageError:  # the limits stay as they were
+            _logger.warning("The limits of webhooks could not be read", exc_info=True)
+
+
+def _response(answer: HookAnswer) -> web.Response:
+    response = web.json_response(answer.body, status=answer.status)
+    if answer.retry_after is not None:
+        response.headers["Retry-After"] = str(answer.retry_after)
+    if answer.status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+@web.middleware
+async def _answers_in_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer every other request in the same form, and tell no detail of a fault."""
+    try:
+        return await handler(request)
+    except web.HTTPMethodNotAllowed:
+        return web.json_response(
+            {"error": "method not allowed"}, status=405, headers={"Allow": "POST"}
+        )
+    except web.HTTPException as refused:
+        words = "not found" if refused.status == 404 else "not understood"
+        return web.json_response({"error": words}, status=refused.status)
+    except ConnectionError:
+        raise
+    except Exception:  # no detail of a fault may reach a stranger
+        _logger.exception("A webhook call could not be answered")
+        return web.json_response({"error": "failed"}, status=500)
