@@ -30,6 +30,7 @@ NAMES = [
     "subagents",
     "skills",
     "tool servers",
+    "calendars",
     "database",
     "state files",
     "Claude program",

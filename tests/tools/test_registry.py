@@ -16,7 +16,6 @@ from ollim_bot.tools.registry import (
     TOOL_LINES,
     TOOLS,
     changes_something,
-    existing,
 )
 
 OWN = [tool for tools in OWN_TOOLS.values() for tool in tools]
@@ -78,12 +77,8 @@ def test_a_line_of_the_prompt_names_only_tools_that_are_offered() -> None:
     assert [name for name in hidden for line in TOOL_LINES if f"`{name}`" in line] == []
 
 
-def test_a_run_is_told_of_commands_that_exist_and_of_no_others(tmp_path: Path) -> None:
-    """A command that is built later has to be taken out of those to come."""
+def test_every_command_that_the_agent_may_run_exists(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path)
-    told = set(existing(MAIN_TOOLS))
     for pattern in MAIN_TOOLS:
         if command := re.match(r"Bash\(ollim-bot (\w+) \*\)", pattern):
-            exists = terminal.run("help", command[1]).code == 0
-            assert (pattern in told) is exists, pattern
-    assert told > {"Read(./**.md)", "WebFetch"}
+            assert terminal.run("help", command[1]).code == 0, pattern

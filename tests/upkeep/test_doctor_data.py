@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -14,9 +15,11 @@ import pytest
 from tests.domain.ledger_scene import Scene, routine
 from tests.storage.places import NOW, DataDirectory, QuickDisk
 
+from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.environment import Location
 from ollim_bot.paths import DataPaths
+from ollim_bot.store.calendars import write_copy
 from ollim_bot.store.copies import copy_database
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.journal import open_journal
@@ -184,6 +187,26 @@ def test_tool_servers_that_are_wrong_or_wait_are_named(data: DataDirectory) -> N
     assert wrong[1].startswith("mcp.json:1: docs: the name is that of a server of the program")
     assert is_open == (Level.WARN, "others may read mcp.json")
     assert waits == (Level.WARN, "notes: not approved yet")
+
+
+def test_calendars_that_fail_or_are_old_are_named(data: DataDirectory) -> None:
+    assert said(data, "calendars") == [(Level.PASS, "none")]
+    copy = CalendarCopy("Work", "x.org (hidden)", as_of=NOW - timedelta(hours=2), limits="- cut.")
+    write_copy(data.paths, copy)
+    write_copy(data.paths, replace(copy, name="Home", limits="").failed("It is gone.", NOW))
+    age = f"as of {(NOW - timedelta(hours=2)).astimezone(BERLIN):%H:%M}"
+    ages = (Level.PASS, f"Home {age}, Work {age}")
+    fails, cut = (Level.WARN, "Home cannot be read: It is gone"), (Level.WARN, "Work: - cut")
+    assert said(data, "calendars") == [fails, cut, ages]
+    with single_instance(data.paths.bot_pid):
+        old = (Level.WARN, f"Work was not read for long: {age}")
+        assert said(data, "calendars") == [fails, old, cut, ages]
+    (path, _) = sorted(data.paths.calendars.glob("*.json"))
+    path.write_text("{")
+    ((level, detail),) = said(data, "calendars")
+    assert level is Level.FAIL
+    assert detail.startswith(f"state/calendars/{path.name} cannot be used: not JSON")
+    assert path.read_text() == "{"
 
 
 def test_skills_that_are_wrong_or_missing_are_named(data: DataDirectory) -> None:

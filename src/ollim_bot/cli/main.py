@@ -26,6 +26,7 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "reminder": ("what the bot does once, at a moment", "ollim_bot.cli.reminder"),
     "webhook": ("what another program starts by a call", "ollim_bot.cli.webhook"),
     "tasks": ("what there is to do, with or without a date", "ollim_bot.cli.tasks"),
+    "cal": ("what is in your calendars", "ollim_bot.cli.cal"),
     "skill": ("instructions that the agent loads by name", "ollim_bot.cli.skill"),
     "runs": ("what the bot did by itself", "ollim_bot.cli.runs"),
     "history": ("what was said, found again by its words", "ollim_bot.cli.history"),

@@ -60,7 +60,7 @@ from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.tools.context import Poster, ToolContext
 from ollim_bot.tools.gates import BackgroundTools
-from ollim_bot.tools.registry import changes_something, existing
+from ollim_bot.tools.registry import changes_something
 from ollim_bot.tools.toolset import toolset
 
 _LONGEST_LABEL = 60
@@ -402,7 +402,7 @@ class Attempt:
             is_busy=around.is_busy(),
             budget=budget.status_line(now),
             schedule=upcoming_lines(upcoming, budget, quiet) if upcoming else "",
-            tools=existing(policy.tools),
+            tools=policy.tools,
             skills=job.spec.skills,
             chain=job.chain if isinstance(job, Reminder) else Chain(),
             must=policy.must,

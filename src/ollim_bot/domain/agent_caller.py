@@ -34,7 +34,12 @@ _OWNERS = frozenset(
         *("service", "setup", "skill", "update", "web"),
     }
 )
-_OWNERS_VERBS = frozenset({("cal", "subscribe"), ("cal", "unsubscribe"), ("webhook", "url")})
+_OWNERS_VERBS = frozenset(
+    {
+        *(("cal", verb) for verb in ("subscribe", "unsubscribe", "refresh")),
+        ("webhook", "url"),
+    }
+)
 _MENDING = "--fix"
 # Writes a file of any name, past the rules for the paths that the agent may write.
 _OUTPUT = "--output"

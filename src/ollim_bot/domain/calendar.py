@@ -220,7 +220,7 @@ def added_words(
 
     `quoted` makes the title of an event safe where it is shown.
     """
-    words = f"{copy.name} is added, with {counted(len(copy.events), 'event')} until a year ahead."
+    words = f"{copy.name} is added, with {counted(len(copy.events), 'event')}."
     coming = next_event([copy], now)
     if coming is not None:
         when = day_words(coming.begins(now.tzinfo or UTC).astimezone(now.tzinfo).date(), now)

@@ -21,7 +21,9 @@ _INVISIBLE = (
 )
 _UNSEEN = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
 # Elsewhere the word is the name of the bot, or part of a path.
-_NOUNS = "auth|config|doctor|help|history|messages|rehearse|reminder|routine|runs|tasks|today|web"
+_NOUNS = (
+    "auth|cal|config|doctor|help|history|messages|rehearse|reminder|routine|runs|tasks|today|web"
+)
 _COMMAND = rf"(?<![\w./-]){PROGRAM}(?= (?:{_NOUNS})\b|`)"
 _MARKUP = r"([\\`*_~|<>\[\]:#])"
 # One joins emoji into families, the other separates words of Persian.

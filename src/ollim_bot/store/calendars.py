@@ -73,6 +73,20 @@ class CalendarFiles:
         found = (self._read(path, _source_of) for path in self._files(_SOURCE))
         return tuple(sorted(filter(None, found), key=lambda source: source.name.casefold()))
 
+    def troubles(self) -> Iterator[tuple[Path, str]]:
+        """The files that cannot be understood or read, each with the reason; nothing is changed."""
+        readers = ((_COPY, _copy_of), (_SOURCE, _source_of))
+        for ending, decode in readers:
+            for path in self._files(ending):
+                try:
+                    self._read_once(path, decode)
+                except UnsuitableFile as unfit:
+                    yield path, f"it is {unfit.reason}"
+                except FormatIsNewer:
+                    yield path, "it was written by a newer ollim-bot"
+                except (Malformed, Unreadable) as wrong:
+                    yield path, str(wrong)
+
     def copy(self, name: str) -> CalendarCopy | None:
         return self._read(self._path(name, _COPY), _copy_of)
 

@@ -19,7 +19,6 @@ from ollim_bot.tools.reminders import (
 )
 
 _COMMANDS = ("tasks", "cal", "gmail", "reminder", "routine", "runs", "history", "rehearse")
-_TO_COME = frozenset(f"Bash(ollim-bot {noun} *)" for noun in ("tasks", "cal"))
 _LOOKING = ("doctor", "skill list", "webhook list", "help")
 
 # The system prompt and the engine keep this order.
@@ -143,11 +142,6 @@ _WITHOUT_PATTERN = frozenset(
     for tool in tools
     if tool.background is BackgroundUse.NO_PATTERN
 )
-
-
-def existing(patterns: Sequence[str]) -> tuple[str, ...]:
-    """The patterns without those for commands that a later version brings."""
-    return tuple(pattern for pattern in patterns if pattern not in _TO_COME)
 
 
 def changes_something(tool: str) -> bool:

@@ -31,6 +31,7 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
     ("subagents", data.check_subagents),
     ("skills", jobs.check_skills),
     ("tool servers", data.check_tool_servers),
+    ("calendars", data.check_calendars),
     ("database", data.check_database),
     ("state files", data.check_state_files),
     ("Claude program", machine.check_claude_program),

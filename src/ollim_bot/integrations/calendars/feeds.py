@@ -124,7 +124,7 @@ class CalendarFeeds:
         )
         if is_new or not is_of_today:
             return self._expanded(copy, text, now)
-        return replace(copy, as_of=now, problem="", failing_since=None)
+        return replace(copy, as_of=now.replace(microsecond=0), problem="", failing_since=None)
 
     def _source(self, where: str, name: str) -> CalendarSource:
         if "://" in where:
@@ -171,6 +171,7 @@ class CalendarFeeds:
             limits = answer.text("limits")
         except (subprocess.SubprocessError, OSError, ValueError, Malformed):
             raise CalendarFailed(_TOO_MUCH) from None
+        as_of = now.replace(microsecond=0)
         return CalendarCopy(
-            copy.name, copy.origin, events, now, first, last, self._zone.key, limits=limits
+            copy.name, copy.origin, events, as_of, first, last, self._zone.key, limits=limits
         )

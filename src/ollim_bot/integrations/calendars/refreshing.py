@@ -88,7 +88,7 @@ async def take_calendar_address(feeds: CalendarFeeds, clock: Clock, address: str
         copy = await _off_loop(partial(feeds.subscribe, address, None, now))
     except OllimError as refused:
         return AddressAnswer(f"No calendar was added. {refused}")
-    update = f"The owner added the calendar {copy.name}; `ollim-bot cal` shows what is in it."
+    update = f"The owner added the calendar {copy.name}; `ollim-bot cal upcoming` shows it."
     words = f"{added_words(copy, now, literal)} {_how_to_change(copy.name)}"
     return AddressAnswer(words, update, _QUOTED)
 
@@ -97,7 +97,7 @@ def _how_to_change(name: str) -> str:
     remove = shlex.join(["ollim-bot", "cal", "unsubscribe", name])
     return (
         f"`{remove}` removes it; to name it yourself, remove it, then run "
-        "`ollim-bot cal subscribe ADDRESS --name Work`."
+        "`ollim-bot cal subscribe - --name Work`."
     )
 
 

@@ -7,12 +7,15 @@ import shlex
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
+from ollim_bot.domain.calendar import CalendarCopy, age_words
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.tool_patterns import problems
 from ollim_bot.domain.tool_servers import ToolServerRecord, in_words
 from ollim_bot.paths import DataPaths
+from ollim_bot.store.calendars import CalendarFiles
 from ollim_bot.store.git import Git, GitMissing, GitTrouble, Repository, has_repository
 from ollim_bot.store.opening import look_into
 from ollim_bot.store.policy_file import PolicyFile
@@ -41,6 +44,7 @@ _POLICY = "tool policy"
 _SUBAGENTS = "subagents"
 _TOOL_SERVERS = "tool servers"
 _MEND_SERVERS = "Mend mcp.json; docs/tool-servers.md shows what it takes."
+_CALENDARS = "calendars"
 _DATABASE = "database"
 _STATE = "state files"
 
@@ -231,6 +235,41 @@ def check_tool_servers(given: DoctorInput) -> Iterator[DoctorFinding]:
         tools = sum(len(state.offered) for state in named.values())
         some = f"{counted(len(named), 'server')}, {counted(tools, 'approved tool')}"
         yield passed(_TOOL_SERVERS, some if named else "none")
+
+
+def check_calendars(given: DoctorInput) -> Iterator[DoctorFinding]:
+    paths, now = given.data.paths, given.local_now
+    files = CalendarFiles(paths)
+    troubles = list(files.troubles())
+    for path, reason in troubles:
+        yield failed(
+            _CALENDARS,
+            f"state/calendars/{path.name} cannot be used: {reason}",
+            "Run `ollim-bot cal calendars`: it sets the file aside. Then subscribe again.",
+        )
+    if troubles:
+        return
+    copies, is_running = files.copies(), running_pid(paths.bot_pid) is not None
+    for copy in copies:
+        yield from _calendar_findings(copy, now, is_running=is_running)
+    ages = ", ".join(f"{copy.name} {age_words(copy, now)}" for copy in copies)
+    yield passed(_CALENDARS, ages or "none")
+
+
+def _calendar_findings(
+    copy: CalendarCopy, now: datetime, *, is_running: bool
+) -> Iterator[DoctorFinding]:
+    mend = f"Run `ollim-bot cal refresh`; docs/calendars.md says more about {copy.name}."
+    if copy.problem:
+        yield warned(_CALENDARS, f"{copy.name} cannot be read: {copy.problem.rstrip('.')}", mend)
+    elif is_running and copy.is_stale(now):
+        yield warned(_CALENDARS, f"{copy.name} was not read for long: {age_words(copy, now)}", mend)
+    if copy.limits:
+        yield warned(
+            _CALENDARS,
+            f"{copy.name}: {copy.limits.rstrip('.')}",
+            "Look at these events in the program that the calendar comes from.",
+        )
 
 
 def check_database(given: DoctorInput) -> Iterator[DoctorFinding]:

@@ -1,0 +1,349 @@
+"""`ollim-bot cal`: what is in the owner's calendars."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import Data, note, open_data, writable
+from ollim_bot.cli.framework import (
+    Flags,
+    Given,
+    Verb,
+    columns,
+    json_flag,
+    no_flags,
+    plain,
+    print_json,
+    run_verb,
+    title,
+    zone_of,
+)
+from ollim_bot.domain.calendar import (
+    LONGEST_UPCOMING,
+    NO_TITLE,
+    CalendarCopy,
+    CalendarEvent,
+    added_words,
+    age_words,
+    day_words,
+    event_row,
+    time_words,
+    today,
+    upcoming,
+    without_text,
+)
+from ollim_bot.domain.text import counted
+from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.store.calendars import CalendarFiles
+from ollim_bot.upkeep.instance import running_pid
+
+if TYPE_CHECKING:
+    from ollim_bot.integrations.calendars.feeds import CalendarFeeds
+
+# How many seconds a reading command waits for calendars that are not current.
+_PATIENCE = 5.0
+_USUAL_DAYS = 7
+_NONE = (
+    "There are no calendars yet. `ollim-bot cal subscribe - --name Work` adds one by its secret "
+    "address; docs/calendars.md shows where to find that."
+)
+_ASK = "The secret address of the calendar: "
+
+
+def run(words: Sequence[str], caller: Caller) -> None:
+    run_verb("cal", _VERBS, words, caller)
+
+
+def _today(given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    copies = current_copies(data)
+    _print_events(today(copies, data.now), copies, given, data, "Nothing is on today.")
+
+
+def _upcoming(given: Given, caller: Caller) -> None:
+    days = _days(given)
+    data = open_data(caller)
+    copies = current_copies(data)
+    nothing = f"Nothing is on in the next {counted(days, 'day')}."
+    _print_events(upcoming(copies, data.now, days), copies, given, data, nothing)
+
+
+def _show(given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    copies = current_copies(data)
+    event = _found(str(given["id"]), copies)
+    copy = _copy_of(event, copies)
+    if "json" in given:
+        print_json(_row(event, copy, data))
+        return
+    print(_fenced(plain("\n".join(_details(event, data.now))), data))
+    print(plain(_age(copy, data.now)))
+
+
+def _calendars(given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    copies = current_copies(data)
+    if "json" in given:
+        print_json({"calendars": [_as_json(copy) for copy in copies]})
+    elif copies:
+        rows = [(copy.name, copy.origin, _age(copy, data.now, named=False)) for copy in copies]
+        print(plain(columns(rows)))
+    else:
+        print(_NONE)
+
+
+def _subscribe(given: Given, caller: Caller) -> None:
+    where = str(given["where"])
+    if where == "-":
+        where = (input(_ASK) if sys.stdin.isatty() else sys.stdin.readline()).strip()
+    elif "://" not in where and caller.path(where).exists():
+        where = str(caller.path(where))
+    with writable(open_data(caller)) as data:
+        copy = _feeds(data).subscribe(where, given.get("name"), data.now)
+        print(plain(added_words(copy, data.now)))
+
+
+def _unsubscribe(given: Given, caller: Caller) -> None:
+    with writable(open_data(caller)) as data:
+        name = _feeds(data).unsubscribe(str(given["name"]))
+    print(plain(f"{name} is removed, with its address and its copy."))
+
+
+def _refresh(_given: Given, caller: Caller) -> None:
+    with writable(open_data(caller)) as data:
+        feeds = _feeds(data)
+        copies = [feeds.refresh(source, data.now) for source in feeds.sources()]
+    read = [copy for copy in copies if copy is not None]
+    for copy in read:
+        if not copy.problem:
+            print(
+                plain(f"{copy.name}: {counted(len(copy.events), 'event')}. {copy.limits}").strip()
+            )
+    failed = [f"{copy.name}: {copy.problem}" for copy in read if copy.problem]
+    if failed:
+        raise OllimError("\n".join(failed))
+    if not read:
+        print(_NONE)
+
+
+def current_copies(data: Data, patience: float = _PATIENCE) -> tuple[CalendarCopy, ...]:
+    """The copies. If no bot keeps them current, those that are old are read again first.
+
+    After `patience` seconds, those that could not be read in time are as they were.
+    """
+    files = _files(data)
+    copies = files.copies()
+    old = {copy.name for copy in copies if not copy.is_fresh(data.now)}
+    if not old or running_pid(data.paths.bot_pid) is not None:
+        return copies
+    from threading import Thread
+    from time import monotonic
+
+    feeds = _feeds(data)
+    deadline = monotonic() + patience
+    sources = [source for source in feeds.sources() if source.name in old]
+    # Daemon threads: a calendar that hangs delays neither the others nor the exit.
+    threads = [
+        Thread(target=feeds.refresh, args=(source, data.now, patience), daemon=True)
+        for source in sources
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline - monotonic()))
+    return files.copies()
+
+
+def _files(data: Data) -> CalendarFiles:
+    return CalendarFiles(data.paths, report=lambda problem: note(str(problem)))
+
+
+def _feeds(data: Data) -> CalendarFeeds:
+    from zoneinfo import ZoneInfo
+
+    from ollim_bot.integrations.calendars.feeds import CalendarFeeds
+
+    zone = zone_of(data.now)
+    assert isinstance(zone, ZoneInfo)
+    return CalendarFeeds(data.paths, zone, _files(data))
+
+
+def _print_events(
+    events: Sequence[CalendarEvent],
+    copies: Sequence[CalendarCopy],
+    given: Given,
+    data: Data,
+    nothing: str,
+) -> None:
+    if "json" in given:
+        rows = [_row(event, _copy_of(event, copies), data) for event in events]
+        print_json({"events": rows})
+        return
+    if not copies:
+        print(_NONE)
+        return
+    lines = "\n".join(_by_day(events, data.now))
+    print(_fenced(plain(lines), data) if events else nothing)
+    print(plain("\n".join(_age(copy, data.now) for copy in copies)))
+
+
+def _by_day(events: Sequence[CalendarEvent], now: datetime) -> Iterator[str]:
+    days: dict[date, list[tuple[str, ...]]] = {}
+    for event in events:
+        begins = event.begins(zone_of(now)).astimezone(now.tzinfo).date()
+        days.setdefault(max(begins, now.date()), []).append(_line(event, now))
+    for day, rows in days.items():
+        yield f"{'Today, ' if day == now.date() else ''}{day_words(day, now)}"
+        yield columns(rows)
+
+
+def _line(event: CalendarEvent, now: datetime) -> tuple[str, ...]:
+    place = f", {title(event.location)}" if event.location else ""
+    what = f"{title(event.summary) or NO_TITLE} ({event.calendar}){place}"
+    return f"  {time_words(event, now)}", what, event.id
+
+
+def _details(event: CalendarEvent, now: datetime) -> Iterator[str]:
+    begins = event.begins(zone_of(now)).astimezone(now.tzinfo).date()
+    yield event.summary or NO_TITLE
+    yield f"{day_words(begins, now)}, {time_words(event, now)} ({event.calendar})"
+    if event.location:
+        yield event.location
+    if event.description:
+        yield f"\n{event.description}"
+
+
+def _age(copy: CalendarCopy, now: datetime, *, named: bool = True) -> str:
+    """`Work as of 09:12`, with what is wrong with it."""
+    age = f"{copy.name} {age_words(copy, now)}" if named else age_words(copy, now)
+    problem = f"not read since: {copy.problem}" if copy.problem else ""
+    return ". ".join(filter(None, (age, problem, copy.limits)))
+
+
+def _row(event: CalendarEvent, copy: CalendarCopy, data: Data) -> Mapping[str, object]:
+    """For the agent, each text that others wrote is marked as data."""
+    row = event_row(event, copy, zone_of(data.now))
+    texts = row.keys() - without_text(row).keys()
+    return {
+        key: _fenced(str(value), data) if key in texts and value else value
+        for key, value in row.items()
+    }
+
+
+def _fenced(text: str, data: Data) -> str:
+    if data.agent is None:
+        return text
+    from ollim_bot.domain.taint import Untrusted
+    from ollim_bot.prompts.context import fenced
+
+    return fenced(text, Untrusted("calendar entry", "entries of the owner's calendars"))
+
+
+def _found(event_id: str, copies: Sequence[CalendarCopy]) -> CalendarEvent:
+    events = [event for copy in copies for event in copy.events]
+    exact = [event for event in events if event.id == event_id]
+    found = exact or [event for event in events if event_id and event.id.startswith(event_id)]
+    if len(found) != 1:
+        sentence = "Several events begin with" if found else "There is no event"
+        raise OllimError(f"{sentence} {event_id}. `ollim-bot cal upcoming` shows them.")
+    return found[0]
+
+
+def _copy_of(event: CalendarEvent, copies: Sequence[CalendarCopy]) -> CalendarCopy:
+    return next(copy for copy in copies if copy.name == event.calendar)
+
+
+def _as_json(copy: CalendarCopy) -> dict[str, object]:
+    return {
+        "name": copy.name,
+        "origin": copy.origin,
+        "events": len(copy.events),
+        "as_of": copy.as_of,
+        "problem": copy.problem or None,
+        "limits": copy.limits or None,
+    }
+
+
+def _days(given: Given) -> int:
+    text = str(given.get("days", _USUAL_DAYS))
+    if not text.isdecimal() or not 0 < int(text) <= LONGEST_UPCOMING:
+        raise WrongInput(
+            f"--days: {text!r} is not right. It takes a number from 1 to {LONGEST_UPCOMING}."
+        )
+    return int(text)
+
+
+def _upcoming_flags(parser: Flags) -> None:
+    usual = f"so many days; {_USUAL_DAYS} if omitted"
+    parser.add_argument("--days", metavar="N", help=usual)
+    json_flag(parser)
+
+
+def _show_flags(parser: Flags) -> None:
+    parser.add_argument("id", metavar="ID", help="as a list shows it, or the beginning of it")
+    json_flag(parser)
+
+
+def _subscribe_flags(parser: Flags) -> None:
+    parser.add_argument(
+        "where",
+        metavar="ADDRESS|FILE",
+        help="its secret address, or an .ics file in the data directory; "
+        "- reads the address from standard input, so that no list of processes shows it",
+    )
+    parser.add_argument("--name", metavar="NAME", help="how to call it; Calendar if omitted")
+
+
+def _unsubscribe_flags(parser: Flags) -> None:
+    parser.add_argument("name", metavar="NAME", help="as `ollim-bot cal calendars` shows it")
+
+
+_VERBS = {
+    "today": Verb(
+        "the events of today, of all calendars",
+        "ollim-bot cal today",
+        json_flag,
+        _today,
+        needs_words=False,
+    ),
+    "upcoming": Verb(
+        "the events of the next days",
+        "ollim-bot cal upcoming --days 14",
+        _upcoming_flags,
+        _upcoming,
+        needs_words=False,
+    ),
+    "show": Verb(
+        "one event, with all its text", "ollim-bot cal show 3f2a91c04b7d", _show_flags, _show
+    ),
+    "calendars": Verb(
+        "the calendars, and how old what is known of each is",
+        "ollim-bot cal calendars",
+        json_flag,
+        _calendars,
+        needs_words=False,
+    ),
+    "subscribe": Verb(
+        "add a calendar by its secret address, or from a file",
+        "ollim-bot cal subscribe - --name Work",
+        _subscribe_flags,
+        _subscribe,
+    ),
+    "unsubscribe": Verb(
+        "remove a calendar that was subscribed",
+        "ollim-bot cal unsubscribe Work",
+        _unsubscribe_flags,
+        _unsubscribe,
+    ),
+    "refresh": Verb(
+        "read all subscribed calendars again now",
+        "ollim-bot cal refresh",
+        no_flags,
+        _refresh,
+        needs_words=False,
+    ),
+}
