@@ -1,0 +1,355 @@
+"""The owner's calendars at Google: reads them into copies by sync tokens, and writes events."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import date, datetime, timedelta
+from typing import Any, NamedTuple
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
+
+from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, between, find_event
+from ollim_bot.domain.google import GoogleService
+from ollim_bot.domain.moments import instant
+from ollim_bot.errors import GoogleRefused, OllimError, SignInNeeded, Unreachable
+from ollim_bot.integrations.google.client import GoogleClient
+from ollim_bot.integrations.google.events import (
+    PRIMARY,
+    EventChange,
+    EventDraft,
+    change_body,
+    draft_body,
+    event_of,
+    googles_id,
+    is_of_series,
+    name_of,
+    own_id,
+)
+from ollim_bot.integrations.google.tokens import GoogleTokens
+from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import SizeLimit
+from ollim_bot.store.calendars import CalendarFiles
+from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, remove_durably, write_atomically
+
+_LIST = "/calendar/v3/users/me/calendarList"
+_BACK = timedelta(days=60)
+_AHEAD = timedelta(days=400)
+# After so many days all is read again, so that the copy reaches as far ahead as before.
+_WHOLE_AFTER = timedelta(days=14)
+_OF_A_PAGE = 2500
+_MOST_PAGES = 40
+_SYNC_FILE = "google.sync"
+
+
+@dataclass(frozen=True, slots=True)
+class _Synced:
+    """What is known of a calendar: `token` asks Google for the changes since the last reading."""
+
+    id: str
+    name: str
+    token: str = ""
+    first: str = ""
+    read_on: str = ""
+
+
+class GoogleCalendarEntry(NamedTuple):
+    """A calendar of the account. `is_read` says that it is in `google_calendars`."""
+
+    id: str
+    name: str
+    may_write: bool
+    is_read: bool
+
+
+class _Changes(NamedTuple):
+    items: list[Mapping[str, Any]]
+    token: str
+
+
+class GoogleCalendars:
+    """Keeps the copies of the calendars `ids`, and changes events. May block.
+
+    A change of an event shows in the copy at once. Every change of the copies is one step among all
+    processes.
+    """
+
+    def __init__(
+        self,
+        paths: DataPaths,
+        tokens: GoogleTokens,
+        client: GoogleClient,
+        zone: ZoneInfo,
+        ids: Sequence[str] = (PRIMARY,),
+    ) -> None:
+        self._paths = paths
+        self._tokens = tokens
+        self._client = client
+        self._zone = zone
+        self._ids = tuple(dict.fromkeys(ids))
+        self._files = CalendarFiles(paths)
+        self._sync_file = paths.calendars / _SYNC_FILE
+        self._lock = FileLock(paths.lock_of(self._sync_file))
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the owner connected the calendar; true also after Google ended that."""
+        token = self._tokens.read()
+        if token is None:
+            return self._tokens.revocation() is not None
+        return GoogleService.CALENDAR in token.services
+
+    def refresh(self, now: datetime) -> Sequence[CalendarCopy]:
+        """Read the changes of all of them; a failure is in the `problem` of a copy.
+
+        Copies of calendars that are not wanted any more are removed. Raises `StorageError`.
+        """
+        if not self.is_connected and not self._sync_file.exists():
+            return ()
+        with self._changing():
+            known = self._known()
+            wanted = self._ids if self.is_connected else ()
+            for gone in [each for each in known.values() if each.id not in wanted]:
+                self._files.remove(gone.name)
+                del known[gone.id]
+                self._keep(known)
+            copies = []
+            for calendar_id in wanted:
+                synced, copy = self._refreshed(calendar_id, known, now)
+                # The copy comes first: after a crash the same changes are read again.
+                self._files.write_copy(copy)
+                known[calendar_id] = synced
+                self._keep(known)
+                copies.append(copy)
+            return copies
+
+    def calendars(self) -> Sequence[GoogleCalendarEntry]:
+        """All calendars of the account."""
+        self._client.require(GoogleService.CALENDAR)
+        return [
+            GoogleCalendarEntry(
+                str(item.get("id", "")),
+                " ".join(str(item.get("summaryOverride") or item.get("summary") or "").split()),
+                item.get("accessRole") in ("owner", "writer"),
+                item.get("id") in self._ids or (bool(item.get("primary")) and PRIMARY in self._ids),
+            )
+            for item in self._pages(_LIST, {"maxResults": 250}).items
+        ]
+
+    def add(self, draft: EventDraft) -> CalendarEvent:
+        """Add an event to the first calendar of those that are read."""
+        self._client.require(GoogleService.CALENDAR)
+        calendar_id = self._ids[0]
+        # With an id of our own the request can be repeated: a second event cannot come of it.
+        event_id = secrets.token_hex(13)
+        body = draft_body(draft, event_id, self._zone)
+        path = _events(calendar_id)
+        try:
+            item = self._client.call("POST", path, body=body, is_repeatable=True)
+        except GoogleRefused as refused:
+            if refused.status != 409:
+                raise
+            item = self._client.call("GET", f"{path}/{event_id}")
+        return self._shown(calendar_id, item)
+
+    def update(self, event_id: str, change: EventChange) -> CalendarEvent:
+        """Change one event, or one instance of a repeated one."""
+        calendar_id, known = self._place_of(event_id)
+        path = f"{_events(calendar_id)}/{quote(googles_id(known.id, calendar_id), safe='')}"
+        item = self._client.call("PATCH", path, body=change_body(change, self._zone))
+        return self._shown(calendar_id, item)
+
+    def delete(self, event_id: str) -> CalendarEvent:
+        """Delete one event, or one instance of a repeated one. One that is gone is deleted too."""
+        calendar_id, known = self._place_of(event_id)
+        path = f"{_events(calendar_id)}/{quote(googles_id(known.id, calendar_id), safe='')}"
+        try:
+            self._client.call("DELETE", path)
+        except GoogleRefused as refused:
+            if refused.status not in (404, 410):
+                raise
+        with self._changing():
+            copy = self._files.copy(known.calendar)
+            if copy is not None:
+                kept = tuple(each for each in copy.events if each.id != known.id)
+                self._files.write_copy(replace(copy, events=kept))
+        return known
+
+    def find(self, event_id: str) -> CalendarEvent:
+        """The event of a calendar at Google with this id. Raises `OllimError`."""
+        return self._place_of(event_id)[1]
+
+    def _place_of(self, event_id: str) -> tuple[str, CalendarEvent]:
+        self._client.require(GoogleService.CALENDAR)
+        copies = self._files.copies()
+        event = find_event(copies, event_id)
+        if event is None:
+            raise OllimError(f"There is no event {event_id}. `ollim-bot cal upcoming` shows them.")
+        ids = {each.name: each.id for each in self._known().values()}
+        if event.calendar not in ids:
+            raise OllimError(
+                f"{event.calendar} is read at its address and cannot be changed from here. "
+                "Change the event where the calendar is kept."
+            )
+        return ids[event.calendar], event
+
+    def _shown(self, calendar_id: str, item: Mapping[str, Any]) -> CalendarEvent:
+        """Put the answer of a change into the copy."""
+        with self._changing():
+            known = self._known()
+            synced = known.get(calendar_id) or self._named(calendar_id)
+            event = event_of(item, calendar_id, synced.name)
+            if event is None:
+                raise Unreachable("Google's answer could not be understood. Try again later.")
+            copy = self._files.copy(synced.name) or CalendarCopy(synced.name, _origin(calendar_id))
+            others = tuple(each for each in copy.events if each.id != event.id)
+            self._files.write_copy(replace(copy, events=(*others, event)))
+            if calendar_id not in known:
+                self._keep({**known, calendar_id: synced})
+        return event
+
+    def _refreshed(
+        self, calendar_id: str, known: Mapping[str, _Synced], now: datetime
+    ) -> tuple[_Synced, CalendarCopy]:
+        before = known.get(calendar_id)
+        copy = self._files.copy(before.name) if before else None
+        try:
+            if before is None or copy is None or not _is_enough(before, now):
+                return self._whole(calendar_id, known, now)
+            changed = self._changed(before, copy, now)
+            return changed or self._whole(calendar_id, known, now)
+        except (SignInNeeded, GoogleRefused, Unreachable) as failed:
+            # A calendar that could never be read has its id for a name.
+            synced = before or _Synced(calendar_id, name_of({}, calendar_id, self._taken()))
+            copy = copy or CalendarCopy(synced.name, _origin(calendar_id))
+            return synced, copy.failed(_problem(failed, calendar_id), now)
+
+    def _changed(
+        self, synced: _Synced, copy: CalendarCopy, now: datetime
+    ) -> tuple[_Synced, CalendarCopy] | None:
+        """The copy after the changes since the last reading; None if all has to be read.
+
+        A change of a series is not told instance by instance, so then all is read.
+        """
+        asked = {"syncToken": synced.token, "singleEvents": True, "maxResults": _OF_A_PAGE}
+        try:
+            items, token = self._pages(_events(synced.id), asked)
+        except GoogleRefused as refused:
+            if refused.status == 410:
+                return None
+            raise
+        events = {event.id: event for event in copy.events}
+        for item in items:
+            if is_of_series(item):
+                return None
+            event = event_of({**item, "status": ""}, synced.id, synced.name)
+            if item.get("status") != "cancelled" and event is not None:
+                events[event.id] = event
+            elif events.pop(_id_here(item, synced.id), None) is None:
+                return None
+        return replace(synced, token=token), self._copy(synced, events, now)
+
+    def _whole(
+        self, calendar_id: str, known: Mapping[str, _Synced], now: datetime
+    ) -> tuple[_Synced, CalendarCopy]:
+        synced = known.get(calendar_id) or self._named(calendar_id)
+        today = now.astimezone(self._zone).date()
+        first, last = today - _BACK, today + _AHEAD
+        asked = {
+            "singleEvents": True,
+            "timeMin": self._midnight(first).isoformat(),
+            "timeMax": self._midnight(last).isoformat(),
+            "maxResults": _OF_A_PAGE,
+        }
+        items, token = self._pages(_events(calendar_id), asked)
+        found = (event_of(item, calendar_id, synced.name) for item in items)
+        events = {event.id: event for event in found if event is not None}
+        synced = replace(synced, token=token, first=first.isoformat(), read_on=today.isoformat())
+        return synced, self._copy(synced, events, now)
+
+    def _copy(
+        self, synced: _Synced, events: Mapping[str, CalendarEvent], now: datetime
+    ) -> CalendarCopy:
+        first = date.fromisoformat(synced.first)
+        last = date.fromisoformat(synced.read_on) + _AHEAD
+        copy = CalendarCopy(synced.name, _origin(synced.id), tuple(events.values()))
+        within = between([copy], self._midnight(first), self._midnight(last))
+        return replace(copy, events=within, as_of=now, first=first, last=last, zone=self._zone.key)
+
+    def _named(self, calendar_id: str) -> _Synced:
+        """A calendar that was not read before, with a name that no other has."""
+        path = f"{_LIST}/{quote(calendar_id, safe='')}"
+        entry = {} if calendar_id == PRIMARY else self._client.call("GET", path)
+        return _Synced(calendar_id, name_of(entry, calendar_id, self._taken()))
+
+    def _taken(self) -> frozenset[str]:
+        copies, sources = self._files.copies(), self._files.sources()
+        return frozenset([each.name for each in copies] + [each.name for each in sources])
+
+    def _pages(self, path: str, params: Mapping[str, Any]) -> _Changes:
+        asked, items = dict(params), list[Mapping[str, Any]]()
+        for _ in range(_MOST_PAGES):
+            answer = self._client.call("GET", path, asked)
+            items += [each for each in answer.get("items") or () if isinstance(each, dict)]
+            if not answer.get("nextPageToken"):
+                return _Changes(items, str(answer.get("nextSyncToken") or ""))
+            asked["pageToken"] = str(answer["nextPageToken"])
+        return _Changes(items, "")
+
+    def _midnight(self, day: date) -> datetime:
+        return instant(datetime(day.year, day.month, day.day), self._zone)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        self._paths.calendars.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._paths.locks.mkdir(exist_ok=True)
+        with self._lock.held():
+            yield
+
+    def _known(self) -> dict[str, _Synced]:
+        try:
+            rows = json.loads(OsDisk().read(self._sync_file, SizeLimit.STATE))["calendars"]
+            return {row["id"]: _Synced(**row) for row in rows}
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, TypeError, KeyError):
+            # All is read again; the file holds nothing that Google does not have.
+            return {}
+
+    def _keep(self, known: Mapping[str, _Synced]) -> None:
+        if not known:
+            remove_durably(OsDisk(), self._sync_file)
+            return
+        rows = {"version": 1, "calendars": [asdict(each) for each in known.values()]}
+        data = f"{json.dumps(rows, indent=2)}\n".encode()
+        write_atomically(OsDisk(), self._sync_file, data, PRIVATE)
+
+
+def _is_enough(synced: _Synced, now: datetime) -> bool:
+    """Whether changes are enough. A clock that was set back asks for all."""
+    age = now.date() - date.fromisoformat(synced.read_on) if synced.read_on else _WHOLE_AFTER
+    return bool(synced.token) and abs(age) < _WHOLE_AFTER
+
+
+def _id_here(item: Mapping[str, Any], calendar_id: str) -> str:
+    return own_id(str(item.get("id", "")), calendar_id)
+
+
+def _origin(calendar_id: str) -> str:
+    return "Google" if calendar_id == PRIMARY else f"Google, {calendar_id}"
+
+
+def _problem(failed: OllimError, calendar_id: str) -> str:
+    if isinstance(failed, GoogleRefused) and failed.status == 404:
+        return (
+            f"Google has no calendar {calendar_id}. `ollim-bot cal calendars` shows their ids, and "
+            "`ollim-bot config set google_calendars` takes those to read."
+        )
+    return str(failed)
+
+
+def _events(calendar_id: str) -> str:
+    return f"/calendar/v3/calendars/{quote(calendar_id, safe='')}/events"
