@@ -1,0 +1,195 @@
+"""Slow, broken, huge and hostile requests: each is refused, and the others are served."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.webhooks.calls import github
+from tests.webhooks.scene import DATA, SECRET, HookScene, new_scene, serving
+
+from ollim_bot.domain.webhooks import LARGEST_BODY
+from ollim_bot.webhooks.server import WebhookLimits
+
+QUICK = WebhookLimits(
+    connections=20,
+    strangers=8,
+    stranger_seconds=1.0,
+    body_seconds=0.3,
+    idle_seconds=0.5,
+    linger_seconds=0.2,
+)
+BODY = json.dumps(DATA).encode()
+PROOF = f"Authorization: Bearer {SECRET}"
+START = "POST /hook/rain HTTP/1.1\r\nHost: bot\r\n"
+
+
+def head(*lines: str) -> bytes:
+    return (START + "".join(f"{line}\r\n" for line in lines) + "\r\n").encode("latin-1")
+
+
+@asynccontextmanager
+async def connected(
+    scene: HookScene,
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", scene.port)
+    try:
+        async with asyncio.timeout(60):
+            yield reader, writer
+    finally:
+        writer.close()
+
+
+async def status_of(reader: asyncio.StreamReader) -> int | None:
+    """The status of the next answer; None if the connection was closed without one."""
+    try:
+        line = await reader.readline()
+    except ConnectionError:
+        return None
+    return int(line.split()[1]) if line else None
+
+
+async def sent(scene: HookScene, parts: Sequence[bytes]) -> int | None:
+    async with connected(scene) as (reader, writer):
+        try:
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+        except ConnectionError:
+            pass
+        return await status_of(reader)
+
+
+@pytest.fixture
+async def quick() -> AsyncIterator[HookScene]:
+    async with serving(new_scene(), QUICK) as found:
+        yield found
+
+
+def chunk(data: bytes) -> bytes:
+    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
+
+
+CHUNKED = "Transfer-Encoding: chunked"
+
+
+@pytest.mark.parametrize(
+    ("parts", "status"),
+    [
+        ([head(PROOF, f"Content-Length: {len(BODY)}"), BODY], 202),
+        ([head(PROOF, CHUNKED), chunk(BODY[:5]), chunk(BODY[5:]), chunk(b"")], 202),
+        ([head(PROOF, CHUNKED), *([chunk(b" " * 65536)] * 17), chunk(b"")], 413),
+        ([head(PROOF, f"Content-Length: {10**12}"), b" " * 100], 413),
+        ([head(f"Content-Length: {10**12}"), b" " * 100], 401),
+        ([head("Authorization: Bearer x", CHUNKED), chunk(b" " * 65536)], 401),
+        ([head("X-Hub-Signature-256: sha256=00", f"Content-Length: {10**12}")], 413),
+        ([head(PROOF, "Content-Length: -1"), BODY], 400),
+        ([head(PROOF, "Content-Length: 5", "Content-Length: 6"), BODY], 400),
+        ([head(PROOF, CHUNKED), b"zz\r\n"], 400),
+        ([head(PROOF, "X-Long: " + "x" * 9000)], 400),
+        ([head(PROOF, *(f"X-{number}: x" for number in range(500)))], 400),
+        ([b"POST /hook/" + b"x" * 9000 + b" HTTP/1.1\r\n\r\n"], 400),
+        ([b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\r\n\r\n"], 400),
+        ([b"GET / HTTP/1.1\r\nHost: bot\r\n\r\n"], 404),
+        ([b"POST /hook/ HTTP/1.1\r\nHost: bot\r\n\r\n"], 404),
+        ([b"POST /hook/rain/x HTTP/1.1\r\nHost: bot\r\n\r\n"], 404),
+        ([b"POST /hook/../hook/rain HTTP/1.1\r\nHost: bot\r\n\r\n"], 404),
+    ],
+    ids=lambda value: None if isinstance(value, list) else str(value),
+)
+async def test_broken_and_huge_requests_are_refused(
+    quick: HookScene, parts: Sequence[bytes], status: int
+) -> None:
+    assert await sent(quick, parts) == status
+    assert (await quick.call()).status == 202
+
+
+async def test_a_packed_body_is_read_as_it_was_sent(quick: HookScene) -> None:
+    """What was signed is the packed body, and a bomb stays packed."""
+    bomb = gzip.compress(b" " * (50 * LARGEST_BODY))
+    headers = {**github(SECRET, bomb), "Content-Encoding": "gzip"}
+    answer = await quick.call(data=bomb, headers=headers)
+    assert (answer.status, answer.body) == (400, {"error": "invalid json"})
+
+
+@pytest.mark.parametrize(
+    ("parts", "status"),
+    [
+        ([b"POST /hook"], None),
+        ([b"POST /hook/rain HTTP/1.1\r\nHost: b"], None),
+        ([head("X-Hub-Signature-256: sha256=00", "Content-Length: 9"), b"{"], 408),
+        ([head(PROOF, "Content-Length: 9"), b"{"], 408),
+        ([head(PROOF, CHUNKED), b"5\r\n{"], 408),
+    ],
+    ids=lambda value: None if isinstance(value, list) else str(value),
+)
+async def test_a_slow_request_is_given_up(
+    quick: HookScene, parts: Sequence[bytes], status: int | None
+) -> None:
+    assert await sent(quick, parts) == status
+    assert quick.accepted == []
+    assert (await quick.call()).status == 202
+
+
+async def test_a_request_that_breaks_off_is_not_accepted(quick: HookScene) -> None:
+    async with connected(quick) as (_, writer):
+        writer.write(head(PROOF, f"Content-Length: {len(BODY)}") + BODY[:-1])
+        await writer.drain()
+    assert (await quick.call()).status == 202
+    assert len(quick.accepted) == 1
+
+
+async def test_many_silent_connections_leave_room_for_a_call(quick: HookScene) -> None:
+    silent = [await asyncio.open_connection("127.0.0.1", quick.port) for _ in range(60)]
+    try:
+        assert (await quick.call()).status == 202
+    finally:
+        for _, writer in silent:
+            writer.close()
+
+
+async def test_one_connection_serves_many_calls(quick: HookScene) -> None:
+    async with connected(quick) as (reader, writer):
+        for number in range(3):
+            body = json.dumps({"title": str(number)}).encode()
+            writer.write(head(PROOF, f"Content-Length: {len(body)}") + body)
+            await writer.drain()
+            assert await status_of(reader) == 202
+            rest = await reader.readuntil(b"}")
+            assert b"webhook:rain:" in rest
+    assert [fields["title"] for _, fields in quick.accepted] == ["0", "1", "2"]
+
+
+async def test_the_log_has_no_secret_and_no_word_of_a_request(
+    quick: HookScene, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    await quick.call()
+    await quick.call("guess", {"title": "order"}, {"Authorization": "Bearer guess"})
+    await sent(quick, [head(PROOF, "Content-Length: x", "X-Order: order")])
+    await sent(quick, [b"order me around\r\n\r\n"])
+    for word in (SECRET, "guess", "order", "It rains"):
+        assert word not in caplog.text
+    assert "A webhook call was accepted" in caplog.text
+
+
+@pytest.mark.parametrize("rest", [b"zz\r\n", b"5\r\n{}"])
+async def test_a_body_that_breaks_while_it_is_read_is_refused(
+    quick: HookScene, caplog: pytest.LogCaptureFixture, rest: bytes
+) -> None:
+    async with connected(quick) as (reader, writer):
+        writer.write(head(PROOF, CHUNKED, "Expect: 100-continue"))
+        assert await status_of(reader) == 100
+        await reader.readline()
+        writer.write(rest)
+        writer.write_eof()
+        found = await status_of(reader)
+        assert found in (400, None)
+    assert quick.accepted == []
+    assert (await quick.call()).status == 202
+    assert "could not be answered" not in caplog.text
