@@ -1,0 +1,74 @@
+"""Run as a program: serve and call webhooks until killed, in one child process per moment.
+
+Arguments: a folder, which gets one data directory per moment, and the number of moments. These are
+before and after each COMMIT. Each child appends a line to `acknowledged` for every call that was
+answered with 202.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import sys
+import threading
+from pathlib import Path
+
+from tests.store.killed_worker import Moments, MortalConnection
+from tests.store.places import NOW, Place
+from tests.webhooks.calls import bearer, call
+from tests.webhooks.scene import DATA, SECRET, hook
+
+from ollim_bot.store.connection import connect
+from ollim_bot.store.store import SqliteStore
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.webhooks.server import WebhookServer
+
+CALLERS = 2
+CALLS = 20
+
+
+async def live(place: Place, moments: Moments) -> None:
+    def mortal(path: Path) -> sqlite3.Connection:
+        connect(path).close()
+        connection = sqlite3.connect(
+            path, isolation_level=None, factory=MortalConnection, check_same_thread=False
+        )
+        connection.come = moments.come
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        return connection
+
+    clock = ManualClock(NOW)
+    store = SqliteStore(place.open(connection=mortal), clock)
+    server = WebhookServer(0, {"rain": hook()}.get, lambda _: SECRET.encode(), store, clock)
+    serving = asyncio.create_task(server.run())
+    await server.ready()
+    moments.are_counted = True
+    for caller in range(CALLERS):
+        arguments = (server.port, caller, place.root / "acknowledged")
+        threading.Thread(target=call_all, args=arguments, daemon=True).start()
+    await serving
+
+
+def call_all(port: int, caller: int, file: Path) -> None:
+    with file.open("ab", buffering=0) as acknowledged:
+        for number in range(CALLS):
+            key = f"key-{caller}-{number}"
+            answer = call(port, "rain", DATA, bearer(SECRET, key))
+            assert answer.status == 202
+            acknowledged.write(f"{key}\n".encode())
+
+
+def main() -> None:
+    folder, count = Path(sys.argv[1]), int(sys.argv[2])
+    for number in range(1, count + 1):
+        child = os.fork()
+        if child == 0:
+            asyncio.run(live(Place(folder / str(number)), Moments(number)))
+            os._exit(1)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status), f"the process at moment {number} was not killed"
+
+
+if __name__ == "__main__":
+    main()
