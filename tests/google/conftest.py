@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.google.scene import GoogleScene, google_scene
+from tests.cli.terminal import Terminal
+from tests.google.scene import START, GoogleScene, google_scene
 
 
 @pytest.fixture
@@ -19,3 +20,12 @@ def connected(scene: GoogleScene) -> GoogleScene:
     """The same, with all services connected."""
     scene.connect()
     return scene
+
+
+@pytest.fixture
+def terminal(scene: GoogleScene, tmp_path: Path) -> Terminal:
+    """A terminal whose commands talk to the local Google."""
+    terminal = Terminal(tmp_path, START)
+    terminal.paths = scene.paths
+    terminal.environ |= {**scene.google.environment, "OLLIM_DATA_DIR": str(scene.paths.root)}
+    return terminal

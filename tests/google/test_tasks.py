@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from devtools.localdiscord.faults import AnswerLost, Dropped
 from devtools.localgoogle.protocol import RawAnswer, Refusal
+from tests.cli.terminal import Terminal
 from tests.google.scene import GoogleScene, google_scene
 
 from ollim_bot.domain.google import SCOPES, GoogleService
@@ -155,3 +156,63 @@ def test_after_a_revocation_every_verb_asks_for_a_login(connected: GoogleScene) 
         assert tasks is not None
         with pytest.raises(SignInNeeded, match="was revoked or has expired"):
             tasks.tasks()
+
+
+def test_the_commands_work_on_google_with_the_file_beside_it(
+    connected: GoogleScene, terminal: Terminal
+) -> None:
+    terminal.write("tasks.md", "- [ ] call mum\n")
+    connected.google.tasks.add("water", due="2026-11-17T00:00:00.000Z")
+    lines = [line.split("  ", 1)[1].strip() for line in terminal.done("tasks").splitlines()]
+    assert lines == ["water · due tomorrow", "call mum · (file)"]
+    assert len(connected.google.requests) == 1
+
+    said = terminal.done("tasks", "add", "pay", "rent", "--due", "fri", "--notes", "savings")
+    task_id = said.splitlines()[-1].removeprefix("id ")
+    assert connected.google.tasks.open_titles == ["water", "pay rent"]
+    assert terminal.json("tasks", "show", task_id)["list"] == LIST_IN_USE
+    terminal.done("tasks", "update", task_id, "--title", "pay", "--clear", "due")
+    assert terminal.done("tasks", "done", task_id) == "Task done: pay.\n"
+    assert connected.google.tasks.open_titles == ["water"]
+    assert terminal.done("tasks", "delete", task_id) == "Task deleted: pay.\n"
+    assert terminal.json("tasks", "lists") == {"lists": [LIST_IN_USE, "tasks.md"]}
+    (mine,) = terminal.json("tasks", "list", "--list", "tasks.md")["tasks"]
+    terminal.done("tasks", "done", mine["id"])
+    assert terminal.paths.tasks.read_text() == "- [x] call mum\n"
+
+
+def test_the_configured_list_is_the_one_in_use(connected: GoogleScene, terminal: Terminal) -> None:
+    connected.google.tasks.add_list("work1", "Work")
+    terminal.done("config", "set", "google_task_list", "work1")
+    terminal.done("tasks", "add", "report")
+    assert [each["title"] for each in connected.google.tasks.tasks["work1"].values()] == ["report"]
+
+
+def test_a_revoked_connection_never_becomes_the_file(
+    connected: GoogleScene, terminal: Terminal
+) -> None:
+    terminal.write("tasks.md", "- [ ] call mum\n")
+    connected.google.sign_ins.revoke_everything()
+    for words in (("list",), ("add", "water"), ("list", "--json")):
+        said = terminal.refused("tasks", *words, code=3)
+        assert said.count("\n") == 1
+        assert "was revoked or has expired" in said
+    assert terminal.paths.tasks.read_text() == "- [ ] call mum\n"
+    connected.tokens.forget()
+    assert "call mum" in terminal.done("tasks", "list")
+
+
+def test_tasks_that_were_left_out_stay_in_the_file(scene: GoogleScene, terminal: Terminal) -> None:
+    scene.connect(SCOPES[GoogleService.MAIL])
+    terminal.write("tasks.md", "- [ ] call mum\n")
+    assert "(file)" not in terminal.done("tasks", "list")
+    assert scene.google.requests == []
+
+
+def test_no_token_stands_in_the_output_of_tasks(connected: GoogleScene, terminal: Terminal) -> None:
+    connected.google.tasks.add("water")
+    connected.google.next_fail("GET /tasks/v1/lists/@default/tasks/nope", Refusal(403, "forbidden"))
+    said = str(terminal.run("tasks", "list", "--json")) + str(terminal.run("tasks", "show", "nope"))
+    token = connected.tokens.valid()
+    assert token.access.reveal() not in said
+    assert token.refresh.reveal() not in said

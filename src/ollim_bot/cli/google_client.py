@@ -1,18 +1,49 @@
-"""The client of Google's APIs for commands."""
+"""The parts of Google that commands use: the client, tasks and calendars."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.integrations.google.client import GoogleClient
 from ollim_bot.integrations.google.tokens import GoogleTokens
 from ollim_bot.settings import google_addresses
+from ollim_bot.store.codecs.records import RuntimeConfigCodec
 
 if TYPE_CHECKING:
     from ollim_bot.cli.caller import Caller
+    from ollim_bot.cli.data import Data
+    from ollim_bot.integrations.google.calendars import GoogleCalendars
+    from ollim_bot.ports import TaskList
 
 
 def google_client(caller: Caller) -> GoogleClient:
     """A client that asks for a token only when it is used. Raises `BadSettings`."""
+    return _client_and_tokens(caller)[0]
+
+
+def google_tasks(caller: Caller, data: Data) -> TaskList | None:
+    """The tasks at Google; None if the owner did not connect them."""
+    from ollim_bot.integrations.google.tasks import connected_tasks
+
+    client, tokens = _client_and_tokens(caller)
+    return connected_tasks(tokens, client, _config(data).google_task_list)
+
+
+def google_calendars(caller: Caller, data: Data) -> GoogleCalendars:
+    from ollim_bot.integrations.google.calendars import GoogleCalendars
+
+    client, tokens = _client_and_tokens(caller)
+    ids = _config(data).google_calendars
+    return GoogleCalendars(data.paths, tokens, client, caller.place().zone, ids)
+
+
+def _client_and_tokens(caller: Caller) -> tuple[GoogleClient, GoogleTokens]:
     addresses = google_addresses(caller.environ, cwd=caller.path("."))
-    return GoogleClient(GoogleTokens(caller.place().paths, caller.now, addresses), addresses.api)
+    tokens = GoogleTokens(caller.place().paths, caller.now, addresses)
+    return GoogleClient(tokens, addresses.api), tokens
+
+
+def _config(data: Data) -> RuntimeConfig:
+    # The mirror of the configuration: to open the database takes longer than the rest.
+    return data.stored(data.paths.config, RuntimeConfigCodec())

@@ -47,14 +47,24 @@ def run(words: Sequence[str], caller: Caller) -> None:
     run_verb("tasks", _VERBS, words, caller)
 
 
-def task_list(data: Data) -> TaskList:
+def task_list(data: Data, caller: Caller) -> TaskList:
     """The list in use."""
-    return active_tasks(TaskFile(data.paths, data.journal, lambda: data.now), None)
+    file = TaskFile(data.paths, data.journal, lambda: data.now)
+    return active_tasks(file, _service(data, caller))
+
+
+def _service(data: Data, caller: Caller) -> TaskList | None:
+    """The tasks at Google; None if they are not there."""
+    if not data.paths.token.exists() and not data.paths.google_revoked.exists():
+        return None
+    from ollim_bot.cli.google_client import google_tasks
+
+    return google_tasks(caller, data)
 
 
 def _list(given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    tasks = task_list(data)
+    tasks = task_list(data, caller)
     found = in_order(tasks.tasks(given.get("list", ""), with_done="all" in given))
     if "json" in given:
         print_json({"tasks": [_row(task, caller) for task in found]})
@@ -74,7 +84,7 @@ def _line(task: Task, today: date, marks_file: bool, given: Given) -> str:
 
 def _show(given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    task = _named(task_list(data), given["task"])
+    task = _named(task_list(data, caller), given["task"])
     if "json" in given:
         print_json(_row(task, caller))
         return
@@ -94,7 +104,7 @@ def _show(given: Given, caller: Caller) -> None:
 
 
 def _lists(given: Given, caller: Caller) -> None:
-    names = task_list(open_data(caller)).lists()
+    names = task_list(open_data(caller), caller).lists()
     if "json" in given:
         print_json({"lists": list(names)})
     else:
@@ -142,7 +152,7 @@ def _delete(given: Given, caller: Caller) -> None:
 @contextmanager
 def _changing(caller: Caller) -> Iterator[tuple[Data, TaskList]]:
     with writable(open_data(caller)) as data:
-        yield data, task_list(data)
+        yield data, task_list(data, caller)
 
 
 def _named(tasks: TaskList, given: str) -> Task:
