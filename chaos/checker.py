@@ -86,7 +86,7 @@ def _the_end_is_true(
         kind = wrong if answers.get(mark, 0) else missing
         yield kind(f"“{said.text}” was answered {answers.get(mark, 0)} times")
     notes = evidence.notices
-    taken = (row for row in evidence.inbox if row["row"] == "taken")
+    taken = (row for row in evidence.inbox if row["row"] in ("taken", "failed"))
     turns = {row["turn"] for row in taken if said.id in row["inputs"]}
     if end in _PLAIN_SENTENCE and turns and not any(row.get("turn") in turns for row in notes):
         yield missing(f"“{said.text}” ended as {end}, and nobody said so")

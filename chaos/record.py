@@ -45,10 +45,14 @@ class Record:
             self._keep_turns(Path(folder, "ollim.db"))
 
     def _keep_turns(self, path: Path) -> None:
-        for (value,) in _asked(path, "SELECT value FROM inbox_turn ORDER BY seq"):
-            row = json.loads(value)
-            if row not in self._turns:
-                self._turns.append(row)
+        taken = _asked(path, "SELECT value FROM inbox_turn ORDER BY seq")
+        rows = [json.loads(row) for (row,) in taken]
+        # A turn that fails before it is taken, since no engine starts, is known only from here.
+        for (value,) in _asked(path, "SELECT value FROM records WHERE name = 'failed_turns'"):
+            for each in json.loads(value)["turns"]:
+                inputs = [one["id"] for one in each["asked"]]
+                rows.append({"row": "failed", "turn": each["turn"], "inputs": inputs})
+        self._turns += [row for row in rows if row not in self._turns]
 
     def read_database(self) -> None:
         """Note what the database of the running bot says, for the judge."""
