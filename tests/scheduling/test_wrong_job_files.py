@@ -43,18 +43,18 @@ async def test_a_mistake_is_told_once_with_file_line_and_reason(desk: Desk) -> N
     assert changes.problems == [said]
 
 
-async def test_a_webhook_file_is_said_to_be_off_until_it_is_gone(desk: Desk) -> None:
+async def test_a_wrong_webhook_file_is_told_and_the_version_before_stays(desk: Desk) -> None:
     hook = desk.paths.webhooks / "build.md"
     hook.write_text("---\nid: build\nfields: {type: object}\n---\nLook at the build.\n")
     await desk.looked()
-    off = "Webhooks are off in this version, so nothing calls webhooks/build.md."
-    assert desk.told.said == [off]
     await desk.looked_later()
-    assert desk.told.known == {off}
-    hook.unlink()
+    assert desk.told.said == []
+    hook.write_text("---\nid: build\nfields: {type: object}\nauth: magic\n---\nLook.\n")
     await desk.looked()
     await desk.looked_later()
-    assert (desk.told.said, desk.told.known) == ([off], set())
+    [said] = desk.told.said
+    assert said.startswith("webhooks/build.md:4: auth: 'magic' is not right; it takes one ")
+    assert said.endswith(". Until it is mended, the version before stays in use.")
 
 
 async def test_a_file_that_was_never_right_is_said_not_to_run(desk: Desk) -> None:

@@ -171,13 +171,6 @@ def test_a_job_that_may_use_every_command_is_named(data: DataDirectory) -> None:
     assert "allowed-tools: `Bash(*)` would allow every command" in detail
 
 
-def test_webhook_files_are_said_to_be_off(data: DataDirectory) -> None:
-    assert said(data, "webhooks") == [(Level.PASS, "none; webhooks are off in this version")]
-    write(data, "webhooks/build.md", "---\nid: build\nfields: {type: object}\n---\nLook.\n")
-    off = "Webhooks are off in this version, so nothing calls webhooks/build.md."
-    assert said(data, "webhooks") == [(Level.WARN, off)]
-
-
 def test_tool_servers_that_are_wrong_or_wait_are_named(data: DataDirectory) -> None:
     assert said(data, "tool servers") == [(Level.PASS, "none")]
     write(data, "mcp.json", '{"mcpServers": {"notes": {"command": "x"}, "docs": {"command": "x"}}}')

@@ -38,8 +38,8 @@ _EACH = {"action": "append"}
 
 
 def run(words: Sequence[str], caller: Caller) -> None:
-    verbs = {name: verb for name, verb in job_verbs(WebhookNoun()).items() if name != "run"}
-    run_verb("webhook", {**verbs, "url": _URL}, words, caller)
+    verbs = {**job_verbs(WebhookNoun()), "run": _RUN, "url": _URL, "test": _TEST}
+    run_verb("webhook", verbs, words, caller)
 
 
 def _json(text: str) -> object:
@@ -228,6 +228,45 @@ def _sample_value(schema: object) -> object:
     return _SAMPLES.get(str(schema.get("type", "string")), "text")
 
 
+def _run_flags(parser: Flags) -> None:
+    job_argument(parser)
+    about = "what to send; @FILE reads a file, - standard input"
+    parser.add_argument("--data", metavar="JSON", help=about)
+    json_flag(parser)
+
+
+def _test_flags(parser: Flags) -> None:
+    _run_flags(parser)
+    parser.add_argument("--sign", metavar="|".join(WebhookAuth), help="how to show the secret")
+    parser.add_argument("--event", metavar="NAME", help="the event, as GitHub names it")
+    shows = "show the picked fields and what they lead to; nothing is called"
+    parser.add_argument("--dry-run", dest="dry_run", action="store_true", help=shows)
+
+
+def _test(given: Given, caller: Caller) -> None:
+    from ollim_bot.cli.webhook_calls import body_given, call_hook, rehearse_call
+
+    data, noun = open_data(caller), WebhookNoun()
+    hook = noun.shelf(data).get(noun.id_of(given, data)).item
+    body = body_given(given, caller, _sample(hook))
+    if "dry_run" in given:
+        rehearse_call(hook, body, given, data)
+    else:
+        call_hook(hook, body, given, caller, data)
+
+
+_RUN = Verb(
+    "run one now, with data of yours or made up; needs the bot running",
+    """ollim-bot webhook run wash --data '{"minutes": 40}'""",
+    _run_flags,
+    _test,
+)
+_TEST = Verb(
+    "the same, as the service would call it; or only show what would come",
+    "ollim-bot webhook test wash --sign github --dry-run",
+    _test_flags,
+    _test,
+)
 _URL = Verb(
     "its address, and a line that calls it",
     "ollim-bot webhook url wash",

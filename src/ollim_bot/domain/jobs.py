@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.moments import instant
-from ollim_bot.domain.text import FROM_UNTRUSTED, counted, shortened
+from ollim_bot.domain.text import FROM_UNTRUSTED, shortened
 from ollim_bot.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -314,12 +314,6 @@ def _has_words(title: str, wanted: Sequence[str]) -> bool:
 
 def _is_begun(word: str, part: str) -> bool:
     return word == part or (len(part) >= _SHORTEST_PART and word.startswith(part))
-
-
-def webhooks_off(files: Sequence[str]) -> str:
-    """The sentence about webhook files, which nothing calls in this version."""
-    listed = files[0] if len(files) == 1 else f"{files[0]} and {counted(len(files) - 1, 'other')}"
-    return f"Webhooks are off in this version, so nothing calls {listed}."
 
 
 class Shelved(NamedTuple, Generic[T]):

@@ -201,7 +201,10 @@ def routine_not_done(task: str) -> str:
 
 
 def webhook_not_read(name: str) -> str:
-    return f"The webhook {name} was called, but without a language model it could not be handled."
+    return (
+        f"The webhook {name} was called, and without a language model nothing could judge it. "
+        "`deliver: plain` in its file brings the words themselves."
+    )
 
 
 def time(moment: datetime, zone: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from ollim_bot.domain.definitions import holder_among
-from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, kind_of, webhooks_off
+from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, kind_of
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of
 from ollim_bot.errors import DuplicateId, StorageError, Unreadable
 from ollim_bot.paths import DataPaths
@@ -248,7 +248,7 @@ class IndexState:
         jobs, doubles = self._assigned(files)
         every = [(kind, file) for kind, own in files.items() for file in own.values()]
         wrong = [problem for kind, file in every if (problem := problem_of(kind, file))]
-        problems = [*refusals.values(), *wrong, *doubles, *_off(files[JobKind.WEBHOOK], now)]
+        problems = [*refusals.values(), *wrong, *doubles]
         moments = [problem.stands_at for problem in problems]
         moments += [file.settles_at for _, file in every if file.settles_at is not None]
         settles_at = min((moment for moment in moments if moment > now), default=None)
@@ -276,13 +276,6 @@ class IndexState:
                 if len(rivals) > 1 and holder.is_right:
                     doubles.append(duplicate_problem(rivals, holder))
         return jobs, doubles
-
-
-def _off(hooks: Mapping[str, FileState], now: float) -> list[FileProblem]:
-    """The problem that no webhook is called; `hooks` are the files of webhooks."""
-    right = sorted(file.shown for file in hooks.values() if file.is_right)
-    kind = JobKind.WEBHOOK
-    return [FileProblem("webhooks are off", webhooks_off(right), now, kind)] if right else []
 
 
 def _indexed(file: FileState, before: IndexedJob | None) -> IndexedJob:
@@ -549,8 +542,8 @@ def _in_short(sentences: Sequence[str]) -> Sequence[str]:
     if more <= 0:
         return sentences
     rest = (
-        f"{more} more mistakes are in job files. `ollim-bot routine list` and "
-        "`ollim-bot reminder list` show them."
+        f"{more} more mistakes are in job files. `ollim-bot routine list`, "
+        "`ollim-bot reminder list` and `ollim-bot webhook list` show them."
     )
     return [*sentences[:_MOST_TOLD_AT_ONCE], rest]
 

@@ -11,7 +11,7 @@ from functools import partial
 from ollim_bot.domain.provider import Provider
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.settings import Settings
-from ollim_bot.upkeep.checks import data, jobs, machine, network
+from ollim_bot.upkeep.checks import data, jobs, machine, network, webhooks
 from ollim_bot.upkeep.doctor import Check, DoctorFinding, DoctorInput, examined, shortened
 
 _LIMIT = 30.0
@@ -25,7 +25,7 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
     ("clock", machine.check_clock),
     ("routines", jobs.check_routines),
     ("reminders", jobs.check_reminders),
-    ("webhooks", jobs.check_webhooks),
+    ("webhooks", webhooks.check_webhooks),
     ("ledger", jobs.check_ledger),
     ("tool policy", data.check_tool_policy),
     ("subagents", data.check_subagents),

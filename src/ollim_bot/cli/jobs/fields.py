@@ -132,7 +132,7 @@ def message_given(given: Given) -> str | None:
     """The text of the job; None if none was given."""
     text = given.get("message")
     if text == "-":
-        text = _standard_input()
+        text = standard_input()
     if text is not None and not text.strip():
         raise WrongInput('The message is empty. Example: -m "call the dentist"')
     if text is not None and len(text) > LONGEST_MESSAGE:
@@ -143,7 +143,7 @@ def message_given(given: Given) -> str | None:
     return text
 
 
-def _standard_input() -> str:
+def standard_input() -> str:
     try:
         with open(0, "rb", closefd=False) as stream:
             return stream.read().decode("utf-8")

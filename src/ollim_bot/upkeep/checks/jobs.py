@@ -13,7 +13,7 @@ from ollim_bot.domain.jobs import (
     Reminder,
     Routine,
     ShelfReport,
-    webhooks_off,
+    WebhookSpec,
 )
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.moments import describe_with_distance
@@ -31,12 +31,13 @@ from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.skill_lock import SkillLock
 from ollim_bot.store.steps import holder_of_id
+from ollim_bot.store.webhook_format import WEBHOOKS
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
 
-J = TypeVar("J", Routine, Reminder)
+J = TypeVar("J", Routine, Reminder, WebhookSpec)
+S = TypeVar("S", Routine, Reminder)
 
 _SKILLS = "skills"
-_WEBHOOKS = "webhooks"
 _MEND_SKILL = "Mend the file; until then the agent does not see the skill."
 _COMPARE = "If you did not change it, remove the skill and add it again."
 _NO_EFFECT = "Leave it; it is for another program."
@@ -48,22 +49,13 @@ _LEFT_OUT = "They stay where they are and harm nothing; copy the file if you wan
 
 
 def check_routines(given: DoctorInput) -> Iterator[DoctorFinding]:
-    report = _report(given, ROUTINES)
+    report = job_report(given, ROUTINES)
     return _jobs(JobKind.ROUTINE, report, given.local_now, given.data.zone)
 
 
 def check_reminders(given: DoctorInput) -> Iterator[DoctorFinding]:
-    report = _report(given, REMINDERS)
+    report = job_report(given, REMINDERS)
     return _jobs(JobKind.REMINDER, report, given.local_now, given.data.zone)
-
-
-def check_webhooks(given: DoctorInput) -> Iterator[DoctorFinding]:
-    files = [f"webhooks/{path.name}" for path in sorted(given.data.paths.webhooks.glob("*.md"))]
-    if files:
-        keep = "Keep the files for a version that has webhooks, or remove them."
-        yield warned(_WEBHOOKS, webhooks_off(files), keep)
-    else:
-        yield passed(_WEBHOOKS, "none; webhooks are off in this version")
 
 
 def check_skills(given: DoctorInput) -> Iterator[DoctorFinding]:
@@ -74,9 +66,10 @@ def check_skills(given: DoctorInput) -> Iterator[DoctorFinding]:
         yield warned(_SKILLS, difference, _COMPARE)
     for skill in skills.loaded.values():
         yield from (warned(_SKILLS, warning, _NO_EFFECT) for warning in skill.warnings)
-    jobs: list[ScheduledJob] = [
-        *(one.item for one in _report(given, ROUTINES).jobs),
-        *(one.item for one in _report(given, REMINDERS).jobs),
+    jobs: list[Job] = [
+        *(one.item for one in job_report(given, ROUTINES).jobs),
+        *(one.item for one in job_report(given, REMINDERS).jobs),
+        *(one.item for one in job_report(given, WEBHOOKS).jobs),
     ]
     for job in jobs:
         for name in skills.unusable(job.spec.skills):
@@ -110,9 +103,15 @@ def heartbeat(paths: DataPaths) -> datetime | None:
     return HeartbeatFile(paths).read()
 
 
-def _report(given: DoctorInput, form: JobFormat[J]) -> ShelfReport[J]:
+def job_report(given: DoctorInput, form: JobFormat[J]) -> ShelfReport[J]:
+    """All jobs of a kind, without any change on disk."""
     paths = given.data.paths
-    folder = paths.routines if form.kind is JobKind.ROUTINE else paths.reminders
+    folders = {
+        JobKind.ROUTINE: paths.routines,
+        JobKind.REMINDER: paths.reminders,
+        JobKind.WEBHOOK: paths.webhooks,
+    }
+    folder = folders[form.kind]
 
     def choose_holder(rivals: Sequence[Job]) -> int:
         return look_into(paths, given.local_now, lambda tx: holder_of_id(tx, rivals)) or 0
@@ -130,7 +129,7 @@ def _ledger(paths: DataPaths, now: datetime) -> Sequence[LedgerRow]:
 
 
 def _jobs(
-    kind: JobKind, report: ShelfReport[J], now: datetime, zone: tzinfo
+    kind: JobKind, report: ShelfReport[S], now: datetime, zone: tzinfo
 ) -> Iterator[DoctorFinding]:
     name = f"{kind}s"
     mend = f"Mend the file; `ollim-bot {kind} list` shows whether it is right."

@@ -158,8 +158,12 @@ def version_in(environment: Mapping[str, str]) -> Version:
 
 
 def check_model(given: DoctorInput) -> Iterator[DoctorFinding]:
-    settings = given.valid_settings
-    return model(given.provider or _provider_after_start(settings, given.environ))
+    return model(provider_of(given))
+
+
+def provider_of(given: DoctorInput) -> Provider:
+    """The provider in use or, if no bot runs in this process, the one it would use."""
+    return given.provider or _provider_after_start(given.valid_settings, given.environ)
 
 
 def _provider_after_start(settings: Settings, environ: Mapping[str, str]) -> Provider:

@@ -1,0 +1,115 @@
+"""The check of webhooks: their files, the port, the secrets, and the model that screens text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from ollim_bot.domain.jobs import WebhookSpec
+from ollim_bot.domain.provider import Provider
+from ollim_bot.domain.text import counted
+from ollim_bot.domain.webhook_data import has_free_text
+from ollim_bot.domain.webhook_words import COMMON_SECRET, secret_name
+from ollim_bot.settings import Settings
+from ollim_bot.store.webhook_format import WEBHOOKS
+from ollim_bot.upkeep.checks.jobs import job_report
+from ollim_bot.upkeep.checks.machine import provider_of
+from ollim_bot.upkeep.checks.network import Ask, ask, why_not_free
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
+from ollim_bot.upkeep.instance import running_pid
+
+NAME = "webhooks"
+_SHORTEST_SECRET = 16
+_MOST_NAMED = 3
+
+_MEND = "Mend the file; `ollim-bot webhook list` shows whether it is right."
+_OFF = "off; `WEBHOOK_PORT` and `WEBHOOK_SECRET` in `.env` turn them on"
+_SWITCH_ON = "Put `WEBHOOK_PORT=9100` and a long `WEBHOOK_SECRET` into `.env`, and restart the bot."
+_LONGER = "Put a longer random text there, and give it to the callers: `openssl rand -hex 32`."
+_SIGN_IN = (
+    "`ollim-bot auth login` signs in to a model; or let the fields be fixed lists and numbers, or "
+    "write `deliver: plain`."
+)
+_RESTART = "Restart the bot; if it was set only now, that is all it needs."
+_OTHER_PORT = "Stop that program, or set `WEBHOOK_PORT` to another port."
+
+
+def check_webhooks(given: DoctorInput) -> Iterator[DoctorFinding]:
+    report = job_report(given, WEBHOOKS)
+    for problem in report.problems:
+        yield failed(NAME, problem, _MEND)
+    for warning in report.warnings:
+        yield warned(NAME, warning, _MEND)
+    hooks = [shelved.item for shelved in report.jobs]
+    settings = given.settings
+    if settings is None or settings.webhook_port is None:
+        yield _switched_off(hooks)
+        return
+    is_running = running_pid(settings.paths.bot_pid) is not None
+    yield port(settings.webhook_port, hooks, ask, is_running=is_running)
+    yield from secrets(settings, hooks)
+    yield from screening(hooks, lambda: provider_of(given))
+
+
+def _switched_off(hooks: Sequence[WebhookSpec]) -> DoctorFinding:
+    if not hooks:
+        return passed(NAME, _OFF)
+    return warned(NAME, f"off, so nothing calls {_named(hooks)}", _SWITCH_ON)
+
+
+def port(
+    number: int,
+    hooks: Sequence[WebhookSpec],
+    ask: Ask,
+    *,
+    is_running: bool,
+    refusal: Callable[[int], str] = why_not_free,
+) -> DoctorFinding:
+    """Whether the running bot answers there, or else whether a bot could."""
+    paused = sum(not hook.spec.enabled for hook in hooks)
+    count = f"{counted(len(hooks), 'webhook')}{f', {paused} paused' if paused else ''}"
+    if not is_running:
+        if reason := refusal(number):
+            return failed(NAME, f"port {number} cannot be used: {reason}", _OTHER_PORT)
+        return passed(NAME, f"{count}; port {number} is free, and the bot is not running")
+    try:
+        answer = ask(f"http://127.0.0.1:{number}/hook/doctor", {})
+    except OSError:
+        return failed(NAME, f"the bot runs, but nothing answers at port {number}", _RESTART)
+    if (answer.status, answer.said) != (405, {"error": "method not allowed"}):
+        return failed(NAME, f"another program has port {number}", _OTHER_PORT)
+    return passed(NAME, f"{count}; the bot answers at port {number}")
+
+
+def secrets(settings: Settings, hooks: Sequence[WebhookSpec]) -> Iterator[DoctorFinding]:
+    """Secrets that are not set, and those that could be guessed."""
+    names = dict.fromkeys([COMMON_SECRET, *map(secret_name, hooks)])
+    for name in names:
+        secret = settings.hook_secret(name)
+        users = [hook for hook in hooks if secret_name(hook) == name]
+        if secret is None:
+            step = f"Put `{name}` into `.env`, and restart the bot."
+            yield failed(NAME, f"{name} is not set, so nothing can call {_named(users)}", step)
+        elif len(secret.reveal()) < _SHORTEST_SECRET:
+            short = f"{name} has fewer than {_SHORTEST_SECRET} characters, and could be guessed"
+            yield warned(NAME, short, _LONGER)
+
+
+def screening(
+    hooks: Sequence[WebhookSpec], provider: Callable[[], Provider]
+) -> Iterator[DoctorFinding]:
+    """Webhooks whose text no model can screen; `provider` is asked only if there is any text."""
+    with_text = [
+        hook
+        for hook in hooks
+        if hook.spec.enabled and not hook.is_plain and has_free_text(hook.fields)
+    ]
+    if with_text and provider().is_offline:
+        calls = f"calls of {_named(with_text)} are refused"
+        yield warned(NAME, f"the offline model cannot screen text, so {calls}", _SIGN_IN)
+
+
+def _named(hooks: Sequence[WebhookSpec]) -> str:
+    names = [hook.spec.id for hook in hooks[:_MOST_NAMED]]
+    if len(hooks) > _MOST_NAMED:
+        names.append(f"{len(hooks) - _MOST_NAMED} more")
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
