@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, unquote
 
-from aiohttp import web
+from aiohttp import BasicAuth, web
 from aiohttp.typedefs import Handler
 
 from devtools.localdiscord.faults import AnswerLost, Delayed, Dropped, Faults, Hanging
@@ -209,7 +209,11 @@ class LocalGoogle:
     async def _token(self, request: web.Request) -> web.Response:
         if request.query_string:
             raise OAuthError("invalid_request", "The fields belong into the body.")
-        return web.json_response(self.sign_ins.token(_single(await request.text())))
+        form = _single(await request.text())
+        if authorization := request.headers.get("Authorization"):
+            client = BasicAuth.decode(authorization)
+            form |= {"client_id": client.login, "client_secret": client.password}
+        return web.json_response(self.sign_ins.token(form))
 
     async def _revoke(self, request: web.Request) -> web.Response:
         form = _single(await request.text())

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from email.message import Message
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlencode, urljoin, urlsplit
 
 from devtools.localgoogle.oauth import SCOPES
 from devtools.localgoogle.server import LocalGoogle, in_thread
@@ -75,3 +79,38 @@ def google_scene(root: Path, clock: ManualClock | None = None) -> Iterator[Googl
     paths.locks.mkdir(parents=True, mode=0o700, exist_ok=True)
     with in_thread(LocalGoogle(now=clock.now)) as google:
         yield GoogleScene(google, paths, clock)
+
+
+class Browser:
+    """Follows Google's pages as a browser does, up to the page that Google leads back to."""
+
+    def __init__(self, untick: Sequence[str] = (), *, declines: bool = False) -> None:
+        self._untick = untick
+        self._declines = declines
+
+    def open(self, address: str) -> str:
+        """Answer the consent page; the address that it redirects to, which is not opened."""
+        status, _, page = _fetched("GET", address)
+        assert status == 200, page
+        (request,) = re.findall(r'name="request" value="(\w+)"', page)
+        scopes = re.findall(r'name="scope" value="([^"]+)" checked', page)
+        ticked = [scope for scope in scopes if not scope.endswith(tuple(self._untick))]
+        answer = "deny" if self._declines else "allow"
+        form = urlencode({"request": request, "answer": answer, "scope": ticked}, doseq=True)
+        status, headers, page = _fetched("POST", urljoin(address, "/auth/consent"), form)
+        assert status == 302, page
+        return headers["Location"]
+
+    def follow(self, address: str) -> str:
+        """Answer the consent page and go where it leads; the text of the last page."""
+        return _fetched("GET", self.open(address))[2]
+
+
+def _fetched(method: str, address: str, form: str = "") -> tuple[int, Message, str]:
+    parts = urlsplit(address)
+    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    headers = {"Content-Type": "application/x-www-form-urlencoded"} if form else {}
+    connection.request(method, f"{parts.path}?{parts.query}", form or None, headers)
+    with closing(connection):
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read().decode()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ollim_bot.environment import Location
-    from ollim_bot.settings import Settings
+    from ollim_bot.settings import GoogleAddresses, Settings
 
 
 class Caller:
@@ -66,6 +66,12 @@ class Caller:
         from ollim_bot.settings import Settings
 
         return Settings.from_env(self._environ, cwd=self._folder())
+
+    def google_addresses(self) -> GoogleAddresses:
+        """Raises `BadSettings` if one of them is wrong."""
+        from ollim_bot.settings import google_addresses
+
+        return google_addresses(self._environ, cwd=self._folder())
 
     def now(self) -> datetime:
         from datetime import UTC, datetime

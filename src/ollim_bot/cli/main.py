@@ -32,6 +32,7 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "history": ("what was said, found again by its words", "ollim_bot.cli.history"),
     "gmail": ("your mail at Google, read-only", "ollim_bot.cli.gmail"),
     "messages": ("what was said, by you and by the bot", "ollim_bot.cli.messages"),
+    "google": ("the connection to Google", "ollim_bot.cli.google"),
     "mcp": ("your own tool servers", "ollim_bot.cli.mcp"),
     "config": ("what can be changed while the bot runs", "ollim_bot.cli.config"),
     "auth": ("the login at Claude", "ollim_bot.cli.auth"),

@@ -53,7 +53,8 @@ def ask_consent(
     flow = _flow(client, addresses, scopes)
     flow.redirect_uri = redirect_uri
     # Without `consent`, Google gives no second refresh token to an account that has one.
-    address, state = flow.authorization_url(access_type="offline", prompt="consent")
+    with _loopback_allowed(flow.client_config["auth_uri"]):
+        address, state = flow.authorization_url(access_type="offline", prompt="consent")
     return ConsentAsked(address, state, Secret(flow.code_verifier), redirect_uri, client)
 
 

@@ -1,0 +1,195 @@
+"""`ollim-bot google`: the connection to Google Tasks, Calendar and Gmail."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import open_data, writable
+from ollim_bot.cli.framework import Flags, Given, Verb, json_flag, no_flags, print_json, run_verb
+from ollim_bot.domain.google import GoogleRedirect, GoogleService
+from ollim_bot.errors import SignInNeeded, Unreachable, WrongInput
+
+if TYPE_CHECKING:
+    from ollim_bot.integrations.google.login import Connected, SignIn
+    from ollim_bot.integrations.google.tokens import GoogleTokens
+
+_OPEN = """\
+Open this address in a browser, and allow what you want to use:
+
+  {address}
+
+On another device the last page will not load. Copy the address of that page from the browser, and \
+paste it here. There are 5 minutes for it."""
+_LONGEST_WAIT = 1.0
+
+
+def run(words: Sequence[str], caller: Caller) -> None:
+    run_verb("google", _VERBS, words, caller)
+
+
+def _login(given: Given, caller: Caller) -> None:
+    from ollim_bot.integrations.google.login import TIMED_OUT, SignIn, SignInRefused
+
+    services = _services(given.get("without", ""))
+    data, addresses = open_data(caller), caller.google_addresses()
+    now = _clock(caller)
+    with writable(data):
+        sign_in = SignIn(data.paths, _tokens(caller), addresses, now, services)
+    with closing(sign_in):
+        print(_OPEN.format(address=sign_in.address), flush=True)
+        connected = _awaited(sign_in, now)
+        if connected is None:
+            raise SignInRefused(TIMED_OUT)
+        print(connected.sentence(now()))
+
+
+def _awaited(sign_in: SignIn, now: Callable[[], datetime]) -> Connected | None:
+    """The connection, by the browser or by a pasted address; None when the time is over."""
+    pasted = _Paste()
+    while (left := (sign_in.ends_at - now()).total_seconds()) > 0:
+        watched = [sign_in.redirects.fileno(), *pasted.watched]
+        ready, _, _ = select.select(watched, [], [], min(left, _LONGEST_WAIT))
+        for source in ready:
+            is_paste = source in pasted.watched
+            found = pasted.read() if is_paste else _knocked(sign_in)
+            for redirect in found:
+                try:
+                    return sign_in.take(redirect)
+                except WrongInput as wrong:
+                    print(wrong, file=sys.stderr, flush=True)
+    return None
+
+
+def _knocked(sign_in: SignIn) -> list[GoogleRedirect]:
+    redirect = sign_in.knock()
+    return [redirect] if redirect else []
+
+
+class _Paste:
+    """Addresses pasted on standard input, read as they come."""
+
+    def __init__(self) -> None:
+        try:
+            self.watched = [sys.stdin.fileno()]
+        except (AttributeError, OSError, ValueError):
+            self.watched = []
+        self._rest = b""
+
+    def read(self) -> Iterator[str]:
+        """The redirect addresses that have come; other lines are told what is right."""
+        from ollim_bot.domain.pasted_addresses import AddressKind, pasted_addresses
+
+        part = os.read(self.watched[0], 65536)
+        if not part:
+            self.watched = []
+        *lines, self._rest = (self._rest + (part or b"\n")).split(b"\n")
+        for line in filter(None, (line.decode("utf-8", "replace").strip() for line in lines)):
+            pasted = pasted_addresses(line)
+            if pasted is None or pasted.kind is not AddressKind.GOOGLE_REDIRECT:
+                print(
+                    "That is not the address of Google's last page. Right: one that begins with "
+                    "http://127.0.0.1: and has state= and code= in it.",
+                    file=sys.stderr,
+                    flush=True,
+                )
+            else:
+                yield pasted.addresses[0]
+
+
+def _status(given: Given, caller: Caller) -> None:
+    from ollim_bot.integrations.google.login import Connected, checked
+
+    tokens, trouble = _tokens(caller), ""
+    token = tokens.read()
+    try:
+        connected = checked(tokens, caller.google_addresses())
+    except SignInNeeded:
+        if "json" in given:
+            print_json(_as_json(None))
+        raise
+    except Unreachable as failed:
+        if token is None:
+            raise
+        connected, trouble = Connected(token), str(failed)
+    if "json" in given:
+        print_json(_as_json(connected))
+    else:
+        print(" ".join(filter(None, [connected.sentence(_clock(caller)()), trouble])))
+
+
+def _as_json(connected: Connected | None) -> dict[str, object]:
+    token = connected.token if connected else None
+    return {
+        "connected": token is not None,
+        "account": token.account if token else "",
+        "services": [each.value for each in token.services] if token else [],
+        "ends_at": token.refresh_ends_at if token else None,
+    }
+
+
+def _logout(_: Given, caller: Caller) -> None:
+    from ollim_bot.integrations.google.login import disconnect
+
+    data, addresses = open_data(caller), caller.google_addresses()
+    if not data.paths.state.exists():
+        print("Google was not connected.")
+        return
+    print(disconnect(_tokens(caller), addresses))
+
+
+def _tokens(caller: Caller) -> GoogleTokens:
+    from ollim_bot.integrations.google.tokens import GoogleTokens
+
+    return GoogleTokens(caller.place().paths, _clock(caller), caller.google_addresses())
+
+
+def _clock(caller: Caller) -> Callable[[], datetime]:
+    zone = caller.place().zone
+    return lambda: caller.now().astimezone(zone)
+
+
+def _services(without: str) -> tuple[GoogleService, ...]:
+    left_out = {word.strip() for word in without.split(",") if word.strip()}
+    unknown = sorted(left_out - set(GoogleService))
+    if unknown:
+        raise WrongInput(
+            f"--without: there is no {unknown[0]!r}. Right: {', '.join(GoogleService)}."
+        )
+    services = tuple(each for each in GoogleService if each not in left_out)
+    if not services:
+        raise WrongInput("--without: nothing would be left to connect. Right: mail, for one.")
+    return services
+
+
+def _login_flags(parser: Flags) -> None:
+    parser.add_argument(
+        "--without", metavar="WHAT", help="leave out some of tasks, calendar and mail, with commas"
+    )
+
+
+_VERBS = {
+    "login": Verb(
+        "connect it, in the browser",
+        "ollim-bot google login --without mail",
+        _login_flags,
+        _login,
+        needs_words=False,
+    ),
+    "status": Verb(
+        "whether it is connected, as whom and with what",
+        "ollim-bot google status",
+        json_flag,
+        _status,
+        needs_words=False,
+    ),
+    "logout": Verb(
+        "disconnect it", "ollim-bot google logout", no_flags, _logout, needs_words=False
+    ),
+}
