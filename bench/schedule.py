@@ -112,7 +112,7 @@ async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
     database = new_database(paths.root / f"start-{time.time_ns()}")
     stores = Stores(SqliteStore(database, clock), open_shelves(paths, journal))
     book = JobIndex(paths, clock, nobody, HandEdits(journal, paths.root, clock))
-    runners = JobRunners(nobody, nobody)
+    runners = JobRunners(nobody, nobody, nobody)
     dispatch = Dispatcher(stores.state, nobody, runners, nobody, clock, nobody, ManualRuns())
     watcher = Watcher(paths, clock, nobody.tell)
     changes = JobFileChanges(stores.state, stores.shelves)
@@ -127,7 +127,7 @@ async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
             HeadsUps(store, book, nobody, UTC),
             DueJobs(store, book, dispatch, nobody, changes, clock, UTC),
         ),
-        requests,
+        [requests.run],
         ScheduleRecords(ArmedJobs(store, UTC), Heartbeat(store, HeartbeatFile(paths))),
         clock,
     )

@@ -89,7 +89,8 @@ class SessionSpec:
 
     A new session starts with the history of `branch_of`, if given, and leaves that session
     untouched. `occurrence` is the id of the background run that the session is for; it is empty in
-    the conversation. The agent is offered `subagents` and `skills`, and no others.
+    the conversation. The agent is offered `subagents` and `skills`, and no others. A session that
+    `is_bare` reads no settings of the owner and leaves no record, so it cannot be resumed.
     """
 
     system_prompt: str
@@ -103,6 +104,7 @@ class SessionSpec:
     occurrence: str = ""
     subagents: Subagents | None = None
     skills: tuple[OfferedSkill, ...] = ()
+    is_bare: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.conversation.scene import AtOnce, FakeKeeper, messages_of, world
+from tests.conversation.scene import STATUS, AtOnce, FakeKeeper, messages_of, world
 from tests.stores import Stores
 
 from ollim_bot.app.build import (
@@ -164,6 +164,7 @@ async def day(
     disk: Disk | None = None,
     seen: Callable[[Stores], Stores] = lambda stores: stores,
     channels: Sequence[Channel] = (),
+    is_offline: bool = False,
 ) -> AsyncIterator[Day]:
     """A life of the bot; what it keeps is below `root`, so that a second one goes on with it.
 
@@ -191,6 +192,7 @@ async def day(
         job_files=JobFileChecker(paths),
         former=UndoStore(paths, edits),
         channels=channels,
+        status=replace(STATUS, is_offline=is_offline),
     )
     talk = build_conversation(deps)
     await talk.load()

@@ -161,7 +161,7 @@ async def dispatched(given: Given, stage: Scene, fires: Sequence[Fire]) -> list[
     dispatcher = Dispatcher(
         stage.store,
         gate,
-        JobRunners(double, stage.runs),
+        JobRunners(double, stage.runs, double),
         MustDeliveries(double, gate, files, stage.clock),
         stage.clock,
         lambda _: UpcomingSchedule(NOW, 3),

@@ -101,7 +101,7 @@ async def looking(book: Book, nobody: Nobody, *, is_calm: bool) -> AsyncIterator
             HeadsUps(store, own, double, zone),
             DueJobs(store, own, double, double, files, book.clock, zone),
         ),
-        double,
+        [],
         ScheduleRecords(ArmedJobs(store, zone), Heartbeat(store, beats)),
         book.clock,
     )

@@ -77,6 +77,8 @@ class Agent:
     forgets to say others. `said` has each delivery to the owner, by whomever.
     """
 
+    can_screen = True
+
     def __init__(self, stores: Stores, clock: HurryingClock) -> None:
         self.said: list[Occurrence] = []
         self.running: set[asyncio.Task[OccurrenceState]] = set()
@@ -185,7 +187,7 @@ class Machine:
             store = self.stores.state
             gate, files = DiskGate(store, teller, clock), JobFileChanges(store, self.stores.shelves)
             must = MustDeliveries(agent, gate, files, clock)
-            runners = JobRunners(agent, agent)
+            runners = JobRunners(agent, agent, agent)
             dispatch = Dispatcher(store, gate, runners, must, clock, _no_outlook, ManualRuns())
             book, turner = cast("Any", self.book), cast("Any", self._turner)
             requests = cast("Any", NoRequests())
@@ -199,7 +201,7 @@ class Machine:
                     HeadsUps(store, book, poster, self._zone),
                     DueJobs(store, book, dispatch, gate, files, clock, self._zone),
                 ),
-                requests,
+                [requests.run],
                 ScheduleRecords(ArmedJobs(store, self._zone), Heartbeat(store, self._beats)),
                 clock,
             )

@@ -65,8 +65,12 @@ class HookScene:
 
     @property
     def accepted(self) -> list[tuple[str, Mapping[str, object]]]:
-        found = self.stores.state.query(lambda tx: tx.webhook_deliveries.open())
-        return [(call.occurrence.id, call.fields) for call in found]
+        def step(tx: Transaction) -> list[tuple[str, Mapping[str, object]]]:
+            calls, _ = tx.webhook_deliveries.open_after(0)
+            found = (tx.webhook_deliveries.get(one) for one in calls)
+            return [(call.occurrence.id, call.fields) for call in found if call is not None]
+
+        return self.stores.state.query(step)
 
 
 def new_scene() -> HookScene:

@@ -55,6 +55,7 @@ from ollim_bot.conversation.jobs.echo import ChangeEcho, Former
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.conversation.jobs.overviews import Overviews
+from ollim_bot.conversation.jobs.plain_calls import PlainCalls
 from ollim_bot.conversation.jobs.reminders import ReminderDelivery
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
@@ -89,7 +90,7 @@ from ollim_bot.ports import (
     SessionSpec,
     Status,
 )
-from ollim_bot.prompts.system import read_set_up
+from ollim_bot.prompts.system import read_screening, read_set_up
 from ollim_bot.schedule.circumstances import JobRunners, UpcomingReader
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.due_jobs import DueJobs
@@ -102,6 +103,7 @@ from ollim_bot.schedule.nags import Nags
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Events, Watcher, file_events
+from ollim_bot.schedule.webhook_runs import WebhookRuns
 from ollim_bot.store.calendars import readable_copies
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.item_answers import ItemAnswers
@@ -271,6 +273,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
             spec=deps.spec,
             is_busy=lambda: state.is_busy,
             main=lambda: state.session,
+            screening="" if deps.status.is_offline else read_screening(),
         )
     )
 
@@ -475,7 +478,11 @@ def build_schedule(
     dispatch = Dispatcher(
         store,
         conversation.gate,
-        JobRunners(conversation.foreground, conversation.background),
+        JobRunners(
+            conversation.foreground,
+            conversation.background,
+            PlainCalls(conversation.poster, conversation.gate),
+        ),
         MustDeliveries(
             conversation.reminders, conversation.gate, conversation.job_file_changes, clock
         ),
@@ -493,7 +500,10 @@ def build_schedule(
             HeadsUps(store, index, poster, zone),
             DueJobs(store, index, dispatch, conversation.gate, files, clock, zone),
         ),
-        RunRequests(RequestFolder(paths), shelves, dispatch, clock),
+        (
+            RunRequests(RequestFolder(paths), shelves, dispatch, clock).run,
+            WebhookRuns(store, index, dispatch, conversation.gate, clock).run,
+        ),
         ScheduleRecords(ArmedJobs(store, zone), Heartbeat(store, HeartbeatFile(paths, disk))),
         clock,
     )

@@ -154,6 +154,11 @@ class BackgroundRuns:
             await _to_its_end(partial(self._end, run, occurrence, outcome, attempt.number))
             return outcome.state
 
+    @property
+    def can_screen(self) -> bool:
+        """Whether there is a language model that can judge text of strangers."""
+        return bool(self._around.screening)
+
     async def missing_skills(self, job: Job) -> Sequence[str]:
         return await self._around.tools.missing_skills(job)
 
@@ -229,6 +234,8 @@ class BackgroundRuns:
         is_retried = this.may_fail and is_begun.is_set() and progress.may_retry
         if outcome.state is OccurrenceState.FAILED and is_retried and outcome.may_pass:
             outcome = replace(outcome, state=OccurrenceState.ATTEMPT_FAILED)
+        elif outcome.state is OccurrenceState.FAILED and outcome.skips_for is not None:
+            outcome = replace(outcome, state=OccurrenceState.SKIPPED)
         return run, outcome
 
     async def _begin(
@@ -277,6 +284,10 @@ class BackgroundRuns:
     def _last_word(self, run: Run, occurrence: Occurrence, outcome: AttemptOutcome) -> _Word:
         """The notice of a failure, or the report that the agent owes and did not write."""
         assert run.job is not None
+        if outcome.skips_for is not None:
+            # One update for each hook: its callers decide how often this happens.
+            told = background_attempt.not_run(run.label, outcome.error)
+            return self._update(told, f"{outcome.skips_for} {occurrence.job_id}")
         if outcome.error:
             sentence = background_attempt.failed(run.label, outcome.error)
             key = failing_key(occurrence.job_id, outcome.error)

@@ -14,6 +14,7 @@ from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.chat_log import context_of
 from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.notices import Notices
+from ollim_bot.conversation.screening import Screening
 from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -25,10 +26,10 @@ from ollim_bot.domain.events import (
     Usage,
 )
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
-from ollim_bot.domain.jobs import Chain, Job, Model, Reminder, ReportMode
-from ollim_bot.domain.lateness import late_since
+from ollim_bot.domain.jobs import Chain, Job, Model, Reminder, ReportMode, WebhookSpec
+from ollim_bot.domain.lateness import is_late, late_since
 from ollim_bot.domain.moments import duration_in_words
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.provider import Price
@@ -39,6 +40,7 @@ from ollim_bot.domain.session_use import fitting_model
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdates
+from ollim_bot.domain.webhook_data import Data, free_values, named_fields
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import (
     AgentEngine,
@@ -54,7 +56,8 @@ from ollim_bot.ports import (
     Toolset,
 )
 from ollim_bot.prompts.context import READ_ONLY, updates_block
-from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, upcoming_lines
+from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, sent_data, upcoming_lines
+from ollim_bot.prompts.screening import screening_prompt
 from ollim_bot.prompts.turns import background_prompt
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store
@@ -91,6 +94,14 @@ def not_run(name: str, reason: str) -> str:
     return f"“{name}” was not run: {reason}"
 
 
+def unsafe(fields: str) -> str:
+    return f"the text in {fields} did not pass the check of text from outside."
+
+
+def unchecked(fields: str, reason: str) -> str:
+    return f"the text in {fields} could not be checked: {reason}."
+
+
 def without_report(name: str) -> str:
     return f"“{name}” ended without its report."
 
@@ -110,12 +121,16 @@ _NOTHING_USED = Usage()
 
 @dataclass(frozen=True, slots=True)
 class AttemptOutcome:
-    """`error` says why it did not work, if it did not; `kind` says it if the model failed."""
+    """`error` says why it did not work, if it did not; `kind` says it if the model failed.
+
+    `skips_for` is the reason of a job that did not begin; without another attempt it is skipped.
+    """
 
     state: OccurrenceState
     usage: Usage = _NOTHING_USED
     error: str = ""
     kind: FailureKind | None = None
+    skips_for: SkipReason | None = None
 
     @property
     def may_pass(self) -> bool:
@@ -149,6 +164,7 @@ def end_facts(
         "tokens": usage.context + usage.output,
         "cost_usd": round(usage.cost_usd, 6),
         "price": "" if usage.price is Price.LISTED else usage.price.value,
+        "reason": outcome.skips_for,
         "error": outcome.error,
         "silent_because": why_silent(run, outcome.error),
     }
@@ -184,8 +200,8 @@ def _first_sentence(reason: str) -> str:
 
 
 def _lateness(run: Run, occurrence: Occurrence) -> int:
-    """Seconds from the due moment to the start."""
-    due = occurrence.scheduled_at
+    """Seconds from the due moment, or from the call of a webhook, to the start."""
+    due = occurrence.scheduled_at or run.late_since
     return 0 if due is None else max(0, int((run.began.astimezone(UTC) - due).total_seconds()))
 
 
@@ -233,7 +249,8 @@ class BackgroundDeps:
     """The collaborators of background runs.
 
     `spec` gives the specification of a session, `is_busy` says whether the owner is being answered
-    now, and `main` gives the main session, if there is one.
+    now, and `main` gives the main session, if there is one. `screening` are the instructions of the
+    model that judges text of strangers; they are empty if there is no such model.
     """
 
     engine: AgentEngine
@@ -249,6 +266,7 @@ class BackgroundDeps:
     spec: Callable[[], Awaitable[SessionSpec]]
     is_busy: Callable[[], bool]
     main: Callable[[], SessionId | None]
+    screening: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,13 +289,23 @@ class Attempt:
 
     def __init__(self, around: BackgroundDeps, job: Job, run: Run, this: Try) -> None:
         self.run = run
-        self.usage = Usage()
         self._around = around
+        self._used: Usage | None = None
+        self._screening = Screening(around.engine, around.clock)
+        self._data: Data = {}
         self._job = job
         self._this = this
         self._has_changed_something = False
         self._named: SessionId | None = None
         self._calls = BegunCalls()
+
+    @property
+    def usage(self) -> Usage:
+        """What the run has used, with the cost of the screening before it."""
+        used, screened = self._used, self._screening.usage
+        if used is None:
+            return screened
+        return replace(used, cost_usd=used.cost_usd + screened.cost_usd)
 
     def begin(self, now: datetime) -> None:
         """Set the start: the wait for a slot or for the disk may have made the run late."""
@@ -302,6 +330,11 @@ class Attempt:
         return AttemptOutcome(OccurrenceState.TIMED_OUT, self.usage, too_long)
 
     async def _whole(self) -> AttemptOutcome:
+        if isinstance(self._job, WebhookSpec):
+            await self._read_call()
+            refused = await self._screened(self._job)
+            if refused is not None:
+                return refused
         try:
             return await self._turn()
         except SessionLost:
@@ -311,6 +344,29 @@ class Attempt:
             _logger.warning("A background run begins without the history of the main session")
             self.run.parent = None
             return await self._turn()
+
+    async def _read_call(self) -> None:
+        """Read what was sent, and when it came; a manual run has no data."""
+        run, occurrence = self.run, Occurrence.parse(self.run.occurrence)
+        call = await self._around.store.read(lambda tx: tx.webhook_deliveries.get(occurrence))
+        if call is not None:
+            self._data = call.fields
+            run.late_since = call.at if is_late(call.at, run.began) else None
+
+    async def _screened(self, hook: WebhookSpec) -> AttemptOutcome | None:
+        """Have the free text of the call judged; returns how the attempt ends unless it is safe."""
+        free = free_values(hook.fields, self._data)
+        if not free:
+            return None
+        prompt, usual = screening_prompt(hook.spec.title, free), await self._around.spec()
+        verdict = await self._screening.verdict(prompt, self._around.screening, usual)
+        if verdict.is_safe:
+            return None
+        fields, ends = named_fields(hook.fields, free), OccurrenceState.SKIPPED
+        reason = unsafe(fields)
+        if verdict.error:
+            reason, ends = unchecked(fields, verdict.error), OccurrenceState.FAILED
+        return AttemptOutcome(ends, self.usage, reason, verdict.kind, SkipReason.SCREENING)
 
     async def _turn(self) -> AttemptOutcome:
         around, run = self._around, self.run
@@ -337,7 +393,7 @@ class Attempt:
                     if isinstance(event, TurnEnded):
                         outcome = self._outcome(event)
             finally:
-                self.usage = agent.usage
+                self._used = agent.usage
         return replace(outcome, usage=self.usage)
 
     def _noting_effects(self, gate: Gate) -> Gate:
@@ -408,6 +464,7 @@ class Attempt:
             must=policy.must,
             is_paid=self.run.occurrence in budget.held,
             quiet_until=quiet_until(quiet, now),
+            data=sent_data(self._data) if isinstance(job, WebhookSpec) else "",
         )
         return background_prompt(
             job,
@@ -415,6 +472,7 @@ class Attempt:
             preamble=build_bg_preamble(briefing),
             updates=updates_block(waiting, READ_ONLY, now, hides_untrusted=True),
             late_since=self.run.late_since,
+            data=self._data,
         )
 
     async def _budget(self, now: datetime) -> PingBudget:

@@ -16,6 +16,7 @@ from ollim_bot.domain.jobs import Job, Late, Reminder, Routine, WebhookSpec
 from ollim_bot.domain.lateness import late_rule
 from ollim_bot.domain.occurrences import MAX_ATTEMPTS, OccurrenceState, SkipReason, may_follow
 from ollim_bot.domain.tool_patterns import problems
+from ollim_bot.domain.webhook_data import has_free_text
 
 BETWEEN_LATE_RUNS = timedelta(seconds=5)
 
@@ -61,7 +62,8 @@ class Circumstances(NamedTuple):
     occurrence is in the inbox of the conversation. `is_superseded` says that a newer moment of the
     routine replaces it. `is_running` says that another run of the job is going on.
     `reached_cost_cap` is the daily cap in dollars, if today has cost as much. `has_ping_token` says
-    that the ping budget has a token for a run that needs one.
+    that the ping budget has a token for a run that needs one. `can_screen` says that there is a
+    language model to judge the text of a stranger.
     """
 
     due: datetime | None
@@ -78,6 +80,7 @@ class Circumstances(NamedTuple):
     reached_cost_cap: float | None = None
     missing_skills: Sequence[str] = ()
     has_ping_token: bool = True
+    can_screen: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +105,8 @@ class DeliverPlainly:
 class Skip:
     """End as `skipped`.
 
-    `detail` describes the problem with the tools, names the missing skill, or gives the cost cap in
-    dollars.
+    `detail` describes the problem with the tools or with the text of a stranger, names the missing
+    skill, gives the cost cap in dollars, or says why the job is not wanted.
     """
 
     reason: SkipReason
@@ -140,6 +143,11 @@ Decision = (
     RunInForeground | RunInBackground | DeliverPlainly | Skip | Miss | GiveUp | Abandon | Settle
 )
 
+PAUSED = "it was paused after the call had come, and what was sent is removed"
+NO_SCREENING = (
+    "without a language model nothing can judge the text that came with the call. "
+    "`ollim-bot auth login` connects Claude; fixed lists, numbers and booleans need no check."
+)
 _UNWANTED = frozenset({SkipReason.POLICY, SkipReason.SUPERSEDED, SkipReason.DISABLED})
 
 # A turn was removed from the inbox before it began: its reminder was delivered plainly.
@@ -182,9 +190,15 @@ def deliver_by(due: datetime | None, now: datetime) -> datetime:
     return max(due or now, now - _PATIENCE / 2) + _PATIENCE
 
 
-def run_priority(job: Job, due: datetime) -> tuple[bool, float]:
+def run_priority(job: Job, due: datetime) -> tuple[int, float]:
     """The rank of a waiting background run: the lowest gets a slot first."""
-    return not isinstance(job, Reminder), due.timestamp()
+    order = (Reminder, Routine, WebhookSpec)
+    return order.index(type(job)), due.timestamp()
+
+
+def is_plain(job: Job) -> bool:
+    """Whether the program delivers the text of the job without any model."""
+    return job.is_plain if isinstance(job, WebhookSpec) else job.spec.plain
 
 
 def _obstacle(job: Job, given: Circumstances) -> Skip | Miss | None:
@@ -194,12 +208,16 @@ def _obstacle(job: Job, given: Circumstances) -> Skip | Miss | None:
         return Skip(SkipReason.SUPERSEDED)
     if (missed := _missed(job, given)) is not None:
         return missed
-    if _is_plain(job):
+    if isinstance(job, WebhookSpec) and not (job.spec.enabled or given.is_manual):
+        return Skip(SkipReason.DISABLED, PAUSED)
+    if is_plain(job):
         return None
     if given.is_running and (isinstance(job, Routine) or given.is_manual):
         return Skip(SkipReason.OVERLAP)
     if given.reached_cost_cap is not None and not given.is_manual:
         return Skip(SkipReason.COST_CAP, f"{given.reached_cost_cap:.2f}")
+    if isinstance(job, WebhookSpec) and not given.can_screen and has_free_text(job.fields):
+        return Skip(SkipReason.SCREENING, NO_SCREENING)
     return _defect(job, given)
 
 
@@ -227,12 +245,8 @@ def _defect(job: Job, given: Circumstances) -> Skip | None:
     return Skip(SkipReason.BUDGET) if needs_token and not given.has_ping_token else None
 
 
-def _is_plain(job: Job) -> bool:
-    return job.spec.plain and not isinstance(job, WebhookSpec)
-
-
 def _run(job: Job, given: Circumstances) -> RunInForeground | RunInBackground | DeliverPlainly:
-    if _is_plain(job):
+    if is_plain(job):
         return DeliverPlainly()
     if not job.spec.background:
         return RunInForeground()

@@ -73,6 +73,8 @@ _FOLLOWERS = {
             OccurrenceState.FAILED,
             OccurrenceState.TIMED_OUT,
             OccurrenceState.INTERRUPTED,
+            # The first part of a webhook's attempt is the screening.
+            OccurrenceState.SKIPPED,
         }
     ),
     # Between two attempts a job can be cancelled, or its last attempt can be given up.
@@ -125,7 +127,7 @@ class Occurrence:
     def __post_init__(self) -> None:
         if not self.job_id or ":" in self.job_id or not self.key:
             raise ValueError(f"{self.job_id!r} and {self.key!r} do not name an occurrence")
-        if not self._is_delivery:
+        if not self.is_call:
             _instant(self.key)
         if self.part and (self.kind is JobKind.WEBHOOK or not _PART.fullmatch(self.part)):
             raise ValueError(f"{self.part!r} is no part of a moment")
@@ -172,7 +174,7 @@ class Occurrence:
 
         The moment of the latter depends on when it came before.
         """
-        if self._is_delivery or self.is_again:
+        if self.is_call or self.is_again:
             return None
         return _instant(self.key) - (self.comes_before or timedelta())
 
@@ -200,7 +202,8 @@ class Occurrence:
         return replace(self, part=f"{_BEFORE}{length_text(length)}")
 
     @property
-    def _is_delivery(self) -> bool:
+    def is_call(self) -> bool:
+        """Whether a caller of a webhook caused it."""
         return self.kind is JobKind.WEBHOOK and not self.manual
 
 

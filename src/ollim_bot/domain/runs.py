@@ -47,6 +47,9 @@ def outcome(facts: Mapping[str, object], *, is_delivered: bool = False) -> str:
     if error := str(facts.get("error") or facts.get("why") or facts.get("reason") or ""):
         return _REASONS.get(error, error).removesuffix(".")
     did = [word for name, word in _DEEDS.items() if facts.get(name)]
+    if facts.get("pings") and facts.get("plain"):
+        # The program sent it, but not all of the words are the owner's.
+        did.remove(_DEEDS["plain"])
     why = str(facts.get("silent_because") or "")
     return " and ".join(did) if did else f"silent, because {why}" if why else ""
 

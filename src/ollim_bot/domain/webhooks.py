@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from ollim_bot.domain.jobs import WebhookSpec
@@ -44,9 +44,10 @@ class Acceptance:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedCall:
-    """An occurrence and the data that its run is given. The data is untrusted."""
+    """When a call came, and the data that its run is given. The data is untrusted."""
 
     occurrence: Occurrence
+    at: datetime
     fields: Mapping[str, object]
 
 

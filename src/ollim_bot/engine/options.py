@@ -71,6 +71,7 @@ _ENGINE_VARIABLES = {
     "DISABLE_AUTOUPDATER": "1",
 }
 
+_NO_RECORD: Mapping[str, str | None] = {"no-session-persistence": None}
 _NO_PROXY = ("NO_PROXY", "no_proxy")
 _THIS_MACHINE = ("127.0.0.1", "localhost")
 
@@ -101,7 +102,7 @@ def options_for(
         # Without a snapshot, a resumed session gets the present prompt. The SDK cannot say so
         # together with a file, but the preset can, and the file replaces the preset.
         system_prompt={"type": "preset", "preset": "claude_code", "snapshot": False},
-        extra_args={"system-prompt-file": str(prompt)},
+        extra_args={"system-prompt-file": str(prompt), **(_NO_RECORD if spec.is_bare else {})},
         cwd=spec.working_directory,
         add_dirs=list(spec.readable),
         resume=spec.resume or spec.branch_of,
@@ -115,7 +116,7 @@ def options_for(
         strict_mcp_config=True,
         hooks=hooks(toolset, refused, programs),
         permission_mode="dontAsk",
-        setting_sources=["project"],
+        setting_sources=[] if spec.is_bare else ["project"],
         settings=json.dumps(_settings(subagents)),
         agents={name: _definition(one) for name, one in subagents.known.items()},
         include_partial_messages=True,

@@ -37,4 +37,13 @@ def build_system_prompt(profile: Profile, names: Names, zone: str, manual: str) 
 
 def read_set_up() -> str:
     """The prompt with the set-up questions. Read it once in a process, like the manual."""
-    return (_TEXTS / "set-up.md").read_text("utf-8").strip()
+    return _read("set-up.md")
+
+
+def read_screening() -> str:
+    """The system prompt of a session that screens. Read it once in a process, like the manual."""
+    return _read("screening.md")
+
+
+def _read(name: str) -> str:
+    return (_TEXTS / name).read_text("utf-8").strip()

@@ -68,7 +68,7 @@ def _ended(
 
 
 _NO_FACTS: Mapping[str, object] = {}
-_FILE_GONE = {"reason": SkipReason.DISABLED.value, "silent_because": "its file is gone"}
+FILE_GONE = {"reason": SkipReason.DISABLED.value, "silent_because": "its file is gone"}
 
 
 class UnfinishedRuns:
@@ -96,7 +96,7 @@ class UnfinishedRuns:
         try:
             match decision:
                 case Abandon(state):
-                    await self._end(story, None, (state, _FILE_GONE))
+                    await self._end(story, None, (state, FILE_GONE))
                     return
                 case Skip(SkipReason.SUPERSEDED) if job is not None:
                     await self._supersede(job, story)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
+from ollim_bot.conversation.jobs.plain_calls import PlainCalls
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.decision import Circumstances, Progress
 from ollim_bot.domain.forward_schedule import UpcomingSchedule, build_upcoming_schedule
@@ -48,10 +49,14 @@ class DueOccurrence:
 
 @dataclass(frozen=True, slots=True)
 class JobRunners:
-    """The two ways in which a job runs: as a turn of the conversation, or on its own."""
+    """The ways in which a job runs: as a turn of the conversation, on its own, or without a model.
+
+    What must be delivered without a model has a part of its own.
+    """
 
     foreground: ForegroundJobs
     background: BackgroundRuns
+    plain_calls: PlainCalls
 
 
 class CircumstanceReader:
@@ -78,6 +83,7 @@ class CircumstanceReader:
             is_running=is_running,
             reached_cost_cap=cap,
             missing_skills=await self._missing_skills(due),
+            can_screen=self._background.can_screen,
         )
 
     async def after_failure(

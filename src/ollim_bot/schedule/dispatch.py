@@ -29,7 +29,7 @@ from ollim_bot.domain.decision import (
     needs_ping_token,
 )
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
-from ollim_bot.domain.jobs import Job, Reminder
+from ollim_bot.domain.jobs import Job, Reminder, WebhookSpec
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import (
     MAX_ATTEMPTS,
@@ -113,6 +113,7 @@ class Dispatcher:
         self._gate = gate
         self._foreground = runners.foreground
         self._background = runners.background
+        self._plain_calls = runners.plain_calls
         self._must = must
         self._clock = clock
         self._upcoming = upcoming
@@ -135,9 +136,9 @@ class Dispatcher:
         order = self._must.order_of(due)
         self._in_task(due, self._run_to_end(due, order, _CLAIMED, is_running=is_running))
 
-    def resume(self, due: DueOccurrence, story: RunStory) -> None:
-        """Resume an occurrence that the last stop of the program left without an end."""
-        self._in_task(due, self._resume(due, story))
+    def resume(self, due: DueOccurrence, story: RunStory) -> asyncio.Event:
+        """Start an occurrence that has rows and no end. The returned event is set at its end."""
+        return self._in_task(due, self._resume(due, story))
 
     async def serve_manual_runs(self) -> None:
         """Start the jobs that the owner runs by button, until cancelled."""
@@ -158,11 +159,14 @@ class Dispatcher:
         if self._running:
             await asyncio.wait(self._running)
 
-    def _in_task(self, due: DueOccurrence, work: Coroutine[None, None, None]) -> None:
+    def _in_task(self, due: DueOccurrence, work: Coroutine[None, None, None]) -> asyncio.Event:
+        ended = asyncio.Event()
         task = asyncio.create_task(self._logged(due, work))
         self._running[task] = key_of(due.job)
         task.add_done_callback(self._forget)
+        task.add_done_callback(lambda _: ended.set())
         self._manual_runs.note_start(key_of(due.job))
+        return ended
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._manual_runs.note_end(self._running.pop(task))
@@ -284,7 +288,7 @@ class Dispatcher:
                     given = await self._reader.after_failure(due, given, decision.attempt)
                 case DeliverPlainly():
                     await self._note_cut_off(due, given.progress)
-                    await self._end(due, OccurrenceState.DONE, PLAINLY, None)
+                    await self._deliver_plainly(due)
                     return ""
                 case Skip():
                     await self._note_cut_off(due, given.progress)
@@ -298,6 +302,13 @@ class Dispatcher:
                     raise AssertionError(f"{decision} is carried out before dispatch")
                 case _:
                     assert_never(decision)
+
+    async def _deliver_plainly(self, due: DueOccurrence) -> None:
+        if isinstance(due.job, WebhookSpec):
+            await self._plain_calls.deliver(due.job, due.occurrence)
+        else:
+            # Its order is delivered after the end row.
+            await self._end(due, OccurrenceState.DONE, PLAINLY, None)
 
     async def _why_plainly(self, due: DueOccurrence, state: OccurrenceState) -> str:
         if due.ordered is None or state is not OccurrenceState.FAILED:
@@ -338,7 +349,12 @@ class Dispatcher:
 
     async def _end_as_skipped(self, due: DueOccurrence, skip: Skip) -> None:
         match skip.reason:
-            case SkipReason.INVALID_TOOLS | SkipReason.MISSING_SKILL | SkipReason.BUDGET:
+            case (
+                SkipReason.INVALID_TOOLS
+                | SkipReason.MISSING_SKILL
+                | SkipReason.BUDGET
+                | SkipReason.SCREENING
+            ):
                 await self._background.skip(due.job, due.occurrence, skip)
                 return
         notice, for_reminder = None, isinstance(due.job, Reminder)
@@ -347,6 +363,8 @@ class Dispatcher:
             key = f"cost cap {today}"
             notice = new_notice(cost_cap(skip.detail), key=key, for_reminder=for_reminder)
         facts = {**NOT_RUN, "reason": skip.reason.value}
+        if skip.reason is SkipReason.DISABLED:
+            facts["why"] = skip.detail
         await self._end(due, OccurrenceState.SKIPPED, facts, notice)
 
     async def _give_up(self, due: DueOccurrence, decision: GiveUp) -> None:

@@ -128,10 +128,15 @@ class DueJobs:
         return bool(self._claiming)
 
     async def start(self, since: datetime, now: datetime) -> None:
-        """End or resume the occurrences that have begun without an end."""
+        """End or resume the occurrences that have begun without an end.
+
+        The calls of webhooks are left to `WebhookRuns`.
+        """
         history = await self._store.read(lambda tx: tx.ledger.open_history())
         for story in history.begun:
             one = story.occurrence
+            if one.is_call:
+                continue
             job = job_of(self._index, JobKey(one.kind, one.job_id))
             await self._unfinished.recover(job, story, since)
         for story in history.owed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -12,7 +12,6 @@ from ollim_bot.domain.schedule import JobKey
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.job_index import Changes, JobIndex, job_of
 from ollim_bot.schedule.ledger_records import ScheduleRecords, kept
-from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.watcher import SCAN_SECONDS, Watcher
 from ollim_bot.store.job_files import JobFileChanges
 
@@ -54,6 +53,9 @@ class DueSource(Protocol):
 class Scheduler:
     """Has every source serve what is due; all that was due until `_watched_until` is served.
 
+    What comes from outside, such as the owner's wish to run a job, is served `beside` the loop,
+    once the start has resumed what was left.
+
     Moments are in UTC, because Python compares moments of one zone by wall clock, which is wrong in
     the hour that occurs twice.
     """
@@ -64,7 +66,7 @@ class Scheduler:
         watcher: Watcher,
         files: JobFileChanges,
         sources: Sequence[DueSource],
-        requests: RunRequests,
+        beside: Sequence[Callable[[], Coroutine[None, None, None]]],
         records: ScheduleRecords,
         clock: Clock,
     ) -> None:
@@ -72,7 +74,7 @@ class Scheduler:
         self._watcher = watcher
         self._files = files
         self._sources = sources
-        self._requests = requests
+        self._beside = beside
         self._armed = records.armed
         self._heartbeat = records.heartbeat
         self._clock = clock
@@ -101,7 +103,8 @@ class Scheduler:
             group.create_task(self._watcher.run())
             await self._start()
             self._has_started.set()
-            group.create_task(self._requests.run())
+            for run in self._beside:
+                group.create_task(run())
             while True:
                 is_calm = await self._watcher.wait(self._pause())
                 if not (is_calm and self._may_rest()):

@@ -96,6 +96,11 @@ def microseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
+def moment_of(number: int) -> datetime:
+    """The inverse of `microseconds`, in UTC."""
+    return _EPOCH + number * _MICROSECOND
+
+
 class Statements:
     """The statements of one transaction.
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.webhooks import KEPT_FOR, Acceptance, AcceptedCall, WebhookCall
-from ollim_bot.store.connection import Row, Statements, escaped, microseconds, unescaped
+from ollim_bot.store.connection import (
+    Statements,
+    escaped,
+    microseconds,
+    moment_of,
+    unescaped,
+)
 from ollim_bot.store.json_fields import Fields, parse_json, render_json
 from ollim_bot.store.run_ledger import LedgerRows
+
+_ENDED = (
+    "NOT EXISTS (SELECT 1 FROM occurrences"
+    " WHERE occurrences.id = webhook_deliveries.occurrence AND is_open = 1)"
+)
 
 
 class WebhookDeliveries:
@@ -48,27 +58,49 @@ class WebhookDeliveries:
 
     def get(self, occurrence: Occurrence) -> AcceptedCall | None:
         """The accepted call of an occurrence; None if there is none, or it is forgotten."""
-        rows = self._statements.rows(
-            "SELECT occurrence, fields FROM webhook_deliveries WHERE occurrence = ?",
+        found = self._statements.row(
+            "SELECT at, fields FROM webhook_deliveries WHERE occurrence = ?",
             escaped(occurrence.id),
         )
-        return next(iter(_decoded(rows)), None)
+        if found is None:
+            return None
+        fields = Fields(parse_json(found[1].encode())).others()
+        return AcceptedCall(occurrence, moment_of(found[0]), fields)
 
-    def open(self) -> list[AcceptedCall]:
-        """The accepted calls whose occurrence has no end, in the order of their acceptance."""
+    def open_after(self, place: int) -> tuple[list[Occurrence], int]:
+        """The calls without an end that were accepted after the place, in order, and a new place.
+
+        Start at 0. Only what is new since then is read.
+        """
         rows = self._statements.rows(
-            "SELECT occurrence, fields FROM occurrences CROSS JOIN webhook_deliveries"
-            " WHERE occurrences.is_open = 1 AND webhook_deliveries.occurrence = occurrences.id"
-            " ORDER BY occurrences.seq"
+            "SELECT occurrences.id, seq FROM occurrences CROSS JOIN webhook_deliveries"
+            " WHERE is_open = 1 AND seq > ? AND webhook_deliveries.occurrence = occurrences.id"
+            " ORDER BY seq",
+            place,
         )
-        return _decoded(rows)
+        calls = [Occurrence.parse(unescaped(row[0])) for row in rows]
+        return calls, int(rows[-1][1]) if rows else place
+
+    def forget_data(self, occurrence: Occurrence) -> None:
+        """Remove the data of a call that has ended; its key stays."""
+        self._statements.write(
+            "webhook_deliveries",
+            f"UPDATE webhook_deliveries SET fields = '{{}}' WHERE occurrence = ? AND {_ENDED}",
+            escaped(occurrence.id),
+        )
+
+    def forget_all_ended(self) -> None:
+        """As `forget_data`, of all calls."""
+        self._statements.write(
+            "webhook_deliveries",
+            f"UPDATE webhook_deliveries SET fields = '{{}}' WHERE fields <> '{{}}' AND {_ENDED}",
+        )
 
     def forget_old(self, now: datetime) -> None:
         """Delete the data and keys of ended calls that are older than `KEPT_FOR`."""
         self._statements.write(
             "webhook_deliveries",
-            "DELETE FROM webhook_deliveries WHERE at <= ? AND NOT EXISTS (SELECT 1 FROM occurrences"
-            " WHERE occurrences.id = webhook_deliveries.occurrence AND is_open = 1)",
+            f"DELETE FROM webhook_deliveries WHERE at <= ? AND {_ENDED}",
             microseconds(now - KEPT_FOR),
         )
 
@@ -78,12 +110,3 @@ class WebhookDeliveries:
         if self._ledger.has(occurrence):
             return Occurrence(JobKind.WEBHOOK, call.hook, f"{call.name}-{call.token}")
         return occurrence
-
-
-def _decoded(rows: Sequence[Row]) -> list[AcceptedCall]:
-    return [
-        AcceptedCall(
-            Occurrence.parse(unescaped(occurrence)), Fields(parse_json(fields.encode())).others()
-        )
-        for occurrence, fields in rows
-    ]

@@ -201,7 +201,7 @@ class Simulation:
         self._length = length
         self._order = count()
         self._going: list[tuple[datetime, int, Fire]] = []
-        self._waiting: list[tuple[tuple[bool, float], int, Fire]] = []
+        self._waiting: list[tuple[tuple[int, float], int, Fire]] = []
         self._routines: set[str] = set()
         self._running = 0
         self._conversation_free_at: datetime | None = None

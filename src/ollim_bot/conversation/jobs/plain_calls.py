@@ -1,0 +1,78 @@
+"""Delivers the calls of plain webhooks without any model."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ollim_bot.conversation.disk_gate import DiskGate
+from ollim_bot.conversation.jobs.reminders import delivery_id
+from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.jobs import WebhookSpec
+from ollim_bot.domain.lateness import is_late
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
+from ollim_bot.domain.pings import Charge
+from ollim_bot.domain.run_history import PLAINLY
+from ollim_bot.domain.runs import late_label, taint_of_job
+from ollim_bot.domain.taint import untrusted_label, untrusted_message
+from ollim_bot.domain.text import shortened
+from ollim_bot.domain.updates import PendingUpdate
+from ollim_bot.domain.webhook_data import plain_text
+from ollim_bot.domain.webhooks import AcceptedCall
+from ollim_bot.store.messages import Sender
+from ollim_bot.store.steps import leave_update
+from ollim_bot.store.transaction import Transaction
+
+_BUDGET_USED_UP = "the ping budget is used up"
+_LONGEST_IN_UPDATE = 500
+
+
+class PlainCalls:
+    def __init__(self, poster: MessagePoster, gate: DiskGate) -> None:
+        self._poster = poster
+        self._gate = gate
+
+    async def deliver(self, hook: WebhookSpec, occurrence: Occurrence) -> None:
+        """Post the text of the call for one token of the ping budget, and end the occurrence.
+
+        While it is quiet, the message waits for the digest. Without a token the text is left for
+        the agent. All of it is one step, so that no crash leads to a second message.
+        """
+        await self._gate.commit(lambda tx: self._deliver(tx, hook, occurrence))
+
+    def _deliver(self, tx: Transaction, hook: WebhookSpec, occurrence: Occurrence) -> None:
+        message = _message(hook, occurrence, tx.webhook_deliveries.get(occurrence), tx.now)
+        facts: dict[str, object] = {"job": hook.spec.title, "untrusted": taint_of_job(hook).mark}
+        state = OccurrenceState.DONE
+        if tx.budget.take(lambda budget: budget.spent_by(occurrence.id, tx.now)):
+            self._poster.hold_or_add(tx, message, Sender(Charge.TOKEN))
+            facts |= {**PLAINLY, "pings": [message.id]}
+        else:
+            leave_update(tx, _unsaid(message, occurrence))
+            state, why = OccurrenceState.SKIPPED, {"silent_because": _BUDGET_USED_UP}
+            facts |= {"reason": SkipReason.BUDGET.value, **why}
+        tx.ledger.append(LedgerRow(tx.now, state.value, occurrence, facts))
+
+
+def _message(
+    hook: WebhookSpec, occurrence: Occurrence, call: AcceptedCall | None, now: datetime
+) -> ChatMessage:
+    taint = taint_of_job(hook)
+    late = late_label(call.at, now, is_call=True) if call and is_late(call.at, now) else ""
+    return ChatMessage(
+        delivery_id(occurrence),
+        now,
+        Author.BACKGROUND,
+        plain_text(hook.spec.message, call.fields if call else {}),
+        footer=" ".join(filter(None, (late, untrusted_label(taint)))),
+        job=hook.spec.short_title,
+        occurrence=occurrence.id,
+        untrusted=untrusted_message(taint),
+    )
+
+
+def _unsaid(message: ChatMessage, occurrence: Occurrence) -> PendingUpdate:
+    assert message.untrusted is not None
+    text = shortened(" ".join(message.text.split()), _LONGEST_IN_UPDATE)
+    said = f"“{message.job}” was called and not shown, because {_BUDGET_USED_UP}. Its text: {text}"
+    return PendingUpdate(message.at, said, f"skipped {occurrence.id}", message.untrusted.source)

@@ -1,0 +1,123 @@
+"""Runs the accepted calls of webhooks: those of one hook in their order, a few hooks at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from datetime import UTC
+from itertools import count
+
+from ollim_bot.conversation.background import Slots
+from ollim_bot.conversation.disk_gate import DiskGate
+from ollim_bot.domain.decision import Abandon, Circumstances, decide, is_plain
+from ollim_bot.domain.jobs import Job, JobKind
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.run_history import RunStory
+from ollim_bot.domain.schedule import JobKey
+from ollim_bot.errors import StorageError
+from ollim_bot.ports import Clock
+from ollim_bot.schedule.catch_up import FILE_GONE
+from ollim_bot.schedule.circumstances import DueOccurrence
+from ollim_bot.schedule.dispatch import Dispatcher
+from ollim_bot.schedule.job_index import JobIndex, job_of
+from ollim_bot.store.store import Store
+
+_CAUSE = "webhook_deliveries"
+_BETWEEN_TRIES = 5.0
+_GONE = {**FILE_GONE, "why": "its file is gone, and what was sent is removed"}
+
+_logger = logging.getLogger(__name__)
+
+
+class WebhookRuns:
+    """Brings each accepted call to its one end, also those that an earlier process accepted.
+
+    One background slot is left to the jobs of the clock, so that callers cannot keep them waiting.
+    """
+
+    def __init__(
+        self, store: Store, index: JobIndex, dispatch: Dispatcher, gate: DiskGate, clock: Clock
+    ) -> None:
+        self._store = store
+        self._index = index
+        self._dispatch = dispatch
+        self._gate = gate
+        self._clock = clock
+        self._place = 0
+        self._changed = asyncio.Event()
+        self._waiting: dict[str, deque[Occurrence]] = {}
+        self._slots = Slots()
+        self._order = count()
+
+    async def run(self) -> None:
+        """Take up what the last stop left, then follow what is accepted, until cancelled."""
+        unsubscribe = self._store.subscribe(self._note_change)
+        try:
+            await self._gate.commit(lambda tx: tx.webhook_deliveries.forget_all_ended())
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    self._changed.clear()
+                    for hook in self._queue(await self._accepted()):
+                        group.create_task(self._run_all_of(hook))
+                    await self._changed.wait()
+        finally:
+            unsubscribe()
+
+    async def _accepted(self) -> list[Occurrence]:
+        """The calls that came since the last look."""
+        place = self._place
+        while True:
+            try:
+                calls, self._place = await self._store.read(
+                    lambda tx: tx.webhook_deliveries.open_after(place)
+                )
+                return calls
+            except StorageError:
+                _logger.warning("The accepted calls cannot be read", exc_info=True)
+                await self._clock.sleep(_BETWEEN_TRIES)
+
+    def _queue(self, calls: Iterable[Occurrence]) -> list[str]:
+        """Have the calls wait; returns the hooks of which none was waiting or running."""
+        idle = []
+        for one in calls:
+            if one.job_id not in self._waiting:
+                self._waiting[one.job_id] = deque()
+                idle.append(one.job_id)
+            self._waiting[one.job_id].append(one)
+        return idle
+
+    async def _run_all_of(self, hook: str) -> None:
+        waiting = self._waiting[hook]
+        while waiting:
+            await self._run(waiting.popleft())
+        del self._waiting[hook]
+
+    async def _run(self, one: Occurrence) -> None:
+        job = job_of(self._index, JobKey(JobKind.WEBHOOK, one.job_id))
+        async with await self._slot(job):
+            story = await self._gate.commit(lambda tx: tx.ledger.story(one))
+            if job is None:
+                await self._abandon(story)
+            else:
+                await self._dispatch.resume(DueOccurrence(job, one), story).wait()
+        await self._gate.commit(lambda tx: tx.webhook_deliveries.forget_data(one))
+
+    async def _slot(self, job: Job | None) -> AbstractAsyncContextManager[None]:
+        if job is None or is_plain(job):
+            return nullcontext()
+        most = (await self._gate.commit(lambda tx: tx.config.get())).bg_concurrency
+        return self._slots.slot((0, next(self._order)), max(1, most - 1))
+
+    async def _abandon(self, story: RunStory) -> None:
+        now = self._clock.now()
+        decision = decide(None, Circumstances(None, now, UTC, story.progress))
+        if isinstance(decision, Abandon):
+            end = LedgerRow(now, decision.state.value, story.occurrence, _GONE)
+            await self._gate.commit(lambda tx: tx.ledger.append(end))
+
+    def _note_change(self, changed: frozenset[str]) -> None:
+        if _CAUSE in changed:
+            self._changed.set()
