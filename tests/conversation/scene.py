@@ -47,6 +47,7 @@ from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.memory import RecordingStore
 from ollim_bot.testing.surface import RecordingSurface
+from ollim_bot.testing.tasks import MemoryTasks
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
@@ -276,6 +277,7 @@ def world(
         "doctor": all_well,
         "restart": lambda: None,
         "login": no_login,
+        "tasks": MemoryTasks,
         **changes,
     }
     return ConversationDeps(engine, stores.state, stores.shelves, clock, surfaces, **parts)

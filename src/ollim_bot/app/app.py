@@ -32,6 +32,7 @@ from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
 from ollim_bot.integrations.calendars.feeds import CalendarFeeds
 from ollim_bot.integrations.calendars.refreshing import CalendarRefresher, take_calendar_address
+from ollim_bot.integrations.tasks import active_tasks
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentEngine, ChatSurface, Clock, Disk, Gate, JobShelves, Journal, Status
 from ollim_bot.schedule.hand_edits import HandEdits
@@ -56,6 +57,7 @@ from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.steps import count_set, holder_of_id
 from ollim_bot.store.store import SqliteStore, Store
 from ollim_bot.store.subagent_files import SubagentFiles
+from ollim_bot.store.task_file import TaskFile
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.tool_servers.servers import OpenServer, ToolServers, opened_in
@@ -317,6 +319,7 @@ class App:
             doctor=lambda: examine_in_chat(settings, chosen.provider, self._clock.now()),
             restart=lambda: self.stop(Ending.RESTART),
             login=chosen.login,
+            tasks=lambda: active_tasks(TaskFile(paths, journal, self._clock.now), None),
             channels=surfaces.channels,
             calendars=partial(readable_copies, paths),
             take_address={

@@ -66,6 +66,7 @@ from ollim_bot.conversation.sessions.main_session import MainSession, main_run
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
+from ollim_bot.conversation.tasks import TaskCommands
 from ollim_bot.conversation.tool_servers import ServerCards
 from ollim_bot.conversation.turns.current_run import CurrentRun
 from ollim_bot.conversation.turns.loop import InputLoop, Questions
@@ -89,6 +90,7 @@ from ollim_bot.ports import (
     Journal,
     SessionSpec,
     Status,
+    TaskList,
 )
 from ollim_bot.prompts.system import read_screening, read_set_up
 from ollim_bot.schedule.circumstances import JobRunners, UpcomingReader
@@ -126,8 +128,9 @@ class ConversationDeps:
     each tool call, from what the owner has allowed, from the part that decides everything else, and
     from the check of turns that have read untrusted text. `doctor` examines the whole installation.
     `restart` restarts the bot. `surfaces` follow the log; `channels` confirm what is sent.
-    `take_address` uses an address that the owner pasted. `calendars` reads the copies of their
-    calendars. `patience` is how many seconds to wait for a slow surface.
+    `tasks` returns the list of tasks in use now. `take_address` uses an address that the owner
+    pasted. `calendars` reads the copies of their calendars. `patience` is how many seconds to wait
+    for a slow surface.
     """
 
     engine: AgentEngine
@@ -147,6 +150,7 @@ class ConversationDeps:
     doctor: Callable[[], Awaitable[str]]
     restart: Callable[[], None]
     login: LoginMark
+    tasks: Callable[[], TaskList]
     channels: Sequence[Channel] = ()
     take_address: Mapping[AddressKind, TakeAddress] = field(default_factory=dict)
     calendars: Callable[[], Sequence[CalendarCopy]] = tuple
@@ -347,6 +351,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
             **services.conversation.actions,
             **services.sessions.actions,
             **services.help.actions,
+            **services.tasks.actions,
         },
     )
 
@@ -455,6 +460,7 @@ def _command_services(
         PingCommands(store, clock),
         QuietCommands(store, clock),
         JobCommands(store, overviews, clock),
+        TaskCommands(store, deps.tasks, posting, clock),
         set_up,
         ProgramCommands(deps.doctor, deps.restart),
         HelpCommands(store, posting),

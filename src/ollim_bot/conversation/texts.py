@@ -107,6 +107,8 @@ def _short(text: str) -> str:
     return shortened(line, 80)
 
 
+TASK_GONE = "That task is not there any more."
+TASK_DONE = "That task is done already."
 BUTTON_GONE = "This button is not there any more."
 BUTTON_USED = "This button was used before, or has expired."
 BUTTON_IDLE = "This button does nothing in this version."

@@ -15,6 +15,7 @@ from ollim_bot.domain.cards import (
     CardField,
     Color,
 )
+from ollim_bot.domain.task_cards import TASK_DELETE, TASK_DONE
 from ollim_bot.ports import ToolAnswer
 from ollim_bot.store.steps import new_prompt
 from ollim_bot.tools.context import ToolContext
@@ -30,6 +31,9 @@ from ollim_bot.tools.declaration import (
 )
 from ollim_bot.tools.messages import CRITICAL, message_of, send
 
+# As much as Discord gives back with a click.
+_LONGEST_CUSTOM_ID = 100
+
 _FIELD = arguments(
     ["name", "value"],
     name=text("a word or two"),
@@ -39,7 +43,10 @@ _FIELD = arguments(
 _BUTTON = arguments(
     ["label", "action"],
     label=text("a verb, 80 characters at most"),
-    action=text("`agent:<prompt>` to be asked that prompt on a click, or `dismiss`"),
+    action=text(
+        "`agent:<prompt>` to be asked that prompt on a click, `task_done:<id>` or `task_del:<id>` "
+        "for a task, or `dismiss`"
+    ),
     style=choice("secondary unless said otherwise", list(ButtonStyle)),
 )
 
@@ -105,10 +112,17 @@ def _button(given: Arguments) -> Button:
 def _wrong_actions(card: Card) -> Sequence[str]:
     """Refuse all other actions, which belong to the program: a click may approve something."""
     return [
-        f"The action of “{one.label}” has to be `agent:<prompt>`, with a prompt, or `dismiss`."
+        f"The action of “{one.label}” has to be `agent:<prompt>`, `task_done:<id>`, "
+        "`task_del:<id>` or `dismiss`."
         for one in card.buttons
-        if one.action not in ("agent", "dismiss") or (one.action == "agent") != bool(one.data)
+        if not _is_possible(one)
     ]
+
+
+def _is_possible(button: Button) -> bool:
+    if button.action in (TASK_DONE, TASK_DELETE):
+        return bool(button.data) and len(button.custom_id) <= _LONGEST_CUSTOM_ID
+    return button.action in ("agent", "dismiss") and (button.action == "agent") == bool(button.data)
 
 
 def _with_prompts(context: ToolContext, card: Card) -> tuple[Card, Sequence[ButtonPrompt]]:

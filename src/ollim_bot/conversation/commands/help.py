@@ -30,6 +30,7 @@ HELP_TOPICS: Mapping[str, HelpTopic] = {
         (
             "Say what and when: `remind me tomorrow at 9 to call mum`, `tea in 10 minutes`.",
             "`/today` shows what waits for you and what comes, `/reminders` all that is set.",
+            "What has no moment is a task: `add a task: buy a card`. `/tasks` shows them.",
         ),
     ),
     "routine": HelpTopic(

@@ -24,6 +24,7 @@ from ollim_bot.conversation.commands.sessions import (
 from ollim_bot.conversation.forks.commands import ForkCommands
 from ollim_bot.conversation.posting import CommandChange
 from ollim_bot.conversation.quiet import QuietCommands
+from ollim_bot.conversation.tasks import TaskCommands
 from ollim_bot.domain.commands import Argument, CommandSpec
 from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.domain.runtime_config import LISTED_KEYS, PermissionMode
@@ -73,6 +74,7 @@ class CommandServices:
     pings: PingCommands
     quiet: QuietCommands
     jobs: JobCommands
+    tasks: TaskCommands
     set_up: SetUp
     program: ProgramCommands
     help: HelpCommands
@@ -93,6 +95,11 @@ COMMANDS: tuple[SlashCommand, ...] = (
         "today",
         "What waits for you, what comes, and what is done",
         handler=lambda to: Immediate(to.jobs.today),
+    ),
+    SlashCommand(
+        "tasks",
+        "What there is to do, with a button to tick each off",
+        handler=lambda to: Immediate(to.tasks.show),
     ),
     SlashCommand(
         "reminders",

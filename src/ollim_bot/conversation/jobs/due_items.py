@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
+from ollim_bot.conversation.tasks import end_task_undo
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
@@ -79,7 +80,7 @@ class ItemButtons:
 
 
 class UndoExpiry:
-    """Removes the Undo of answered items and of `/clear` from the log when its time is over."""
+    """Removes the Undo of answered items, tasks and `/clear` from the log when its time is over."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -90,7 +91,7 @@ class UndoExpiry:
         has_changed = asyncio.Event()
 
         def note(names: frozenset[str]) -> None:
-            if names & {"due_items", "cleared"}:
+            if names & {"due_items", "cleared", "task_undos"}:
                 has_changed.set()
 
         unsubscribe = self._store.subscribe(note)
@@ -103,8 +104,8 @@ class UndoExpiry:
 
     async def _seconds_left(self) -> float | None:
         """Remove what is over; returns how long the next Undo lasts, None if there is none."""
-        offered, cleared = await self._store.read(
-            lambda tx: (tx.due_items.with_undo(), tx.cleared.get())
+        offered, cleared, tasks = await self._store.read(
+            lambda tx: (tx.due_items.with_undo(), tx.cleared.get(), tx.task_undos.get())
         )
         now = self._clock.now()
         left = cleared.undo_left(now)
@@ -113,10 +114,13 @@ class UndoExpiry:
                 await self._store.transact(end_undo)
             if left is not None and left <= timedelta():
                 await self._store.transact(end_clear_undo)
+            if tasks.over(now):
+                await self._store.transact(end_task_undo)
         except StorageError:
             _logger.warning("An Undo could not be removed", exc_info=True)
             return _NEXT_TRY
         ends = [each.undo_until for each in offered if each.undo_until and each.can_undo(now)]
+        ends += [each.until for each in tasks.undos if not each.is_over(now)]
         lasting = [elapsed(now, each) for each in ends]
         lasting += [left] if left is not None and left > timedelta() else []
         return min((each.total_seconds() for each in lasting), default=None)

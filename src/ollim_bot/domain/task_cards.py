@@ -1,0 +1,157 @@
+"""How tasks look on cards: the list of the open ones, and a task that a click has settled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardLine
+from ollim_bot.domain.item_cards import UNDO
+from ollim_bot.domain.moments import clock_time
+from ollim_bot.domain.tasks import FILE_LIST, Task, facts, in_order, is_due
+from ollim_bot.domain.text import one_line, shortened
+
+TASK_DONE, TASK_DELETE = "task_done", "task_del"
+# Begins the data of an Undo that is for a task.
+TASK = "task"
+
+_NOTHING = "No task is open. Tell me what you want to do, and I write it down."
+_UNDO_FOR = timedelta(minutes=10)
+# Each has two buttons, and a card takes 25.
+_MOST = 12
+_LONGEST_TITLE = 200
+_LONGEST_ON_BUTTON = 60
+
+
+@dataclass(frozen=True, slots=True)
+class TaskUndo:
+    """A task that a click has ticked, or deleted if there is a `receipt`, until it can be undone.
+
+    `message` shows the click. `buttons` and `text` were there in place of the Undo and its line.
+    """
+
+    key: str
+    task: Task
+    receipt: str
+    message: str
+    buttons: tuple[Button, ...]
+    text: str
+    at: datetime
+
+    @property
+    def until(self) -> datetime:
+        return self.at.astimezone(UTC) + _UNDO_FOR
+
+    def is_over(self, now: datetime) -> bool:
+        return now.astimezone(UTC) >= self.until
+
+    @property
+    def is_deletion(self) -> bool:
+        return bool(self.receipt)
+
+    @property
+    def words(self) -> str:
+        """`✓ water the ferns · 9:04`."""
+        title = one_line(self.task.title, _LONGEST_TITLE)
+        clock = clock_time(self.at.replace(second=0))
+        return f"– {title} · deleted {clock}" if self.is_deletion else f"✓ {title} · {clock}"
+
+    @property
+    def button(self) -> Button:
+        line = self.buttons[0].line
+        title = f" “{shortened(self.task.title, _LONGEST_ON_BUTTON)}”"
+        return Button(f"Undo{'' if line else title}", UNDO, f"{TASK}:{self.key}", line=line)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskUndos:
+    """The clicks on tasks that can still be undone."""
+
+    undos: tuple[TaskUndo, ...] = ()
+
+    def find(self, key: str) -> TaskUndo | None:
+        return next((each for each in self.undos if each.key == key), None)
+
+    def without(self, key: str) -> TaskUndos:
+        return TaskUndos(tuple(each for each in self.undos if each.key != key))
+
+    def over(self, now: datetime) -> list[TaskUndo]:
+        return [each for each in self.undos if each.is_over(now)]
+
+
+def tasks_card(tasks: Sequence[Task], today: date) -> Card:
+    """The open tasks, those that are due first, with a button to tick and one to delete each."""
+    found = in_order([task for task in tasks if not task.done])
+    shown = found[:_MOST]
+    marks_file = any(task.list != FILE_LIST for task in found)
+    lines, buttons = list[CardLine](), list[Button]()
+    heading = ""
+    for number, task in enumerate(shown, 1):
+        group = _group(task, today)
+        text = task_words(task, today, marks_file=marks_file)
+        lines.append(CardLine(text, "" if group == heading else group))
+        buttons += task_buttons(task, number)
+        heading = group
+    more = len(found) - len(shown)
+    words = f"Not shown: {more} more. `ollim-bot tasks list` shows all." if more else ""
+    return Card("Tasks", words if found else _NOTHING, lines=tuple(lines), buttons=tuple(buttons))
+
+
+def task_words(task: Task, today: date, *, marks_file: bool = False) -> str:
+    about = facts(task, today, marks_file=marks_file)
+    return " · ".join(filter(None, (one_line(task.title, _LONGEST_TITLE), about)))
+
+
+def task_buttons(task: Task, line: int) -> Iterator[Button]:
+    yield Button("Done", TASK_DONE, task.id, ButtonStyle.SUCCESS, line=line)
+    yield Button("Delete", TASK_DELETE, task.id, line=line)
+
+
+def _group(task: Task, today: date) -> str:
+    if is_due(task, today):
+        return "Due"
+    return "Later" if task.due else "No date"
+
+
+def replaced_by_undo(card: Card, clicked: Button) -> tuple[Button, ...]:
+    """The buttons that a click takes away: those of its line, or the one that was clicked."""
+    if not clicked.line:
+        return (clicked,)
+    return tuple(each for each in card.buttons if each.line == clicked.line)
+
+
+def line_of(card: Card, button: Button) -> str:
+    """The text of the line that the button belongs to; empty if it belongs to the whole card."""
+    return card.lines[button.line - 1].text if 0 < button.line <= len(card.lines) else ""
+
+
+def settled_on(card: Card, undo: TaskUndo) -> Card:
+    """The card after the click: its line says what was done, and one button takes that back."""
+    return _exchanged(card, undo.buttons, (undo.button,), undo.words)
+
+
+def taken_back_on(card: Card, undo: TaskUndo) -> Card:
+    return _exchanged(card, (undo.button,), undo.buttons, undo.text)
+
+
+def expired_on(card: Card, undo: TaskUndo) -> Card:
+    """The card without the Undo; a button that has no line stays, used."""
+    used = () if undo.text else tuple(replace(each, is_used=True) for each in undo.buttons)
+    return _exchanged(card, (undo.button,), used, undo.words)
+
+
+def _exchanged(card: Card, old: Sequence[Button], new: Sequence[Button], text: str) -> Card:
+    """The card with `new` buttons in the place of the old, and their line with another text."""
+    gone = {each.custom_id for each in old}
+    places = [place for place, each in enumerate(card.buttons) if each.custom_id in gone]
+    if not places:
+        return card
+    before = card.buttons[: places[0]]
+    after = [each for each in card.buttons[places[0] :] if each.custom_id not in gone]
+    line = old[0].line
+    lines = tuple(
+        replace(each, text=text) if number == line else each
+        for number, each in enumerate(card.lines, 1)
+    )
+    return replace(card, buttons=(*before, *new, *after), lines=lines)

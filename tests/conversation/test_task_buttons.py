@@ -1,0 +1,205 @@
+"""`/tasks` and the buttons of tasks: once, at once, with an Undo of ten minutes."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import date, timedelta
+from typing import Any
+
+from tests.conversation.scene import NOW, Scene, scene
+
+from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.tasks import Task
+from ollim_bot.errors import SignInNeeded
+from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine
+from ollim_bot.testing.tasks import MemoryTasks
+
+CARD = "mcp__discord__discord_embed"
+
+
+def listed() -> MemoryTasks:
+    tasks = MemoryTasks()
+    tasks.add("water the ferns")
+    tasks.add("pay the rent", NOW.date() + timedelta(days=3), "from savings")
+    tasks.add("call mum", NOW.date() - timedelta(days=1))
+    return tasks
+
+
+def card_of(at: Scene) -> tuple[ChatMessage, Card]:
+    message = next(each for each in reversed(at.log) if each.card is not None)
+    assert message.card is not None
+    return message, message.card
+
+
+def button(at: Scene, label: str, line: int = 0) -> Button:
+    _, card = card_of(at)
+    return next(each for each in card.buttons if each.label == label and line in (0, each.line))
+
+
+async def click(at: Scene, pressed: Button) -> str:
+    answer = await at.chat.click("web", card_of(at)[0].id, pressed.custom_id)
+    return answer.text
+
+
+def titles(tasks: MemoryTasks) -> list[str]:
+    return [task.title for task in tasks.tasks()]
+
+
+async def test_the_open_tasks_are_shown_with_the_due_ones_first() -> None:
+    tasks = listed()
+    async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
+        assert (await at.chat.command("web", "/tasks")).text == ""
+        _, card = card_of(at)
+        assert [(line.heading, line.text) for line in card.lines] == [
+            ("Due", "call mum · overdue since yesterday"),
+            ("Later", "pay the rent · due Fri 27 Feb, with notes"),
+            ("No date", "water the ferns"),
+        ]
+        assert [each.label for each in card.buttons] == ["Done", "Delete"] * 3
+        assert card.problems() == []
+
+
+async def test_without_an_open_task_there_is_a_sentence() -> None:
+    async with scene(ScriptedEngine(), tasks=MemoryTasks) as at:
+        said = await at.chat.command("web", "/tasks")
+        assert said.text == "No task is open. Tell me what you want to do, and I write it down."
+
+
+async def test_many_tasks_fit_a_card_and_the_rest_is_named() -> None:
+    tasks = MemoryTasks()
+    for number in range(30):
+        tasks.add(f"{number} {'x' * 900}", date(2026, 2, 1))
+    async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
+        await at.chat.command("web", "/tasks")
+        _, card = card_of(at)
+        assert card.problems() == []
+        assert card.description == "Not shown: 18 more. `ollim-bot tasks list` shows all."
+
+
+async def test_a_tick_acts_at_once_and_undo_puts_everything_back() -> None:
+    tasks = listed()
+    async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
+        await at.chat.command("web", "/tasks")
+        before = card_of(at)[1]
+        assert await click(at, button(at, "Done", line=1)) == ""
+        assert titles(tasks) == ["water the ferns", "pay the rent"]
+        assert at.pending == ['Known to the owner: User completed task "call mum".']
+        _, card = card_of(at)
+        assert card.lines[0].text == f"✓ call mum · {NOW.hour}:{NOW.minute:02}"
+        assert [each.label for each in card.buttons if each.line == 1] == ["Undo"]
+        assert await click(at, button(at, "Undo")) == ""
+        assert len(titles(tasks)) == 3
+        assert at.pending == []
+        assert card_of(at)[1] == before
+
+
+async def test_a_deleted_task_comes_back_as_it_was() -> None:
+    tasks = listed()
+    before = list(tasks.tasks())
+    async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
+        await at.chat.command("web", "/tasks")
+        await click(at, button(at, "Delete", line=2))
+        assert "pay the rent" not in titles(tasks)
+        assert at.pending == ['Known to the owner: User deleted task "pay the rent".']
+        assert card_of(at)[1].lines[1].text.startswith("– pay the rent · deleted ")
+        await click(at, button(at, "Undo"))
+        assert sorted(map(str, tasks.tasks())) == sorted(map(str, before))
+
+
+async def test_an_agent_that_has_seen_the_tick_is_told_of_the_undo() -> None:
+    tasks = listed()
+    async with scene(ScriptedEngine().answers("Well done."), tasks=lambda: tasks) as at:
+        await at.chat.command("web", "/tasks")
+        await click(at, button(at, "Done", line=1))
+        await at.ask("hello")
+        message, undo = next(
+            (m, b) for m in at.log if m.card for b in m.card.buttons if b.label == "Undo"
+        )
+        await at.chat.click("web", message.id, undo.custom_id)
+        assert at.pending == ['Known to the owner: User reopened task "call mum".']
+
+
+async def test_two_clicks_at_once_are_one() -> None:
+    tasks = listed()
+    async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
+        await at.chat.command("web", "/tasks")
+        pressed, message = button(at, "Delete", line=1), card_of(at)[0]
+        answers = await asyncio.gather(
+            *(at.chat.click(name, message.id, pressed.custom_id) for name in ("web", "discord"))
+        )
+        assert sorted(each.is_error for each in answers) == [False, True]
+        assert len(at.pending) == 1
+        assert len(titles(tasks)) == 2
+
+
+async def test_the_buttons_and_the_undo_survive_a_restart() -> None:
+    tasks = listed()
+    async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
+        await at.chat.command("web", "/tasks")
+    async with scene(ScriptedEngine(), stores=at.stores, tasks=lambda: tasks) as again:
+        await click(again, button(again, "Done", line=1))
+    async with scene(ScriptedEngine(), stores=at.stores, tasks=lambda: tasks) as third:
+        assert await click(third, button(third, "Undo")) == ""
+        assert "call mum" in titles(tasks)
+
+
+async def test_after_ten_minutes_the_undo_is_gone() -> None:
+    tasks = listed()
+    async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
+        await at.chat.command("web", "/tasks")
+        await click(at, button(at, "Done", line=1))
+        undo, message = button(at, "Undo"), card_of(at)[0]
+        await at.clock.advance(601)
+        await at.until(lambda: not any(each.label == "Undo" for each in card_of(at)[1].buttons))
+        answer = await at.chat.click("web", message.id, undo.custom_id)
+        assert answer.is_error
+        assert card_of(at)[1].lines[0].text.startswith("✓ call mum")
+        assert "call mum" not in titles(tasks)
+
+
+async def test_a_task_that_is_gone_or_done_already_says_so() -> None:
+    tasks = listed()
+    async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
+        await at.chat.command("web", "/tasks")
+        mum = button(at, "Done", line=1)
+        tasks.complete(mum.data)
+        assert await click(at, mum) == "That task is done already."
+        tasks.delete(mum.data)
+        assert await click(at, mum) == "That task is not there any more."
+        assert at.pending == []
+
+
+async def test_a_service_that_needs_a_login_says_so() -> None:
+    tasks = listed()
+    async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
+        await at.chat.command("web", "/tasks")
+        tasks.failure = SignInNeeded("Google wants a new login.")
+        assert await click(at, button(at, "Done", line=1)) == "Google wants a new login."
+        said = await at.chat.command("web", "/tasks")
+        assert (said.text, said.is_error) == ("Google wants a new login.", True)
+
+
+async def test_the_agent_can_put_such_buttons_on_a_card() -> None:
+    tasks = MemoryTasks()
+    task: Task = tasks.add("water the ferns")
+    buttons: list[dict[str, Any]] = [
+        {"label": "Watered", "action": f"task_done:{task.id}"},
+        {"label": "Forget it", "action": f"task_del:{task.id}"},
+        {"label": "Later", "action": "dismiss"},
+    ]
+    engine = ScriptedEngine().then(
+        CallsTool(CARD, {"title": "The ferns", "buttons": buttons}), Says("See.")
+    )
+    async with scene(engine, tasks=lambda: tasks) as at:
+        await at.ask("what about the ferns?")
+        await click(at, button(at, "Watered"))
+        assert titles(tasks) == []
+        labels = [each.label for each in card_of(at)[1].buttons]
+        assert labels == ["Undo “water the ferns”", "Forget it", "Later"]
+        await click(at, button(at, labels[0]))
+        assert titles(tasks) == ["water the ferns"]
+        await click(at, button(at, "Watered"))
+        await at.clock.advance(601)
+        await at.until(lambda: card_of(at)[1].buttons[0].is_used)
+        assert card_of(at)[1].buttons[0].label == "Watered"
