@@ -197,8 +197,8 @@ def test_a_calendar_that_hangs_is_shown_as_it_was(terminal: Terminal, files: Cal
     with served(hang) as server:
         source = CalendarSource("Work", server.address())
         files.add(source, replace(WORK, as_of=SUNDAY - timedelta(hours=2)), b"")
-        data = open_data(Caller(terminal.environ, terminal.home, lambda: SUNDAY))
-        _, work = current_copies(data, patience=0.2)
+        caller = Caller(terminal.environ, terminal.home, lambda: SUNDAY)
+        _, work = current_copies(open_data(caller), caller, patience=0.2)
         assert work.as_of == SUNDAY - timedelta(hours=2)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -27,7 +28,7 @@ def at(hour: int, day: int = 16) -> dict[str, str]:
     return {"dateTime": f"2026-11-{day:02}T{hour:02}:00:00+01:00", "timeZone": "Europe/Berlin"}
 
 
-def day(first: str, end: str) -> dict[str, object]:
+def day(first: str, end: str) -> dict[str, Any]:
     return {"start": {"date": first}, "end": {"date": end}}
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
+from ollim_bot.cli import cal_changes
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data, writable
 from ollim_bot.cli.framework import (
@@ -38,11 +40,12 @@ from ollim_bot.domain.calendar import (
 )
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
-from ollim_bot.store.calendars import CalendarFiles
+from ollim_bot.store.calendars import SYNC_FILE, CalendarFiles
 from ollim_bot.upkeep.instance import running_pid
 
 if TYPE_CHECKING:
     from ollim_bot.integrations.calendars.feeds import CalendarFeeds
+    from ollim_bot.integrations.google.calendars import GoogleCalendarEntry, GoogleCalendars
 
 # How many seconds a reading command waits for calendars that are not current.
 _PATIENCE = 5.0
@@ -60,21 +63,21 @@ def run(words: Sequence[str], caller: Caller) -> None:
 
 def _today(given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    copies = current_copies(data)
+    copies = current_copies(data, caller)
     _print_events(today(copies, data.now), copies, given, data, "Nothing is on today.")
 
 
 def _upcoming(given: Given, caller: Caller) -> None:
     days = _days(given)
     data = open_data(caller)
-    copies = current_copies(data)
+    copies = current_copies(data, caller)
     nothing = f"Nothing is on in the next {counted(days, 'day')}."
     _print_events(upcoming(copies, data.now, days), copies, given, data, nothing)
 
 
 def _show(given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    copies = current_copies(data)
+    copies = current_copies(data, caller)
     event = _found(str(given["id"]), copies)
     copy = _copy_of(event, copies)
     if "json" in given:
@@ -86,14 +89,33 @@ def _show(given: Given, caller: Caller) -> None:
 
 def _calendars(given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    copies = current_copies(data)
+    copies = current_copies(data, caller)
+    others = [each for each in _at_google(data, caller) if not each.is_read]
+    if data.agent is not None:
+        # Another person may have named it.
+        others = [each._replace(name=each.id) for each in others]
     if "json" in given:
-        print_json({"calendars": [_as_json(copy) for copy in copies]})
-    elif copies:
-        rows = [(copy.name, copy.origin, _age(copy, data.now, named=False)) for copy in copies]
-        print(plain(columns(rows)))
+        rows = [_as_json(copy) for copy in copies]
+        unread = [{"id": each.id, "name": each.name} for each in others]
+        print_json({"calendars": rows, "not_read": unread})
+    elif copies or others:
+        lines = [(copy.name, copy.origin, _age(copy, data.now, named=False)) for copy in copies]
+        lines += [(title(each.name), "Google", f"not read, id {each.id}") for each in others]
+        print(plain(columns(lines)))
     else:
         print(_NONE)
+
+
+def _at_google(data: Data, caller: Caller) -> Sequence[GoogleCalendarEntry]:
+    """All calendars of the account; none if it is not connected or does not answer."""
+    google = _google_to_read(data, caller, has_old=True)
+    if google is None or not google.is_connected:
+        return ()
+    try:
+        return google.calendars()
+    except OllimError as refused:
+        note(str(refused))
+        return ()
 
 
 def _subscribe(given: Given, caller: Caller) -> None:
@@ -113,10 +135,12 @@ def _unsubscribe(given: Given, caller: Caller) -> None:
     print(plain(f"{name} is removed, with its address and its copy."))
 
 
-def _refresh(_given: Given, caller: Caller) -> None:
+def _refresh(_: Given, caller: Caller) -> None:
     with writable(open_data(caller)) as data:
         feeds = _feeds(data)
         copies = [feeds.refresh(source, data.now) for source in feeds.sources()]
+        google = _google_to_read(data, caller, has_old=True)
+        copies += google.refresh(data.now) if google else ()
     read = [copy for copy in copies if copy is not None]
     for copy in read:
         if not copy.problem:
@@ -130,7 +154,9 @@ def _refresh(_given: Given, caller: Caller) -> None:
         print(_NONE)
 
 
-def current_copies(data: Data, patience: float = _PATIENCE) -> tuple[CalendarCopy, ...]:
+def current_copies(
+    data: Data, caller: Caller, patience: float = _PATIENCE
+) -> tuple[CalendarCopy, ...]:
     """The copies. If no bot keeps them current, those that are old are read again first.
 
     After `patience` seconds, those that could not be read in time are as they were.
@@ -138,7 +164,8 @@ def current_copies(data: Data, patience: float = _PATIENCE) -> tuple[CalendarCop
     files = _files(data)
     copies = files.copies()
     old = {copy.name for copy in copies if not copy.is_fresh(data.now)}
-    if not old or running_pid(data.paths.bot_pid) is not None:
+    google = _google_to_read(data, caller, has_old=bool(old))
+    if not (old or google) or running_pid(data.paths.bot_pid) is not None:
         return copies
     from threading import Thread
     from time import monotonic
@@ -151,11 +178,30 @@ def current_copies(data: Data, patience: float = _PATIENCE) -> tuple[CalendarCop
         Thread(target=feeds.refresh, args=(source, data.now, patience), daemon=True)
         for source in sources
     ]
+    if google is not None:
+        threads.append(Thread(target=_read_quietly, args=(google, data.now), daemon=True))
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(max(0.0, deadline - monotonic()))
     return files.copies()
+
+
+def _google_to_read(data: Data, caller: Caller, *, has_old: bool) -> GoogleCalendars | None:
+    """Google's calendars, if they are connected and a copy of them may be missing or old."""
+    is_known = (data.paths.calendars / SYNC_FILE).exists()
+    if not is_known and not data.paths.token.exists():
+        return None
+    from ollim_bot.cli.google_client import google_calendars
+
+    calendars = google_calendars(caller, data)
+    return calendars if has_old or (not is_known and calendars.is_connected) else None
+
+
+def _read_quietly(google: GoogleCalendars, now: datetime) -> None:
+    # What is wrong with a calendar stands in its copy.
+    with suppress(OllimError):
+        google.refresh(now)
 
 
 def _files(data: Data) -> CalendarFiles:
@@ -326,6 +372,24 @@ _VERBS = {
         json_flag,
         _calendars,
         needs_words=False,
+    ),
+    "add": Verb(
+        "write a new event into your calendar at Google",
+        cal_changes.ADD,
+        cal_changes.add_flags,
+        cal_changes.add,
+    ),
+    "update": Verb(
+        "change an event at Google; of a repeated one, this one only",
+        cal_changes.UPDATE,
+        cal_changes.update_flags,
+        cal_changes.update,
+    ),
+    "delete": Verb(
+        "delete an event at Google; of a repeated one, this one only",
+        cal_changes.DELETE,
+        cal_changes.delete_flags,
+        cal_changes.delete,
     ),
     "subscribe": Verb(
         "add a calendar by its secret address, or from a file",

@@ -2,7 +2,8 @@
 
 A calendar has up to three files of one stem: `<stem>.json` is its `CalendarCopy`, which all parts
 that show events read; `<stem>.source.json` is the secret address; `<stem>.ics` is the last good
-text. A calendar of Google has the first only.
+text. A calendar of Google has the first only; the file `google.sync` has how to ask Google for what
+changed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from ollim_bot.ports import Disk
 from ollim_bot.store.file_store import FormatIsNewer, Malformed, StoreProblem, set_aside
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, remove_durably, write_atomically
 from ollim_bot.store.json_fields import FORMAT, Fields, parse_json, render_json, versioned
+
+SYNC_FILE = "google.sync"
 
 _COPY = ".json"
 _SOURCE = ".source.json"

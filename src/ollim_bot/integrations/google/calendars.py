@@ -32,7 +32,7 @@ from ollim_bot.integrations.google.events import (
 from ollim_bot.integrations.google.tokens import GoogleTokens
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
-from ollim_bot.store.calendars import CalendarFiles
+from ollim_bot.store.calendars import SYNC_FILE, CalendarFiles
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, remove_durably, write_atomically
 
 _LIST = "/calendar/v3/users/me/calendarList"
@@ -42,7 +42,6 @@ _AHEAD = timedelta(days=400)
 _WHOLE_AFTER = timedelta(days=14)
 _OF_A_PAGE = 2500
 _MOST_PAGES = 40
-_SYNC_FILE = "google.sync"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ class GoogleCalendars:
         self._zone = zone
         self._ids = tuple(dict.fromkeys(ids))
         self._files = CalendarFiles(paths)
-        self._sync_file = paths.calendars / _SYNC_FILE
+        self._sync_file = paths.calendars / SYNC_FILE
         self._lock = FileLock(paths.lock_of(self._sync_file))
 
     @property
