@@ -14,10 +14,14 @@ CALENDAR = "BEGIN:VCALENDAR\nVERSION:2.0\n{events}END:VCALENDAR\n"
 def ics(*events: str, head: str = "") -> bytes:
     """A calendar whose events are given by their lines."""
     blocks = (
-        f"BEGIN:VEVENT\nUID:{number}@x.org\n{lines.strip()}\nEND:VEVENT\n"
+        f"BEGIN:VEVENT\n{_uid(number, lines)}{lines.strip()}\nEND:VEVENT\n"
         for number, lines in enumerate(events)
     )
     return CALENDAR.format(events=head + "".join(blocks)).replace("\n", "\r\n").encode()
+
+
+def _uid(number: int, lines: str) -> str:
+    return "" if lines.startswith("UID:") else f"UID:{number}@x.org\n"
 
 
 @dataclass

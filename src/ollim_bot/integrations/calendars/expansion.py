@@ -13,7 +13,7 @@ import resource
 import signal
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
@@ -24,7 +24,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from icalendar import Calendar
-from icalendar.prop import vDDDLists, vDDDTypes, vRecur
+from icalendar.prop import vBroken, vDDDLists, vDDDTypes
 from recurring_ical_events import CalendarQuery
 
 from ollim_bot.domain.calendar import CalendarEvent
@@ -86,6 +86,12 @@ class Window:
     def at(self, day: date) -> datetime:
         return datetime.combine(day, time(), self.zone)
 
+    def has(self, event: CalendarEvent) -> bool:
+        """Whether the event is on at some moment of these days."""
+        first, last = self.at(self.first), self.at(self.last + _A_DAY)
+        begins, ends = event.begins(self.zone), event.ends(self.zone)
+        return begins < last and (ends > first or begins >= first)
+
 
 @dataclass(slots=True)
 class Expansion:
@@ -110,10 +116,12 @@ class Expansion:
         return " ".join(sentences)
 
 
-def expand(raw: bytes, calendar: str, window: Window) -> Expansion:
+def expand(
+    raw: bytes, calendar: str, window: Window, series_seconds: float = _SERIES_SECONDS
+) -> Expansion:
     """The instances of the calendar named `calendar`. Raises only `NoCalendar`.
 
-    Must run on the main thread, since it interrupts series that take too long.
+    Must run on the main thread, since it interrupts a series that takes too long.
     """
     parsed = _parsed(_near(_text(raw), window))
     found, seen = Expansion(), set[str]()
@@ -122,9 +130,9 @@ def expand(raw: bytes, calendar: str, window: Window) -> Expansion:
         if process_time() > deadline:
             found.too_often += 1
             continue
-        for instance in _instances(series, window, found):
+        for instance in _instances(series, window, found, series_seconds):
             event = _event(instance, calendar, found)
-            if event is not None:
+            if event is not None and window.has(event):
                 found.events.append(_with_own_id(event, seen))
     found.events.sort(key=lambda event: (event.begins(window.zone).astimezone(UTC), event.id))
     if len(found.events) > MOST_EVENTS:
@@ -215,9 +223,7 @@ def _series(
                 found.unreadable += 1
                 continue
             by_uid[str(event.get("UID", f"without {number}"))].append(mended)
-    for series in by_uid.values():
-        _name_moved_days(series)
-        yield series
+    yield from by_uid.values()
 
 
 def _events(calendar: _Component) -> list[_Component]:
@@ -233,59 +239,149 @@ def _zone_of(calendar: _Component) -> tzinfo | None:
 def _mended(event: _Component, zone: tzinfo) -> _Component:
     """The event with a zone at each time, and without values that contradict each other."""
     for name in _TIMES:
+        values = [each for each in _values(event, name) if not isinstance(each, vBroken)]
+        event.pop(name, None)
+        if values:
+            event[name] = [_with_zone(each, zone) for each in values]
+    for name in ("DTSTART", "DTEND", "RECURRENCE-ID"):
         if name in event:
-            values = event[name] if isinstance(event[name], list) else [event[name]]
-            mended = [_with_zone(value, zone) for value in values]
-            event[name] = mended if len(mended) > 1 else mended[0]
-    start = event["DTSTART"].dt
-    end = event.get("DTEND")
-    if end is not None and not _is_later(end, start):
-        del event["DTEND"]
-    length = getattr(event.pop("DURATION", None), "dt", None)
-    if "DTEND" not in event and isinstance(length, timedelta) and length > timedelta():
-        event["DURATION"] = vDDDTypes(length)
-        event[_LENGTH] = length
+            event[name] = event[name][0]
+    start, end = event["DTSTART"].dt, event.pop("DTEND", None)
+    if end is not None and _is_later(end.dt, start):
+        event["DTEND"] = end
+    length = event.pop("DURATION", None)
+    if "DTEND" not in event:
+        event[_LENGTH] = _length(length, start)
+        event["DTEND"] = vDDDTypes(start + event[_LENGTH])
     if "RRULE" in event:
-        rules = event["RRULE"] if isinstance(event["RRULE"], list) else [event["RRULE"]]
-        event["RRULE"] = [_with_until(rule, start) for rule in rules]
+        event["RRULE"] = _values(event, "RRULE")
     return event
 
 
+def _values(event: _Component, name: str) -> list[Any]:
+    value = event.get(name, [])
+    return value if isinstance(value, list) else [value]
+
+
 def _with_zone(value: Any, zone: tzinfo) -> Any:
+    """The value with `zone` at each time that has none."""
+
+    def placed(moment: Any) -> Any:
+        is_floating = isinstance(moment, datetime) and moment.tzinfo is None
+        return moment.replace(tzinfo=zone) if is_floating else moment
+
+    return _changed(value, placed)
+
+
+def _without_zone(value: Any, zone: tzinfo) -> Any:
+    """The value as the clocks of `zone` show it."""
+
+    def shown(moment: Any) -> Any:
+        is_instant = isinstance(moment, datetime)
+        return moment.astimezone(zone).replace(tzinfo=None) if is_instant else moment
+
+    return _changed(value, shown)
+
+
+def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    def part(moment: Any) -> Any:
+        return tuple(map(change, moment)) if isinstance(moment, tuple) else change(moment)
+
     if isinstance(value, vDDDLists):
-        return vDDDLists([_placed(each.dt, zone) for each in value.dts])
-    placed = vDDDTypes(_placed(value.dt, zone))
+        return vDDDLists([part(each.dt) for each in value.dts])
+    made = vDDDTypes(part(value.dt))
     if "RANGE" in value.params:
-        placed.params["RANGE"] = value.params["RANGE"]
-    return placed
+        made.params["RANGE"] = value.params["RANGE"]
+    return made
 
 
-def _placed(value: Any, zone: tzinfo) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_placed(each, zone) for each in value)
-    is_floating = isinstance(value, datetime) and value.tzinfo is None
-    return value.replace(tzinfo=zone) if is_floating else value
+def _is_later(end: date, start: date) -> bool:
+    if isinstance(end, datetime) is not isinstance(start, datetime):
+        return False
+    if isinstance(end, datetime) and isinstance(start, datetime):
+        return end.astimezone(UTC) > start.astimezone(UTC)
+    return end > start
 
 
-def _is_later(end: Any, start: date) -> bool:
-    value = getattr(end, "dt", None)
-    if isinstance(value, datetime) and isinstance(start, datetime):
-        return value > start
-    is_days = not isinstance(value, datetime) and not isinstance(start, datetime)
-    return is_days and isinstance(value, date) and value > start
+def _length(given: Any, start: date) -> timedelta:
+    length = timedelta() if given is None or isinstance(given, vBroken) else given.dt
+    if isinstance(start, datetime):
+        return max(length, timedelta())
+    return max(timedelta(days=length.days), _A_DAY)
 
 
-def _with_until(rule: vRecur, start: date) -> vRecur:
-    """The rule with an end in UTC. A day as the end of a rule with times counts to its end."""
-    until = next(iter(rule.get("UNTIL", ())), None)
-    if until is None or not isinstance(start, datetime):
-        return rule
+def _instances(
+    series: Sequence[_Component], window: Window, found: Expansion, seconds: float
+) -> list[_Component]:
+    if len(series) == 1 and not {"RRULE", "RDATE", "EXDATE"} & series[0].keys():
+        return list(series)
+    zone = _zone_of_series(series) or window.zone
+    first, last = window.at(window.first), window.at(window.last + _A_DAY)
+    try:
+        length = _shortest(series)
+        is_narrow = length is not None and window.now + MOST_OF_SERIES * length < last
+        if length is not None and is_narrow:
+            first, last = window.now, window.now + MOST_OF_SERIES * length
+        with _time_limit(seconds):
+            instances = _computed(series, zone, first, last)
+    except _TooSlow:
+        found.too_often += 1
+        return []
+    except Exception:  # noqa: BLE001 - a stranger's text may cause any failure
+        found.unreadable += 1
+        return []
+    if is_narrow or len(instances) > MOST_OF_SERIES:
+        found.too_often += 1
+        instances.sort(key=lambda each: abs(_day(each["DTSTART"].dt) - window.now.date()))
+    return instances[:MOST_OF_SERIES]
+
+
+def _zone_of_series(series: Iterable[_Component]) -> tzinfo | None:
+    """The zone in which the series repeats; None for one of whole days."""
+    ordered = sorted(series, key=lambda event: "RECURRENCE-ID" in event)
+    start = ordered[0]["DTSTART"].dt
+    return start.tzinfo if isinstance(start, datetime) else None
+
+
+def _computed(
+    series: Iterable[_Component], zone: tzinfo, first: datetime, last: datetime
+) -> list[_Component]:
+    """The instances of a series, computed on the clocks of its zone.
+
+    The library takes an instance for another one if the time of the one in UTC is that of the other
+    on its clocks, so it is given times without a zone.
+    """
+    calendar = Calendar()
+    calendar.subcomponents = [_on_clocks(event, zone) for event in series]
+    _name_moved_days(calendar.subcomponents)
+    begin, end = (each.astimezone(zone).replace(tzinfo=None) for each in (first, last))
+    instances: list[_Component] = CalendarQuery(calendar, components=("VEVENT",)).between(
+        begin, end
+    )
+    for instance in instances:
+        for name in ("DTSTART", "DTEND", "RECURRENCE-ID"):
+            instance[name] = _with_zone(instance[name], zone)
+    return instances
+
+
+def _on_clocks(event: _Component, zone: tzinfo) -> _Component:
+    for name in _TIMES:
+        if name in event:
+            values = [_without_zone(each, zone) for each in _values(event, name)]
+            event[name] = values if name in ("EXDATE", "RDATE") else values[0]
+    for rule in event.get("RRULE", ()):
+        if "UNTIL" in rule:
+            rule["UNTIL"] = [_until(rule["UNTIL"][0], event["DTSTART"].dt, zone)]
+    return event
+
+
+def _until(until: date, start: date, zone: tzinfo) -> date:
+    """The end of a rule. A day as the end of a rule with times counts to its end."""
+    if not isinstance(start, datetime):
+        return _day(until)
     if not isinstance(until, datetime):
-        until = datetime.combine(until, time(23, 59, 59))
-    if until.tzinfo is None:
-        until = until.replace(tzinfo=start.tzinfo)
-    rule["UNTIL"] = [until.astimezone(UTC)]
-    return rule
+        return datetime.combine(until, time(23, 59, 59))
+    return until.astimezone(zone).replace(tzinfo=None) if until.tzinfo else until
 
 
 def _name_moved_days(series: Sequence[_Component]) -> None:
@@ -295,34 +391,7 @@ def _name_moved_days(series: Sequence[_Component]) -> None:
     for event in series:
         moved = event["RECURRENCE-ID"].dt if "RECURRENCE-ID" in event else None
         if isinstance(start, datetime) and moved and not isinstance(moved, datetime):
-            moment = datetime.combine(moved, start.timetz())
-            event["RECURRENCE-ID"] = vDDDTypes(moment)
-
-
-def _instances(series: Sequence[_Component], window: Window, found: Expansion) -> list[_Component]:
-    calendar = Calendar()
-    calendar.subcomponents = list(series)
-    first, last = window.at(window.first), window.at(window.last + _A_DAY)
-    length = _shortest(series)
-    is_narrow = length is not None and window.now + MOST_OF_SERIES * length < last
-    if length is not None and is_narrow:
-        found.too_often += 1
-        first, last = window.now, window.now + MOST_OF_SERIES * length
-    try:
-        with _time_limit(_SERIES_SECONDS):
-            instances: list[_Component] = CalendarQuery(calendar, components=("VEVENT",)).between(
-                first, last
-            )
-    except _TooSlow:
-        found.too_often += 0 if is_narrow else 1
-        return []
-    except Exception:  # noqa: BLE001 - a stranger's text may cause any failure
-        found.unreadable += 1
-        return []
-    if len(instances) > MOST_OF_SERIES:
-        found.too_often += 1
-        instances.sort(key=lambda each: abs(_day(each["DTSTART"].dt) - window.now.date()))
-    return instances[:MOST_OF_SERIES]
+            event["RECURRENCE-ID"] = vDDDTypes(datetime.combine(moved, start.time()))
 
 
 def _shortest(series: Iterable[_Component]) -> timedelta | None:

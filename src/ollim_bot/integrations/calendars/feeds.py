@@ -37,10 +37,19 @@ _TOO_MUCH = "The calendar needs more time or memory to be read than it may have.
 class CalendarFeeds:
     """Reads calendars at addresses and from files. May block: not for the event loop.
 
-    `zone` is where times without a zone are.
+    `zone` is where times without a zone are. `expand_seconds` is how long a calendar may take to
+    be computed.
     """
 
-    def __init__(self, paths: DataPaths, zone: ZoneInfo, files: CalendarFiles) -> None:
+    def __init__(
+        self,
+        paths: DataPaths,
+        zone: ZoneInfo,
+        files: CalendarFiles,
+        *,
+        expand_seconds: float = EXPAND_SECONDS,
+    ) -> None:
+        self._expand_seconds = expand_seconds
         self._paths = paths
         self._zone = zone
         self._files = files
@@ -158,7 +167,7 @@ class CalendarFeeds:
                 input=text,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                timeout=EXPAND_SECONDS,
+                timeout=self._expand_seconds,
                 cwd="/",
                 env={},
                 check=True,
