@@ -154,7 +154,7 @@ DECLINED = (
     said("done-with-life", "I am done with everything", DECLINE),
     said("done-and-more", "done, what else do I owe the bank", DECLINE),
     said("dance-routines", "what dance routines do I know", DECLINE),
-    said("calendar", "what's on my calendar tomorrow", DECLINE),
+    said("calendar", "who can see my calendar", DECLINE),
     said("mail", "do I have any new mail?", DECLINE),
     said("sum", "what is 17 * 23?", DECLINE),
     said("joke", "tell me a joke", DECLINE),

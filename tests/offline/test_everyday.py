@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,13 @@ from tests.offline.test_rules import answer, said
 
 from ollim_bot.domain.phrases import parse_duration, parse_moment, parse_rhythm
 from ollim_bot.offline import texts
-from ollim_bot.offline.actions import ADD_REMINDER, CANCEL_REMINDER, LIST_REMINDERS, LIST_ROUTINES
+from ollim_bot.offline.actions import (
+    ADD_REMINDER,
+    CANCEL_REMINDER,
+    LIST_REMINDERS,
+    LIST_ROUTINES,
+    shell_call,
+)
 from ollim_bot.offline.messages import CallTool, Message, Say
 
 NOW = datetime(2026, 11, 16, 10, 15, tzinfo=UTC)
@@ -33,12 +40,25 @@ ROUTINES = (
     "e5e5e5e5  tomorrow 9:00  ask me for my plan\n"
     "f6f6f6f6  paused         remind me to stretch"
 )
-RESULTS = ((LIST_REMINDERS, REMINDERS), (LIST_ROUTINES, ROUTINES))
+DENTIST = {
+    "start": "2026-11-16T15:00:00+00:00", "end": "2026-11-16T16:00:00+00:00", "all_day": False,
+    "summary": "Dentist", "calendar": "Work", "problem": None,
+}  # fmt: skip
+EVENTS = json.dumps({"events": [DENTIST]})
+RESULTS = (
+    (LIST_REMINDERS, REMINDERS),
+    (LIST_ROUTINES, ROUTINES),
+    *((shell_call("cal", *days, "--json"), EVENTS) for days in (
+        ("today",), ("upcoming", "--days", "2"), ("upcoming", "--days", "7")
+    )),
+)  # fmt: skip
 LISTS = {
     "list reminders": {texts.REMINDERS},
     "list routines": {texts.ROUTINES},
     "list all": {texts.REMINDERS, texts.ROUTINES},
     "list today": {texts.TODAY},
+    "list tomorrow": {texts.TOMORROW},
+    "list week": {texts.THE_WEEK, texts.REMINDERS, texts.ROUTINES},
 }
 
 
@@ -58,7 +78,8 @@ def conversation(text: str) -> tuple[list[CallTool], str]:
 
 def outcome(text: str) -> str:
     calls, words = conversation(text)
-    changes = [call for call in calls if call not in (LIST_REMINDERS, LIST_ROUTINES)]
+    looks = [call for call, _ in RESULTS]
+    changes = [call for call in calls if call not in looks]
     if changes:
         return "; ".join(change_of(call) for call in changes)
     return next(listed(words), f"ask: {words}")

@@ -146,19 +146,15 @@ def show_upcoming(situation: Situation) -> Part:
     return next(calls, None) or Say(said)
 
 
-def show_today(situation: Situation) -> Part:
-    """The jobs whose next moment is today, or is over."""
+def listed_jobs(situation: Situation) -> list[ListedJob] | CallTool | Say:
+    """All reminders and routines; or the call that lists them, or why that cannot be."""
     found: list[ListedJob] = []
     for listing in _LISTINGS.values():
         listed = _outcome(listing.call, situation, texts.not_seen)
         if not isinstance(listed, ToolResult):
             return listed
-        found += [job for job in listing.jobs_in(listed.text) if _is_today(job.when)]
-    return Say(f"{texts.TODAY}\n{shown(found)}" if found else texts.NOTHING_TODAY)
-
-
-def _is_today(when: str) -> bool:
-    return when.startswith(("today", "yesterday")) or " ago)" in when
+        found += listing.jobs_in(listed.text)
+    return found
 
 
 def _remind(intent: Remind, situation: Situation) -> Part:

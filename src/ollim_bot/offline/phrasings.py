@@ -18,6 +18,8 @@ class Intent(StrEnum):
     MEMORY = auto()
     CONNECT = auto()
     TODAY = auto()
+    TOMORROW = auto()
+    WEEK = auto()
     UPCOMING = auto()
     REMINDERS = auto()
     ROUTINES = auto()
@@ -133,9 +135,23 @@ _HERE = r"(?:here|instead|with this|with you|to this|to you|in here)"
 
 _SHOW = rf"(?:(?:please )?(?:list|show|show me|give me|read me)(?: all)?|{_TELL_ME}(?: all)?)"
 _PLANNED = r"(?:coming up|coming|planned|on|due|scheduled|left|up)"
-_OTHER_DAYS = r"(?:for )?(?:tomorrow|this week|next week)"
+_CALENDAR = r"(?:my|the) (?:calendar|schedule|agenda|diary)"
+_APPOINTMENTS = r"(?:appointments|meetings|events)"
 _MINE = r"(?:my |the |all my |all the |any )?"
 _SET = r"(?:open|pending|upcoming|active|current|next|set)"
+
+
+def _on(day: str) -> tuple[str, ...]:
+    """The questions what is on at some time."""
+    when = rf"(?:for |on )?{day}"
+    return (
+        rf"(?:what is|anything|is anything|is there anything) (?:{_PLANNED} )?{when}",
+        rf"what (?:do i have|have i got)(?: on| planned| scheduled| coming up| due)? {when}",
+        rf"(?:do i have|have i got) (?:any )?(?:{_APPOINTMENTS}|anything)(?: {_PLANNED})? {when}",
+        rf"(?:what|which) {_APPOINTMENTS} (?:do i have|have i got|are there) {when}",
+        rf"(?:what is|anything|is anything|is there anything) (?:on|in) {_CALENDAR} {when}",
+        rf"{_SHOW} {_CALENDAR} {when}",
+    )
 
 
 def _lists(noun: str) -> tuple[str, ...]:
@@ -221,12 +237,18 @@ PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
         r"ollama|(?:anthropic |claude )?api key",
     ),
     Intent.TODAY: (
-        rf"(?:what is|anything) (?:{_PLANNED} )?(?:for )?today",
-        r"what (?:do i have|have i got)(?: on| planned| scheduled| coming up)? (?:for )?today",
+        *_on("today"),
+        r"my day|(?:what|how) does my day look(?: like)?|how is my day(?: looking)?",
+    ),
+    Intent.TOMORROW: (*_on("tomorrow"), r"(?:what|how) does (?:my )?tomorrow look(?: like)?"),
+    Intent.WEEK: (
+        *_on("(?:this|the|my) week"),
+        r"my week|(?:what|how) does my week look(?: like)?|how is my week(?: looking)?",
+        r"what is my week(?: like)?",
+        rf"what is (?:on|in) {_CALENDAR}|{_SHOW} (?:my |the )?calendar|(?:my |the )?calendar",
     ),
     Intent.UPCOMING: (
-        rf"what (?:do i have|have i got|is)(?: on| planned| coming up| due)? {_OTHER_DAYS}",
-        rf"what is on (?:my|the) schedule {_OTHER_DAYS}",
+        *_on("next week"),
         r"what is (?:coming up|coming|up next|upcoming|next|planned|scheduled|due)(?: for me)?",
         rf"{_SHOW} (?:me )?what is (?:coming up|coming|next|planned|scheduled|due)",
         r"what (?:do i have|have i got) (?:coming up|planned|scheduled)|what comes next|coming up",

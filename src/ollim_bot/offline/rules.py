@@ -16,9 +16,9 @@ from ollim_bot.offline.actions import (
     settle,
     show_reminders,
     show_routines,
-    show_today,
     show_upcoming,
 )
+from ollim_bot.offline.days import show_today, show_tomorrow, show_week
 from ollim_bot.offline.intents import schedule_intent
 from ollim_bot.offline.messages import CallTool, ModelRequest, Part, Reply, Say
 from ollim_bot.offline.phrasings import COURTESIES, Intent, intents_in
@@ -148,6 +148,8 @@ _ANSWERS: Mapping[Intent, Callable[[Situation], Part]] = {
     Intent.MEMORY: _memory,
     Intent.CONNECT: lambda _: Say(texts.HOW_TO_CONNECT),
     Intent.TODAY: show_today,
+    Intent.TOMORROW: show_tomorrow,
+    Intent.WEEK: show_week,
     Intent.UPCOMING: show_upcoming,
     Intent.REMINDERS: show_reminders,
     Intent.ROUTINES: show_routines,

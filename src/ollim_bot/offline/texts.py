@@ -6,6 +6,7 @@ import re
 from datetime import datetime
 
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time
+from ollim_bot.domain.text import shortened
 
 REMIND_ME = re.compile(r"remind me (?:to|that|about|of) (?P<of>.+)", re.IGNORECASE | re.DOTALL)
 
@@ -24,7 +25,8 @@ ABILITIES = """\
 What works here:
 - reminders: `remind me in 20 minutes to drink water`, `call mum tomorrow at 9`, `wake me at 7am`
 - routines: `every weekday at 9 ask me for my plan`, `every day at 8pm remind me to stretch`
-- `what is on today`, `what is coming up`, `list my reminders`, `list my routines`
+- `what is on today`, `what is on tomorrow`, `my week`, also from your calendars
+- `what is coming up`, `list my reminders`, `list my routines`
 - `snooze the rent reminder by 1 hour`, `pause the meds routine`, `cancel the water reminder`
 - small talk: who I am, what time it is, what you said before, how to connect a real model
 - commands: `/help` says what they are for"""
@@ -109,13 +111,25 @@ MAY_BE_SET = (
 NOT_HERE = f"I cannot do that here. {_NOTHING_DONE}"
 NO_SNOOZE = f"A routine cannot be snoozed. {_NOTHING_DONE} Write `pause the meds routine`."
 TODAY = "Today:"
+TOMORROW = "Tomorrow:"
+THE_WEEK = "The next seven days:"
+NO_TITLE = "no title"
 NOTHING_TODAY = "Nothing more today. `what is coming up` shows what comes later."
+NOTHING_TOMORROW = "Nothing tomorrow. `what is coming up` shows what comes later."
 REMINDERS = "Reminders:"
 ROUTINES = "Routines:"
 NO_REMINDERS = "There are no reminders."
 NO_ROUTINES = "There are no routines."
 SETTLED = "Noted."
 TASK_DONE = "Which reminder? Reply to its card, or press its button."
+
+
+def calendar_is_old(calendar: str, problem: str) -> str:
+    return f"{calendar} may have changed: {problem}"
+
+
+def calendars_unseen(reason: str) -> str:
+    return f"I could not look at the calendars: {shortened(' '.join(reason.split()), 200)}"
 
 
 def moment_first(task: str, when: str) -> str:

@@ -1,0 +1,118 @@
+"""The offline model tells days and weeks whole, and repeats a stranger's title as a title only."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.hostile.words import (
+    ATTEMPTS,
+    assert_is_calm,
+    assert_is_literal,
+    assert_is_literal_on_discord,
+)
+from tests.offline.test_errands import TOOLS, did
+from tests.offline.test_everyday import REMINDERS, ROUTINES, STAMP
+from tests.offline.test_rules import answer, said
+
+from ollim_bot.domain.taint import Untrusted
+from ollim_bot.offline.actions import LIST_REMINDERS
+from ollim_bot.offline.messages import CallTool, Message, Say
+from ollim_bot.prompts.context import fenced
+from ollim_bot.surfaces.web.markdown import render
+
+
+def event(start: str, end: str, title: str, problem: str | None = None) -> dict[str, object]:
+    """A row as the agent gets it: the title is fenced."""
+    quoted = fenced(title, Untrusted("calendar entry", "entries of the owner's calendars"))
+    return {
+        "id": "a1",
+        "start": start,
+        "end": end,
+        "all_day": "T" not in start,
+        "summary": quoted if title else "",
+        "calendar": "Work",
+        "problem": problem,
+    }
+
+
+PLANNING = event("2026-11-16T14:00:00+00:00", "2026-11-16T15:00:00+00:00", "Planning")
+BIRTHDAY = event("2026-11-17", "2026-11-18", "Ada's birthday")
+CALL = event("2026-11-17T09:00:00+00:00", "2026-11-17T09:00:00+00:00", "")
+OLD = event("2026-11-19T09:00:00+00:00", "2026-11-19T10:00:00+00:00", "Gym", "It did not answer.")
+
+
+def told(text: str, *events: object, cal: str | None = None, is_error: bool = False) -> str:
+    """The answer, with these events in the calendars; `cal` replaces what the command prints."""
+    messages: list[Message] = [said(f"{STAMP}{text}")]
+    printed = json.dumps({"events": events}) if cal is None else cal
+    results = {LIST_REMINDERS.name: REMINDERS, "ollim-bot routine list": ROUTINES}
+    while True:
+        (part,) = answer(*messages, tools=TOOLS)
+        if isinstance(part, Say):
+            return part.text
+        assert isinstance(part, CallTool)
+        called = str(part.arguments.get("command", part.name))
+        is_cal = called.startswith("ollim-bot cal ")
+        messages += did(part, printed if is_cal else results[called], refused=is_cal and is_error)
+
+
+def test_today_has_events_reminders_and_routines() -> None:
+    assert told("what is on today", PLANNING) == (
+        "Today:\n- 14:00–15:00: Planning (Work)\n- today 18:00 (in 7 h): water the plants"
+    )
+
+
+def test_tomorrow_has_what_is_on_then() -> None:
+    assert told("what's on tomorrow", PLANNING, BIRTHDAY, CALL) == (
+        "Tomorrow:\n"
+        "- all day: Ada's birthday (Work)\n"
+        "- 09:00: no title (Work)\n"
+        "- tomorrow 9:30 (in 23 h): call the dentist\n"
+        "- tomorrow 12:00 (in 1 d): pay the rent\n"
+        "- tomorrow 8:00: remind me to take my meds\n"
+        "- tomorrow 9:00: ask me for my plan"
+    )
+
+
+def test_the_week_has_its_days_and_says_what_may_have_changed() -> None:
+    week, _, jobs = told("my week", PLANNING, BIRTHDAY, OLD).partition("\n\n")
+    assert week == (
+        "The next seven days:\n"
+        "- today\n"
+        "  - 14:00–15:00: Planning (Work)\n"
+        "- tomorrow\n"
+        "  - all day: Ada's birthday (Work)\n"
+        "- Thu 19 Nov\n"
+        "  - 09:00–10:00: Gym (Work)\n"
+        "Work may have changed: It did not answer."
+    )
+    assert jobs.startswith("Reminders:\n")
+
+
+def test_without_calendars_the_answers_are_of_reminders_and_routines() -> None:
+    assert told("what is on today") == "Today:\n- today 18:00 (in 7 h): water the plants"
+    assert told("my week").startswith("Reminders:\n")
+
+
+@pytest.mark.parametrize("cal", ["", "There are no calendars yet.", "{", '{"events": [{}]}', "[]"])
+def test_an_answer_that_is_not_understood_hides_nothing_else(cal: str) -> None:
+    assert told("what is on today", cal=cal) == "Today:\n- today 18:00 (in 7 h): water the plants"
+
+
+def test_calendars_that_cannot_be_looked_at_are_named() -> None:
+    assert told("what is on today", cal="not allowed", is_error=True) == (
+        "Today:\n- today 18:00 (in 7 h): water the plants\n"
+        "I could not look at the calendars: not allowed"
+    )
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS.values(), ids=ATTEMPTS)
+def test_no_title_becomes_more_than_a_title(attempt: str) -> None:
+    hostile = event("2026-11-16T14:00:00+00:00", "2026-11-16T15:00:00+00:00", attempt)
+    lines = told("what is on today", hostile).splitlines()
+    assert len(lines) == 3
+    title = lines[1].removeprefix("- 14:00–15:00: ").removesuffix(" (Work)")
+    assert_is_calm(title.replace("\u200d", "").replace("\u200c", ""))
+    assert_is_literal(f"x {title}", render)
+    assert_is_literal_on_discord(title)
