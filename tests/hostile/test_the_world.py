@@ -18,6 +18,7 @@ from tests.hostile.words import (
     assert_is_data,
     assert_is_literal,
     assert_is_literal_on_discord,
+    assert_poses_as_nothing,
     assert_taints,
     fenced_parts,
     in_words,
@@ -40,9 +41,12 @@ from ollim_bot.prompts.context import owner_prompt
 from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, sent_data, upcoming_lines
 from ollim_bot.prompts.turns import background_prompt
 from ollim_bot.store.calendars import write_copy
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.task_file import TaskFile
 from ollim_bot.surfaces.discord.rendering import fitted
 from ollim_bot.surfaces.web.markdown import render
 from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.journal import RecordingJournal
 
 HOUR = timedelta(hours=1)
 HONEST = "Dentist"
@@ -113,6 +117,25 @@ def test_a_terminal_obeys_no_event_and_the_agent_reads_none(
         assert CANARY not in terminal.done(*words)
 
 
+def test_events_are_data_for_the_agent_and_calm_in_a_terminal(terminal: Terminal) -> None:
+    events = [
+        replace(copy_with(attempt).events[0], id=f"e{number}")
+        for number, attempt in enumerate(ATTEMPTS.values())
+    ]
+    write_copy(terminal.paths, replace(copy_with(HONEST), events=tuple(events)))
+    for words in (["today"], ["upcoming"], *(["show", event.id] for event in events[::4])):
+        terminal.environ.pop(CALLED_BY, None)
+        assert_is_calm(terminal.done("cal", *words))
+        terminal.environ[CALLED_BY] = CONVERSATION
+        shown = terminal.done("cal", *words)
+        assert_is_data(shown)
+        assert_taints(f"ollim-bot cal {words[0]}", shown)
+        for text in texts_in(terminal.json("cal", *words)):
+            assert_is_data(text)
+    write_copy(terminal.paths, copy_with(HONEST))
+    assert f"15:30–16:30  {HONEST} (Work), {HONEST}" in terminal.done("cal", "today")
+
+
 class AddedCalendar(CalendarFeeds):
     """Subscribes to one calendar, whatever the address is."""
 
@@ -135,6 +158,47 @@ async def test_the_answer_to_a_pasted_address_quotes_the_next_event_as_data(atte
     assert len(answer.words.splitlines()) == 1
     assert_is_literal(said, render)
     assert_is_literal_on_discord(said.partition(" Next: ")[2])
+
+
+def task_file(terminal: Terminal) -> TaskFile:
+    prepare_data_directory(terminal.paths)
+    return TaskFile(terminal.paths, RecordingJournal(), lambda: terminal.now)
+
+
+def test_the_notes_of_a_task_are_data_and_make_no_other_task(terminal: Terminal) -> None:
+    tasks = task_file(terminal)
+    for number, attempt in enumerate(ATTEMPTS.values()):
+        tasks.add(f"task {number}", None, attempt)
+    rows = terminal.json("tasks", "list")["tasks"]
+    assert sorted(row["title"] for row in rows) == sorted(
+        f"task {number}" for number in range(len(ATTEMPTS))
+    )
+    assert all(CANARY in row["notes"] for row in rows)
+    strange = [row["id"] for row in rows if not row["notes"].replace("\n", "").isprintable()]
+    for task in strange:
+        assert_is_calm(terminal.done("tasks", "show", task))
+    terminal.environ[CALLED_BY] = CONVERSATION
+    for row in rows[::4]:
+        shown = terminal.done("tasks", "show", row["id"])
+        assert_is_data(shown)
+        assert_taints("ollim-bot tasks show x", shown)
+    for text in texts_in(terminal.json("tasks", "list", "--all")):
+        assert_is_data(text)
+    tasks.complete(rows[0]["id"])
+    assert len(terminal.json("tasks", "list")["tasks"]) == len(ATTEMPTS) - 1
+
+
+def test_the_title_of_a_task_is_one_line_and_poses_as_nothing(terminal: Terminal) -> None:
+    short, tasks = [text for text in ATTEMPTS.values() if len(text) < 400], task_file(terminal)
+    for attempt in short:
+        tasks.add(attempt, None, "x")
+    assert_is_calm(terminal.done("tasks", "list"))
+    assert len(terminal.done("tasks", "list").splitlines()) == len(short)
+    terminal.environ[CALLED_BY] = CONVERSATION
+    for row in terminal.json("tasks", "list")["tasks"]:
+        assert_poses_as_nothing(row["title"])
+        assert_poses_as_nothing(terminal.done("tasks", "show", row["id"]).partition("\nData,")[0])
+    assert_poses_as_nothing(terminal.done("tasks", "list"))
 
 
 def texts_in(value: object) -> Iterator[str]:

@@ -82,9 +82,13 @@ def assert_is_data(text: str, word: str = CANARY) -> None:
     assert word not in outside
     assert "untrusted-" not in outside
     for part in inside:
-        marked = set(lookalikes(part))
-        assert not [at for at in marked if at == 0 or part[at - 1] != "\\"]
+        assert_poses_as_nothing(part)
         assert not re.search(r"(?m)^ *</?untrusted-[0-9a-f]{16}>$", part)
+
+
+def assert_poses_as_nothing(text: str) -> None:
+    """No tag, time, header, fence or quote of ours stands in it without a backslash before it."""
+    assert not [at for at in lookalikes(text) if at == 0 or text[at - 1] != "\\"]
 
 
 def assert_taints(command: str, result: str) -> None:

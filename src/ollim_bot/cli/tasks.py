@@ -65,9 +65,10 @@ def _service(data: Data, caller: Caller) -> TaskList | None:
 def _list(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     tasks = task_list(data, caller)
-    found = in_order(tasks.tasks(given.get("list", ""), with_done="all" in given))
+    listed = in_order(tasks.tasks(given.get("list", ""), with_done="all" in given))
+    found = [_as_seen(task, caller) for task in listed]
     if "json" in given:
-        print_json({"tasks": [_row(task, caller) for task in found]})
+        print_json({"tasks": [task_row(task) for task in found]})
     elif found:
         marks_file = any(task.list != FILE_LIST for task in found)
         today = data.now.date()
@@ -84,9 +85,9 @@ def _line(task: Task, today: date, marks_file: bool, given: Given) -> str:
 
 def _show(given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    task = _named(task_list(data, caller), given["task"])
+    task = _as_seen(_named(task_list(data, caller), given["task"]), caller)
     if "json" in given:
-        print_json(_row(task, caller))
+        print_json(task_row(task))
         return
     when = "no date" if task.due is None else task.due.isoformat()
     if task.due is not None and not task.done:
@@ -100,7 +101,7 @@ def _show(given: Given, caller: Caller) -> None:
     ]
     print(plain(columns(rows)))
     if task.notes:
-        print(f"\n{plain(_notes(task, caller))}")
+        print(f"\n{plain(task.notes)}")
 
 
 def _lists(given: Given, caller: Caller) -> None:
@@ -177,18 +178,18 @@ def _tell(done: str, task: Task, data: Data, given: Given) -> None:
     print(f"Task {done}: {title(task.title)}{when}.", flush=True)
 
 
-def _row(task: Task, caller: Caller) -> dict[str, object]:
-    return {**task_row(replace(task, notes=_notes(task, caller)))}
+def _as_seen(task: Task, caller: Caller) -> Task:
+    """The task; for the agent, nothing in it can pass for the program's own words.
 
-
-def _notes(task: Task, caller: Caller) -> str:
-    """The notes; for the agent they are data, since mail and pages may be copied into them."""
-    if not task.notes or caller.agent is None:
-        return task.notes
+    Its notes are data, since mail and pages may be copied into them.
+    """
+    if caller.agent is None:
+        return task
     from ollim_bot.domain.taint import TASK_NOTE, Untrusted
-    from ollim_bot.prompts.context import fenced
+    from ollim_bot.prompts.context import fenced, neutralised
 
-    return fenced(task.notes, Untrusted(TASK_NOTE, "the notes of a task"))
+    notes = fenced(task.notes, Untrusted(TASK_NOTE, "the notes of a task")) if task.notes else ""
+    return replace(task, title=neutralised(task.title), notes=notes)
 
 
 def _list_flags(parser: Flags) -> None:
