@@ -25,6 +25,7 @@ from bench import (
     schedule,
     storage,
     turns,
+    webhooks,
 )
 from bench.measure import Result
 from bench.table import table
@@ -42,6 +43,7 @@ PARTS: Mapping[str, tuple[Callable[[Path], list[Result]], str | None]] = {
     "due": (due.measure, due.__doc__),
     "discord": (discord.measure, discord.__doc__),
     "background": (background.measure, background.__doc__),
+    "webhooks": (webhooks.measure, webhooks.__doc__),
     "memory": (memory.measure, memory.__doc__),
 }
 

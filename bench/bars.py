@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import Enum
 
 
@@ -31,7 +30,3 @@ class Bar(Enum):
         "memory of our process, idle, with 1,000 jobs; after a simulated year: ≤ 120 MB; no growth"
     )
     BACKGROUND = "background runs at once: bounded; the queue drains in due order"
-
-
-# What cannot be measured yet, and why.
-NOT_MEASURED: Mapping[Bar, str] = {Bar.WEBHOOK: "not built"}

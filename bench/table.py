@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bench.bars import NOT_MEASURED, Bar
+from bench.bars import Bar
 from bench.measure import Result, shown
 from bench.past_runs import Past
 
@@ -36,7 +36,7 @@ def _of_bar(
         yield (f"{number}. {bar.value}",)
     yield from rows
     if is_whole and not rows:
-        yield (f"   {NOT_MEASURED.get(bar, 'NOT MEASURED')}",)
+        yield ("   NOT MEASURED",)
 
 
 def _cells(result: Result, past: Mapping[str, Past]) -> Cells:

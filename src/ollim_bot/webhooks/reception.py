@@ -175,10 +175,11 @@ class WebhookReception:
         `trust` is called once the request has proven itself. `read` raises `BodyTooLarge` or
         `BodyTooSlow`. Without a proof, the answer does not depend on whether the hook exists.
         """
-        hook = self._find(hook_id)
-        request = RawRequest(headers, b"")
+        hook, request = self._find(hook_id), RawRequest(headers, b"")
+        way = None
         if not is_signed(request):
-            if self._proof(hook, request) is None:
+            way = self._proof(hook, request)
+            if way is None:
                 return _unauthorized()
             if hook is None:
                 return NOT_FOUND
@@ -188,7 +189,7 @@ class WebhookReception:
             return TOO_LARGE
         except BodyTooSlow:
             return TOO_SLOW
-        way = self._proof(hook, request)
+        way = way or self._proof(hook, request)
         if way is None:
             return _unauthorized()
         trust()

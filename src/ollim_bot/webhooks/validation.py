@@ -40,7 +40,7 @@ def problems_of(hook: WebhookSpec, fields: Mapping[str, object]) -> list[str]:
     return found if more <= 0 else [*found[:_MOST_PROBLEMS], f"and {more} more"]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _validator(fields: str) -> Draft202012Validator:
     """The validator of a schema, given as JSON text. Making one takes longer than using it."""
     return Draft202012Validator(complete_schema(json.loads(fields)))
