@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,6 +34,7 @@ from ollim_bot.domain.sessions import SessionEvent, SessionId
 from ollim_bot.domain.subagents import Subagent, Subagents
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentEngine, SessionSpec, Toolset
+from ollim_bot.prompts.system import read_screening
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.store import Store
@@ -69,8 +70,10 @@ def reminder(job_id: str = "abc123", chain: Chain | None = None, **fields: Any) 
     return Reminder(spec(job_id, **{"must": False, **fields}), NOW, chain or Chain())
 
 
-def webhook(job_id: str = "abc123", **fields: Any) -> WebhookSpec:
-    return WebhookSpec(spec(job_id, **fields), {})
+def webhook(
+    job_id: str = "abc123", properties: Mapping[str, object] | None = None, **fields: Any
+) -> WebhookSpec:
+    return WebhookSpec(spec(job_id, **fields), {"properties": properties or {}})
 
 
 def ping(words: str = "The bank wrote.", **more: object) -> CallsTool:
@@ -152,6 +155,7 @@ class Scene:
                 spec=lambda: self._spec(),
                 is_busy=lambda: self.is_busy,
                 main=lambda: self._main(),
+                screening=read_screening(),
             )
         )
 

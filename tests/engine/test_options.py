@@ -72,6 +72,13 @@ def test_only_the_project_is_asked_for_its_settings() -> None:
     assert json.loads(options.settings or "")["disableSkillShellExecution"] is True
 
 
+def test_a_bare_session_has_no_settings_and_leaves_no_record() -> None:
+    options = started(replace(SPEC, is_bare=True))
+    assert options.setting_sources == []
+    assert options.extra_args["no-session-persistence"] is None
+    assert (options.tools, options.skills, options.agents, options.mcp_servers) == ([], [], {}, {})
+
+
 def test_no_file_is_read_past_the_gate() -> None:
     """Notes for the engine and mentions in a text name files, which it would read by itself."""
     environment = child_environment({}, {}, Path("/bin"))

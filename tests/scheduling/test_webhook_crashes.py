@@ -1,0 +1,60 @@
+"""A crash at any step after a call was accepted: it ends once, and its message comes once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.conversation.fate import Fate
+from tests.scheduling.doom import Tale
+from tests.scheduling.scene import NOW, Day
+from tests.scheduling.test_firing import pings
+from tests.scheduling.webhook_calls import HOOK, WASHING, accept, data_of
+from tests.storage.places import DataDirectory
+
+from ollim_bot.domain.ledger_check import check
+from ollim_bot.store.transaction import Transaction
+
+WASHED = "The washing is done after 40 min: towels"
+
+
+def begun(root: Path) -> Tale:
+    """A bot that has accepted two calls and died."""
+    tale = Tale(root, [pings("Built.")])
+    tale.write("webhooks/build.md", HOOK)
+    tale.write("webhooks/washing.md", WASHING)
+
+    def accepted(tx: Transaction) -> None:
+        accept(tx, "build", "one", {"result": "passed", "seconds": 1}, NOW)
+        accept(tx, "washing", "two", {"minutes": 40, "note": "towels"}, NOW)
+
+    DataDirectory(root).run(accepted)
+    return tale
+
+
+def is_over(at: Day) -> bool:
+    has_ended = bool(at.ended("build") and at.ended("washing"))
+    return has_ended and data_of(at, "build") == data_of(at, "washing", "two") == {}
+
+
+async def test_whenever_the_bot_dies_an_accepted_call_ends_once_and_comes_once(
+    tmp_path: Path,
+) -> None:
+    step, fate = 0, Fate()
+    while not step or fate.is_dead:
+        step += 1
+        tale, fate = begun(tmp_path / str(step)), Fate(step)
+
+        def judge(at: Day, tale: Tale = tale, step: int = step, fate: Fate = fate) -> None:
+            where = f"crash at step {step}: {fate.steps[-1]}"
+            (built,), (washed,) = at.ended("build"), at.ended("washing")
+            # What had begun to act is not repeated, but told.
+            is_cut = built.state == "interrupted" and "Built." not in at.pings
+            assert sorted(at.pings) == ([WASHED] if is_cut else ["Built.", WASHED]), where
+            assert washed.state == "done", where
+            assert built.state in ("done", "interrupted"), where
+            assert check(at.rows, tale.clock.now(), tale.clock.now()) == [], where
+
+        for each in (fate, Fate()):
+            await tale.live(each, is_over, judge, seconds=1)
+    assert "after a step that changes webhook_deliveries" in fate.steps
+    assert len(fate.steps) > 20
