@@ -19,6 +19,7 @@ from ollim_bot.domain.run_history import claiming_row
 from ollim_bot.domain.schedule import key_of
 from ollim_bot.domain.snoozing import snoozed_until
 from ollim_bot.domain.updates import KNOWN_TO_OWNER
+from ollim_bot.domain.webhooks import WebhookCall
 
 HOUR = timedelta(hours=1)
 PLAN = Routine(
@@ -36,6 +37,11 @@ BELL = WebhookSpec(
 def routine(number: int) -> Routine:
     spec = JobSpec(id=f"r{number}", message=f"Number {number}")
     return Routine(spec, Cron.parse(f"{number} 12 * * *"))
+
+
+def called(at: Scene, key: str, moment: datetime) -> None:
+    call = WebhookCall("bell", "The bell", key, key, key, {})
+    at.store.run(lambda tx: tx.webhook_deliveries.accept(call, moment))
 
 
 async def listed(at: Scene, command: str) -> CommandAnswer:
@@ -131,7 +137,7 @@ async def test_webhooks_are_listed_with_the_routines_and_have_their_buttons() ->
         assert card.title == "Routines and webhooks"
         assert [(line.heading, line.text) for line in card.lines] == [
             ("", "Morning · At 08:00 every day · next tomorrow 8:00"),
-            ("Webhooks", "The bell · when called"),
+            ("Webhooks", "The bell"),
         ]
         assert labels(card) == ["Skip once", "More", "Pause", "More"]
         await at.chat.click("web", at.log[-1].id, card.buttons[-1].custom_id)
@@ -141,6 +147,16 @@ async def test_webhooks_are_listed_with_the_routines_and_have_their_buttons() ->
             "Then: a background run reads the data as untrusted text, and may write to you."
         )
         assert labels(cards(at)[-1]) == ["Pause", "Cancel"]
+
+
+async def test_a_webhook_is_listed_with_its_last_call() -> None:
+    async with scene(scripted()) as at:
+        at.stores.webhooks.add(BELL)
+        await listed(at, "/routines")
+        for key, moment in (("a", NOW - 2 * HOUR), ("b", NOW - HOUR), ("c", NOW - 3 * HOUR)):
+            called(at, key, moment)
+        await listed(at, "/routines")
+        assert [line.text for line in cards(at)[-1].lines] == ["The bell · called today 9:15"]
 
 
 async def test_a_webhook_is_paused_resumed_and_cancelled_on_its_card() -> None:

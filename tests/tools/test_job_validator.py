@@ -87,6 +87,24 @@ def test_right_jobs_and_skills_and_all_other_files_pass(desk: Desk) -> None:
     assert desk.refused("Write", content="x") == ""
 
 
+def test_a_wrong_webhook_is_refused_with_all_that_is_wrong(desk: Desk) -> None:
+    lines = (
+        *("id: Build", "fields: {type: object, properties: {title: {type: text, pattern: a}}}"),
+        *("pick: {titel: /issue/title, body: issue}", "on: []", "auth: magic", "secret-env: LANG"),
+        *("deliver: loud", "cron: 0 8 * * *", "nag: 10m x 4", "background: false"),
+        *("disallowed-tools: [Bash]", "allowed-tools: [Bash]"),
+    )
+    reason = desk.write("webhooks/w.md", "\n".join(["---", *lines, "---", "Look.", ""]))
+    _, *problems = reason.splitlines()
+    assert sorted(problem.split(": ")[1] for problem in problems) == [
+        *("allowed-tools", "allowed-tools", "auth", "background", "cron", "deliver"),
+        *("disallowed-tools", "fields", "id", "nag", "on", "pick", "secret-env"),
+    ]
+    assert "webhooks/w.md:3: fields: properties.title.type: takes one or a list of" in reason
+    assert "properties.title.pattern: is not used here" in reason
+    assert not (desk.root / "webhooks/w.md").exists()
+
+
 @pytest.mark.parametrize(
     ("path", "content", "words"),
     [

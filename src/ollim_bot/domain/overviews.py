@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, age_words, time_words
@@ -173,8 +174,12 @@ def jobs_card(
     skips: Skips,
     now: datetime,
     hooks: Listed[WebhookSpec] = Listed(()),  # noqa: B008 - it is a value
+    last_calls: Mapping[str, datetime] = MappingProxyType({}),
 ) -> Card:
-    """All jobs of a kind, the soonest first, and the webhooks that are listed with them."""
+    """All jobs of a kind, the soonest first, and the webhooks that are listed with them.
+
+    `last_calls` has the moment of the last call of each webhook, if it came in the last days.
+    """
 
     def order(job: ScheduledJob) -> tuple[float, str]:
         # An overdue reminder has no next moment, and is the most urgent of all.
@@ -188,10 +193,14 @@ def jobs_card(
     shown_hooks = sorted_hooks[: _MOST_JOBS - len(shown)]
     groups = {
         "": [_job_line(job, skips, now) for job in shown if job.spec.enabled],
-        "Webhooks": [_hook_line(hook) for hook in shown_hooks if hook.spec.enabled],
+        "Webhooks": [
+            _hook_line(hook, last_calls.get(hook.spec.id), now)
+            for hook in shown_hooks
+            if hook.spec.enabled
+        ],
         "Paused": [
             *(_job_line(job, skips, now) for job in shown if not job.spec.enabled),
-            *(_hook_line(hook) for hook in shown_hooks if not hook.spec.enabled),
+            *(_hook_line(hook, None, now) for hook in shown_hooks if not hook.spec.enabled),
         ],
     }
     left_out = [
@@ -203,10 +212,13 @@ def jobs_card(
     return _overview(title, words, groups)
 
 
-def _hook_line(hook: WebhookSpec) -> _Line:
+def _hook_line(hook: WebhookSpec, last_call: datetime | None, now: datetime) -> _Line:
     buttons = (_first_hook_button(hook), Button("More", SHOW, _name(hook)))
     title = hook.spec.short_title or hook.spec.id
-    return _Line(f"{title} · when called" if hook.spec.enabled else title, buttons)
+    if last_call is None:
+        return _Line(title, buttons)
+    moment = last_call.astimezone(now.tzinfo).replace(second=0, microsecond=0)
+    return _Line(f"{title} · called {describe(moment, now)}", buttons)
 
 
 def _job_line(job: ScheduledJob, skips: Skips, now: datetime) -> _Line:

@@ -67,6 +67,11 @@ class WebhookDeliveries:
         fields = Fields(parse_json(found[1].encode())).others()
         return AcceptedCall(occurrence, moment_of(found[0]), fields)
 
+    def last_calls(self) -> dict[str, datetime]:
+        """When each hook accepted its last call, of those within `KEPT_FOR`."""
+        rows = self._statements.rows("SELECT hook, MAX(at) FROM webhook_deliveries GROUP BY hook")
+        return {hook: moment_of(at) for hook, at in rows}
+
     def open_after(self, place: int) -> tuple[list[Occurrence], int]:
         """The calls without an end that were accepted after the place, in order, and a new place.
 

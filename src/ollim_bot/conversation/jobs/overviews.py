@@ -187,7 +187,8 @@ class Overviews:
 
     def _routines(self, now: datetime) -> _Drawn:
         listed, hooks = _listed(self._shelves.routines), _listed(self._shelves.webhooks)
-        return _Drawn(jobs_card(JobKind.ROUTINE, listed, self._skips(), now, hooks))
+        calls = self._store.query(lambda tx: tx.webhook_deliveries.last_calls())
+        return _Drawn(jobs_card(JobKind.ROUTINE, listed, self._skips(), now, hooks, calls))
 
     def card_of(self, job: Job) -> Card:
         """One job with all that can be done with it. Reads from disk."""
