@@ -25,7 +25,6 @@ from ollim_bot.testing.engine import ScriptedEngine, Waits
 SECRET = "private-0a1b2c"
 ADDRESS = f"https://calendar.google.com/calendar/ical/ada/{SECRET}/basic.ics"
 OTHER = f"webcal://p42-caldav.icloud.com/published/2/{SECRET}"
-REDIRECT = f"http://127.0.0.1:53682/?state=xyz&code={SECRET}"
 HIDDEN = "calendar address (hidden)"
 ADDED = "Added a calendar with 3 events."
 ANSWER = AddressAnswer(ADDED)
@@ -235,10 +234,10 @@ async def test_a_message_that_cannot_be_stored_is_taken_again_by_its_next_send()
 async def test_without_a_part_that_uses_it_the_address_is_hidden_all_the_same() -> None:
     engine = scripted()
     async with scene(engine) as at:
-        await at.send(REDIRECT, "m1")
+        await at.send(ADDRESS, "m1")
         shown, told = at.log
-        assert shown.text == "Google sign-in address (hidden)"
-        assert told.text.startswith("I cannot use a Google sign-in address here. It was not kept,")
+        assert shown.text == HIDDEN
+        assert told.text.startswith("I cannot use a calendar address here. It was not kept,")
         assert SECRET not in all_that_was_kept(at, engine)
 
 

@@ -29,3 +29,10 @@ def terminal(scene: GoogleScene, tmp_path: Path) -> Terminal:
     terminal.paths = scene.paths
     terminal.environ |= {**scene.google.environment, "OLLIM_DATA_DIR": str(scene.paths.root)}
     return terminal
+
+
+@pytest.fixture
+def scene_with_client(scene: GoogleScene) -> GoogleScene:
+    """A local Google whose OAuth client the owner has, not connected yet."""
+    scene.write_credentials()
+    return scene

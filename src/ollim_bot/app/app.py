@@ -326,6 +326,7 @@ class App:
                 AddressKind.CALENDAR: partial(take_calendar_address, self._feeds, self._clock)
             },
             webhook_port=settings.webhook_port,
+            google=settings.google,
             status=Status(
                 provider=chosen.provider.name,
                 is_offline=chosen.provider.is_offline,
@@ -396,7 +397,7 @@ class App:
             others += [parts.undo_expiry.run(), parts.overviews.run()]
             others += [self._tell_problems(parts), self._tidied()]
             others += [parts.echo.run(), parts.retries.run(), parts.board.run()]
-            others += [parts.server_cards.run()]
+            others += [parts.server_cards.run(), parts.google.run()]
             tasks = [group.create_task(service) for service in (*others, *services)]
             await self._is_wanted_to_end.wait()
             schedule.cancel()

@@ -47,6 +47,7 @@ from ollim_bot.conversation.forks.commands import (
 )
 from ollim_bot.conversation.forks.forks import Forks, Replies
 from ollim_bot.conversation.forks.session import ForkSession, fork_spec
+from ollim_bot.conversation.google import GoogleConnection
 from ollim_bot.conversation.greeting import Greeting
 from ollim_bot.conversation.intake import AddressIntake, MessageIntake, OwnerMessages
 from ollim_bot.conversation.jobs.buttons import JobButtons, JobRemover
@@ -106,6 +107,7 @@ from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Events, Watcher, file_events
 from ollim_bot.schedule.webhook_runs import WebhookRuns
+from ollim_bot.settings import GoogleAddresses
 from ollim_bot.store.calendars import readable_copies
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.item_answers import ItemAnswers
@@ -129,8 +131,8 @@ class ConversationDeps:
     from the check of turns that have read untrusted text. `doctor` examines the whole installation.
     `restart` restarts the bot. `surfaces` follow the log; `channels` confirm what is sent.
     `tasks` returns the list of tasks in use now. `take_address` uses an address that the owner
-    pasted. `calendars` reads the copies of their calendars. `patience` is how many seconds to wait
-    for a slow surface.
+    pasted. `calendars` reads the copies of their calendars. `google` takes the place of Google's
+    own addresses. `patience` is how many seconds to wait for a slow surface.
     """
 
     engine: AgentEngine
@@ -155,6 +157,7 @@ class ConversationDeps:
     take_address: Mapping[AddressKind, TakeAddress] = field(default_factory=dict)
     calendars: Callable[[], Sequence[CalendarCopy]] = tuple
     webhook_port: int | None = None
+    google: GoogleAddresses = field(default_factory=GoogleAddresses)
     patience: float = 2.0
 
 
@@ -192,6 +195,7 @@ class ConversationParts:
     undo_expiry: UndoExpiry
     overviews: Overviews
     server_cards: ServerCards
+    google: GoogleConnection
 
     async def load(self) -> None:
         """Read the stored state; inputs that were accepted earlier are queued again."""
@@ -296,8 +300,10 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
 
     set_up = read_set_up()
     overviews = Overviews(store, shelves, posting, poster, clock, deps.calendars, deps.webhook_port)
+    google = GoogleConnection(DataPaths(root), deps.google, store, posting, notices, clock)
     services = _command_services(
         deps,
+        google,
         state,
         poster,
         posting,
@@ -357,7 +363,12 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
 
     return ConversationParts(
         conversation=Conversation(
-            AddressIntake(intake, posting, deps.take_address, clock),
+            AddressIntake(
+                intake,
+                posting,
+                {AddressKind.GOOGLE_REDIRECT: google.take, **deps.take_address},
+                clock,
+            ),
             dispatcher,
             buttons,
             runner,
@@ -394,6 +405,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         undo_expiry=UndoExpiry(store, clock),
         overviews=overviews,
         server_cards=server_cards,
+        google=google,
     )
 
 
@@ -437,6 +449,7 @@ def _button_router(
 
 def _command_services(
     deps: ConversationDeps,
+    google: GoogleConnection,
     state: ConversationState,
     poster: MessagePoster,
     posting: Posting,
@@ -464,6 +477,7 @@ def _command_services(
         set_up,
         ProgramCommands(deps.doctor, deps.restart),
         HelpCommands(store, posting),
+        google,
     )
 
 

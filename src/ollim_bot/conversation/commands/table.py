@@ -22,6 +22,7 @@ from ollim_bot.conversation.commands.sessions import (
     SessionCommands,
 )
 from ollim_bot.conversation.forks.commands import ForkCommands
+from ollim_bot.conversation.google import GoogleConnection
 from ollim_bot.conversation.posting import CommandChange
 from ollim_bot.conversation.quiet import QuietCommands
 from ollim_bot.conversation.tasks import TaskCommands
@@ -78,6 +79,7 @@ class CommandServices:
     set_up: SetUp
     program: ProgramCommands
     help: HelpCommands
+    google: GoogleConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,11 @@ COMMANDS: tuple[SlashCommand, ...] = (
         "setup",
         "A few questions, one at a time, so that the bot knows you",
         handler=lambda to: Immediate(to.set_up.begin),
+    ),
+    SlashCommand(
+        "google-auth",
+        "Connect your tasks, calendar and mail at Google",
+        handler=lambda to: Immediate(to.google.begin),
     ),
     SlashCommand(
         "fork",

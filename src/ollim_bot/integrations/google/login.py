@@ -216,7 +216,8 @@ _STRANGE = "This is not the answer that ollim-bot waits for. Open the newest lin
 class RedirectServer(HTTPServer):
     """Listens on a port of this machine that Google's page leads the browser to."""
 
-    timeout = _SECONDS_FOR_A_REQUEST
+    # `receive` waits for no browser: its caller waits.
+    timeout = 0.0
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _RedirectRequest)

@@ -1,0 +1,162 @@
+"""The connection to Google, in the chat: made there, and missed there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from uuid import uuid4
+
+from ollim_bot.clock import wait_until_set
+from ollim_bot.conversation.notices import Notices
+from ollim_bot.conversation.posting import Posting
+from ollim_bot.domain.google import GoogleRedirect, in_words
+from ollim_bot.domain.inputs import CommandCall
+from ollim_bot.domain.pasted_addresses import AddressAnswer
+from ollim_bot.domain.updates import PendingUpdate
+from ollim_bot.errors import OllimError, StorageError, WrongInput
+from ollim_bot.integrations.google.login import TIMED_OUT, Connected, SignIn
+from ollim_bot.integrations.google.tokens import GoogleTokens
+from ollim_bot.paths import DataPaths
+from ollim_bot.ports import Clock
+from ollim_bot.settings import GoogleAddresses
+from ollim_bot.store.steps import leave_update
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
+
+_BETWEEN_LOOKS = 30.0
+_OPEN = (
+    "[Connect Google]({address}), and untick there what I should leave out. If the last page does "
+    "not load, since this is another device: copy its address and send it to me, alone. "
+    "There are 5 minutes for it."
+)
+_AGAIN = "`/google-auth` begins again."
+_NONE_OPEN = "No sign-in at Google is open. `/google-auth` begins one."
+_REVOKED = (
+    "The connection{whom} at Google was revoked or has expired. `/google-auth` connects it again; "
+    "until then I cannot reach what is there."
+)
+
+_logger = logging.getLogger(__name__)
+
+
+class GoogleConnection:
+    """Connects Google from the chat, and tells once when Google has ended the connection.
+
+    The connection itself is a file, so one that a command made or lost counts here at once.
+    """
+
+    def __init__(
+        self,
+        paths: DataPaths,
+        addresses: GoogleAddresses,
+        store: Store,
+        posting: Posting,
+        notices: Notices,
+        clock: Clock,
+    ) -> None:
+        self._paths = paths
+        self._addresses = addresses
+        self._store = store
+        self._posting = posting
+        self._notices = notices
+        self._clock = clock
+        self._tokens = GoogleTokens(paths, clock.now, addresses)
+        self._open: SignIn | None = None
+        self._woken = asyncio.Event()
+
+    async def begin(self, _: CommandCall) -> str:
+        """Begin a sign-in, in place of one that is open. Raises `SignInNeeded` without a client."""
+        sign_in = await asyncio.to_thread(
+            SignIn, self._paths, self._tokens, self._addresses, self._clock.now
+        )
+        self._open = sign_in
+        self._woken.set()
+        return _OPEN.format(address=sign_in.address)
+
+    async def take(self, address: str) -> AddressAnswer:
+        """Answer the open sign-in with the address that the owner sent."""
+        if self._open is None:
+            return AddressAnswer(_NONE_OPEN)
+        return await self._outcome(self._open, address)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tell_of_revocations())
+            group.create_task(self._serve_browsers())
+
+    async def _serve_browsers(self) -> None:
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            if (sign_in := self._open) is not None:
+                try:
+                    await self._serve(sign_in)
+                finally:
+                    sign_in.close()
+
+    async def _serve(self, sign_in: SignIn) -> None:
+        """Wait for the browser until the sign-in is answered, replaced, or out of time."""
+        loop = asyncio.get_running_loop()
+        while self._open is sign_in:
+            left = (sign_in.ends_at - self._clock.now()).total_seconds()
+            if left <= 0:
+                self._open = None
+                await self._post(AddressAnswer(f"{TIMED_OUT} {_AGAIN}"))
+                return
+            loop.add_reader(sign_in.redirects, self._woken.set)
+            try:
+                await wait_until_set(self._woken, self._clock, left)
+            finally:
+                loop.remove_reader(sign_in.redirects)
+            self._woken.clear()
+            redirect = await asyncio.to_thread(sign_in.knock)
+            if redirect is not None and not sign_in.is_answered:
+                await self._post(await self._outcome(sign_in, redirect))
+        self._woken.set()
+
+    async def _outcome(self, sign_in: SignIn, answer: GoogleRedirect | str) -> AddressAnswer:
+        try:
+            connected = await asyncio.to_thread(sign_in.take, answer)
+        except WrongInput as wrong:
+            return AddressAnswer(str(wrong))
+        except OllimError as failed:
+            self._end(sign_in)
+            return AddressAnswer(f"{failed} {_AGAIN}")
+        self._end(sign_in)
+        return AddressAnswer(connected.sentence(self._clock.now()), _update(connected))
+
+    def _end(self, sign_in: SignIn) -> None:
+        if self._open is sign_in:
+            self._open = None
+            self._woken.set()
+
+    async def _post(self, answer: AddressAnswer) -> None:
+        note = self._posting.note(answer.words)
+        update = PendingUpdate(self._clock.now(), answer.update, uuid4().hex)
+
+        def step(tx: Transaction) -> None:
+            self._posting.add_note(tx, note)
+            if answer.update:
+                leave_update(tx, update)
+
+        try:
+            await self._store.transact(step)
+        except StorageError:  # the connection is made or not, and `/doctor` says which
+            _logger.warning("The outcome of a sign-in could not be told", exc_info=True)
+
+    async def _tell_of_revocations(self) -> None:
+        told = None
+        while True:
+            revoked = await asyncio.to_thread(self._tokens.revocation)
+            key = f"google revoked {revoked.at.isoformat()}" if revoked else None
+            if revoked and key != told:
+                whom = f" to {revoked.account}" if revoked.account else ""
+                await self._notices.tell(_REVOKED.format(whom=whom), key=key)
+            if told and key is None:
+                await self._notices.forget(told)
+            told = key
+            await self._clock.sleep(_BETWEEN_LOOKS)
+
+
+def _update(connected: Connected) -> str:
+    return f"User connected Google: {in_words(connected.token.services)}."
