@@ -128,3 +128,9 @@ def test_all_problems_of_a_schema_are_said_at_once() -> None:
     (found,) = problems("fields: {properties: {a: {type: text}, b: {pattern: x}}, requird: [a]}")
     for part in ("properties.a.type: ", "properties.b.pattern: ", "requird: "):
         assert part in found
+
+
+def test_a_place_in_the_text_without_a_field_is_refused() -> None:
+    text = ISSUES.replace("{{title}}", "{{ titel }} of {{labels}}")
+    (problem,) = WEBHOOKS.read(frontmatter.parse(text)).problems
+    assert problem.complaint() == "{{titel}} in the text is not one of the properties in fields"

@@ -228,7 +228,7 @@ class _Findings:
 class JobFormat(Generic[J]):
     """One kind of job: its fields, the required ones, and how they make a value.
 
-    `faults` finds problems between fields that are each valid by themselves.
+    `faults` finds problems between fields that are each valid by themselves, and with the body.
     """
 
     def __init__(
@@ -240,7 +240,7 @@ class JobFormat(Generic[J]):
         background_by_default: bool,
         build: Callable[[JobSpec, Mapping[str, Any]], J],
         own_fields: Callable[[J], Mapping[str, object]],
-        faults: Callable[[Mapping[str, Any]], Iterable[Fault]] = lambda _: (),
+        faults: Callable[[Mapping[str, Any], str], Iterable[Fault]] = lambda _, __: (),
     ) -> None:
         self.kind = kind
         self.rules = {rule.name: rule for rule in (*COMMON, *own_rules)}
@@ -317,7 +317,7 @@ class JobFormat(Generic[J]):
                 yield name, "cannot be kept with allow-ping: false; remove one of the two"
         if "set-by" in values:
             yield from self._faults_of_initiative(values)
-        yield from self._own_faults(values)
+        yield from self._own_faults(values, document.body)
 
     def _faults_of_initiative(self, values: Mapping[str, Any]) -> Iterator[Fault]:
         for name in filter(values.get, _COME):
@@ -384,7 +384,7 @@ def _reminder_fields(reminder: Reminder) -> dict[str, object]:
     return {"run-at": reminder.run_at} | {name: value for name, value in own.items() if value}
 
 
-def _reminder_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+def _reminder_faults(values: Mapping[str, Any], _: str) -> Iterator[Fault]:
     if values.get("chain-depth", 0) > values.get("max-chain", 0):
         yield "chain-depth", "is greater than max-chain"
     if values.get("max-chain"):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ollim_bot.domain.jobs import JobKind, JobSpec, WebhookAuth, WebhookSpec, is_hook_secret
+from ollim_bot.domain.webhook_data import unknown_places
 from ollim_bot.domain.webhook_schema import pointer_parts, schema_problems
 from ollim_bot.store.document import Field
 from ollim_bot.store.job_formats import Fault, FieldRule, JobFormat, WrongValue, text, words, wrong
@@ -89,7 +90,7 @@ def _written(hook: WebhookSpec) -> dict[str, object]:
     return {name: value for name, value in own.items() if value}
 
 
-def _faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+def _faults(values: Mapping[str, Any], body: str) -> Iterator[Fault]:
     if values.get("background") is False:
         yield "background", "is always true for a webhook; remove the line"
     for name in ("must", "kind", "nag", "first-step", "before"):
@@ -101,6 +102,8 @@ def _faults(values: Mapping[str, Any]) -> Iterator[Fault]:
         yield from _faults_of_picks(values["fields"], values["pick"])
     if "deliver" in values:
         yield from _faults_of_plain(values)
+    for name in unknown_places(body, values["fields"]) if "fields" in values else ():
+        yield None, f"{{{{{name}}}}} in the text is not one of the properties in fields"
 
 
 def _faults_of_picks(fields: Mapping[str, Any], pick: Mapping[str, str]) -> Iterator[Fault]:
