@@ -14,13 +14,24 @@ from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts
 from ollim_bot.offline.messages import CallTool, Part, Say, ToolResult
 from ollim_bot.offline.situation import SHELL, Situation
-from ollim_bot.offline.vocabulary import AmbiguousIntent, Change, Remind, Repeat, ScheduleIntent
+from ollim_bot.offline.vocabulary import (
+    AddTask,
+    AmbiguousIntent,
+    Change,
+    Remind,
+    Repeat,
+    ScheduleIntent,
+    SettleTask,
+)
 
 _MOST_SHOWN = 15
 _REMINDER = re.compile(
     r"- (?P<id>\S+) · (?P<when>[^·\n]+?)(?P<paused> · paused)? · (?P<title>.*) \([^()\n]*\)"
 )
 _ROUTINE = re.compile(r"(?P<id>\S+) {2,}(?P<when>\S+(?: \S+)*) {2,}(?P<title>\S.*)")
+_TASK = re.compile(
+    r"(?P<id>\S+) {2}(?P<title>\S.*?)(?: · (?P<when>(?:due |overdue |with notes|\(file\)).*))?"
+)
 _WORD = re.compile(r"[^\W_]+")
 _FILLING = frozenset(
     ("the", "my", "a", "an", "to", "about", "of", "for", "at", "on", "in", "and", "that", "me", "i")
@@ -61,6 +72,12 @@ def reminders_in(listed: str) -> tuple[ListedJob, ...]:
 
 def routines_in(listed: str) -> tuple[ListedJob, ...]:
     return tuple(_found(_ROUTINE, listed.splitlines()))
+
+
+def tasks_in(listed: str) -> tuple[ListedJob, ...]:
+    """The tasks of a list; `when` says when each is due, and what else is known of it."""
+    rows = (_TASK.fullmatch(line) for line in listed.splitlines())
+    return tuple(ListedJob(row["id"], row["when"] or "", row["title"]) for row in rows if row)
 
 
 def other_lines(listed: str) -> tuple[str, ...]:
@@ -107,6 +124,7 @@ def shell_call(*words: str) -> CallTool:
 
 
 LIST_ROUTINES = shell_call("routine", "list")
+LIST_TASKS = shell_call("tasks", "list")
 
 
 def next_step(intent: ScheduleIntent, situation: Situation) -> Part:
@@ -120,6 +138,10 @@ def next_step(intent: ScheduleIntent, situation: Situation) -> Part:
             return _repeat(intent, situation)
         case Change():
             return _change(intent, situation)
+        case AddTask():
+            return _add_task(intent, situation)
+        case SettleTask():
+            return _settle_task(intent, situation)
 
 
 def settle(key: str, meant: Meaning, situation: Situation) -> Part:
@@ -157,6 +179,41 @@ def listed_jobs(situation: Situation) -> list[ListedJob] | CallTool | Say:
     return found
 
 
+def show_tasks(situation: Situation) -> Part:
+    listed = _outcome(LIST_TASKS, situation, texts.not_seen)
+    if not isinstance(listed, ToolResult):
+        return listed
+    found = tasks_in(listed.text)
+    lines = [f"- {task.title}{f' · {task.when}' if task.when else ''}" for task in found]
+    more = [f"and {len(lines) - _MOST_SHOWN} more"] if len(lines) > _MOST_SHOWN else []
+    return Say("\n".join([texts.TASKS, *lines[:_MOST_SHOWN], *more]) if found else texts.NO_TASKS)
+
+
+def _add_task(intent: AddTask, situation: Situation) -> Part:
+    due = (f"--due={intent.due}",) if intent.due else ()
+    # Behind `--`, the title may begin with a dash.
+    call = shell_call("tasks", "add", *due, "--", intent.task)
+    done = _outcome_once(call, situation, texts.MAY_BE_ADDED)
+    return Say(done.text.splitlines()[0]) if isinstance(done, ToolResult) else done
+
+
+def _settle_task(intent: SettleTask, situation: Situation) -> Part:
+    """List the tasks first, and change only the one that is meant beyond doubt."""
+    listed = _outcome(LIST_TASKS, situation, texts.not_seen)
+    if not isinstance(listed, ToolResult):
+        return listed
+    found = matching(tasks_in(listed.text), intent.subject)
+    if len(found) > 1:
+        verb = "delete the task" if intent.verb == "delete" else "done with"
+        return Say(
+            texts.several_match("\n".join(f"- `{verb} {task.id}`: {task.title}" for task in found))
+        )
+    if not found:
+        return Say(texts.no_such_task(intent.subject))
+    done = _outcome(shell_call("tasks", intent.verb, found[0].id), situation, texts.not_changed)
+    return Say(done.text.strip()) if isinstance(done, ToolResult) else done
+
+
 def _remind(intent: Remind, situation: Situation) -> Part:
     arguments = {"prompt": intent.task, **_arguments(intent.when), "plain": True}
     call = CallTool(ADD_REMINDER, arguments)
@@ -187,11 +244,13 @@ def _repeat(intent: Repeat, situation: Situation) -> Part:
     return Say(said if is_a_reminder else f"{said}\n{texts.ONLY_ITS_WORDS}")
 
 
-def _outcome_once(call: CallTool, situation: Situation) -> ToolResult | CallTool | Say:
+def _outcome_once(
+    call: CallTool, situation: Situation, unsure: str = texts.MAY_BE_SET
+) -> ToolResult | CallTool | Say:
     """As `_outcome`, for a call that must not be made twice."""
     outcome = situation.outcome(call)
     if situation.prompt.may_have_acted and (outcome is None or outcome.is_error):
-        return Say(texts.MAY_BE_SET)
+        return Say(unsure)
     return _outcome(call, situation, texts.not_set)
 
 

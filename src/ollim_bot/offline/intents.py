@@ -1,4 +1,4 @@
-"""Reads from a message what the owner wants of the schedule: remind, repeat, or change."""
+"""Reads from a message what the owner wants: a reminder, a routine, a change, or a task."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from ollim_bot.domain.phrases.rhythm import RHYTHM_EXAMPLES, is_interval, read_r
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts, vocabulary
 from ollim_bot.offline.phrasings import is_courteous
-from ollim_bot.offline.vocabulary import AmbiguousIntent, Change, Remind, Repeat, ScheduleIntent
-
-POLITELY = (
-    r"(?:(?:please|pls|plz) |(?:can|could|would) (?:you|u) (?:(?:please|pls|plz) )?"
-    r"|i(?:['’]d| would) like you to |i (?:want|need) you to )"
+from ollim_bot.offline.task_intents import task_intent
+from ollim_bot.offline.vocabulary import (
+    POLITELY,
+    AmbiguousIntent,
+    Change,
+    Remind,
+    Repeat,
+    ScheduleIntent,
 )
+
 _FRAME = re.compile(
     rf"{POLITELY}?(?:remind me(?: again)?"
     r"|(?P<noun>(?:(?:set(?: up)?|make|create|add|give|i need|i want|i(?:['’]d| would) like)"
@@ -440,7 +444,12 @@ def schedule_intent(text: str, now: datetime) -> ScheduleIntent | None:
 def _of_line(line: str, now: datetime) -> ScheduleIntent | None:
     core = _without_courtesies(line)
     words = core.rstrip(" .!?…")
-    intent = change_intent(words, now) or routine_intent(words) or reminder_intent(words, now)
+    intent = (
+        task_intent(words, now)
+        or change_intent(words, now)
+        or routine_intent(words)
+        or reminder_intent(words, now)
+    )
     if intent and core.endswith("?") and not _ASKED.match(core):
         return AmbiguousIntent(texts.ASKED_OR_TOLD)
     return intent

@@ -23,6 +23,7 @@ class Intent(StrEnum):
     UPCOMING = auto()
     REMINDERS = auto()
     ROUTINES = auto()
+    TASKS = auto()
     DONE = auto()
 
 
@@ -257,6 +258,12 @@ PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
     ),
     Intent.REMINDERS: _lists("reminders"),
     Intent.ROUTINES: _lists("routines"),
+    Intent.TASKS: (
+        *_lists(r"(?:tasks|to ?dos|to-dos)"),
+        r"what (?:do i have|have i got|is there|is left) to do",
+        rf"(?:{_SHOW} )?(?:my |the )?(?:task|to ?do|to-do) list",
+        r"what is on (?:my |the )?(?:task|to ?do|to-do) list",
+    ),
     Intent.DONE: (
         r"(?:all |its |it is |thats |that is |i am |ok )?done(?: it| that| with (?:it|that))?",
         r"(?:i |i have |ive )?(?:just )?(?:did|done|finished) (?:it|that|this)(?: already)?",

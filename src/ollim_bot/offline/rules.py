@@ -16,6 +16,7 @@ from ollim_bot.offline.actions import (
     settle,
     show_reminders,
     show_routines,
+    show_tasks,
     show_upcoming,
 )
 from ollim_bot.offline.days import show_today, show_tomorrow, show_week
@@ -153,6 +154,7 @@ _ANSWERS: Mapping[Intent, Callable[[Situation], Part]] = {
     Intent.UPCOMING: show_upcoming,
     Intent.REMINDERS: show_reminders,
     Intent.ROUTINES: show_routines,
+    Intent.TASKS: show_tasks,
     Intent.DONE: lambda _: Say(texts.TASK_DONE),
 }
 

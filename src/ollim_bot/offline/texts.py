@@ -28,6 +28,7 @@ What works here:
 - `what is on today`, `what is on tomorrow`, `my week`, also from your calendars
 - `what is coming up`, `list my reminders`, `list my routines`
 - `snooze the rent reminder by 1 hour`, `pause the meds routine`, `cancel the water reminder`
+- tasks: `add a task: buy a card, due friday`, `what are my tasks`, `done with the card`
 - small talk: who I am, what time it is, what you said before, how to connect a real model
 - commands: `/help` says what they are for"""
 
@@ -108,6 +109,10 @@ MAY_BE_SET = (
     "The program was restarted in the middle of this, so it may be set already. "
     "`what is coming up` shows it."
 )
+MAY_BE_ADDED = (
+    "The program was restarted in the middle of this, so it may be there already. "
+    "`what are my tasks` shows it."
+)
 NOT_HERE = f"I cannot do that here. {_NOTHING_DONE}"
 NO_SNOOZE = f"A routine cannot be snoozed. {_NOTHING_DONE} Write `pause the meds routine`."
 TODAY = "Today:"
@@ -120,6 +125,9 @@ REMINDERS = "Reminders:"
 ROUTINES = "Routines:"
 NO_REMINDERS = "There are no reminders."
 NO_ROUTINES = "There are no routines."
+TASKS = "Tasks:"
+NO_TASKS = "No task is open. Write `add a task: buy a card`."
+SAY_WHICH_TASK = f"What is the task? {_NOTHING_DONE} Write it as in `add a task: buy a card`."
 SETTLED = "Noted."
 TASK_DONE = "Which reminder? Reply to its card, or press its button."
 
@@ -174,6 +182,10 @@ def several_match(listed: str) -> str:
 def none_matches(noun: str, subject: str) -> str:
     about = f" about {subject}" if subject else ""
     return f"There is no {noun}{about}. {_NOTHING_DONE} `what is coming up` shows them all."
+
+
+def no_such_task(subject: str) -> str:
+    return f"There is no open task about {subject}. {_NOTHING_DONE} `what are my tasks` shows them."
 
 
 def updates_to_mention(updates: tuple[str, ...]) -> str:

@@ -10,6 +10,11 @@ from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.phrases.durations import NUMBERS
 from ollim_bot.domain.text import nearest
 
+POLITELY = (
+    r"(?:(?:please|pls|plz) |(?:can|could|would) (?:you|u) (?:(?:please|pls|plz) )?"
+    r"|i(?:['’]d| would) like you to |i (?:want|need) you to )"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Remind:
@@ -58,7 +63,23 @@ class AmbiguousIntent:
     reason: str
 
 
-ScheduleIntent = Remind | Repeat | Change | AmbiguousIntent
+@dataclass(frozen=True, slots=True)
+class AddTask:
+    """`due` is a day in words; empty if there is none."""
+
+    task: str
+    due: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SettleTask:
+    """`verb` is `done` or `delete`; `subject` is an id or words of the title."""
+
+    verb: str
+    subject: str
+
+
+ScheduleIntent = Remind | Repeat | Change | AmbiguousIntent | AddTask | SettleTask
 
 
 _WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"

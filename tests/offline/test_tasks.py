@@ -1,0 +1,107 @@
+"""The built-in model adds tasks, lists them and ticks them off, or changes nothing."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from tests.offline.test_errands import TOOLS, did
+from tests.offline.test_rules import answer, said
+
+from ollim_bot.offline.actions import LIST_TASKS
+from ollim_bot.offline.messages import CallTool, Message, Say
+
+STAMP = "[2026-11-16 Mon 10:15 AM UTC]\n\n"
+LISTED = (
+    "0a0a0a0a  pay the rent · overdue since yesterday\n"
+    "1b1b1b1b  buy a card · due Fri 20 Nov, with notes\n"
+    "2c2c2c2c  buy milk\n"
+)
+
+
+def conversation(text: str, listed: str = LISTED) -> tuple[list[list[str]], str]:
+    """The commands of a turn without the listing, and the words at its end."""
+    messages: list[Message] = [said(f"{STAMP}{text}")]
+    commands: list[list[str]] = []
+    while True:
+        (part,) = answer(*messages, tools=TOOLS)
+        if isinstance(part, Say):
+            return commands, part.text
+        assert isinstance(part, CallTool)
+        words = shlex.split(str(part.arguments["command"]))[1:]
+        if part != LIST_TASKS:
+            commands.append(words)
+        messages += did(part, listed if part == LIST_TASKS else "Task ended: it.\nid 3d3d3d3d")
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "due"),
+    [
+        ("add a task: buy a card", "buy a card", ""),
+        ("Add a task to call the dentist", "call the dentist", ""),
+        ("new task: water the ferns", "water the ferns", ""),
+        ("todo: water the ferns", "water the ferns", ""),
+        ("can you add a task to buy milk, due friday?", "buy milk", "friday"),
+        ("add a task: pay the rent (due 2026-11-20)", "pay the rent", "2026-11-20"),
+        ("add a task: send the form by tomorrow", "send the form", "tomorrow"),
+        ("add a task to call mum tomorrow", "call mum", "tomorrow"),
+        ("put buy stamps on my to-do list", "buy stamps", ""),
+        ("add milk to my tasks, due fri", "milk", "fri"),
+        ("add a task: read the book by Ursula", "read the book by Ursula", ""),
+        ("add a task: -f is a flag", "-f is a flag", ""),
+    ],
+)
+def test_a_task_is_added_in_the_owners_words(text: str, title: str, due: str) -> None:
+    commands, words = conversation(text)
+    flags = [f"--due={due}"] if due else []
+    assert commands == [["tasks", "add", *flags, "--", title]]
+    assert words == "Task ended: it."
+
+
+@pytest.mark.parametrize(
+    "text", ["what are my tasks", "list my tasks", "show me my to-do list", "what do I have to do?"]
+)
+def test_open_tasks_are_listed_without_ids(text: str) -> None:
+    commands, words = conversation(text)
+    assert commands == []
+    assert words == (
+        "Tasks:\n- pay the rent · overdue since yesterday\n"
+        "- buy a card · due Fri 20 Nov, with notes\n- buy milk"
+    )
+    empty = "No open tasks. Add one: ollim-bot tasks add x"
+    assert conversation(text, empty)[1].startswith("No task is open.")
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("done with the rent", ["done", "0a0a0a0a"]),
+        ("I'm done with the card task", ["done", "1b1b1b1b"]),
+        ("tick off buy milk", ["done", "2c2c2c2c"]),
+        ("mark the rent as done", ["done", "0a0a0a0a"]),
+        ("done with 2c2c2c2c", ["done", "2c2c2c2c"]),
+        ("delete the milk task", ["delete", "2c2c2c2c"]),
+        ("remove milk from my to-do list", ["delete", "2c2c2c2c"]),
+    ],
+)
+def test_the_one_task_that_is_meant_is_settled(text: str, command: list[str]) -> None:
+    commands, words = conversation(text)
+    assert commands == [["tasks", *command]]
+    assert words.startswith("Task ended")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("done with buy", "Several could be meant. Nothing was done."),
+        ("done with the laundry", "There is no open task about laundry. Nothing was done."),
+        ("add a task", "What is the task? Nothing was done."),
+        ("add a task: it", "What is the task? Nothing was done."),
+        ("add a task: pay the rent due sometime", "is not exact"),
+        ("add a task: buy milk\nadd a task: buy eggs", "That may be more than one thing."),
+    ],
+)
+def test_what_is_not_clear_changes_nothing_and_says_why(text: str, words: str) -> None:
+    commands, said_words = conversation(text)
+    assert commands == []
+    assert words in said_words
