@@ -22,6 +22,8 @@ WEBHOOK_REQUEST = "webhook request"
 _DOWNLOADS = "downloads"
 _JOBS = ("routine", "reminder", "webhook")
 _READING = frozenset({"list", "show"})
+# A deleted event cannot be brought back with its guests. A new one harms nothing.
+_CHANGED_EVENTS = frozenset({("cal", "update"), ("cal", "delete")})
 # Files that change what the agent does later, by their first name below the data directory.
 _LASTING: Mapping[str, str] = {
     "identity.md": "change the profile",
@@ -285,6 +287,8 @@ def _command(words: Sequence[str]) -> str | None:
     noun, verb = [*words[1:3], "", ""][:2]
     if noun.startswith("-"):
         return "run a command of ollim-bot"
+    if (noun, verb) in _CHANGED_EVENTS:
+        return "change or delete an event"
     return f"change a {noun}" if noun in _JOBS and verb not in _READING else None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from ollim_bot.domain.shared_files import Names, Profile
 from ollim_bot.prompts.context import joined, one_line
 
-PARTS = ("role", "prompts", "forks", "answers", "jobs", "tools", "profile", "care")
+PARTS = ("role", "prompts", "forks", "answers", "jobs", "world", "tools", "profile", "care")
 
 _TEXTS = Path(__file__).resolve().parent.parent / "texts"
 _TOOLS = "{tools}"
