@@ -85,7 +85,7 @@ class Stage:
         former = UndoStore(paths, self.journal, disk)
         files = JobFileChecker(paths)
         store, reminders = self.stores.state, self.stores.reminders
-        return ChangeEcho(self.root, files, former, store, reminders, self.post, self.clock)
+        return ChangeEcho(self.root, files, former, store, reminders, self.post, self.clock, 9100)
 
     async def post(self, message: ChatMessage, *, may_wait: bool = False) -> None:
         if self.refusals:

@@ -61,6 +61,29 @@ async def settled(stage: Stage) -> None:
         await asyncio.to_thread(int)
 
 
+async def test_a_webhook_of_a_command_is_told_with_its_address_and_powers_and_undone(
+    stage: Stage,
+) -> None:
+    await stage.commands(
+        'webhook add "Look at {{title}}." --id ci --pick title=/issue/title --on issues.opened '
+        "--auth github --secret-env GITHUB_HOOK_SECRET --no-ping --allowed-tool WebSearch"
+    )
+    (card,) = stage.cards
+    assert card.title == "Webhook added: Look at {{title}}."
+    assert card.description == (
+        "Address: `http://127.0.0.1:9100/hook/ci`.\n"
+        "Opened by: the secret `GITHUB_HOOK_SECRET`, as `github`.\n"
+        "Only on: `issues.opened`.\nTakes: `title`.\n"
+        "Then: a background run reads the data as untrusted text, and cannot write to you.\n"
+        "It may also use: `WebSearch`"
+    )
+    await stage.commands("webhook edit ci --ping")
+    assert stage.cards[-1].title == "Webhook changed: Look at {{title}}."
+    await stage.commands("webhook cancel ci")
+    assert stage.cards[-1].title == "Webhook cancelled: Look at {{title}}."
+    assert [button.label for button in stage.cards[-1].buttons] == ["Undo"]
+
+
 async def test_a_routine_that_a_command_added_is_told_and_undone(stage: Stage) -> None:
     await stage.commands(ADD)
     (card,) = stage.cards

@@ -88,7 +88,7 @@ async def test_the_moments_are_in_the_owners_zone_whatever_the_jobs_is(stage: St
             "---\nid: ci\nfields: {type: object}\n---\nLook.\n",
             "Webhook added: Look.",
             (
-                "Address: `/hook/ci`, off until WEBHOOK_PORT and WEBHOOK_SECRET are set.\n"
+                "Address: `http://127.0.0.1:9100/hook/ci`.\n"
                 "Opened by: the secret `WEBHOOK_SECRET`.\nTakes: no data.\n"
                 "Then: a background run reads the data as untrusted text, and may write to you."
             ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -81,6 +82,17 @@ def test_a_free_port_with_all_secrets_is_right(place: Place) -> None:
     (finding,) = place.found(WEBHOOK_PORT=number, WEBHOOK_SECRET=SECRET)
     free = f"1 webhook, 1 paused; port {number} is free, and the bot is not running"
     assert finding == passed("webhooks", free)
+
+
+def test_all_that_keeps_a_webhook_from_working_is_found_at_once(place: Place) -> None:
+    place.write(spec(f"fields: {json.dumps(FREE_TEXT)}", "secret-env: CI_SECRET"))
+    found = place.found(WEBHOOK_PORT=str(unused_port()), WEBHOOK_SECRET="short")
+    assert [(each.level, each.detail.split()[0]) for each in found] == [
+        (Level.PASS, "1"),
+        (Level.WARN, "WEBHOOK_SECRET"),
+        (Level.FAIL, "CI_SECRET"),
+        (Level.WARN, "the"),
+    ]
 
 
 def test_a_port_that_another_program_has_is_a_failure(place: Place) -> None:
