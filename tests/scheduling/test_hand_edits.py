@@ -40,7 +40,7 @@ async def test_an_edit_by_hand_is_noted_once(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["USER.md", "IDENTITY.md", "tool-policy.yaml", "skills/tidy/SKILL.md"]
+    "name", ["USER.md", "IDENTITY.md", "tasks.md", "tool-policy.yaml", "skills/tidy/SKILL.md"]
 )
 async def test_the_other_files_of_the_owner_are_noted_too(desk: Desk, name: str) -> None:
     path = desk.paths.root / name

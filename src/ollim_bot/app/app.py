@@ -32,9 +32,22 @@ from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
 from ollim_bot.integrations.calendars.feeds import CalendarFeeds
 from ollim_bot.integrations.calendars.refreshing import CalendarRefresher, take_calendar_address
+from ollim_bot.integrations.google.client import GoogleClient
+from ollim_bot.integrations.google.tasks import connected_tasks
+from ollim_bot.integrations.google.tokens import GoogleTokens
 from ollim_bot.integrations.tasks import active_tasks
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import AgentEngine, ChatSurface, Clock, Disk, Gate, JobShelves, Journal, Status
+from ollim_bot.ports import (
+    AgentEngine,
+    ChatSurface,
+    Clock,
+    Disk,
+    Gate,
+    JobShelves,
+    Journal,
+    Status,
+    TaskList,
+)
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Events, file_events
@@ -282,6 +295,15 @@ class App:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._problems.put_nowait, (sentence, for_agent))
 
+    def _tasks(self, store: Store, journal: Journal) -> TaskList:
+        """The list of tasks in use now: the owner may connect Google while the bot runs."""
+        settings, now = self._settings, self._clock.now
+        tokens = GoogleTokens(settings.paths, now, settings.google)
+        client = GoogleClient(tokens, settings.google.api)
+        list_id = store.query(lambda tx: tx.config.get()).google_task_list
+        service = connected_tasks(tokens, client, list_id)
+        return active_tasks(TaskFile(settings.paths, journal, now), service)
+
     def _deps(
         self,
         store: Store,
@@ -319,7 +341,7 @@ class App:
             doctor=lambda: examine_in_chat(settings, chosen.provider, self._clock.now()),
             restart=lambda: self.stop(Ending.RESTART),
             login=chosen.login,
-            tasks=lambda: active_tasks(TaskFile(paths, journal, self._clock.now), None),
+            tasks=partial(self._tasks, store, journal),
             channels=surfaces.channels,
             calendars=partial(readable_copies, paths),
             take_address={

@@ -290,10 +290,10 @@ _Fingerprint = tuple[int, int, int]
 
 
 class SharedFiles:
-    """The profile, the policy and the skills."""
+    """The profile, the tasks, the policy and the skills."""
 
     def __init__(self, paths: DataPaths) -> None:
-        self._single = (paths.identity, paths.user, paths.tool_policy)
+        self._single = (paths.identity, paths.user, paths.tasks, paths.tool_policy)
         self._skills = paths.skills
         self._known: dict[Path, _Fingerprint] | None = None
 
