@@ -148,6 +148,10 @@ def test_a_plain_text_shows_values_without_markup_on_one_line() -> None:
     )
 
 
+def test_a_plain_text_is_never_empty() -> None:
+    assert plain_text("{{note}}", {"note": " \n"}) == "(not given)"
+
+
 def test_the_data_has_one_line_for_each_field() -> None:
     assert (
         data_text({"title": "a\nb", "n": [1, None]})

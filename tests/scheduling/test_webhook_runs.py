@@ -23,7 +23,7 @@ from tests.scheduling.webhook_calls import (
 )
 
 from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, Usage
+from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, TurnFailure, Usage
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.testing.clock import ManualClock
@@ -174,6 +174,20 @@ async def test_a_screening_without_a_verdict_is_tried_three_times_and_then_refus
         assert is_right(at)
 
 
+async def test_a_screening_that_reaches_the_cap_is_not_tried_again(tmp_path: Path) -> None:
+    failure = TurnFailure(FailureKind.OVERLOADED, "The model is overloaded.")
+    dear = TurnEnded(EndCause.FAILED, failure=failure, usage=Usage(10, 5, 2.5))
+    async with day(engine := ScriptedEngine().then(dear), tmp_path) as at:
+        await noticed(at, ISSUE)
+        spend(at, 0.0, cap=2.0)
+        await call(at, "issue", title="words")
+        await at.passes(10, step=1)
+        (end,) = await ended(at, "issue")
+        assert at.states("issue") == ["due", "running", "attempt_failed", "skipped"]
+        assert end.facts["reason"] == "cost cap"
+        assert len(engine.prompts) == 1
+
+
 async def test_a_screening_that_works_the_second_time_lets_the_run_begin(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(Fails(FailureKind.UNREACHABLE)).then(SAFE).then(Says("ok"))
     async with day(engine, tmp_path) as at:
@@ -272,6 +286,10 @@ async def test_a_plain_call_beyond_the_budget_is_left_for_the_agent(tmp_path: Pa
             "Its text: The washing is done after 2 min: b"
         )
         assert update.untrusted == "webhook request"
+        await call(at, "washing", "three", minutes=3, note="c")
+        *_, third = await ended(at, "washing", 3)
+        assert "after 3 min: c" in str(third.facts["report"])
+        assert len(updates(at)) == 1, "callers cannot push out other updates"
 
 
 async def test_plain_calls_wait_for_the_end_of_the_quiet(tmp_path: Path) -> None:

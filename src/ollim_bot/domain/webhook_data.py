@@ -69,7 +69,7 @@ def plain_text(body: str, data: Data) -> str:
     def said(name: str) -> str:
         if name not in data:
             return NOT_GIVEN
-        return literal(one_line(_as_text(data[name]), _LONGEST))
+        return literal(one_line(_as_text(data[name]), _LONGEST)) or NOT_GIVEN
 
     return _filled(body, said).strip()
 

@@ -71,7 +71,6 @@ class CircumstanceReader:
         self, due: DueOccurrence, progress: Progress, *, is_running: bool
     ) -> Circumstances:
         one, now = due.occurrence, self._clock.now()
-        cap = None if one.manual else await self._costs.reached_cap()
         return Circumstances(
             one.scheduled_at,
             now,
@@ -81,7 +80,7 @@ class CircumstanceReader:
             is_skipped=not progress.is_begun and await self._skips.has(one),
             is_queued=self._foreground.has(one),
             is_running=is_running,
-            reached_cost_cap=cap,
+            reached_cost_cap=await self._reached_cap(one),
             missing_skills=await self._missing_skills(due),
             can_screen=self._background.can_screen,
         )
@@ -95,6 +94,7 @@ class CircumstanceReader:
             progress=Progress(OccurrenceState.ATTEMPT_FAILED, attempt),
             has_just_failed=True,
             is_running=False,
+            reached_cost_cap=await self._reached_cap(due.occurrence),
             missing_skills=await self._missing_skills(due),
         )
 
@@ -102,6 +102,9 @@ class CircumstanceReader:
         """Add what the store knows: the owner's skips, and the inbox as the last stop left it."""
         wish = await self._skips.has(one)
         return given._replace(is_skipped=wish, is_queued=self._foreground.has(one))
+
+    async def _reached_cap(self, one: Occurrence) -> float | None:
+        return None if one.manual else await self._costs.reached_cap()
 
     async def _missing_skills(self, due: DueOccurrence) -> tuple[str, ...]:
         if not due.job.spec.skills:

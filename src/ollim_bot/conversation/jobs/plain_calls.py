@@ -48,9 +48,13 @@ class PlainCalls:
             self._poster.hold_or_add(tx, message, Sender(Charge.TOKEN))
             facts |= {**PLAINLY, "pings": [message.id]}
         else:
-            leave_update(tx, _unsaid(message, occurrence))
-            state, why = OccurrenceState.SKIPPED, {"silent_because": _BUDGET_USED_UP}
-            facts |= {"reason": SkipReason.BUDGET.value, **why}
+            unsaid = _unsaid(message, hook)
+            leave_update(tx, unsaid)
+            why = {"silent_because": _BUDGET_USED_UP, "report": unsaid.message}
+            state, facts = (
+                OccurrenceState.SKIPPED,
+                facts | {"reason": SkipReason.BUDGET.value, **why},
+            )
         tx.ledger.append(LedgerRow(tx.now, state.value, occurrence, facts))
 
 
@@ -71,8 +75,9 @@ def _message(
     )
 
 
-def _unsaid(message: ChatMessage, occurrence: Occurrence) -> PendingUpdate:
+def _unsaid(message: ChatMessage, hook: WebhookSpec) -> PendingUpdate:
+    """One update for each hook: its callers decide how often this happens."""
     assert message.untrusted is not None
     text = shortened(" ".join(message.text.split()), _LONGEST_IN_UPDATE)
     said = f"“{message.job}” was called and not shown, because {_BUDGET_USED_UP}. Its text: {text}"
-    return PendingUpdate(message.at, said, f"skipped {occurrence.id}", message.untrusted.source)
+    return PendingUpdate(message.at, said, f"budget {hook.spec.id}", message.untrusted.source)
