@@ -81,6 +81,7 @@ NAMED = "fields: {type: object, properties: {a: {type: string}}, required: [a]}"
         (["fields: {properties: {a: {minimum: low}}}"], "a.minimum: takes a number"),
         (["fields: {properties: {a: {multipleOf: 0}}}"], "takes a number above 0"),
         (["fields: {properties: {a: {pattern: '(a+)+$'}}}"], "a.pattern: is not used here"),
+        (["fields: {properties: {a: {uniqueItems: true}}}"], "a.uniqueItems: is not used here"),
         (["fields: {properties: {a: {$ref: '#'}}}"], "a.$ref: is not used here"),
         (["fields: {required: [b]}"], "required: names b, which is not one of the properties"),
         (

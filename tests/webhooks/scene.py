@@ -26,7 +26,7 @@ DATA = {"title": "It rains"}
 def hook(hook_id: str = "rain", **fields: object) -> WebhookSpec:
     """The fields are named as in a file, with underscores for hyphens."""
     named = {name.replace("_", "-"): value for name, value in fields.items()}
-    return WEBHOOKS.made({"id": hook_id, "fields": TITLE, **named}, "Look at {{title}}.")
+    return WEBHOOKS.made({"id": hook_id, "fields": TITLE, **named}, "Look at the data.")
 
 
 @dataclass

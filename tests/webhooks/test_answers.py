@@ -232,6 +232,18 @@ async def test_every_problem_is_told_with_its_path(scene: HookScene) -> None:
     assert len(many.body["details"]) == 101
 
 
+@pytest.mark.parametrize("depth", [20, 21, 400, 900])
+async def test_data_that_is_nested_too_deeply_is_refused(scene: HookScene, depth: int) -> None:
+    scene.add(hook("any", fields={"type": "object", "properties": {"title": True}}))
+    nested = b'{"title": ' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
+    answer = await scene.call("any", nested)
+    assert answer.status == (202 if depth == 20 else 400)
+    if depth > 20:
+        assert answer.body["details"] == ["/: is nested more than 20 deep"]
+    scene.add(hook("some", pick={"title": "/title"}))
+    assert (await scene.call("some", nested)).status == 400
+
+
 async def test_more_than_ten_kilobytes_of_fields_are_refused(scene: HookScene) -> None:
     schema = {"type": "object", "properties": {"title": {"type": "string", "maxLength": 99999}}}
     scene.add(hook("long", fields=schema))
@@ -310,7 +322,14 @@ async def test_a_key_is_forgotten_after_seven_days(scene: HookScene) -> None:
 
 
 class RefusingStore(RecordingStore):
+    """`is_full` refuses every commit; the disk has room for a last one while `is_low`."""
+
     is_full = False
+    is_low = False
+
+    @property
+    def is_writable(self) -> bool:
+        return not self.is_low
 
     def run(self, step: Step[R]) -> R:
         if self.is_full:
@@ -329,7 +348,10 @@ async def test_on_a_full_disk_nothing_is_kept_and_the_sender_is_told_to_come_aga
         assert said(refused) == (503, {"error": "cannot be stored now"})
         assert int(refused.headers["Retry-After"]) > 0
         assert scene.accepted == []
-        store.is_full = False
+        store.is_full, store.is_low = False, True
+        assert said(await scene.call(headers=headers)) == said(refused)
+        assert scene.accepted == []
+        store.is_low = False
         assert (await scene.call(headers=headers)).status == 202
 
 

@@ -15,7 +15,8 @@ _MOST_PARTS = 500
 _TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
 _ANYTHING = "anything"
 _DEFINITIONS = "$defs"
-_REGULAR_EXPRESSIONS = ("pattern", "patternProperties")
+# For some data these take so long that nothing else would be answered.
+_SLOW = ("pattern", "patternProperties", "uniqueItems")
 _REFERENCES = ("$ref", "$dynamicRef", "$defs", "definitions", "$id", "$anchor", "$dynamicAnchor")
 
 
@@ -68,7 +69,6 @@ _VALUES: Mapping[str, _Check] = {
     "maxContains": _COUNT,
     "minProperties": _COUNT,
     "maxProperties": _COUNT,
-    "uniqueItems": _FLAG,
     "format": _TEXT,
     "title": _TEXT,
     "description": _TEXT,
@@ -89,7 +89,7 @@ def schema_problems(fields: Mapping[str, object]) -> list[str]:
     """What is wrong with the schema of a webhook, each with its place; empty if it can be used.
 
     No regular expression and no reference is accepted: a stranger's text could make the one run
-    without end, and the other make the schema endless.
+    without end, and the other could make the schema endless.
     """
     if fields.get("type", "object") != "object":
         return ["type: is object for the data of a webhook"]
@@ -149,8 +149,8 @@ def _problems_of(keyword: str, value: object, path: tuple[str, ...]) -> Iterator
 
 
 def _refusal(keyword: str) -> str:
-    if keyword in _REGULAR_EXPRESSIONS:
-        return "is not used here, since some texts would take forever to compare; use enum"
+    if keyword in _SLOW:
+        return "is not used here, since some data would take too long to compare"
     if keyword in _REFERENCES:
         return "is not used here; write the schema out where it is needed"
     near = nearest(keyword, (*_VALUES, *_ONE, *_LISTS, *_BY_NAME))

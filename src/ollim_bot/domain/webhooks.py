@@ -88,9 +88,9 @@ def _event_names(event: str, data: Mapping[str, object]) -> Iterator[str]:
 def picked(hook: WebhookSpec, data: Mapping[str, object]) -> dict[str, object]:
     """The fields of the request that are kept; a picked value that is not there has no field."""
     if not hook.pick:
-        return {name: _mended(value) for name, value in data.items()}
+        return dict(data)
     found = ((name, _at(data, pointer_parts(pointer))) for name, pointer in hook.pick.items())
-    return {name: _mended(value) for name, value in found if value is not _ABSENT}
+    return {name: value for name, value in found if value is not _ABSENT}
 
 
 _ABSENT = object()
@@ -109,13 +109,21 @@ def _at(value: Any, steps: Sequence[str]) -> object:
     return value
 
 
+def mended(fields: Mapping[str, object]) -> dict[str, object]:
+    """The fields without halves of surrogate pairs, which no text can be written with."""
+    return {_mended_text(name): _mended(value) for name, value in fields.items()}
+
+
 def _mended(value: Any) -> object:
-    """The value without halves of surrogate pairs, which no text can be written with."""
     match value:
         case str():
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            return _mended_text(value)
         case list():
             return [_mended(each) for each in value]
         case dict():
-            return {str(_mended(name)): _mended(each) for name, each in value.items()}
+            return mended(value)
     return value
+
+
+def _mended_text(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

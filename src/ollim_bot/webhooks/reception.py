@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.webhook_proofs import RawRequest, call_of, is_signed, proof_in
-from ollim_bot.domain.webhooks import Acceptance, WebhookCall, is_wanted, picked, read_object
+from ollim_bot.domain.webhooks import (
+    Acceptance,
+    WebhookCall,
+    is_wanted,
+    mended,
+    picked,
+    read_object,
+)
 from ollim_bot.errors import StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
@@ -23,6 +30,8 @@ from ollim_bot.webhooks.validation import problems_of
 
 _MINUTE = 60.0
 _RETRY_WHEN_FULL = 60
+# To check the data of a larger body may take long, in which others are answered.
+_QUICK_BODY = 8 * 1024
 # One commit takes no longer for many calls than for one, but a step must not hold up the others.
 _MOST_IN_A_COMMIT = 100
 
@@ -82,6 +91,11 @@ class CallAcceptor:
         if self._committing is None:
             self._committing = asyncio.create_task(self._commit_waiting())
         return await outcome
+
+    @property
+    def has_room(self) -> bool:
+        """False on a full disk: what room is left there is for the ends of runs."""
+        return self._store.is_writable
 
     async def close(self) -> None:
         """Wait for the commit that goes on."""
@@ -211,13 +225,21 @@ class WebhookReception:
         if not is_wanted(hook, request.event, data):
             return IGNORED
         fields = picked(hook, data)
-        if problems := problems_of(hook, fields):
+        if len(request.body) <= _QUICK_BODY:
+            problems = problems_of(hook, fields)
+        else:
+            problems = await asyncio.to_thread(problems_of, hook, fields)
+        if problems:
             return HookAnswer(400, {"error": "validation failed", "details": problems})
         if wait := self._rates.wait_for(hook.spec.id, self._clock.monotonic(), self.config):
             return HookAnswer(429, {"error": "too many requests"}, wait)
-        return await self._accept(call_of(hook, way, request, data, fields, secrets.token_hex(8)))
+        return await self._accept(
+            call_of(hook, way, request, data, mended(fields), secrets.token_hex(8))
+        )
 
     async def _accept(self, call: WebhookCall) -> HookAnswer:
+        if not self._calls.has_room:
+            return NO_ROOM
         try:
             accepted = await self._calls.accept(call)
         except StorageError as refused:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +16,7 @@ from ollim_bot.domain.text import shortened
 from ollim_bot.domain.webhook_schema import complete_schema
 
 _LARGEST_FIELDS = 10 * 1024
+_DEEPEST = 20
 _LARGEST_NUMBER = 2**63
 _MOST_PROBLEMS = 100
 _LONGEST_PROBLEM = 200
@@ -28,7 +29,10 @@ def problems_of(hook: WebhookSpec, fields: Mapping[str, object]) -> list[str]:
 
     Each problem begins with the path of its value, as a JSON pointer.
     """
-    size = len(json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode())
+    if _is_deeper(fields, _DEEPEST):
+        return [_line((), f"is nested more than {_DEEPEST} deep")]
+    written = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+    size = len(written.encode("utf-8", "surrogatepass"))
     if size > _LARGEST_FIELDS:
         return [_line((), f"has {size} bytes; at most {_LARGEST_FIELDS} are allowed")]
     # The validator cannot compute with numbers that no float can hold.
@@ -38,6 +42,19 @@ def problems_of(hook: WebhookSpec, fields: Mapping[str, object]) -> list[str]:
         found = list(dict.fromkeys(line for error in errors for line in _lines(error)))
     more = len(found) - _MOST_PROBLEMS
     return found if more <= 0 else [*found[:_MOST_PROBLEMS], f"and {more} more"]
+
+
+def _is_deeper(value: object, most: int) -> bool:
+    """Whether lists and objects are nested deeper. The depth is no burden on the stack."""
+    level: list[Any] = [value]
+    for _ in range(most):
+        parts = (each.values() if isinstance(each, dict) else each for each in _nested(level))
+        level = [part for each in parts for part in each]
+    return any(True for _ in _nested(level))
+
+
+def _nested(values: Iterable[Any]) -> Iterator[Any]:
+    return (each for each in values if isinstance(each, list | dict))
 
 
 @lru_cache(maxsize=4096)
