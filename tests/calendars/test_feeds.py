@@ -154,7 +154,7 @@ async def test_a_failing_calendar_stops_no_other_and_is_told_once_after_a_day(
         await place.refresher.refresh()
     ((sentence, key),) = place.told
     assert sentence == (
-        "The calendar Gone cannot be read since a day; nothing is shown. "
+        "The calendar Gone could not be read for a day; nothing is shown. "
         "The address could not be reached: Connection refused."
     )
     assert gone not in f"{sentence}{key}"
@@ -196,7 +196,7 @@ async def test_the_calendars_are_read_every_quarter_of_an_hour(place: Place) -> 
         assert await asked.get() == NOW
         await _until(lambda: place.clock.sleeping == 1)
         await place.clock.advance(15 * 60 - 1)
-        assert asked.empty()
+        assert (place.clock.sleeping, asked.empty()) == (1, True)
         await place.clock.advance(1)
         assert await asked.get() == NOW + timedelta(minutes=15)
         running.cancel()

@@ -29,6 +29,7 @@ def agent(terminal: Terminal, request: pytest.FixtureRequest) -> Terminal:
         ("setup",), ("google", "auth"), ("service", "install"), ("backup",), ("restore", "x"),
         ("update",), ("sentinel",), ("messages", "export"), ("webhook", "url", "x"),
         ("doctor", "--fix"), ("doctor", "--json", "--fix"), ("cal", "subscribe", "x"),
+        ("cal", "refresh"),
         ("mcp", "approve", "x"), ("skill", "add", "x"), ("what", "is", "to", "come"),
     ],
 )  # fmt: skip

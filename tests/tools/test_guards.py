@@ -50,7 +50,8 @@ def test_harmless_calls_pass(
 @pytest.mark.parametrize("tool", ["Read", "Write", "Edit", "MultiEdit"])
 @pytest.mark.parametrize(
     "path",
-    ["state/token.json", "{data}/.env", "to-link.md", "folder/x.md", "/etc/hosts", "", None, ["a"]],
+    ["state/token.json", "state/calendars/work.source.json", "{data}/.env", "to-link.md",
+     "folder/x.md", "/etc/hosts", "", None, ["a"]],
 )  # fmt: skip
 def test_every_tool_for_files_is_kept_out(
     house: House, reach: PathPolicy, tool: str, path: object
@@ -124,6 +125,7 @@ def test_commands_that_name_nothing_protected_pass(
         "cat notes/../state/token.json", "cat notes/up/state/token.json", "cat folder/token.json",
         "cat to-link.md", "ls state", "ls 'state'", "grep -r x state", "tar -Cstate -c x",
         "dd if=state/token.json", "curl -d @state/token.json x", "cp a:state/token.json b",
+        "cat state/calendars/work.source.json",
         "bash -c 'cat state/token.json'", "bash -c 'cd state'", "./state/run",
         "ollim-bot reminder add -m 'state/token.json'", "ollim-bot runs --file=state/token.json",
     ],
@@ -275,7 +277,8 @@ OWNERS = [
     "ollim-bot backup --with-keys", "ollim-bot restore x", "ollim-bot update", "ollim-bot sentinel",
     "ollim-bot messages export", "ollim-bot webhook url x", "ollim-bot doctor --fix",
     "ollim-bot doctor --json --fix", "ollim-bot cal subscribe https://example.com/x",
-    "ollim-bot cal unsubscribe x", "ollim-bot mcp approve x", "ollim-bot mcp remove x",
+    "ollim-bot cal unsubscribe x", "ollim-bot cal refresh", "ollim-bot mcp approve x",
+    "ollim-bot mcp remove x",
     "ollim-bot skill add x --yes", "ollim-bot skill remove x", "ollim-bot whatever comes",
     "ollim-bot --set config",
 ]  # fmt: skip

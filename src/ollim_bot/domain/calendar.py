@@ -232,7 +232,7 @@ def added_words(
 def failing_words(copy: CalendarCopy, now: datetime) -> str:
     """What the owner is told of a calendar that fails for a day."""
     shown = f"shown is what it held {age_words(copy, now)}" if copy.as_of else "nothing is shown"
-    return f"The calendar {copy.name} cannot be read since a day; {shown}. {copy.problem}"
+    return f"The calendar {copy.name} could not be read for a day; {shown}. {copy.problem}"
 
 
 def name_problem(name: str, taken: Iterable[str] = ()) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from threading import Thread
+from traceback import format_tb
 from typing import Protocol, TypeVar
 
 from ollim_bot.domain.calendar import FRESH, CalendarCopy, added_words, failing_words
@@ -70,8 +71,11 @@ class CalendarRefresher:
                     await self._note(copy)
             except OllimError as refused:
                 _logger.warning("The calendar %s cannot be kept now: %s", source.name, refused)
-            except Exception:  # one calendar must not stop the others
-                _logger.exception("The calendar %s could not be refreshed", source.name)
+            except Exception as fault:  # noqa: BLE001 - one calendar must not stop the others
+                # The message of a fault may hold the address; the places where it came from do not.
+                places = "".join(format_tb(fault.__traceback__))
+                kind = type(fault).__name__
+                _logger.error("Reading the calendar %s failed: %s\n%s", source.name, kind, places)
 
     async def _note(self, copy: CalendarCopy) -> None:
         now = self._clock.now()
