@@ -8,6 +8,7 @@ OllimError                      str(error) is the sentence a person reads
 │   └── BadJob                  a job that would not be valid, all problems at once
 ├── NotFound                    no job with that id
 ├── TaskNotFound                no task with that id
+├── EventNotFound               no event with that id
 ├── DuplicateId                 two files claim one id
 ├── AlreadyRunning              another process runs the bot
 ├── DeliveryFailed              a message certainly did not arrive
@@ -88,6 +89,12 @@ class TaskNotFound(OllimError):
         rest = existing or "`ollim-bot tasks list` shows them all."
         super().__init__(f"There is no task {task_id}. {rest}")
         self.task_id = task_id
+
+
+class EventNotFound(OllimError):
+    def __init__(self, event_id: str) -> None:
+        super().__init__(f"There is no event {event_id}. `ollim-bot cal upcoming` shows them.")
+        self.event_id = event_id
 
 
 class DuplicateId(OllimError):

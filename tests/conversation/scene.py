@@ -44,6 +44,7 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
+from ollim_bot.testing.events import MemoryEvents
 from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.memory import RecordingStore
 from ollim_bot.testing.surface import RecordingSurface
@@ -278,6 +279,7 @@ def world(
         "restart": lambda: None,
         "login": no_login,
         "tasks": MemoryTasks,
+        "events": MemoryEvents,
         **changes,
     }
     return ConversationDeps(engine, stores.state, stores.shelves, clock, surfaces, **parts)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from functools import partial
 
@@ -22,6 +23,7 @@ from ollim_bot.app.provider_engine import ProviderEngine, open_provider_engine
 from ollim_bot.app.surfaces import MakeChannel, Surfaces, kept_up, open_surfaces
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation import texts
+from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.jobs import Job, JobKind, WebhookSpec
 from ollim_bot.domain.pasted_addresses import AddressKind
 from ollim_bot.domain.provider import Provider
@@ -32,6 +34,7 @@ from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
 from ollim_bot.integrations.calendars.feeds import CalendarFeeds
 from ollim_bot.integrations.calendars.refreshing import CalendarRefresher, take_calendar_address
+from ollim_bot.integrations.google.calendars import GoogleCalendars
 from ollim_bot.integrations.google.client import GoogleClient
 from ollim_bot.integrations.google.tasks import connected_tasks
 from ollim_bot.integrations.google.tokens import GoogleTokens
@@ -149,6 +152,8 @@ class App:
         self._subagents = SubagentFiles(settings.paths)
         calendars = CalendarFiles(settings.paths, self._adapters.disk, self._state_problem)
         self._feeds = CalendarFeeds(settings.paths, settings.zone, calendars)
+        self._google_tokens = GoogleTokens(settings.paths, self._clock.now, settings.google)
+        self._google = GoogleClient(self._google_tokens, settings.google.api)
         self._scheduler: Scheduler | None = None
         self._servers: ToolServers | None = None
 
@@ -197,8 +202,7 @@ class App:
                 announce = partial(self._announce, chosen.provider)
                 services = surfaces.services(parts.conversation, parts, announce)
                 services += [run() for run in upkeep]
-                calendars = CalendarRefresher(self._feeds, parts.notices.tell, self._clock)
-                services.append(calendars.run())
+                services.append(self._refresher(store, parts).run())
                 services.append(self._webhooks(store, parts, self._scheduler))
                 await self._serve(parts, self._scheduler, services)
             except BaseExceptionGroup as several:
@@ -297,12 +301,9 @@ class App:
 
     def _tasks(self, store: Store, journal: Journal) -> TaskList:
         """The list of tasks in use now: the owner may connect Google while the bot runs."""
-        settings, now = self._settings, self._clock.now
-        tokens = GoogleTokens(settings.paths, now, settings.google)
-        client = GoogleClient(tokens, settings.google.api)
         list_id = store.query(lambda tx: tx.config.get()).google_task_list
-        service = connected_tasks(tokens, client, list_id)
-        return active_tasks(TaskFile(settings.paths, journal, now), service)
+        service = connected_tasks(self._google_tokens, self._google, list_id)
+        return active_tasks(TaskFile(self._settings.paths, journal, self._clock.now), service)
 
     def _deps(
         self,
@@ -342,6 +343,7 @@ class App:
             restart=lambda: self.stop(Ending.RESTART),
             login=chosen.login,
             tasks=partial(self._tasks, store, journal),
+            events=lambda: self._google_calendars(store),
             channels=surfaces.channels,
             calendars=partial(readable_copies, paths),
             take_address={
@@ -360,6 +362,22 @@ class App:
                 price=chosen.provider.price,
                 program=self._program,
             ),
+        )
+
+    def _refresher(self, store: Store, parts: ConversationParts) -> CalendarRefresher:
+        def read_google(now: datetime) -> Sequence[CalendarCopy]:
+            return self._google_calendars(store).refresh(now)
+
+        return CalendarRefresher(self._feeds, parts.notices.tell, self._clock, read_google)
+
+    def _google_calendars(self, store: Store) -> GoogleCalendars:
+        config = store.query(lambda tx: tx.config.get())
+        return GoogleCalendars(
+            self._settings.paths,
+            self._google_tokens,
+            self._google,
+            self._settings.zone,
+            config.google_calendars,
         )
 
     def _parts(self, deps: ConversationDeps) -> ConversationParts:

@@ -38,6 +38,7 @@ from ollim_bot.conversation.conversation import Conversation, MessageHistory
 from ollim_bot.conversation.delivery import DeliveryQueue
 from ollim_bot.conversation.delivery_queues import DeliveryQueues
 from ollim_bot.conversation.disk_gate import DiskGate
+from ollim_bot.conversation.events import EventButtons, EventCalendar
 from ollim_bot.conversation.failure_notices import FailureNotices
 from ollim_bot.conversation.forks.commands import (
     ForkButtons,
@@ -130,9 +131,10 @@ class ConversationDeps:
     each tool call, from what the owner has allowed, from the part that decides everything else, and
     from the check of turns that have read untrusted text. `doctor` examines the whole installation.
     `restart` restarts the bot. `surfaces` follow the log; `channels` confirm what is sent.
-    `tasks` returns the list of tasks in use now. `take_address` uses an address that the owner
-    pasted. `calendars` reads the copies of their calendars. `google` takes the place of Google's
-    own addresses. `patience` is how many seconds to wait for a slow surface.
+    `tasks` returns the list of tasks in use now, `events` the calendar whose events can be changed.
+    `take_address` uses an address that the owner pasted. `calendars` reads the copies of their
+    calendars. `google` takes the place of Google's own addresses. `patience` is how many seconds to
+    wait for a slow surface.
     """
 
     engine: AgentEngine
@@ -153,6 +155,7 @@ class ConversationDeps:
     restart: Callable[[], None]
     login: LoginMark
     tasks: Callable[[], TaskList]
+    events: Callable[[], EventCalendar]
     channels: Sequence[Channel] = ()
     take_address: Mapping[AddressKind, TakeAddress] = field(default_factory=dict)
     calendars: Callable[[], Sequence[CalendarCopy]] = tuple
@@ -358,6 +361,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
             **services.sessions.actions,
             **services.help.actions,
             **services.tasks.actions,
+            **EventButtons(store, deps.events, posting, clock).actions,
         },
     )
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.integrations.google.client import GoogleClient
 from ollim_bot.integrations.google.tokens import GoogleTokens
-from ollim_bot.settings import google_addresses
 from ollim_bot.store.codecs.records import RuntimeConfigCodec
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def google_calendars(caller: Caller, data: Data) -> GoogleCalendars:
 
 
 def _client_and_tokens(caller: Caller) -> tuple[GoogleClient, GoogleTokens]:
-    addresses = google_addresses(caller.environ, cwd=caller.path("."))
+    addresses = caller.google_addresses()
     tokens = GoogleTokens(caller.place().paths, caller.now, addresses)
     return GoogleClient(tokens, addresses.api), tokens
 

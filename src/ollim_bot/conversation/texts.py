@@ -107,6 +107,7 @@ def _short(text: str) -> str:
     return shortened(line, 80)
 
 
+EVENT_GONE = "That event is not there any more."
 TASK_GONE = "That task is not there any more."
 TASK_DONE = "That task is done already."
 BUTTON_GONE = "This button is not there any more."

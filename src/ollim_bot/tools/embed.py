@@ -15,6 +15,7 @@ from ollim_bot.domain.cards import (
     CardField,
     Color,
 )
+from ollim_bot.domain.event_cards import EVENT_DELETE
 from ollim_bot.domain.task_cards import TASK_DELETE, TASK_DONE
 from ollim_bot.ports import ToolAnswer
 from ollim_bot.store.steps import new_prompt
@@ -45,7 +46,7 @@ _BUTTON = arguments(
     label=text("a verb, 80 characters at most"),
     action=text(
         "`agent:<prompt>` to be asked that prompt on a click, `task_done:<id>` or `task_del:<id>` "
-        "for a task, or `dismiss`"
+        "for a task, `event_del:<id>` for an event, or `dismiss`"
     ),
     style=choice("secondary unless said otherwise", list(ButtonStyle)),
 )
@@ -113,14 +114,14 @@ def _wrong_actions(card: Card) -> Sequence[str]:
     """Refuse all other actions, which belong to the program: a click may approve something."""
     return [
         f"The action of “{one.label}” has to be `agent:<prompt>`, `task_done:<id>`, "
-        "`task_del:<id>` or `dismiss`."
+        "`task_del:<id>`, `event_del:<id>` or `dismiss`."
         for one in card.buttons
         if not _is_possible(one)
     ]
 
 
 def _is_possible(button: Button) -> bool:
-    if button.action in (TASK_DONE, TASK_DELETE):
+    if button.action in (TASK_DONE, TASK_DELETE, EVENT_DELETE):
         return bool(button.data) and len(button.custom_id) <= _LONGEST_CUSTOM_ID
     return button.action in ("agent", "dismiss") and (button.action == "agent") == bool(button.data)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from threading import Thread
 from traceback import format_tb
@@ -38,11 +39,18 @@ class CalendarRefresher:
     """Reads every subscribed calendar again each quarter of an hour.
 
     A calendar that fails does not delay or stop the others. The owner is told of it once, after a
-    day.
+    day. `read_others` reads those that have no address of their own, and returns their copies.
     """
 
-    def __init__(self, feeds: CalendarFeeds, tell: _Tell, clock: Clock) -> None:
+    def __init__(
+        self,
+        feeds: CalendarFeeds,
+        tell: _Tell,
+        clock: Clock,
+        read_others: Callable[[datetime], Sequence[CalendarCopy]] = lambda _: (),
+    ) -> None:
         self._feeds = feeds
+        self._read_others = read_others
         self._tell = tell
         self._clock = clock
         self._slots = asyncio.Semaphore(_AT_ONCE)
@@ -60,7 +68,18 @@ class CalendarRefresher:
         except OllimError as refused:
             _logger.warning("The calendars cannot be read now: %s", refused)
             return
-        await asyncio.gather(*(self._refresh_one(source) for source in sources))
+        feeds = (self._refresh_one(source) for source in sources)
+        await asyncio.gather(self._refresh_others(), *feeds)
+
+    async def _refresh_others(self) -> None:
+        now = self._clock.now()
+        try:
+            for copy in await _off_loop(partial(self._read_others, now)):
+                await self._note(copy)
+        except OllimError as refused:
+            _logger.warning("The calendars at Google cannot be kept now: %s", refused)
+        except Exception:  # one service must not stop the others
+            _logger.exception("The calendars at Google could not be refreshed")
 
     async def _refresh_one(self, source: CalendarSource) -> None:
         async with self._slots:

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, between, find_event
 from ollim_bot.domain.google import GoogleService
 from ollim_bot.domain.moments import instant
-from ollim_bot.errors import GoogleRefused, OllimError, SignInNeeded, Unreachable
+from ollim_bot.errors import EventNotFound, GoogleRefused, OllimError, SignInNeeded, Unreachable
 from ollim_bot.integrations.google.client import GoogleClient
 from ollim_bot.integrations.google.events import (
     PRIMARY,
@@ -186,7 +186,7 @@ class GoogleCalendars:
         copies = self._files.copies()
         event = find_event(copies, event_id)
         if event is None:
-            raise OllimError(f"There is no event {event_id}. `ollim-bot cal upcoming` shows them.")
+            raise EventNotFound(event_id)
         ids = {each.name: each.id for each in self._known().values()}
         if event.calendar not in ids:
             raise OllimError(

@@ -1,0 +1,49 @@
+"""The cards of an event that is to be deleted: the question, and what became of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from ollim_bot.domain.calendar import CalendarEvent, day_words, time_words
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
+from ollim_bot.domain.taint import Untrusted
+from ollim_bot.domain.text import one_line
+
+EVENT_DELETE = "event_del"
+# Begin the data of the two buttons of the question.
+YES, NO = "yes", "no"
+EVENT_TEXT = Untrusted("calendar entry", "the title of an event in the owner's calendar")
+
+_LONGEST_TITLE = 200
+_NO_TITLE = "(no title)"
+
+
+def question_card(event: CalendarEvent, now: datetime) -> Card:
+    return Card(
+        "Delete this event?",
+        f"{_in_words(event, now)}\nIt cannot be brought back with its guests.",
+        color=Color.YELLOW,
+        buttons=(
+            Button("Keep it", EVENT_DELETE, f"{NO}:{event.id}"),
+            Button("Delete", EVENT_DELETE, f"{YES}:{event.id}", ButtonStyle.DANGER),
+        ),
+    )
+
+
+def deleted_card(event: CalendarEvent, now: datetime) -> Card:
+    return Card("Event deleted", _in_words(event, now))
+
+
+def kept_card(asked: Card) -> Card:
+    return Card("Event kept", asked.description.partition("\n")[0])
+
+
+def event_title(event: CalendarEvent) -> str:
+    return one_line(event.summary, _LONGEST_TITLE) or _NO_TITLE
+
+
+def _in_words(event: CalendarEvent, now: datetime) -> str:
+    zone = now.tzinfo or UTC
+    begins = event.begins(zone).astimezone(zone).date()
+    when = f"{day_words(begins, now)}, {time_words(event, now)}"
+    return f"{event_title(event)}, {when} ({event.calendar})"
