@@ -42,6 +42,16 @@ KEYS = [
     pytest.param('{"api_key": "x y"}', '{"api_key": "[redacted]"}', id="json"),
     pytest.param("/cb?state=1&code=4/0Ab", "/cb?state=1&code=[redacted]", id="oauth-code"),
     pytest.param("https://me:pw@host/x", "https://[redacted]@host/x", id="address"),
+    pytest.param(
+        "{'content': 'https://calendar.google.com/calendar/ical/a%40b/private-0a/basic.ics'}",
+        "{'content': 'https://calendar.google.com[redacted]'}",
+        id="calendar",
+    ),
+    pytest.param(
+        "<https://x.org/a/b.ICS?key=1> webcal://p4.icloud.com/published/2/ab, so",
+        "<https://x.org[redacted]> webcal://p4.icloud.com[redacted] so",
+        id="calendars",
+    ),
     pytest.param("token=Bearer abc", "token=[redacted] [redacted]", id="two-shapes"),
 ]
 
@@ -50,6 +60,7 @@ NO_KEYS = [
     "Discord refused the token: 401",
     "max_tokens=5 exit code=1",
     "see http://127.0.0.1:8421/healthz?x=1",
+    "family.ics has 3 events; see https://example.org/topics and webcal links",
     "Wrote notes/today.md, 12.5 kB, 1//2",
     "a/very-long-name-of-a-routine.with-dots.and-more-words",
 ]

@@ -54,6 +54,12 @@ _SHAPES = tuple(
         ),
         ("code=", "key=", "sig="): r"[?&](?:code|key|sig)=([^&\s\"'<>#]+)",
         ("@",): r"://([^/\s@\"']+)@",
+        # The path of a calendar's address is what keeps it secret.
+        (".ics", "/published/", "/calendar/ical/", "/owa/calendar/"): (
+            r"://[^/\s\"'<>]+(/(?:[^\s\"'<>]*\.(?i:ics)\b[^\s\"'<>]*"
+            r"|(?:published|calendar/ical|owa/calendar)/[^\s\"'<>]+))"
+        ),
+        ("webcal",): r"(?i:webcals?)://[^/\s\"'<>]+(/[^\s\"'<>]+)",
     }.items()
 )
 

@@ -39,6 +39,7 @@ from ollim_bot.integrations.calendars.feeds import CalendarFeeds
 from ollim_bot.integrations.calendars.refreshing import take_calendar_address
 from ollim_bot.prompts.context import owner_prompt
 from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, sent_data, upcoming_lines
+from ollim_bot.prompts.screening import screening_prompt
 from ollim_bot.prompts.turns import background_prompt
 from ollim_bot.store.calendars import write_copy
 from ollim_bot.store.data_directory import prepare_data_directory
@@ -274,6 +275,11 @@ def test_the_value_of_a_hook_is_data_and_the_task_is_the_owners(attempt: str) ->
     )
     [inside] = fenced_parts(prompt)
     assert in_words(inside).startswith("{\n")
+
+
+@EVERY_ATTEMPT
+def test_the_model_that_screens_a_value_is_shown_data(attempt: str) -> None:
+    assert_is_data(screening_prompt("A door", {"who": attempt, attempt: "x"}))
 
 
 @EVERY_ATTEMPT
