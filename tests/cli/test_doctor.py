@@ -36,6 +36,7 @@ NAMES = [
     "Claude program",
     "model",
     "Discord",
+    "Google",
     "page",
     "disk space",
     "memory",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import timedelta
 from http.client import HTTPConnection
@@ -188,9 +187,9 @@ def test_a_wrong_client_is_named_with_what_would_be_right(
 
 
 def test_a_client_that_others_could_read_is_closed_to_them(scene: GoogleScene) -> None:
-    scene.paths.credentials.write_text(json.dumps(scene.google.credentials))
+    scene.write_credentials()
     scene.paths.credentials.chmod(0o644)
-    read_client(scene.paths)
+    SignIn(scene.paths, scene.tokens, scene.addresses, scene.clock.now).close()
     assert scene.paths.credentials.stat().st_mode & 0o777 == 0o600
 
 

@@ -37,6 +37,7 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
     ("Claude program", machine.check_claude_program),
     ("model", machine.check_model),
     ("Discord", network.check_discord),
+    ("Google", network.check_google),
     ("page", network.check_page),
     ("disk space", machine.check_disk_space),
     ("memory", machine.check_memory),

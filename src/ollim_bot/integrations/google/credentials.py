@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 from ollim_bot.errors import SignInNeeded
@@ -12,7 +11,6 @@ from ollim_bot.integrations.google.wire import is_safe_address
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.settings import Secret
-from ollim_bot.store.files import PRIVATE
 
 _AUTH_URI = "https://accounts.google.com/o/oauth2/auth"
 _TOKEN_URI = "https://oauth2.googleapis.com/token"
@@ -29,15 +27,10 @@ download its JSON file.
 
 
 def read_client(paths: DataPaths) -> OAuthClient:
-    """The client. Raises `SignInNeeded` that says what is wrong, or how to get one.
-
-    A file that others may read is closed to them.
-    """
+    """The client. Raises `SignInNeeded` that says what is wrong, or how to get one."""
     path = paths.credentials
     try:
         content = read_file(path, SizeLimit.NOTE)
-        if path.stat().st_mode & 0o077:
-            os.chmod(path, PRIVATE)
     except FileNotFoundError:
         raise SignInNeeded(_STEPS.format(path=path)) from None
     except OSError as refused:

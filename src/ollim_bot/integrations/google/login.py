@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -24,6 +25,7 @@ from ollim_bot.integrations.google.token import GoogleToken
 from ollim_bot.integrations.google.tokens import GoogleTokens
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import GoogleAddresses
+from ollim_bot.store.files import PRIVATE
 
 PATIENCE = timedelta(minutes=5)
 EVERYTHING = tuple(GoogleService)
@@ -80,8 +82,8 @@ def _as(account: str) -> str:
 class SignIn:
     """One sign-in, from its address to its one answer.
 
-    Raises `SignInNeeded` at the start if there is no usable OAuth client. `redirects` listens until
-    `close`. Each thread may call it.
+    Raises `SignInNeeded` at the start if there is no usable OAuth client; one that others may read
+    is closed to them. `redirects` listens until `close`. Each thread may call it.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class SignIn:
         from ollim_bot.integrations.google.oauth import ask_consent
 
         client = read_client(paths)
+        os.chmod(paths.credentials, PRIVATE)
         self.redirects = RedirectServer()
         self.ends_at = now() + PATIENCE
         self._tokens = tokens

@@ -6,13 +6,17 @@ import json
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ollim_bot import __version__
-from ollim_bot.domain.moments import duration_in_words
+from ollim_bot.domain.google import in_words
+from ollim_bot.domain.moments import describe, duration_in_words
+from ollim_bot.errors import SignInNeeded, StorageError
+from ollim_bot.integrations.google.credentials import read_client
+from ollim_bot.integrations.google.tokens import GoogleTokens
 from ollim_bot.settings import Secret
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
 from ollim_bot.upkeep.instance import running_pid
@@ -137,6 +141,47 @@ def _of_team(name: str, team: Mapping[str, Any], owner_id: int | None) -> Doctor
             return passed(DISCORD, f"{name} is let in, for {user.get('username')} of the team")
     wrong = f"`DISCORD_OWNER_ID` is {owner_id}, who is not in the team of the application"
     return failed(DISCORD, wrong, _OTHER_MEMBER)
+
+
+GOOGLE = "Google"
+_NOT_CONNECTED = "not connected; `/google-auth` in the chat connects it"
+_CONNECT_AGAIN = "Run `ollim-bot google login`, or `ollim-bot google logout` to leave it out."
+_NO_CLIENT = "state/credentials.json is not right"
+_SEE_CLIENT = "Run `ollim-bot google login`: it says what is wrong with it."
+_PUBLISH = "Publish the app at https://console.cloud.google.com/auth/audience, then sign in again."
+
+
+def check_google(given: DoctorInput) -> Iterator[DoctorFinding]:
+    """Looks at the files only: `ollim-bot google status` asks Google."""
+    paths = given.data.paths
+    for path in (paths.credentials, paths.token):
+        if path.exists() and path.stat().st_mode & 0o077:
+            open_to_others = f"others on this machine can read state/{path.name}"
+            yield warned(GOOGLE, open_to_others, f"Run `chmod 600 {path}`.")
+    if paths.credentials.exists():
+        try:
+            read_client(paths)
+        except SignInNeeded:
+            yield failed(GOOGLE, _NO_CLIENT, _SEE_CLIENT)
+    yield _connection(GoogleTokens(paths, lambda: given.now), given.local_now)
+
+
+def _connection(tokens: GoogleTokens, now: datetime) -> DoctorFinding:
+    try:
+        token, revoked = tokens.read(), tokens.revocation()
+    except StorageError as unreadable:
+        return failed(GOOGLE, f"state/token.json {unreadable.reason}", _CONNECT_AGAIN)
+    if token is not None:
+        whom = f" as {token.account}" if token.account else ""
+        words = f"connected{whom}: {in_words(token.services)}"
+        ends = token.refresh_ends_at
+        if ends is None:
+            return passed(GOOGLE, words)
+        return warned(GOOGLE, f"{words}; Google ends it {describe(ends, now)}", _PUBLISH)
+    if revoked is not None:
+        whom = f" to {revoked.account}" if revoked.account else ""
+        return warned(GOOGLE, f"the connection{whom} was revoked or has expired", _CONNECT_AGAIN)
+    return passed(GOOGLE, _NOT_CONNECTED)
 
 
 PAGE = "page"
