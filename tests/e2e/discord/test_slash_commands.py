@@ -83,6 +83,8 @@ TABLE = (
     Row("quiet", "It is not quiet. `/quiet 2h` or `/quiet until 15:00` makes it quiet"),
     Row("quiet", "`soon` is not exact", {"how_long": "soon"}),
     Row("quiet", "It is not quiet. ", {"how_long": "off"}),
+    Row("tasks", "No task is open. Tell me what you want to do, and I write it"),
+    Row("google-auth", "Google needs an OAuth client of your own, which you make once:\n1. https"),
 )
 
 
