@@ -116,6 +116,8 @@ def test_notes_are_data_for_the_agent_and_words_for_the_owner(terminal: Terminal
         terminal.done("tasks", "show", task_id),
         terminal.json("tasks", "show", task_id)["notes"],
         json.dumps(terminal.json("tasks", "list")),
+        json.dumps(terminal.json("tasks", "update", task_id, "--due", "today")),
+        json.dumps(terminal.json("today")),
     ):
         assert "<untrusted-" in answer
     assert "untrusted" not in terminal.done("tasks", "list")

@@ -59,7 +59,7 @@ def test_today_shows_what_waits_comes_and_is_done(terminal: Terminal) -> None:
     )
     day = json.loads(terminal.done("today", "--json"))
     assert (day["date"], day["calendar"]) == ("2026-11-15", [])
-    assert sorted(day) == ["calendar", "date", "done", "next", "overdue"]
+    assert sorted(day) == ["calendar", "date", "done", "next", "overdue", "tasks"]
     assert [(one["title"], one["due"]) for one in day["overdue"]] == [
         ("drink water", (SUNDAY - 3 * HOUR).isoformat())
     ]
@@ -75,3 +75,20 @@ def test_today_shows_what_waits_comes_and_is_done(terminal: Terminal) -> None:
 def test_today_has_its_help(terminal: Terminal) -> None:
     assert "what waits for you" in terminal.done("today", "--help")
     assert "today" in terminal.done("help")
+
+
+def test_today_has_the_tasks_that_are_due(terminal: Terminal) -> None:
+    terminal.write(
+        "tasks.md", "- [ ] later (due 2026-11-16)\n- [ ] rent (due 2026-11-14)\n- [ ] any\n"
+    )
+    assert terminal.done("today") == (
+        "Today, Sun 15 Nov\n\nTasks\n  rent · overdue since yesterday\n"
+    )
+    assert [task["title"] for task in terminal.json("today")["tasks"]] == ["rent"]
+
+
+def test_tasks_that_cannot_be_read_do_not_hide_the_day(terminal: Terminal) -> None:
+    terminal.paths.tasks.mkdir(parents=True)
+    answer = terminal.run("today")
+    assert (answer.code, answer.out.splitlines()[0]) == (0, "Today, Sun 15 Nov")
+    assert "is not a file. Move it away." in answer.err

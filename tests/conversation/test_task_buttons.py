@@ -203,3 +203,30 @@ async def test_the_agent_can_put_such_buttons_on_a_card() -> None:
         await at.clock.advance(601)
         await at.until(lambda: card_of(at)[1].buttons[0].is_used)
         assert card_of(at)[1].buttons[0].label == "Watered"
+
+
+async def test_today_has_the_due_tasks_with_a_tick_and_its_undo() -> None:
+    tasks = listed()
+    async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
+        await at.chat.command("web", "/today")
+        before = card_of(at)[1]
+        assert [(line.heading, line.text) for line in before.lines] == [
+            ("Tasks", "call mum · overdue since yesterday")
+        ]
+        assert await click(at, button(at, "Done")) == ""
+        assert "call mum" not in titles(tasks)
+        await at.clock.advance(2)
+        await at.until(lambda: [each.label for each in card_of(at)[1].buttons] == ["Undo"])
+        assert card_of(at)[1].lines[0].text.startswith("✓ call mum")
+        assert await click(at, button(at, "Undo")) == ""
+        await at.clock.advance(2)
+        await at.until(lambda: card_of(at)[1] == before)
+        assert "call mum" in titles(tasks)
+
+
+async def test_tasks_that_cannot_be_read_do_not_hide_the_day() -> None:
+    tasks = listed()
+    tasks.failure = SignInNeeded("Google wants a new login.")
+    async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
+        assert (await at.chat.command("web", "/today")).text == ""
+        assert card_of(at)[1].lines == ()

@@ -56,7 +56,7 @@ from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, Former
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
-from ollim_bot.conversation.jobs.overviews import Overviews
+from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
 from ollim_bot.conversation.jobs.plain_calls import PlainCalls
 from ollim_bot.conversation.jobs.reminders import ReminderDelivery
 from ollim_bot.conversation.message_poster import MessagePoster
@@ -68,7 +68,7 @@ from ollim_bot.conversation.sessions.main_session import MainSession, main_run
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
-from ollim_bot.conversation.tasks import TaskCommands
+from ollim_bot.conversation.tasks import DueTasks, TaskCommands
 from ollim_bot.conversation.tool_servers import ServerCards
 from ollim_bot.conversation.turns.current_run import CurrentRun
 from ollim_bot.conversation.turns.loop import InputLoop, Questions
@@ -302,7 +302,8 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     intake = MessageIntake(state, messages, poster, runner, board, items, clock)
 
     set_up = read_set_up()
-    overviews = Overviews(store, shelves, posting, poster, clock, deps.calendars, deps.webhook_port)
+    day = DaySources(deps.calendars, DueTasks(deps.tasks))
+    overviews = Overviews(store, shelves, posting, poster, clock, day, deps.webhook_port)
     google = GoogleConnection(DataPaths(root), deps.google, store, posting, notices, clock)
     services = _command_services(
         deps,

@@ -66,7 +66,7 @@ def _list(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     tasks = task_list(data, caller)
     listed = in_order(tasks.tasks(given.get("list", ""), with_done="all" in given))
-    found = [_as_seen(task, caller) for task in listed]
+    found = [as_seen(task, caller) for task in listed]
     if "json" in given:
         print_json({"tasks": [task_row(task) for task in found]})
     elif found:
@@ -85,7 +85,7 @@ def _line(task: Task, today: date, marks_file: bool, given: Given) -> str:
 
 def _show(given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    task = _as_seen(_named(task_list(data, caller), given["task"]), caller)
+    task = as_seen(_named(task_list(data, caller), given["task"]), caller)
     if "json" in given:
         print_json(task_row(task))
         return
@@ -116,19 +116,19 @@ def _add(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
         due = _day(given["due"], data) if "due" in given else None
         task = tasks.add(" ".join(given["title"]), due, given.get("notes", ""))
-        _tell("added", task, data, given)
+        _tell("added", task, data, given, caller)
         if "json" not in given:
             print(f"id {task.id}", flush=True)
 
 
 def _done(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
-        _tell("done", tasks.complete(_named(tasks, given["task"]).id), data, given)
+        _tell("done", tasks.complete(_named(tasks, given["task"]).id), data, given, caller)
 
 
 def _reopen(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
-        _tell("open again", tasks.reopen(_named(tasks, given["task"]).id), data, given)
+        _tell("open again", tasks.reopen(_named(tasks, given["task"]).id), data, given, caller)
 
 
 def _update(given: Given, caller: Caller) -> None:
@@ -142,12 +142,12 @@ def _update(given: Given, caller: Caller) -> None:
         due = _day(given["due"], data) if "due" in given else None
         notes = "" if "notes" in gone else given.get("notes")
         change = TaskChange(given.get("title"), due, notes, clears_due="due" in gone)
-        _tell("changed", tasks.update(_named(tasks, given["task"]).id, change), data, given)
+        _tell("changed", tasks.update(_named(tasks, given["task"]).id, change), data, given, caller)
 
 
 def _delete(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
-        _tell("deleted", tasks.delete(_named(tasks, given["task"]).id).task, data, given)
+        _tell("deleted", tasks.delete(_named(tasks, given["task"]).id).task, data, given, caller)
 
 
 @contextmanager
@@ -170,7 +170,8 @@ def _day(text: str, data: Data) -> date:
     return parse_day(text, data.now.date())
 
 
-def _tell(done: str, task: Task, data: Data, given: Given) -> None:
+def _tell(done: str, changed: Task, data: Data, given: Given, caller: Caller) -> None:
+    task = as_seen(changed, caller)
     if "json" in given:
         print_json(task_row(task))
         return
@@ -178,7 +179,7 @@ def _tell(done: str, task: Task, data: Data, given: Given) -> None:
     print(f"Task {done}: {title(task.title)}{when}.", flush=True)
 
 
-def _as_seen(task: Task, caller: Caller) -> Task:
+def as_seen(task: Task, caller: Caller) -> Task:
     """The task; for the agent, nothing in it can pass for the program's own words.
 
     Its notes are data, since mail and pages may be copied into them.

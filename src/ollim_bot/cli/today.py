@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.data import open_data
+from ollim_bot.cli.data import Data, note, open_data
 from ollim_bot.cli.framework import json_flag, plain, print_json, zone_of
 from ollim_bot.cli.parser import Parser
+from ollim_bot.cli.tasks import as_seen, task_list
 from ollim_bot.cli.terminal import width_of, wrapped
 from ollim_bot.domain.calendar import CalendarCopy, event_row, without_text
 from ollim_bot.domain.cards import Card
@@ -19,6 +20,8 @@ from ollim_bot.domain.jobs import kind_of
 from ollim_bot.domain.overviews import Coming, coming_today, still_today, today_card
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.domain.tasks import Task, in_order, is_due, task_row
+from ollim_bot.errors import OllimError
 from ollim_bot.store.calendars import readable_copies
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.routine_format import ROUTINES
@@ -55,14 +58,27 @@ def run(words: Sequence[str], caller: Caller) -> None:
 
     day = data.read(question) or _Day()
     calendars, is_owner = readable_copies(paths), caller.agent is None
+    tasks = _due_tasks(data, caller)
     if given.get("json"):
         events = _event_objects(calendars, now, has_titles=is_owner)
-        print_json(_as_object(day, coming_today(jobs, day.skips, now), now) | {"calendar": events})
+        rows = {"calendar": events, "tasks": [task_row(task) for task in tasks]}
+        print_json(_as_object(day, coming_today(jobs, day.skips, now), now) | rows)
     else:
         card = today_card(
-            day.waiting, day.answered, jobs, day.skips, now, calendars, has_titles=is_owner
+            day.waiting, day.answered, jobs, day.skips, now, calendars, tasks, has_titles=is_owner
         )
         print(_shown(card))
+
+
+def _due_tasks(data: Data, caller: Caller) -> list[Task]:
+    """The tasks that are due today or overdue; a list that cannot be read is a note."""
+    try:
+        tasks = task_list(data, caller).tasks()
+    except OllimError as refused:
+        note(f"the tasks are missing here. {refused}")
+        return []
+    due = in_order([task for task in tasks if is_due(task, data.now.date())])
+    return [as_seen(task, caller) for task in due]
 
 
 def _as_object(day: _Day, coming: Sequence[Coming], now: datetime) -> dict[str, object]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ollim_bot.conversation import texts
@@ -35,6 +36,11 @@ from ollim_bot.ports import Clock, TaskList
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
+
+# Seconds.
+_LONGEST_LOOK = 3.0
+
+_logger = logging.getLogger(__name__)
 
 # Changes the task with this id; returns it with the receipt of a deletion.
 _Change = Callable[[str], tuple[Task, str]]
@@ -131,6 +137,27 @@ class TaskCommands:
             self._tasks().reopen(undo.task.id)
 
 
+class DueTasks:
+    """The tasks for an overview, which does not wait long for a service: then, those read last."""
+
+    def __init__(self, tasks: Callable[[], TaskList]) -> None:
+        self._tasks = tasks
+        self._reading: asyncio.Task[None] | None = None
+        self._read: Sequence[Task] = ()
+
+    async def read(self) -> Sequence[Task]:
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(asyncio.to_thread(self._look))
+        await asyncio.wait({self._reading}, timeout=_LONGEST_LOOK)
+        return self._read
+
+    def _look(self) -> None:
+        try:
+            self._read = self._tasks().tasks()
+        except OllimError:
+            _logger.warning("The tasks could not be read for an overview", exc_info=True)
+
+
 def end_task_undo(tx: Transaction) -> None:
     """Remove the Undo buttons whose time is over."""
     known = tx.task_undos.get()
@@ -161,7 +188,9 @@ def _take_back(tx: Transaction, undo: TaskUndo) -> None:
 
 def _show(tx: Transaction, undo: TaskUndo, change: Callable[[Card, TaskUndo], Card]) -> None:
     message = tx.messages.get(MessageId(undo.message))
-    if message is None or message.card is None:
+    # An overview that is kept up to date is drawn anew.
+    is_kept = undo.message in tx.overviews.get().messages.values()
+    if message is None or message.card is None or is_kept:
         return
     card = change(message.card, undo)
     text = card.text if message.text == message.card.text else message.text

@@ -27,6 +27,8 @@ from ollim_bot.domain.moments import (
 )
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob, count_between, next_due, occurrence_at
+from ollim_bot.domain.task_cards import TASK_DONE, TaskUndo, task_words
+from ollim_bot.domain.tasks import Task, in_order, is_due
 from ollim_bot.domain.text import one_line
 from ollim_bot.domain.webhook_words import facts_of
 
@@ -259,15 +261,19 @@ def today_card(
     skips: Skips,
     now: datetime,
     calendars: Sequence[CalendarCopy] = (),
+    tasks: Sequence[Task] = (),
+    undos: Sequence[TaskUndo] = (),
     *,
     has_titles: bool = True,
 ) -> Card:
     """What waits for an answer, what is on and comes today, and what was answered today.
 
-    Without titles, the card holds no text of an event.
+    Of the tasks those are shown that are due, and those that a click has just settled. Without
+    titles, the card holds no text of an event.
     """
     groups = {
         "Overdue": [_waiting_line(item, now) for item in waiting],
+        "Tasks": [*_task_lines(tasks, undos, now)],
         "Calendar": [*map(_Line, _calendar_lines(calendars, now, has_titles=has_titles))],
         "Next": [_coming_line(each, now) for each in coming_today(jobs, skips, now)],
         "Done": [_answered_line(item, now) for item in answered],
@@ -276,6 +282,14 @@ def today_card(
     words = "Nothing waits for you, and nothing more comes today." if is_empty else ""
     day = f"{WEEKDAYS[now.weekday()]} {now.day} {MONTHS[now.month - 1]}"
     return _overview(f"Today, {day}", words, {name: _few(each) for name, each in groups.items()})
+
+
+def _task_lines(tasks: Sequence[Task], undos: Sequence[TaskUndo], now: datetime) -> Iterator[_Line]:
+    for task in in_order([task for task in tasks if is_due(task, now.date())]):
+        done = Button("Done", TASK_DONE, task.id, ButtonStyle.SUCCESS)
+        yield _Line(task_words(task, now.date()), (done,))
+    for undo in undos:
+        yield _Line(undo.words, (replace(undo.button, label="Undo"),))
 
 
 def _calendar_lines(

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.posting import Posting
+from ollim_bot.conversation.tasks import DueTasks
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
@@ -31,13 +32,14 @@ from ollim_bot.domain.overviews import (
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.taint import Untrusted
+from ollim_bot.domain.tasks import Task
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, JobShelves, Shelf
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
 # The records and tables that an overview is made of. The ledger has a row for each change of a job.
-_MADE_OF = frozenset({"ledger", "due_items", "skips", "overviews"})
+_MADE_OF = frozenset({"ledger", "due_items", "skips", "overviews", "task_undos"})
 _TODAY = "today"
 _EVENTS = Untrusted("calendar entry", "an overview of the day, with the titles of events")
 _BETWEEN_LOOKS = 1.0
@@ -53,6 +55,13 @@ class _Drawn(NamedTuple):
     untrusted: Untrusted | None = None
 
 
+class DaySources(NamedTuple):
+    """What a day has besides jobs: the copies of calendars, and the tasks."""
+
+    calendars: Callable[[], Sequence[CalendarCopy]]
+    tasks: DueTasks
+
+
 class Overviews:
     """Posts overviews. The newest of each kind is kept up to date until the next or midnight."""
 
@@ -63,18 +72,17 @@ class Overviews:
         posting: Posting,
         poster: MessagePoster,
         clock: Clock,
-        calendars: Callable[[], Sequence[CalendarCopy]],
+        day: DaySources,
         webhook_port: int | None = None,
     ) -> None:
         self._webhook_port = webhook_port
         self._store = store
-        self._calendars = calendars
+        self._day = day
         self._shelves = shelves
         self._posting = posting
         self._poster = poster
         self._clock = clock
         self._kinds: Mapping[str, Callable[[datetime], _Drawn]] = {
-            _TODAY: self._today,
             "reminders": self._reminders,
             "routines": self._routines,
         }
@@ -162,18 +170,28 @@ class Overviews:
             self._poster.add_to_log(tx, shown)
 
     async def _drawn(self, kind: str) -> _Drawn:
+        if kind == _TODAY:
+            tasks = await self._day.tasks.read()
+            return await asyncio.to_thread(self._today, self._clock.now(), tasks)
         return await asyncio.to_thread(self._kinds[kind], self._clock.now())
 
-    def _today(self, now: datetime) -> _Drawn:
+    def _today(self, now: datetime, tasks: Sequence[Task]) -> _Drawn:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
 
         def question(tx: Transaction) -> Card:
             items = tx.due_items
             return today_card(
-                items.open(), items.answered_since(midnight), jobs, tx.skips.get(), now, calendars
+                items.open(),
+                items.answered_since(midnight),
+                jobs,
+                tx.skips.get(),
+                now,
+                calendars,
+                tasks,
+                tx.task_undos.get().undos,
             )
 
-        calendars = self._calendars()
+        calendars = self._day.calendars()
         jobs: Sequence[ScheduledJob] = [
             *(each.item for each in self._shelves.reminders.all()),
             *(each.item for each in self._shelves.routines.all()),
