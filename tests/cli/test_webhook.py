@@ -149,6 +149,10 @@ def test_while_webhooks_are_off_there_is_no_address_and_a_new_one_says_so(
     off = "note: webhooks are off until WEBHOOK_PORT and WEBHOOK_SECRET are set; see docs/webhooks"
     assert off in terminal.run(*WASH).err
     assert terminal.refused("webhook", "url", "wash").startswith("Webhooks are off until ")
+    assert off in terminal.run("webhook", "list").err
+    assert terminal.run("webhook", "list", "--json").err == ""
+    terminal.environ["OLLIM_LOG"] = "loud"
+    assert (terminal.run("webhook", "list").code, terminal.run("webhook", "list").err) == (0, "")
 
 
 def test_a_new_one_whose_own_secret_is_missing_says_so(terminal: Terminal) -> None:

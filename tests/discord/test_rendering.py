@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -12,6 +12,9 @@ from tests.discord.message_texts import TEXTS
 
 from ollim_bot.domain.cards import Button, Card, CardField, CardLine
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
+from ollim_bot.domain.jobs import JobKind, JobSpec, WebhookSpec
+from ollim_bot.domain.overviews import Listed, jobs_card
+from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.surfaces.discord.messages import OutgoingMessage
 from ollim_bot.surfaces.discord.rendering import fitted, outgoing_of, parts_of
 from ollim_bot.surfaces.discord.split import LONGEST, is_character_boundary, shortened, split
@@ -242,6 +245,23 @@ def test_what_is_shortened_ends_with_a_whole_character(text: str, longest: int) 
             is_character_boundary(text, at) for at in range(1, kept + 1)
         )
         assert not is_torn or text[:kept].rstrip() != text[:kept]
+
+
+def test_webhooks_are_listed_under_their_own_heading() -> None:
+    bell = JobSpec(id="bell", message="x", description="The *bell*", background=True)
+    hooks = [WebhookSpec(bell, {}), WebhookSpec(replace(bell, id="old", enabled=False), {})]
+    now = datetime(2026, 11, 16, 9, 30, tzinfo=UTC)
+    calls = {"bell": now - timedelta(minutes=18)}
+    card = jobs_card(JobKind.ROUTINE, Listed(()), Skips(), now, Listed(hooks), calls)
+    shown = fitted(card, "")
+    assert shown.description.splitlines() == [
+        "**Webhooks**",
+        r"**1** · The \*bell\* · called today 9:12",
+        "**Paused**",
+        r"**2** · The \*bell\*",
+    ]
+    labels = ["1 · Pause", "1 · More", "2 · Resume", "2 · More"]
+    assert [each.label for each in shown.buttons] == labels
 
 
 def test_lines_with_buttons_are_numbered_as_their_buttons_are() -> None:

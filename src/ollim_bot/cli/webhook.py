@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from ollim_bot.cli.data import note, open_data
 from ollim_bot.cli.framework import Flags, Given, Verb, json_flag, print_json, run_verb
 from ollim_bot.cli.jobs.fields import COMMON, Flag, JobNoun
 from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
+from ollim_bot.cli.jobs.views import list_jobs
 from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
 from ollim_bot.domain.webhook_words import (
     SWITCHED_OFF,
@@ -20,7 +22,7 @@ from ollim_bot.domain.webhook_words import (
     hook_facts,
     secret_name,
 )
-from ollim_bot.errors import WrongInput
+from ollim_bot.errors import BadSettings, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_formats import FieldRule
 from ollim_bot.store.webhook_format import WEBHOOKS
@@ -39,7 +41,15 @@ _EACH = {"action": "append"}
 
 def run(words: Sequence[str], caller: Caller) -> None:
     verbs = {**job_verbs(WebhookNoun()), "run": _RUN, "url": _URL, "test": _TEST}
+    verbs["list"] = verbs["list"]._replace(run=_list)
     run_verb("webhook", verbs, words, caller)
+
+
+def _list(given: Given, caller: Caller) -> None:
+    list_jobs(WebhookNoun(), given, caller)
+    with suppress(BadSettings):
+        if "json" not in given and caller.settings().webhook_port is None:
+            note(f"webhooks are {SWITCHED_OFF}; see docs/webhooks.md.")
 
 
 def _json(text: str) -> object:
