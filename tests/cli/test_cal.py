@@ -86,13 +86,13 @@ def test_the_events_of_all_calendars_are_merged_with_their_ages(
         "Wed 18 Nov\n"
         "  14:30–15:30  (no title) (Work)  call1\n"
         "Home as of 14:16\n"
-        "Work as of 14:30. not read since: The address answered 500.\n"
+        "Work as of 14:30; the last try failed: The address answered 500\n"
     )
     assert "call1" not in terminal.done("cal", "upcoming", "--days", "2")
     assert terminal.done("cal", "calendars") == (
         "Home  home.ics                      as of 14:16\n"
-        "Work  calendar.google.com (hidden)  as of 14:30. not read since: "
-        "The address answered 500.\n"
+        "Work  calendar.google.com (hidden)  as of 14:30; the last try failed: "
+        "The address answered 500\n"
     )
     for wrong in ("0", "367", "-1", "x"):
         assert "--days" in terminal.refused("cal", "upcoming", "--days", wrong)
@@ -181,7 +181,7 @@ def test_a_calendar_is_added_read_again_and_removed(
         server.answer = lambda _path, _headers: Answer(404)
         said.append(terminal.refused("cal", "refresh", code=1))
         said.append(terminal.done("cal", "today"))
-        assert "Work as of 14:46. not read since: There is no calendar" in said[-1]
+        assert "Work as of 14:46; the last try failed: There is no calendar" in said[-1]
     said.append(terminal.refused("cal", "unsubscribe", "Home", code=1))
     said.append(terminal.done("cal", "unsubscribe", "work"))
     assert "7f3a" not in "".join(said)
@@ -200,6 +200,18 @@ def test_a_calendar_that_hangs_is_shown_as_it_was(terminal: Terminal, files: Cal
         caller = Caller(terminal.environ, terminal.home, lambda: SUNDAY)
         _, work = current_copies(open_data(caller), caller, patience=0.2)
         assert work.as_of == SUNDAY - timedelta(hours=2)
+
+
+def test_a_calendar_whose_copy_was_set_aside_is_read_again(
+    terminal: Terminal, files: CalendarFiles
+) -> None:
+    terminal.write("home.ics", ics(DENTIST).decode())
+    files.add(CalendarSource("Home", file="home.ics"), HOME, b"")
+    (path,) = terminal.paths.calendars.glob("home-????????.json")
+    path.write_text("{")
+    answer = terminal.run("cal", "today")
+    assert "Dentist (Home)" in answer.out
+    assert "was set aside as state/calendars/home-" in answer.err
 
 
 def test_a_running_bot_keeps_them_current_so_that_a_command_only_reads(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from typing import TYPE_CHECKING
@@ -163,23 +163,24 @@ def current_copies(
     """
     files = _files(data)
     copies = files.copies()
-    old = {copy.name for copy in copies if not copy.is_fresh(data.now)}
-    google = _google_to_read(data, caller, has_old=bool(old))
-    if not (old or google) or running_pid(data.paths.bot_pid) is not None:
+    if running_pid(data.paths.bot_pid) is not None:
         return copies
+    fresh = {copy.name for copy in copies if copy.is_fresh(data.now)}
+    old = [source for source in files.sources() if source.name not in fresh]
+    google = _google_to_read(data, caller, has_old=len(fresh) < len(copies))
+    if not old and google is None:
+        return copies
+    from functools import partial
     from threading import Thread
     from time import monotonic
 
-    feeds = _feeds(data)
     deadline = monotonic() + patience
-    sources = [source for source in feeds.sources() if source.name in old]
-    # Daemon threads: a calendar that hangs delays neither the others nor the exit.
-    threads = [
-        Thread(target=feeds.refresh, args=(source, data.now, patience), daemon=True)
-        for source in sources
-    ]
+    readings: list[Callable[[], object]]
+    readings = [partial(_feeds(data).refresh, source, data.now, patience) for source in old]
     if google is not None:
-        threads.append(Thread(target=_read_quietly, args=(google, data.now), daemon=True))
+        readings.append(partial(google.refresh, data.now))
+    # Daemon threads: a calendar that hangs delays neither the others nor the exit.
+    threads = [Thread(target=_read_quietly, args=(read,), daemon=True) for read in readings]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -198,10 +199,10 @@ def _google_to_read(data: Data, caller: Caller, *, has_old: bool) -> GoogleCalen
     return calendars if has_old or (not is_known and calendars.is_connected) else None
 
 
-def _read_quietly(google: GoogleCalendars, now: datetime) -> None:
+def _read_quietly(read: Callable[[], object]) -> None:
     # What is wrong with a calendar stands in its copy.
     with suppress(OllimError):
-        google.refresh(now)
+        read()
 
 
 def _files(data: Data) -> CalendarFiles:
@@ -266,8 +267,9 @@ def _details(event: CalendarEvent, now: datetime) -> Iterator[str]:
 def _age(copy: CalendarCopy, now: datetime, *, named: bool = True) -> str:
     """`Work as of 09:12`, with what is wrong with it."""
     age = f"{copy.name} {age_words(copy, now)}" if named else age_words(copy, now)
-    problem = f"not read since: {copy.problem}" if copy.problem else ""
-    return ". ".join(filter(None, (age, problem, copy.limits)))
+    if copy.problem:
+        age += f"; the last try failed: {copy.problem.rstrip('.')}"
+    return f"{age}. {copy.limits}" if copy.limits else age
 
 
 def _row(event: CalendarEvent, copy: CalendarCopy, data: Data) -> Mapping[str, object]:
