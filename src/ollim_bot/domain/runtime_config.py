@@ -253,9 +253,19 @@ class RuntimeConfig:
     auto_update: bool = _setting("auto_update", default=False, takes="on or off", check=_switch)
     auto_update_hour: int = _number("auto_update_hour", 6, "an hour", 0, 23)
     google_calendars: tuple[str, ...] = _setting(
-        "google_calendars", ("primary",), "calendar ids with commas", _words
+        "google_calendars",
+        ("primary",),
+        "calendar ids with commas",
+        _words,
+        about="which calendars at Google are read; new events go to the first",
     )
-    google_task_list: str = _setting("google_task_list", "@default", "the id of a task list", _word)
+    google_task_list: str = _setting(
+        "google_task_list",
+        "@default",
+        "the id of a task list",
+        _word,
+        about="the list at Google that tasks are in",
+    )
     unread: Mapping[str, object] = field(default_factory=dict)
 
     def value(self, key: str) -> ConfigValue:
