@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from datetime import datetime, tzinfo
-from typing import Any
+from typing import Any, TypeVar
 
 from ollim_bot.ports import Clock
+
+R = TypeVar("R")
 
 
 class SystemClock:
@@ -22,6 +25,18 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+async def within(seconds: float, clock: Clock, work: Coroutine[Any, Any, R]) -> R | None:
+    """The result of the work; None if the time was over first. The work has ended then."""
+    task, alarm = asyncio.ensure_future(work), asyncio.ensure_future(clock.sleep(seconds))
+    try:
+        await asyncio.wait({task, alarm}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        for each in (task, alarm):
+            each.cancel()
+        await asyncio.wait({task, alarm})
 
 
 async def wait_until_set(event: asyncio.Event, clock: Clock, at_most: float | None = None) -> None:

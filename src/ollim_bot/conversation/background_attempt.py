@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
+from ollim_bot.clock import within
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.chat_log import context_of
 from ollim_bot.conversation.jobs.echo import ChangeEcho
@@ -315,19 +316,12 @@ class Attempt:
 
     async def within(self, seconds: float) -> AttemptOutcome:
         """Run until the limit. The session is closed when this returns or raises."""
-        turn = asyncio.ensure_future(self._whole())
-        alarm = asyncio.ensure_future(self._around.clock.sleep(seconds))
         try:
-            await asyncio.wait({turn, alarm}, return_when=asyncio.FIRST_COMPLETED)
-            if turn.done():
-                return turn.result()
+            outcome = await within(seconds, self._around.clock, self._whole())
         finally:
-            for task in (turn, alarm):
-                task.cancel()
-            await asyncio.wait({turn, alarm})
             await self._calls.ended()
         too_long = took_too_long(seconds)
-        return AttemptOutcome(OccurrenceState.TIMED_OUT, self.usage, too_long)
+        return outcome or AttemptOutcome(OccurrenceState.TIMED_OUT, self.usage, too_long)
 
     async def _whole(self) -> AttemptOutcome:
         if isinstance(self._job, WebhookSpec):

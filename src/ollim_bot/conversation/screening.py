@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, replace
 
+from ollim_bot.clock import within
 from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, Usage
 from ollim_bot.domain.jobs import Model
 from ollim_bot.errors import EngineError
@@ -58,17 +58,8 @@ class Screening:
 
     async def _within(self, spec: SessionSpec, prompt: str) -> ScreeningVerdict:
         """Ask until the limit. The session is closed when this returns or raises."""
-        asked = asyncio.ensure_future(self._ask(spec, prompt))
-        alarm = asyncio.ensure_future(self._clock.sleep(LONGEST_SECONDS))
-        try:
-            await asyncio.wait({asked, alarm}, return_when=asyncio.FIRST_COMPLETED)
-            if asked.done():
-                return asked.result()
-        finally:
-            for task in (asked, alarm):
-                task.cancel()
-            await asyncio.wait({asked, alarm})
-        return ScreeningVerdict(error=_TOO_LONG)
+        found = await within(LONGEST_SECONDS, self._clock, self._ask(spec, prompt))
+        return found or ScreeningVerdict(error=_TOO_LONG)
 
     async def _ask(self, spec: SessionSpec, prompt: str) -> ScreeningVerdict:
         before = self.usage.cost_usd
