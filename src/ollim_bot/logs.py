@@ -85,7 +85,8 @@ def set_up_logging(
     formatter = JsonFormatter if log_format is LogFormat.JSON else TextFormatter
     handler.setFormatter(formatter(zone))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for verbose in ("asyncio", "markdown_it"):
+    # The libraries of signing in log whole requests, with codes and tokens in them.
+    for verbose in ("asyncio", "markdown_it", "google", "oauthlib", "requests_oauthlib", "urllib3"):
         logging.getLogger(verbose).setLevel(logging.WARNING)
     least = logging.DEBUG if level is LogLevel.DEBUG else logging.WARNING
     for chatty in ("watchfiles", "mcp", "httpx2", "aiohttp.access"):
