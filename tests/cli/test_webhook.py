@@ -146,7 +146,7 @@ def test_one_that_others_sign_says_with_what(terminal: Terminal) -> None:
 def test_while_webhooks_are_off_there_is_no_address_and_a_new_one_says_so(
     terminal: Terminal,
 ) -> None:
-    off = "note: webhooks are off until WEBHOOK_PORT and WEBHOOK_SECRET are set; see docs/webhooks"
+    off = "note: webhooks are off until WEBHOOK_PORT and WEBHOOK_SECRET are set; put both"
     assert off in terminal.run(*WASH).err
     assert terminal.refused("webhook", "url", "wash").startswith("Webhooks are off until ")
     assert off in terminal.run("webhook", "list").err
@@ -158,8 +158,13 @@ def test_while_webhooks_are_off_there_is_no_address_and_a_new_one_says_so(
 def test_a_new_one_whose_own_secret_is_missing_says_so(terminal: Terminal) -> None:
     missing = "note: nothing opens it until GITHUB_HOOK_SECRET is set; put it into .env.\n"
     assert missing in switched_on(terminal).run(*BUILD).err
+    edit = ("webhook", "edit", "build", "--secret-env", "GITHUB_HOOK_SECRET")
+    assert missing in terminal.run(*edit).err
     switched_on(terminal, GITHUB_HOOK_SECRET="hush").done("webhook", "cancel", "build")
     assert missing not in terminal.run(*BUILD).err
+    assert missing not in terminal.run(*edit).err
+    terminal.environ["OLLIM_LOG"] = "loud"
+    assert terminal.run(*edit).code == 0
 
 
 def test_the_agent_adds_webhooks_within_its_limits(terminal: Terminal) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +28,7 @@ from ollim_bot.store.webhook_format import WEBHOOKS
 
 if TYPE_CHECKING:
     from ollim_bot.domain.quiet import QuietHours
+    from ollim_bot.settings import Settings
 
 # Fields of jobs that come by the clock, and what a webhook cannot choose.
 _NOT_OF_HOOKS = frozenset(
@@ -37,6 +37,7 @@ _NOT_OF_HOOKS = frozenset(
 _TYPES = ("string", "integer", "number", "boolean")
 _SAMPLES: Mapping[str, object] = {"string": "text", "integer": 1, "number": 1.5, "boolean": True}
 _EACH = {"action": "append"}
+_SEE = f"webhooks are {SWITCHED_OFF}; put both into .env."
 
 
 def run(words: Sequence[str], caller: Caller) -> None:
@@ -47,9 +48,17 @@ def run(words: Sequence[str], caller: Caller) -> None:
 
 def _list(given: Given, caller: Caller) -> None:
     list_jobs(WebhookNoun(), given, caller)
-    with suppress(BadSettings):
-        if "json" not in given and caller.settings().webhook_port is None:
-            note(f"webhooks are {SWITCHED_OFF}; see docs/webhooks.md.")
+    settings = _readable_settings(caller)
+    if "json" not in given and settings and settings.webhook_port is None:
+        note(_SEE)
+
+
+def _readable_settings(caller: Caller) -> Settings | None:
+    """The settings; None if they are wrong, which keeps no file from being changed or listed."""
+    try:
+        return caller.settings()
+    except BadSettings:
+        return None
 
 
 def _json(text: str) -> object:
@@ -141,10 +150,10 @@ class WebhookNoun(JobNoun[WebhookSpec]):
         return [("path", f"/hook/{job.spec.id}"), *others]
 
     def cautions(self, job: WebhookSpec, caller: Caller) -> Iterator[str]:
-        settings = caller.settings()
-        if settings.webhook_port is None:
-            yield f"webhooks are {SWITCHED_OFF}; see docs/webhooks.md."
-        elif settings.hook_secret(job.secret_env) is None:
+        settings = _readable_settings(caller)
+        if settings and settings.webhook_port is None:
+            yield _SEE
+        elif settings and settings.hook_secret(job.secret_env) is None:
             yield f"nothing opens it until {job.secret_env} is set; put it into .env."
 
 

@@ -116,7 +116,8 @@ def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
 
         raise WrongInput(f"untrusted: {KEEPS_MARK}.")
     by = setter(caller, data)
-    amend(noun, data, "changed", job_id, changes, message, by=by)
+    amended = amend(noun, data, "changed", job_id, changes, message, by=by)
+    _caution(noun, amended, caller)
 
 
 def pause_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
@@ -149,7 +150,7 @@ def amend(
     message: str | None = None,
     *,
     by: Setter | None = None,
-) -> None:
+) -> S:
     """Change a job, and print its new promise. `done` is the past participle of the change.
 
     `by` is the background run that asks for the change, if one does.
@@ -163,6 +164,7 @@ def amend(
         if "run-at" in changes:
             _note_quiet(job, data)
         _note_if_bot_is_stopped(job, data)
+    return job
 
 
 def _fields(
