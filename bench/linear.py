@@ -19,6 +19,7 @@ from typing import NamedTuple
 from bench.measure import Result
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.globs import covers, fits
+from ollim_bot.domain.jobs import JobSpec, WebhookAuth, WebhookSpec
 from ollim_bot.domain.permissions import beyond_main, grant_for
 from ollim_bot.domain.phrases import parse_duration, parse_moment
 from ollim_bot.domain.shell_words import shell_words
@@ -26,6 +27,8 @@ from ollim_bot.domain.taint import addresses_in
 from ollim_bot.domain.text import difference, slug
 from ollim_bot.domain.tool_patterns import problems
 from ollim_bot.domain.tool_policy import Pattern, matches
+from ollim_bot.domain.webhook_proofs import RawRequest, proof_in
+from ollim_bot.domain.webhooks import picked, read_object
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.offline.actions import reminders_in, routines_in
 from ollim_bot.offline.intents import schedule_intent
@@ -43,6 +46,7 @@ from ollim_bot.tools.addresses import address_problem
 from ollim_bot.tools.guards import may_have_hooks, state_dir_guard
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import MAIN_TOOLS
+from ollim_bot.webhooks.validation import problems_of
 
 # Characters; the other input of a row has twice as many.
 SIZE = 8_000
@@ -107,7 +111,26 @@ def _named(text: str) -> str | None:
     return state_dir_guard(ToolCall("Read", {"file_path": text}), _NOWHERE)
 
 
+def _proven(text: str) -> object:
+    given = [text.encode()]
+    headers = {b"stripe-signature": given, b"webhook-signature": given, b"authorization": given}
+    headers |= {b"webhook-id": [b"a"], b"webhook-timestamp": [b"%d" % _NOW.timestamp()]}
+    return proof_in(RawRequest(headers, b""), b"secret", tuple(WebhookAuth), _NOW)
+
+
+def _called(text: str) -> object:
+    # More than 10 KB are refused unread.
+    data = read_object(f'{{"a": [{text[: len(text) // 2].rstrip(",")}]}}'.encode())
+    hook = WebhookSpec(JobSpec(id="a", message="Look."), _ANY_WORDS)
+    return None if data is None else problems_of(hook, picked(hook, data))
+
+
+_WORD = {"anyOf": [{"type": "string"}, {"type": "object", "properties": {"a": True}}]}
+_ANY_WORDS = {"properties": {"a": {"type": "array", "items": _WORD}}}
+
 READERS: list[Reader] = [
+    *_each("signature of a call", _proven, "t=1,", "v1=0,", ",", "v1,a ", "bearer ", " "),
+    *_each("data of a call", _called, "1,", "[],", '{"a":1},', '"a",', '{"b":[]},', "["),
     *_each("glob", _fitting("./" + "*a" * 8 + "b"), "a", "ab", "/a", "*"),
     *_each("deep glob", _fitting("**a" * 8 + "b"), "a", "ab", "/a", "\n"),
     *_each("wider glob", _covering("**a" * 8 + "b"), "a", "*a", "**/", "?"),

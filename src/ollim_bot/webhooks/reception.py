@@ -31,7 +31,7 @@ from ollim_bot.webhooks.validation import problems_of
 _MINUTE = 60.0
 _RETRY_WHEN_FULL = 60
 # To check the data of a larger body may take long, in which others are answered.
-_QUICK_BODY = 8 * 1024
+_QUICK_BODY = 4 * 1024
 # One commit takes no longer for many calls than for one, but a step must not hold up the others.
 _MOST_IN_A_COMMIT = 100
 
