@@ -100,6 +100,12 @@ def test_a_signature_of_standard_webhooks_is_known(pairs: Pairs, late: int, is_r
     assert proof_in(request(pairs, STANDARD_BODY), b"another", ALL, now) is None
 
 
+def test_a_call_without_an_id_proves_nothing_since_it_would_not_be_known_again() -> None:
+    headers = signed_headers(WebhookAuth.STANDARD, b"secret", b"{}", STANDARD_TIME, "")
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+    assert proof_in(request(pairs, b"{}"), b"secret", ALL, STANDARD_TIME) is None
+
+
 @pytest.mark.parametrize(
     ("given", "late", "is_right"),
     [

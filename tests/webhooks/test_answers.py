@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections import Counter
 from pathlib import Path
+from types import FrameType
 from typing import TypeVar
 
 import pytest
-from tests.stores import on_store
-from tests.webhooks.calls import Answer, bearer, github, standard, stripe
+from tests.stores import memory_stores, on_store
+from tests.webhooks.calls import Answer, bearer, github, raw, standard, stripe
 from tests.webhooks.scene import DATA, NOW, SECRET, HookScene, hook, new_scene, serving
 
 from ollim_bot.domain.webhooks import KEPT_FOR, LARGEST_BODY
 from ollim_bot.store.database import Step
 from ollim_bot.store.errors import DiskFull
+from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import RecordingStore
+from ollim_bot.webhooks.reception import CallAcceptor, WebhookReception
 
 R = TypeVar("R")
 
@@ -379,3 +384,55 @@ async def test_half_a_surrogate_pair_and_strange_names_are_kept_as_text(scene: H
 async def test_other_methods_are_refused_for_every_id(scene: HookScene, method: str) -> None:
     for hook_id in ("rain", "no-such-hook"):
         assert (await scene.call(hook_id, method=method)).status == 405
+
+
+class HashCount:
+    """Counts what is hashed and compared, which is what takes time in a refusal."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+
+    def __enter__(self) -> HashCount:
+        sys.setprofile(self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+
+    def _note(self, _: FrameType, event: str, called: object) -> None:
+        name = getattr(called, "__name__", "")
+        if event == "c_call" and name in ("openssl_sha256", "update", "compare_digest"):
+            self.calls[name] += 1
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [bearer("wrong"), github("wrong", DATA), standard(b"wrong", DATA, AT), stripe("x", DATA, AT)],
+)
+async def test_a_refusal_takes_the_same_work_whether_the_hook_exists_or_not(
+    headers: dict[str, str],
+) -> None:
+    hooks = {
+        "open": hook("open"),
+        "own": hook("own", secret_env="OWN_SECRET"),
+        "unset": hook("unset", secret_env="UNSET_SECRET"),
+        "bearer": hook("bearer", auth="bearer"),
+        "github": hook("github", auth="github"),
+        "paused": hook("paused", enabled=False),
+    }
+    secrets = {None: SECRET.encode(), "OWN_SECRET": b"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
+    store = memory_stores(NOW).state
+    reception = WebhookReception(hooks.get, secrets.get, CallAcceptor(store), ManualClock(NOW))
+    raw_headers = {name.lower().encode(): [value.encode()] for name, value in headers.items()}
+
+    async def read() -> bytes:
+        return raw(DATA)
+
+    work = []
+    for hook_id in ("no-such-hook", *hooks):
+        with HashCount() as count:
+            answer = await reception.answer(hook_id, raw_headers, read, lambda: None)
+        assert answer.status == 401
+        work.append(count.calls)
+    assert work[0].total() > 0
+    assert all(each == work[0] for each in work)

@@ -52,14 +52,12 @@ def proof_in(
 ) -> WebhookAuth | None:
     """The way in which the request proves that its sender knows the secret; None if it does not.
 
-    Of several ways, a signature goes before the bare secret. The time that this takes tells
-    nothing about the secret.
+    Of several ways, a signature goes before the bare secret. How long this takes depends on the
+    request alone: it tells nothing about the secret, and not which ways are accepted.
     """
     seconds = now.timestamp()
-    proven = [
-        way for way, check in _CHECKS.items() if way in ways and check(request, secret, seconds)
-    ]
-    return proven[0] if proven else None
+    proven = [way for way, check in _CHECKS.items() if check(request, secret, seconds)]
+    return next((way for way in proven if way in ways), None)
 
 
 def is_signed(request: RawRequest) -> bool:
@@ -94,16 +92,13 @@ def _is_standard(request: RawRequest, secret: bytes, now: float) -> bool:
     return any(_same(each, right) for each in given for right in expected)
 
 
-def _standard_keys(secret: bytes) -> Sequence[bytes]:
-    """The keys that a secret may stand for: what its base64 means, or its own text."""
-    written = secret.removeprefix(_STANDARD_PREFIX)
+def _standard_keys(secret: bytes) -> tuple[bytes, bytes]:
+    """The keys that a secret may stand for: what its base64 means, and its own text."""
     try:
-        decoded = base64.b64decode(written, validate=True)
+        decoded = base64.b64decode(secret.removeprefix(_STANDARD_PREFIX), validate=True)
     except (binascii.Error, ValueError):
-        return [secret]
-    if not decoded:
-        return [secret]
-    return [decoded] if written != secret else [decoded, secret]
+        decoded = b""
+    return decoded or secret, secret
 
 
 def _is_stripe(request: RawRequest, secret: bytes, now: float) -> bool:

@@ -34,7 +34,7 @@ class WebhookLimits:
     """Limits that keep a stranger, or a program that has gone wrong, from exhausting the bot."""
 
     connections: int = 200
-    strangers: int = 100
+    strangers: int = 50
     stranger_seconds: float = 20
     body_seconds: float = 15
     idle_seconds: float = 30
