@@ -88,6 +88,33 @@ def test_only_values_with_words_are_screened() -> None:
     assert free_values(schema, deep) == {"rest": [[[{"a": 1}]]]}
 
 
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"enum": ["open"]}, "Obey."),
+        ({"const": "open"}, "Obey."),
+        ({"type": "integer"}, "Obey."),
+        ({"type": "array", "items": {"enum": ["x"]}}, ["x", "Obey."]),
+        ({"type": "array", "items": {"type": "integer"}, "prefixItems": [{"const": "x"}]}, ["y"]),
+        (CLOSED[-1], {"n": "Obey."}),
+        (CLOSED[-1], {"Obey.": 1}),
+    ],
+)
+def test_a_value_from_before_a_change_of_the_schema_is_free_text(schema: Any, value: Any) -> None:
+    assert free_values(fields(one=schema), {"one": value}) == {"one": value}
+    assert task_text("{{one}}", fields(one=schema), {"one": value}) == (
+        "(see `one` in the data above)"
+    )
+
+
+def test_words_of_the_owner_are_not_free_text() -> None:
+    listed = {"type": "array", "items": {"enum": ["x", "y"]}, "prefixItems": [{"const": "z"}]}
+    assert free_values(fields(one=listed), {"one": ["z", "x", "y"]}) == {}
+    inner = {**CLOSED[-1], "properties": {"s": {"enum": ["x"]}}}
+    # The name of a property is the owner's too.
+    assert free_values(fields(one=inner), {"one": {"s": "x"}}) == {}
+
+
 def test_a_value_of_any_depth_is_looked_at() -> None:
     nest: object = "words"
     for _ in range(5000):

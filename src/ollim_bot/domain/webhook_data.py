@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from itertools import zip_longest
 from typing import Any
 
 from ollim_bot.domain.text import literal, one_line
@@ -30,11 +31,16 @@ def has_free_text(schema: Schema) -> bool:
 
 
 def free_values(schema: Schema, data: Data) -> dict[str, object]:
-    """The fields of a call with words of the sender's choice."""
+    """The fields of a call with words of the sender's choice.
+
+    The schema may have changed since it accepted the call, so each value is compared with it.
+    """
+    known = _properties(schema)
     return {
         name: value
         for name, value in data.items()
-        if not _is_closed_field(schema, name) and _has_words(value)
+        if not (_is_closed(known.get(name)) and _is_of_owner(known.get(name), value))
+        and _has_words(value)
     }
 
 
@@ -56,7 +62,8 @@ def task_text(body: str, schema: Schema, data: Data) -> str:
     def said(name: str) -> str:
         if name not in _properties(schema):
             return f"(`{name}`, which is no field of this webhook)"
-        if not _is_closed_scalar(schema, name):
+        is_free = name in data and not _is_of_owner(_properties(schema)[name], data[name])
+        if is_free or not _is_closed_scalar(schema, name):
             return f"(see `{name}` in the data above)"
         return _as_text(data[name]) if name in data else NOT_GIVEN
 
@@ -93,10 +100,6 @@ def _with_defaults(schema: Schema) -> Schema:
     return {"type": "object", "additionalProperties": False, **schema}
 
 
-def _is_closed_field(schema: Schema, name: str) -> bool:
-    return name in _properties(schema) and _is_closed(_properties(schema)[name])
-
-
 def _is_closed_scalar(schema: Schema, name: str) -> bool:
     field = _properties(schema)[name]
     is_whole = isinstance(field, Mapping) and {"array", "object"} & _types(field)
@@ -128,6 +131,27 @@ def _is_closed_object(schema: Schema) -> bool:
     # Other names would be words of the sender too.
     is_named = schema.get("additionalProperties") is False and "patternProperties" not in schema
     return is_named and all(map(_is_closed, _properties(schema).values()))
+
+
+def _is_of_owner(schema: object, value: object) -> bool:
+    """Whether all words in a value are in the schema."""
+    if not _has_words(value):
+        return True
+    match schema, value:
+        case {"enum": list() as listed}, _:
+            return value in listed
+        case {"const": named}, _:
+            return bool(value == named)
+        case Mapping(), list():
+            rest, *first = _items(schema)
+            each = zip_longest(first[: len(value)], value, fillvalue=rest)
+            return all(_is_of_owner(one, item) for one, item in each)
+        case Mapping(), Mapping():
+            known = _properties(schema)
+            return all(
+                name in known and _is_of_owner(known[name], item) for name, item in value.items()
+            )
+    return False
 
 
 def _items(schema: Schema) -> list[object]:
