@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import socket
 import zlib
+from contextlib import suppress
+from threading import Event, Thread
 
 import pytest
 from tests.calendars.calendar_server import Answer, CalendarServer, ics, served
@@ -105,6 +107,47 @@ def test_an_address_that_does_not_answer_in_time_is_given_up() -> None:
 
     with served(drip) as server:
         assert failure(server.address(), 0.3) == "The address did not answer in time."
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\nX: ",
+        b"HTTP/1.0 200 OK\r\n\r\nBEGIN",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\nBEGIN",
+    ],
+)
+def test_an_answer_that_comes_drop_by_drop_is_given_up(head: bytes) -> None:
+    def drip() -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):
+            connection.sendall(head)
+            while not given_up.wait(0.02):
+                connection.sendall(b"x")
+
+    given_up = Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = Thread(target=drip)
+        thread.start()
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/secret.ics"
+        assert failure(address, 0.4) == "The address did not answer in time."
+        given_up.set()
+        thread.join()
+
+
+def test_a_chunk_that_is_cut_off_is_said() -> None:
+    def cut() -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nBEGIN")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = Thread(target=cut)
+        thread.start()
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/secret.ics"
+        assert failure(address) == "The calendar is cut off before its end."
+        thread.join()
 
 
 def test_a_closed_port_is_said() -> None:

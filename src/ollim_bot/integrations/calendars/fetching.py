@@ -12,7 +12,13 @@ import zlib
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+)
 from ipaddress import ip_address
 from threading import Timer
 from time import monotonic
@@ -29,6 +35,7 @@ _LONGEST_STEP = 10.0
 _LEGAL = "/%:@!$&'()*+,;=~?-._"
 _ONLY_HTTPS = "Only https addresses are read. Use the https:// form of the address."
 _NO_ADDRESS = "That is not the address of a calendar. It begins with https:// or webcal://."
+_CUT_OFF = "The calendar is cut off before its end."
 _SLOW = "The address did not answer in time."
 _STATUS = {
     401: "The address asks for a password. Use the calendar's secret or published address.",
@@ -88,9 +95,11 @@ def fetch(address: str, etag: str, modified: str, seconds: float) -> Fetched | N
                     hop = urljoin(hop, answer.headers.get("Location", ""))
     except TimeoutError:
         raise CalendarFailed(_SLOW) from None
-    except (OSError, HTTPException, zlib.error, ValueError) as refused:
+    except (CalendarFailed, OSError, HTTPException, zlib.error, ValueError) as refused:
         if monotonic() >= deadline:
             raise CalendarFailed(_SLOW) from None
+        if isinstance(refused, CalendarFailed):
+            raise
         raise CalendarFailed(_in_words(refused)) from None
     raise CalendarFailed("The address redirects too often.")
 
@@ -174,7 +183,10 @@ def _fetched(answer: HTTPResponse, deadline: float) -> Fetched | None:
         return None
     if answer.status != 200:
         raise CalendarFailed(_STATUS.get(answer.status, f"The address answered {answer.status}."))
-    text = _body(answer, deadline)
+    text = _body(answer)
+    # A connection that is cut at the deadline looks like one that has ended.
+    if monotonic() >= deadline:
+        raise TimeoutError
     return Fetched(text, _mark(answer, "ETag"), _mark(answer, "Last-Modified"))
 
 
@@ -183,14 +195,13 @@ def _mark(answer: HTTPResponse, name: str) -> str:
     return value if value.isprintable() and value.isascii() and len(value) < 1000 else ""
 
 
-def _body(answer: HTTPResponse, deadline: float) -> bytes:
+def _body(answer: HTTPResponse) -> bytes:
     encoding = answer.headers.get("Content-Encoding", "identity").lower()
     if encoding not in ("identity", "gzip", "x-gzip", "deflate"):
         raise CalendarFailed("The address answered in a form that cannot be read.")
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32) if encoding != "identity" else None
-    expected, received, text = answer.length, 0, b""
+    expected, received, size = answer.length, 0, 0
     parts: list[bytes] = []
-    size = 0
     while part := answer.read1(_BLOCK):
         received += len(part)
         # One byte more than allowed shows that the text is too long, also of a packed one.
@@ -199,14 +210,14 @@ def _body(answer: HTTPResponse, deadline: float) -> bytes:
         size += len(text)
         if size > MOST_BYTES or received > MOST_BYTES:
             raise CalendarFailed(f"The calendar is larger than {MOST_BYTES // 1_000_000} MB.")
-        if monotonic() > deadline:
-            raise TimeoutError
     if (expected is not None and received < expected) or (unpacker and not unpacker.eof):
-        raise CalendarFailed("The calendar is cut off before its end.")
+        raise CalendarFailed(_CUT_OFF)
     return b"".join(parts)
 
 
 def _in_words(refused: Exception) -> str:
+    if isinstance(refused, IncompleteRead):
+        return _CUT_OFF
     if isinstance(refused, ssl.SSLError):
         return "The address could not be reached safely: its certificate is not accepted."
     if isinstance(refused, socket.gaierror):
