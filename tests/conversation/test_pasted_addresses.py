@@ -70,7 +70,7 @@ async def test_an_address_is_used_once_and_kept_nowhere_in_the_conversation(
             (Author.OWNER, HIDDEN),
             (Author.PROGRAM, ADDED),
         ]
-        assert at.pending == ["The owner added a calendar."]
+        assert at.pending == ["Known to the owner: The owner added a calendar."]
         assert engine.prompts == []
         assert SECRET not in all_that_was_kept(at, engine)
         assert SECRET not in caplog.text
