@@ -132,7 +132,44 @@ def test_a_picked_sample_has_the_shape_of_the_request(terminal: Terminal) -> Non
     switched_on(terminal).done(*BUILD, "--auth", "bearer")
     curl = terminal.json("webhook", "url", "build")["curl"]
     body = json.loads(curl.partition("-d ")[2].strip("'"))
-    assert body == {"run": {"conclusion": "passed"}, "repo": {"name": "text"}}
+    assert body == {
+        "type": "workflow_run.completed",
+        "action": "completed",
+        "run": {"conclusion": "passed"},
+        "repo": {"name": "text"},
+    }
+
+
+def test_a_sample_is_made_for_any_schema_and_any_place(terminal: Terminal) -> None:
+    properties = {
+        "a": {"type": ["integer", "null"]},
+        "b": {"type": "array"},
+        "c": {"type": "object"},
+        "d": {"type": "number"},
+        "e": {"type": "boolean"},
+        "f": True,
+        "g/h": {},
+    }
+    pick = {
+        "a": "/x",
+        "b": "/x/y",
+        "c": "/x/y/z",
+        "d": "/l/0",
+        "e": "/e",
+        "f": "/f",
+        "g/h": "/g~1h",
+    }
+    made = json.dumps({"type": "object", "properties": properties})
+    flags = [each for name, place in pick.items() for each in ("--pick", f"{name}={place}")]
+    switched_on(terminal).done("webhook", "add", "x", "--id", "odd", "--fields", made, *flags)
+    body = json.loads(terminal.json("webhook", "url", "odd")["curl"].partition("-d ")[2].strip("'"))
+    assert body == {
+        "x": {"y": {"z": {}}},
+        "l": {"0": 1.5},
+        "e": True,
+        "f": "text",
+        "g/h": "text",
+    }
 
 
 def test_one_that_others_sign_says_with_what(terminal: Terminal) -> None:

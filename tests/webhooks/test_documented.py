@@ -122,6 +122,14 @@ def test_the_terminal_shows_what_each_example_picks_and_leads_to(name: str, tmp_
     assert ("free text" in words.err) is (has_free_text(hook.fields) and not hook.is_plain)
 
 
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_data_that_the_terminal_makes_up_fits_each_example(name: str, tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    terminal.write(f"webhooks/{name}.md", FILES[name])
+    fields = terminal.json("webhook", "test", name, "--dry-run")["fields"]
+    assert fields.keys() == EXAMPLES[name][2].keys()
+
+
 def test_other_events_of_these_services_are_ignored(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path)
     for name in ("build", "payments"):

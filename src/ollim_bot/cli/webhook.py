@@ -15,12 +15,8 @@ from ollim_bot.cli.jobs.fields import COMMON, Flag, JobNoun
 from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
 from ollim_bot.cli.jobs.views import list_jobs
 from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
-from ollim_bot.domain.webhook_words import (
-    SWITCHED_OFF,
-    hook_address,
-    hook_facts,
-    secret_name,
-)
+from ollim_bot.domain.webhook_schema import pointer_parts
+from ollim_bot.domain.webhook_words import SWITCHED_OFF, hook_address, hook_facts, secret_name
 from ollim_bot.errors import BadSettings, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_formats import FieldRule
@@ -35,7 +31,14 @@ _NOT_OF_HOOKS = frozenset(
     {"background", "timezone", "late", "must", "plain", "kind", "nag", "first-step", "before"}
 )
 _TYPES = ("string", "integer", "number", "boolean")
-_SAMPLES: Mapping[str, object] = {"string": "text", "integer": 1, "number": 1.5, "boolean": True}
+_SAMPLES: Mapping[str, object] = {
+    "integer": 1,
+    "number": 1.5,
+    "boolean": True,
+    "null": None,
+    "array": [],
+    "object": {},
+}
 _EACH = {"action": "append"}
 _SEE = f"webhooks are {SWITCHED_OFF}; put both into .env."
 
@@ -191,9 +194,11 @@ def _url_flags(parser: Flags) -> None:
 
 
 def _url(given: Given, caller: Caller) -> None:
+    from ollim_bot.cli.webhook_calls import hook_port
+
     data, noun = open_data(caller), WebhookNoun()
     hook = noun.shelf(data).get(noun.id_of(given, data)).item
-    address = hook_address(hook.spec.id, _port(caller))
+    address = hook_address(hook.spec.id, hook_port(caller.settings()))
     secret = secret_name(hook)
     line = _curl(hook, address) if WebhookAuth.BEARER in hook.auth else None
     if "json" in given:
@@ -210,13 +215,6 @@ def _url(given: Given, caller: Caller) -> None:
         note(f"${secret} is not set in this shell. Its value is in {home}.")
 
 
-def _port(caller: Caller) -> int:
-    port = caller.settings().webhook_port
-    if port is None:
-        raise WrongInput(f"Webhooks are {SWITCHED_OFF}. Put both into .env, and restart the bot.")
-    return port
-
-
 def _curl(hook: WebhookSpec, address: str) -> str:
     import json
     import shlex
@@ -226,16 +224,20 @@ def _curl(hook: WebhookSpec, address: str) -> str:
 
 
 def _sample(hook: WebhookSpec) -> dict[str, Any]:
-    """A body that the webhook may accept."""
+    """A body that the webhook probably accepts, with an event that counts."""
     properties = hook.fields.get("properties")
     body: dict[str, Any] = {}
     for name, schema in properties.items() if isinstance(properties, Mapping) else ():
-        value = _sample_value(schema)
-        *above, last = hook.pick.get(name, f"/{name}").split("/")[1:]
+        *above, last = pointer_parts(hook.pick[name]) if name in hook.pick else (name,)
         place = body
         for step in above:
-            place = place.setdefault(step, {})
-        place[last] = value
+            if not isinstance(place.get(step), dict):
+                place[step] = {}
+            place = place[step]
+        place[last] = _sample_value(schema)
+    # Without `pick`, a body has no room for more than the fields.
+    for event in hook.on[:1] if hook.pick else ():
+        body = {"type": event, "action": event.rpartition(".")[2], **body}
     return body
 
 
@@ -244,7 +246,8 @@ def _sample_value(schema: object) -> object:
         return "text"
     if "enum" in schema:
         return schema["enum"][0]
-    return _SAMPLES.get(str(schema.get("type", "string")), "text")
+    kind = schema.get("type", "string")
+    return _SAMPLES.get(str(kind[0] if isinstance(kind, list) else kind), "text")
 
 
 def _run_flags(parser: Flags) -> None:

@@ -44,6 +44,13 @@ class _Answer(NamedTuple):
     retry_after: str
 
 
+def hook_port(settings: Settings) -> int:
+    """The port of webhooks. Raises `WrongInput` if they are off."""
+    if settings.webhook_port is None:
+        raise WrongInput(f"Webhooks are {SWITCHED_OFF}. Put both into .env, and restart the bot.")
+    return settings.webhook_port
+
+
 def body_given(given: Given, caller: Caller, sample: Mapping[str, object]) -> bytes:
     """What to send: the given text, the content of `@FILE`, or else the sample."""
     text = given.get("data")
@@ -71,12 +78,11 @@ def call_hook(hook: WebhookSpec, body: bytes, given: Given, caller: Caller, data
     if setter(caller, data) is not None:
         raise OllimError(NO_RUN)
     settings = caller.settings()
-    if settings.webhook_port is None:
-        raise WrongInput(f"Webhooks are {SWITCHED_OFF}. Put both into .env, and restart the bot.")
+    port = hook_port(settings)
     headers = _headers(hook, body, given, caller, settings)
     if running_pid(data.paths.bot_pid) is None:
         raise OllimError("The bot is not running, and only it takes calls. Start it: ollim-bot")
-    answer = _sent(settings.webhook_port, hook.spec.id, body, headers)
+    answer = _sent(port, hook.spec.id, body, headers)
     if "json" in given:
         print_json({"status": answer.status, "answer": answer.said})
     if answer.status >= 300:
