@@ -68,6 +68,7 @@ from ollim_bot.conversation.sessions.main_session import MainSession, main_run
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
+from ollim_bot.conversation.task_move import TaskMover
 from ollim_bot.conversation.tasks import DueTasks, TaskCommands
 from ollim_bot.conversation.tool_servers import ServerCards
 from ollim_bot.conversation.turns.current_run import CurrentRun
@@ -198,6 +199,7 @@ class ConversationParts:
     undo_expiry: UndoExpiry
     overviews: Overviews
     server_cards: ServerCards
+    task_mover: TaskMover
     google: GoogleConnection
 
     async def load(self) -> None:
@@ -343,6 +345,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
 
     deliveries, manual_runs = DeliveryQueues(store, queues, clock), ManualRuns()
     server_cards = ServerCards(store, poster, notices, clock)
+    task_mover = TaskMover(store, deps.tasks, posting, clock)
     fork_buttons = ForkButtons(state, fork_requests, runner.stop)
     buttons = _button_router(
         deps,
@@ -358,6 +361,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
             **fork_buttons.actions,
             **retries.actions,
             **server_cards.actions,
+            **task_mover.actions,
             **services.conversation.actions,
             **services.sessions.actions,
             **services.help.actions,
@@ -410,6 +414,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         undo_expiry=UndoExpiry(store, clock),
         overviews=overviews,
         server_cards=server_cards,
+        task_mover=task_mover,
         google=google,
     )
 

@@ -19,6 +19,11 @@ def active_tasks(file: TaskList, service: TaskList | None) -> TaskList:
     return file if service is None else _ServiceAndFile(service, file)
 
 
+def has_service(tasks: TaskList) -> bool:
+    """Whether the list that `active_tasks` gave has a service beside the file."""
+    return isinstance(tasks, _ServiceAndFile)
+
+
 class _ServiceAndFile:
     """New tasks go to the service; those of the file stay listed and can be changed."""
 

@@ -25,6 +25,7 @@ from ollim_bot.domain.sessions import ClearedConversation, SessionEvent, Session
 from ollim_bot.domain.surface_state import DiscordState, WebState
 from ollim_bot.domain.taint import ConversationTaint
 from ollim_bot.domain.task_cards import TaskUndos
+from ollim_bot.domain.task_move import TaskMoves
 from ollim_bot.domain.tool_servers import SERVER_RECORD, ToolServerRecord
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.store.codecs.plain import PlainCodec
@@ -140,6 +141,7 @@ class Records:
     initiative = _plain("initiative", SetInBackground)
     tool_servers = _plain(SERVER_RECORD, ToolServerRecord)
     task_undos = _plain("task_undos", TaskUndos)
+    task_moves = _plain("task_moves", TaskMoves)
     taint = _plain("taint", ConversationTaint)
     discord = _plain("discord", DiscordState)
     web = _plain("web", WebState)
