@@ -36,8 +36,7 @@ _SAMPLES: Mapping[str, object] = {
     "number": 1.5,
     "boolean": True,
     "null": None,
-    "array": [],
-    "object": {},
+    "array": (),
 }
 _EACH = {"action": "append"}
 _SEE = f"webhooks are {SWITCHED_OFF}; put both into .env."
@@ -247,7 +246,8 @@ def _sample_value(schema: object) -> object:
     if "enum" in schema:
         return schema["enum"][0]
     kind = schema.get("type", "string")
-    return _SAMPLES.get(str(kind[0] if isinstance(kind, list) else kind), "text")
+    name = str(kind[0] if isinstance(kind, list) else kind)
+    return {} if name == "object" else _SAMPLES.get(name, "text")
 
 
 def _run_flags(parser: Flags) -> None:
