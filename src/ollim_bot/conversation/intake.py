@@ -26,7 +26,7 @@ from ollim_bot.domain.pasted_addresses import (
     TakeAddress,
     pasted_addresses,
 )
-from ollim_bot.domain.updates import KNOWN_TO_OWNER, PendingUpdate
+from ollim_bot.domain.updates import owner_did
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.ports import AttachmentStore, Clock, IncomingMessage
 from ollim_bot.store.database import Step
@@ -288,8 +288,7 @@ class AddressIntake:
             self._posting.add_note(tx, note)
             for number, answer in enumerate(answers):
                 if answer.update:
-                    text = f"{KNOWN_TO_OWNER}{answer.update}"
-                    leave_update(tx, PendingUpdate(now, text, f"{input_id}-{number}"))
+                    leave_update(tx, owner_did(now, answer.update, f"{input_id}-{number}"))
 
         return step
 
