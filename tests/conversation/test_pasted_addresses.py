@@ -92,6 +92,19 @@ async def test_words_around_an_address_are_for_the_agent() -> None:
         assert "https://example.org/team.ics" in engine.prompts[0]
 
 
+async def test_a_private_address_among_words_is_hidden_and_not_used() -> None:
+    engine, taker = scripted("Send it alone."), Taker()
+    async with scene(engine, take_address=takes(taker)) as at:
+        await at.ask(f"add this: {ADDRESS}", "m1", quote=f"see {OTHER}")
+        assert taker.taken == []
+        assert engine.prompts[0].endswith("add this: (calendar address hidden)")
+        assert at.told[0].endswith("To add the calendar, send the address alone.")
+        await at.send("hello", "m2")
+        await at.chat.edit(InputId("m2"), f"take {ADDRESS}")
+        await at.quiet()
+        assert SECRET not in all_that_was_kept(at, engine)
+
+
 async def test_an_address_does_not_stop_the_turn_that_runs_and_does_not_wait_for_it() -> None:
     engine, taker = ScriptedEngine().then(TextStreamed("Once"), Waits()), Taker()
     async with scene(engine, take_address=takes(taker)) as at:

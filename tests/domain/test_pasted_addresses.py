@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.domain.pasted_addresses import AddressKind, PastedAddresses, pasted_addresses
+from ollim_bot.domain.pasted_addresses import (
+    AddressKind,
+    PastedAddresses,
+    pasted_addresses,
+    without_secrets,
+)
 
 GOOGLE = "https://calendar.google.com/calendar/ical/ada%40example.org/private-0a1b2c/basic.ics"
 ICLOUD = "webcal://p42-caldav.icloud.com/published/2/MTIzNDU2Nzg5MDEyMzQ1"
@@ -115,6 +120,19 @@ def test_a_redirect_copied_without_its_scheme_is_recognised() -> None:
 )
 def test_any_other_text_is_for_the_agent(text: str) -> None:
     assert pasted_addresses(text) is None
+
+
+@pytest.mark.parametrize("address", [GOOGLE, ICLOUD, OUTLOOK, ICLOUD.removeprefix("webcal://")])
+def test_a_private_address_among_words_is_hidden_and_the_words_stay(address: str) -> None:
+    assert without_secrets(f"add <{address}> please") == "add <(calendar address hidden)> please"
+    assert without_secrets(f"{address}\nis mine") == "(calendar address hidden)\nis mine"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "see https://example.org/team.ics", "webcal is a scheme", "icloud.com/published"]
+)
+def test_words_without_a_private_address_stay(text: str) -> None:
+    assert without_secrets(text) == text
 
 
 def test_the_log_names_the_kind_and_nothing_else() -> None:

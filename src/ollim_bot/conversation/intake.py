@@ -25,6 +25,7 @@ from ollim_bot.domain.pasted_addresses import (
     PastedAddresses,
     TakeAddress,
     pasted_addresses,
+    without_secrets,
 )
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.errors import OllimError, WrongInput
@@ -231,19 +232,20 @@ class AddressIntake:
 
     async def receive(self, message: IncomingMessage) -> ChatMessage:
         """As `MessageIntake.receive`."""
-        if quoted := pasted_addresses(message.quote):
-            message = replace(message, quote=quoted.shown_as)
+        quoted = pasted_addresses(message.quote)
+        quote = quoted.shown_as if quoted else without_secrets(message.quote)
+        message = replace(message, quote=quote)
         # A button sends a text of the agent, who may not bring an address into use.
         pasted = None if message.button else pasted_addresses(message.text)
         if pasted is None:
-            return await self._intake.receive(message)
+            return await self._receive_words(message)
         return await asyncio.shield(asyncio.ensure_future(self._take(message, pasted)))
 
     async def edit(self, input_id: InputId, text: str) -> bool:
         """As `MessageIntake.edit`. A message that was taken before stays as it was."""
         pasted = pasted_addresses(text)
         if pasted is None:
-            return await self._intake.edit(input_id, text)
+            return await self._intake.edit(input_id, without_secrets(text))
         if not await self._intake.waits(input_id):
             return False
         answers = await self._used(pasted)
@@ -252,6 +254,14 @@ class AddressIntake:
 
     async def withdraw(self, input_id: InputId) -> bool:
         return await self._intake.withdraw(input_id)
+
+    async def _receive_words(self, message: IncomingMessage) -> ChatMessage:
+        """Hide an address that stands among words, and say how it could be used."""
+        text = without_secrets(message.text)
+        if text == message.text or message.button:
+            return await self._intake.receive(message)
+        also = self._answering(message.id, [AddressAnswer(texts.ADDRESS_AMONG_WORDS)])
+        return await self._intake.receive_with(replace(message, text=text), also)
 
     async def _take(self, message: IncomingMessage, pasted: PastedAddresses) -> ChatMessage:
         if known := await self._intake.find(message.id):

@@ -49,6 +49,12 @@ def returned_to_copy(returned: AfterReturn, now: datetime) -> str:
     )
 
 
+ADDRESS_AMONG_WORDS = (
+    "The calendar's address in your message is hidden from the agent, and was not kept. To add the "
+    "calendar, send the address alone."
+)
+
+
 def address_forwarded(kind: AddressKind) -> str:
     return f"A forwarded {kind} is not used. Copy the address and send it yourself."
 

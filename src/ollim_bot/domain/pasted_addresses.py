@@ -23,6 +23,16 @@ _CALENDAR_PATHS: Mapping[str, str] = {
     "outlook.office365.com": "/owa/calendar/",
     "outlook.office.com": "/owa/calendar/",
 }
+# Addresses that are secret by their form, among other words. A plain `.ics` may be public. The
+# repetitions are bounded, so that the time grows with the length of the text only.
+_PRIVATE = re.compile(
+    r"(?i:webcals?://[^\s<>\"'`|]+"
+    r"|(?:https?://)?(?:calendar\.google\.com/calendar/ical/[^\s<>\"'`|]{,300}/private-"
+    r"|[\w.-]{1,60}\.icloud\.com/published/"
+    r"|outlook\.(?:live|office365|office)\.com/owa/calendar/)[^\s<>\"'`|]+)"
+)
+_HINTS = ("webcal", "/private-", "/published/", "/owa/calendar/")
+_HIDDEN_AMONG_WORDS = "(calendar address hidden)"
 _LOOPBACK_WITHOUT_SCHEME = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\]):\d+/?\?", re.IGNORECASE)
 
 
@@ -74,6 +84,14 @@ def pasted_addresses(text: str) -> PastedAddresses | None:
         if all(found):
             return PastedAddresses(kind, tuple(dict.fromkeys(filter(None, found))))
     return None
+
+
+def without_secrets(text: str) -> str:
+    """The text with each private address of a calendar hidden."""
+    lowered = text.lower()
+    if not any(hint in lowered for hint in _HINTS):
+        return text
+    return _PRIVATE.sub(_HIDDEN_AMONG_WORDS, text)
 
 
 def _bare(word: str) -> str:
