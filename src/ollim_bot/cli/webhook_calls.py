@@ -19,8 +19,9 @@ from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
 from ollim_bot.domain.webhook_data import has_free_text, plain_text
 from ollim_bot.domain.webhook_proofs import signed_headers
 from ollim_bot.domain.webhook_words import SWITCHED_OFF, secret_name
-from ollim_bot.domain.webhooks import is_wanted, picked, read_object
+from ollim_bot.domain.webhooks import LARGEST_BODY, is_wanted, picked, read_object
 from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.plain_files import read_file
 from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, sent_data
 from ollim_bot.prompts.turns import background_prompt
 from ollim_bot.settings import Settings
@@ -29,6 +30,8 @@ from ollim_bot.upkeep.instance import running_pid
 _HOST = "127.0.0.1"
 _PATIENCE = 30.0
 _PING = "ping"
+# More than the server takes, so that its refusal can be tried too.
+_LARGEST_FILE = 2 * LARGEST_BODY
 # A signature does not tell the secret to another program that has taken the port.
 _BEST_FIRST = (
     WebhookAuth.STANDARD,
@@ -60,12 +63,15 @@ def body_given(given: Given, caller: Caller, sample: Mapping[str, object]) -> by
         return standard_input().encode()
     if not text.startswith("@"):
         return str(text).encode("utf-8", "surrogateescape")
+    if caller.agent is not None:
+        # A dry run prints what it picks, also from a file that the agent must not read.
+        raise OllimError("--data: @FILE is for the owner alone. Give the data itself.")
     return _content(caller.path(text[1:]))
 
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_file(path, _LARGEST_FILE)
     except OSError as refused:
         raise WrongInput(f"--data: {path} cannot be read: {refused.strerror}.") from None
 
