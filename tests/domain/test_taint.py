@@ -202,3 +202,33 @@ def test_what_a_search_found_is_fetched_in_the_conversation_and_not_in_the_backg
     taint, call = Taint().after(reading), {"url": "https://n.example/a"}
     assert tainted_call(taint, "WebFetch", call, (), {}) is None
     assert tainted_in_background(taint, "WebFetch", call, [Pattern.of("WebFetch")], {}) is not None
+
+
+@pytest.mark.parametrize(
+    ("command", "source"),
+    [
+        ("ollim-bot gmail unread", "mail"),
+        ("'/opt/venv/bin/ollim-bot' 'gmail' 'read' '1'", "mail"),
+        ("/opt/venv/bin/ollim-bot cal today", "calendar entry"),
+        ("/opt/other gmail unread", "text that others wrote"),
+    ],
+)
+def test_what_a_command_of_ours_has_shown_is_named_also_by_its_path(
+    command: str, source: str
+) -> None:
+    result = "Data\n<untrusted-0123456789abcdef>\nx\n</untrusted-0123456789abcdef>"
+    reading = reading_of("Bash", {"command": command}, result, ())
+    assert reading is not None
+    assert reading.source == source
+
+
+@pytest.mark.parametrize("verb", ["add x --start y --end z", "update x --summary y", "delete x"])
+def test_a_tainted_background_run_changes_no_event(verb: str) -> None:
+    call = {"command": f"ollim-bot cal {verb}"}
+    allowed = [Pattern.of("Bash(ollim-bot cal *)")]
+    for source in ("mail", "calendar entry"):
+        refused = tainted_in_background(Taint((source,)), "Bash", call, allowed, {})
+        assert refused is not None
+    assert tainted_in_background(Taint(), "Bash", call, allowed, {}) is None
+    reading = {"command": "ollim-bot cal today"}
+    assert tainted_in_background(Taint(("mail",)), "Bash", reading, allowed, {}) is None

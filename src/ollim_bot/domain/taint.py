@@ -319,7 +319,9 @@ def _names_download(words: Sequence[str]) -> bool:
 
 def _fenced_source(arguments: Mapping[str, object]) -> str:
     program, noun = [*(shell_words(text_argument(arguments, "command")) or ()), "", ""][:2]
-    return _COMMAND_SOURCES.get(noun, _FENCED_TEXT) if program == PROGRAM else _FENCED_TEXT
+    # The engine names a program that it has run by its path.
+    is_ours = program.rpartition("/")[2] == PROGRAM
+    return _COMMAND_SOURCES.get(noun, _FENCED_TEXT) if is_ours else _FENCED_TEXT
 
 
 def _with_article(source: str) -> str:
