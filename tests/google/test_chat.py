@@ -14,6 +14,7 @@ from tests.stores import Stores
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.google import GoogleService
+from ollim_bot.errors import SignInNeeded
 
 CONNECTED = "Google is connected as ada@example.com: tasks, calendar and mail."
 REVOKED = (
@@ -122,7 +123,7 @@ async def test_a_connection_that_google_ended_is_told_once_and_heals(
 ) -> None:
     """A command noticed it, in another process; a command connects it again."""
     connected.google.sign_ins.revoke_everything()
-    with pytest.raises(Exception, match="revoked"):
+    with pytest.raises(SignInNeeded, match="revoked"):
         connected.client().call("GET", LISTS)
     async with talk(connected) as at:
         await at.until(lambda: waiting(at))
@@ -136,10 +137,29 @@ async def test_a_connection_that_google_ended_is_told_once_and_heals(
         connected.connect()
         await again.clock.advance(60)
         connected.google.sign_ins.revoke_everything()
-        with pytest.raises(Exception, match="revoked"):
+        with pytest.raises(SignInNeeded, match="revoked"):
             connected.client().call("GET", LISTS)
         await again.clock.advance(30)
         await again.until(lambda: waiting(again))
         await again.clock.advance(600)
         await again.until(lambda: len(again.told) == 2)
         assert again.told == [REVOKED, REVOKED]
+
+
+async def test_what_is_connected_again_before_it_was_told_is_not_told(
+    connected: GoogleScene,
+) -> None:
+    async with talk(connected) as at:
+        await at.talk.notices.tell("Something else.")
+        await at.gathered()
+        await at.until(lambda: at.told)
+        connected.google.sign_ins.revoke_everything()
+        with pytest.raises(SignInNeeded, match="revoked"):
+            connected.client().call("GET", LISTS)
+        await at.clock.advance(60)
+        await at.until(lambda: waiting(at))
+        connected.connect()
+        await at.clock.advance(60)
+        await at.until(lambda: not waiting(at))
+        await at.clock.advance(1000)
+        assert at.told == ["Something else."]

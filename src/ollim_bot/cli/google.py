@@ -141,7 +141,8 @@ def _logout(_: Given, caller: Caller) -> None:
     if not data.paths.state.exists():
         print("Google was not connected.")
         return
-    print(disconnect(_tokens(caller), addresses))
+    with writable(data):
+        print(disconnect(_tokens(caller), addresses))
 
 
 def _tokens(caller: Caller) -> GoogleTokens:
