@@ -13,9 +13,9 @@ from tests.calendars.test_expansion import CASES
 
 from ollim_bot.errors import CalendarFailed
 from ollim_bot.integrations.calendars.expansion import (
-    MOST_EVENTS,
     MOST_OF_SERIES,
     Expansion,
+    Limits,
     NoCalendar,
     Window,
     expand,
@@ -27,6 +27,7 @@ from ollim_bot.store.calendars import CalendarFiles
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 16, 9, 12, tzinfo=BERLIN)
 WINDOW = Window.around(NOW, BERLIN)
+QUICK = Limits(events=3000, series_seconds=0.2)
 GOOD = "SUMMARY:Dentist\nDTSTART:20261116T140000\nDTEND:20261116T150000"
 
 HOSTILE = {
@@ -58,6 +59,10 @@ HOSTILE = {
     "an event in an event": "BEGIN:VEVENT\n" * 50
     + "DTSTART:20261116T000000Z\n"
     + "END:VEVENT\n" * 50,
+    "the words of the end, in a text": (
+        "DTSTART:20100101T000000Z\nSUMMARY:END:VCALENDAR\n"
+        "DESCRIPTION:END:VEVENT\n END:VEVENT BEGIN:VEVENT"
+    ),
     "a colon and a semicolon": "DTSTART;;;=:::20261116\n;:;:\n=",
     "a name of a megabyte": f"DTSTART:20261116T000000Z\nSUMMARY:{'x' * 1_000_000}",
     "zero bytes": "DTSTART:20261116T000000Z\nSUMMARY:a\0b\x1b[2J",
@@ -65,7 +70,7 @@ HOSTILE = {
 
 
 def expanded(raw: bytes) -> Expansion:
-    return expand(raw, "Work", WINDOW, series_seconds=0.2)
+    return expand(raw, "Work", WINDOW, QUICK)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -85,9 +90,18 @@ def test_what_is_not_kept_is_said() -> None:
     assert never.limits == (
         "2 events were not understood. 1 event repeats too often to be all kept."
     )
-    many = expanded(ics(*["DTSTART:20261116"] * MOST_EVENTS, "DTSTART:20261201"))
-    assert many.limits == f"Only the {MOST_EVENTS} events nearest to today are kept."
+    dates = ["DTSTART:20261116"] * 50
+    many = expand(ics(*dates, "DTSTART:20261201"), "Work", WINDOW, Limits(events=50))
+    assert many.limits == "Only the 50 events nearest to today are kept."
     assert {event.start for event in many.events} == {NOW.date()}
+
+
+def test_events_that_take_long_do_not_use_up_the_time_of_others() -> None:
+    slow = [HOSTILE["every second since 1970"]] * 8
+    weekly = GOOD + "\nRRULE:FREQ=WEEKLY;COUNT=3"
+    found = expand(ics(*slow, weekly), "Work", WINDOW, Limits(series_seconds=0.4, all_seconds=0.8))
+    assert [event.summary for event in found.events] == ["Dentist"] * 3
+    assert found.limits == "8 events repeat too often to be all kept."
 
 
 @pytest.mark.parametrize(
@@ -160,7 +174,7 @@ def test_no_text_makes_it_fail_in_another_way() -> None:
         text = ics(*events, GOOD, head=head).decode().replace("{zone}", "Europe/Berlin")
         raw = mutated(text.replace("\r\n", "\n"), chance).encode("utf-8", "replace")
         try:
-            found = expand(raw, "Work", WINDOW, series_seconds=0.1)
+            found = expand(raw, "Work", WINDOW, QUICK)
         except NoCalendar:
             outcomes.add(False)
         else:

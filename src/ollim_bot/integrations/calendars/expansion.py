@@ -20,7 +20,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from hashlib import sha256
 from time import process_time
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from icalendar import Calendar
@@ -36,14 +36,11 @@ _Component = Any
 
 BACK = timedelta(days=60)
 AHEAD = timedelta(days=400)
-MOST_EVENTS = 5000
 MOST_OF_SERIES = 2000
 _A_DAY = timedelta(days=1)
 _LONGEST_TITLE = 300
 _LONGEST_TEXT = 2000
 _ALL_TEXT = 4_000_000
-_SERIES_SECONDS = 2.0
-_ALL_SECONDS = 10.0
 _PROCESS_SECONDS = 30
 _PROCESS_BYTES = 1 << 30
 _LENGTHS = {
@@ -54,11 +51,22 @@ _LENGTHS = {
 # Our own property of an event that has a `DURATION` rather than an end.
 _LENGTH = "X-OLLIM-LENGTH"
 _TIMES = ("DTSTART", "DTEND", "RECURRENCE-ID", "EXDATE", "RDATE")
-_BEGIN, _END = "BEGIN:VEVENT", "END:VEVENT"
+# Whole lines: the text of an event may hold the same words.
+_EVENT = re.compile(
+    r"^BEGIN:VEVENT *\n(.*?)^END:VEVENT *$", re.MULTILINE | re.DOTALL | re.IGNORECASE
+)
 _REPEATS = re.compile(r"^(?:RRULE|RDATE|RECURRENCE-ID|DURATION)[;:]", re.MULTILINE | re.IGNORECASE)
 _DAYS = re.compile(
     r"^(?:DTSTART|DTEND)(?:;[^:\n]*)?:(\d{4})(\d\d)(\d\d)", re.MULTILINE | re.IGNORECASE
 )
+
+
+class Limits(NamedTuple):
+    """How many events are kept, and how long computing one series, and all of them, may take."""
+
+    events: int = 5000
+    series_seconds: float = 2.0
+    all_seconds: float = 10.0
 
 
 class NoCalendar(Exception):
@@ -67,6 +75,9 @@ class NoCalendar(Exception):
 
 class _TooSlow(BaseException):
     """Not an `Exception`, so that no handler of a library takes it for one of its own."""
+
+
+_USUAL = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +111,7 @@ class Expansion:
     events: list[CalendarEvent] = field(default_factory=list)
     unreadable: int = 0
     too_often: int = 0
-    is_cut: bool = False
+    cut_at: int = 0
 
     @property
     def limits(self) -> str:
@@ -111,33 +122,40 @@ class Expansion:
         if self.too_often:
             verb = "repeats" if self.too_often == 1 else "repeat"
             sentences.append(f"{counted(self.too_often, 'event')} {verb} too often to be all kept.")
-        if self.is_cut:
-            sentences.append(f"Only the {MOST_EVENTS} events nearest to today are kept.")
+        if self.cut_at:
+            sentences.append(f"Only the {self.cut_at} events nearest to today are kept.")
         return " ".join(sentences)
 
 
-def expand(
-    raw: bytes, calendar: str, window: Window, series_seconds: float = _SERIES_SECONDS
-) -> Expansion:
+def expand(raw: bytes, calendar: str, window: Window, limits: Limits = _USUAL) -> Expansion:
     """The instances of the calendar named `calendar`. Raises only `NoCalendar`.
 
     Must run on the main thread, since it interrupts a series that takes too long.
     """
-    parsed = _parsed(_near(_text(raw), window))
     found, seen = Expansion(), set[str]()
-    deadline = process_time() + _ALL_SECONDS
-    for series in _series(parsed, window, found):
-        if process_time() > deadline:
-            found.too_often += 1
-            continue
-        for instance in _instances(series, window, found, series_seconds):
-            event = _event(instance, calendar, found)
-            if event is not None and window.has(event):
-                found.events.append(_with_own_id(event, seen))
+    parsed = _parsed(_near(_text(raw), window))
+    waiting = sorted(_series(parsed, window, found), key=_repeats)
+    deadline = process_time() + limits.all_seconds
+    # Series that take long wait for all others, so that a stranger's cannot use up their time.
+    for seconds in (limits.series_seconds / 8, limits.series_seconds):
+        slow = []
+        for series in waiting:
+            try:
+                instances = _instances(
+                    series, window, found, min(seconds, deadline - process_time())
+                )
+            except _TooSlow:
+                slow.append(series)
+                continue
+            events = (_event(instance, calendar, found) for instance in instances)
+            kept = (event for event in events if event is not None and window.has(event))
+            found.events += [_with_own_id(event, seen) for event in kept]
+        waiting = slow
+    found.too_often += len(waiting)
     found.events.sort(key=lambda event: (event.begins(window.zone).astimezone(UTC), event.id))
-    if len(found.events) > MOST_EVENTS:
-        found.is_cut = True
-        found.events = _nearest(found.events, window)
+    if len(found.events) > limits.events:
+        found.cut_at = limits.events
+        found.events = _nearest(found.events, window, limits.events)
     _cut_descriptions(found.events)
     return found
 
@@ -185,12 +203,7 @@ def _near(text: str, window: Window) -> str:
         )
     if "END:VCALENDAR" not in text.upper():
         raise NoCalendar("The calendar is cut off before its end.")
-    head, *blocks = text.split(_BEGIN)
-    kept = [head]
-    for block in blocks:
-        event, end, rest = block.partition(_END)
-        kept.append(f"{_BEGIN}{block}" if not end or _may_be_on(event, window) else rest)
-    return "".join(kept)
+    return _EVENT.sub(lambda event: event[0] if _may_be_on(event[1], window) else "", text)
 
 
 def _may_be_on(event: str, window: Window) -> bool:
@@ -277,7 +290,7 @@ def _without_zone(value: Any, zone: tzinfo) -> Any:
     """The value as the clocks of `zone` show it."""
 
     def shown(moment: Any) -> Any:
-        is_instant = isinstance(moment, datetime)
+        is_instant = isinstance(moment, datetime) and moment.tzinfo is not None
         return moment.astimezone(zone).replace(tzinfo=None) if is_instant else moment
 
     return _changed(value, shown)
@@ -310,10 +323,15 @@ def _length(given: Any, start: date) -> timedelta:
     return max(timedelta(days=length.days), _A_DAY)
 
 
+def _repeats(series: Sequence[_Component]) -> bool:
+    return len(series) > 1 or bool({"RRULE", "RDATE", "EXDATE"} & series[0].keys())
+
+
 def _instances(
     series: Sequence[_Component], window: Window, found: Expansion, seconds: float
 ) -> list[_Component]:
-    if len(series) == 1 and not {"RRULE", "RDATE", "EXDATE"} & series[0].keys():
+    """Raises `_TooSlow` after so many seconds."""
+    if not _repeats(series):
         return list(series)
     zone = _zone_of_series(series) or window.zone
     first, last = window.at(window.first), window.at(window.last + _A_DAY)
@@ -324,9 +342,6 @@ def _instances(
             first, last = window.now, window.now + MOST_OF_SERIES * length
         with _time_limit(seconds):
             instances = _computed(series, zone, first, last)
-    except _TooSlow:
-        found.too_often += 1
-        return []
     except Exception:  # noqa: BLE001 - a stranger's text may cause any failure
         found.unreadable += 1
         return []
@@ -365,6 +380,7 @@ def _computed(
 
 
 def _on_clocks(event: _Component, zone: tzinfo) -> _Component:
+    event = event.copy()
     for name in _TIMES:
         if name in event:
             values = [_without_zone(each, zone) for each in _values(event, name)]
@@ -412,6 +428,8 @@ def _time_limit(seconds: float) -> Iterator[None]:
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise _TooSlow
 
+    if seconds <= 0:
+        raise _TooSlow
     former = signal.signal(signal.SIGVTALRM, stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
@@ -484,11 +502,11 @@ def _with_own_id(event: CalendarEvent, seen: set[str]) -> CalendarEvent:
     return event if own == event.id else replace(event, id=own)
 
 
-def _nearest(events: Iterable[CalendarEvent], window: Window) -> list[CalendarEvent]:
+def _nearest(events: Iterable[CalendarEvent], window: Window, most: int) -> list[CalendarEvent]:
     def begins(event: CalendarEvent) -> datetime:
         return event.begins(window.zone).astimezone(UTC)
 
-    nearest = sorted(events, key=lambda event: abs(begins(event) - window.now))[:MOST_EVENTS]
+    nearest = sorted(events, key=lambda event: abs(begins(event) - window.now))[:most]
     return sorted(nearest, key=begins)
 
 
