@@ -55,10 +55,15 @@ def test_fields_picks_events_and_proofs_are_given_by_flags(terminal: Terminal) -
     assert terminal.json("webhook", "show", "build") == hook
 
 
-def test_a_picked_field_without_a_type_is_text(terminal: Terminal) -> None:
+def test_a_field_that_is_only_picked_or_named_in_the_text_is_text(terminal: Terminal) -> None:
     terminal.done("webhook", "add", "Look at it.", "--id", "issue", "--pick", "title=/issue/title")
     fields = terminal.json("webhook", "show", "issue")["fields"]
     assert fields["properties"] == {"title": {"type": "string"}}
+    terminal.done("webhook", "add", "{{who}} is at the {{ door }}.", "--id", "bell")
+    fields = terminal.json("webhook", "show", "bell")["fields"]
+    assert fields["properties"] == {"who": {"type": "string"}, "door": {"type": "string"}}
+    missing = terminal.refused("webhook", "add", "{{who}} rings.", "--field", "door")
+    assert "{{who}} in the text is not one of the properties" in missing
 
 
 def test_a_webhook_is_changed_paused_resumed_and_cancelled(terminal: Terminal) -> None:

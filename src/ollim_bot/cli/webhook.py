@@ -15,6 +15,7 @@ from ollim_bot.cli.jobs.fields import COMMON, Flag, JobNoun
 from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
 from ollim_bot.cli.jobs.views import list_jobs
 from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
+from ollim_bot.domain.webhook_data import unknown_places
 from ollim_bot.domain.webhook_schema import pointer_parts
 from ollim_bot.domain.webhook_words import SWITCHED_OFF, hook_address, hook_facts, secret_name
 from ollim_bot.errors import BadSettings, WrongInput
@@ -134,10 +135,10 @@ class WebhookNoun(JobNoun[WebhookSpec]):
             own["fields"] = _schema(dict(_field(text) for text in given["field"]))
         return own
 
-    def completed(self, fields: Mapping[str, object]) -> Mapping[str, object]:
-        """A webhook without fields takes text for each that is picked, or no data at all."""
+    def completed(self, fields: Mapping[str, object], message: str) -> Mapping[str, object]:
+        """A webhook without fields takes text for each that is picked, or that its text names."""
         pick = fields.get("pick")
-        names = pick if isinstance(pick, Mapping) else ()
+        names = pick if isinstance(pick, Mapping) else unknown_places(message, {})
         return {"fields": _schema({name: {"type": "string"} for name in names}), **fields}
 
     def upcoming(self, job: WebhookSpec, now: datetime) -> Iterator[datetime]:  # noqa: ARG002

@@ -73,7 +73,7 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     message = message_given(given)
     if message is None:
         raise WrongInput(f"Say what to do, with -m. Example: {noun.add_example}")
-    fields = noun.completed(_fields(noun, given, None, data))
+    fields = noun.completed(_fields(noun, given, None, data), message)
     if not fields.keys() >= {*noun.form.required} - {"id"}:
         raise WrongInput(f"Say when: {noun.main_flags}. Example: {noun.add_example}")
     _refuse_more_power(fields, (), data, caller)

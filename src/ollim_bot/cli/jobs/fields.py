@@ -217,8 +217,12 @@ class JobNoun(ABC, Generic[S]):
         """The next moment; None while the job is paused, or if it has no moments."""
         return next(self.upcoming(job, now), None) if job.spec.enabled else None
 
-    def completed(self, fields: Mapping[str, object]) -> Mapping[str, object]:
-        """The fields of a new job, with what can be left out."""
+    def completed(
+        self,
+        fields: Mapping[str, object],
+        message: str,  # noqa: ARG002
+    ) -> Mapping[str, object]:
+        """The fields of a new job with this message, and those that could be left out."""
         return fields
 
     def cautions(self, job: S, caller: Caller) -> Iterator[str]:  # noqa: ARG002
