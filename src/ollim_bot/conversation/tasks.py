@@ -6,6 +6,8 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 from ollim_bot.conversation import texts
@@ -142,13 +144,16 @@ class DueTasks:
 
     def __init__(self, tasks: Callable[[], TaskList]) -> None:
         self._tasks = tasks
-        self._reading: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, "tasks")
+        self._reading: Future[None] | None = None
         self._read: Sequence[Task] = ()
 
-    async def read(self) -> Sequence[Task]:
+    def read(self) -> Sequence[Task]:
+        """Call it in a thread."""
         if self._reading is None or self._reading.done():
-            self._reading = asyncio.create_task(asyncio.to_thread(self._look))
-        await asyncio.wait({self._reading}, timeout=_LONGEST_LOOK)
+            self._reading = self._thread.submit(self._look)
+        with suppress(TimeoutError):
+            self._reading.result(_LONGEST_LOOK)
         return self._read
 
     def _look(self) -> None:

@@ -32,7 +32,6 @@ from ollim_bot.domain.overviews import (
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.taint import Untrusted
-from ollim_bot.domain.tasks import Task
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, JobShelves, Shelf
 from ollim_bot.store.store import Store
@@ -83,6 +82,7 @@ class Overviews:
         self._poster = poster
         self._clock = clock
         self._kinds: Mapping[str, Callable[[datetime], _Drawn]] = {
+            _TODAY: self._today,
             "reminders": self._reminders,
             "routines": self._routines,
         }
@@ -170,12 +170,9 @@ class Overviews:
             self._poster.add_to_log(tx, shown)
 
     async def _drawn(self, kind: str) -> _Drawn:
-        if kind == _TODAY:
-            tasks = await self._day.tasks.read()
-            return await asyncio.to_thread(self._today, self._clock.now(), tasks)
         return await asyncio.to_thread(self._kinds[kind], self._clock.now())
 
-    def _today(self, now: datetime, tasks: Sequence[Task]) -> _Drawn:
+    def _today(self, now: datetime) -> _Drawn:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
 
         def question(tx: Transaction) -> Card:
@@ -191,7 +188,7 @@ class Overviews:
                 tx.task_undos.get().undos,
             )
 
-        calendars = self._day.calendars()
+        calendars, tasks = self._day.calendars(), self._day.tasks.read()
         jobs: Sequence[ScheduledJob] = [
             *(each.item for each in self._shelves.reminders.all()),
             *(each.item for each in self._shelves.routines.all()),
