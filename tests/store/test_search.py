@@ -230,6 +230,7 @@ def test_an_older_database_is_indexed_once_at_the_first_start(paths: DataPaths) 
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("DROP TABLE search")
         connection.execute("DROP TABLE search_state")
+        connection.execute("DROP TABLE webhook_deliveries")
         connection.execute("DROP INDEX messages_answers")
         connection.execute("PRAGMA user_version=2")
     opened(paths).close()

@@ -181,7 +181,7 @@ Fault = tuple[str | None, str]
 _OF_ONE_KIND = frozenset(
     (
         *("cron", "run-at", "max-chain", "chain-depth", "chain-parent"),
-        *("fields", "pick", "on", "auth", "secret-env", "deliver"),
+        *("fields", "pick", "auth", "secret-env", "deliver"),
     )
 )
 # Fields by which a job reaches the owner without the agent's judgement and the ping budget.
