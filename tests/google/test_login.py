@@ -13,7 +13,14 @@ from devtools.localgoogle.protocol import RawAnswer, Refusal
 from tests.google.scene import Browser, GoogleScene
 
 from ollim_bot.domain.google import GoogleService
-from ollim_bot.errors import GoogleRefused, OllimError, SignInNeeded, Unreachable, WrongInput
+from ollim_bot.errors import (
+    GoogleRefused,
+    OllimError,
+    SignInNeeded,
+    Unreachable,
+    Unreadable,
+    WrongInput,
+)
 from ollim_bot.integrations.google.credentials import read_client
 from ollim_bot.integrations.google.login import EVERYTHING, SignIn, SignInRefused, disconnect
 
@@ -210,7 +217,19 @@ def test_signing_out_ends_it_here_and_at_google(connected: GoogleScene) -> None:
 def test_signing_out_works_without_google(connected: GoogleScene) -> None:
     connected.google.next_fail("POST /revoke", Dropped())
     assert disconnect(connected.tokens, connected.addresses) == (
-        "Google is disconnected as ada@example.com here. It could not be ended at Google; "
+        "Google is disconnected as ada@example.com here. It could not be ended at Google. "
         "https://myaccount.google.com/connections removes it there."
     )
     assert not connected.tokens.is_set_up
+
+
+def test_a_token_that_cannot_be_read_can_be_removed_or_replaced(connected: GoogleScene) -> None:
+    connected.paths.token.write_text("garbage")
+    with pytest.raises(Unreadable, match="is not a token of ollim-bot"):
+        connected.client().call("GET", "/tasks/v1/users/@me/lists")
+    told = disconnect(connected.tokens, connected.addresses)
+    assert told.startswith("The token for Google could not be read, and is removed.")
+    assert not connected.paths.token.exists()
+    connected.paths.token.write_text("garbage")
+    outcome(connected)
+    connected.client().require(GoogleService.MAIL)

@@ -8,11 +8,21 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import open_data, writable
-from ollim_bot.cli.framework import Flags, Given, Verb, json_flag, no_flags, print_json, run_verb
+from ollim_bot.cli.framework import (
+    Flags,
+    Given,
+    Verb,
+    json_flag,
+    no_flags,
+    plain,
+    print_json,
+    run_verb,
+)
+from ollim_bot.cli.terminal import typed, width_of, wrapped
 from ollim_bot.domain.google import GoogleRedirect, GoogleService
 from ollim_bot.errors import SignInNeeded, Unreachable, WrongInput
 
@@ -27,6 +37,10 @@ Open this address in a browser, and allow what you want to use:
 
 On another device the last page will not load. Copy the address of that page from the browser, and \
 paste it here. There are 5 minutes for it."""
+_NO_REDIRECT = (
+    "That is not the address of Google's last page. Right: one that begins with http://127.0.0.1: "
+    "and has state= and code= in it."
+)
 _LONGEST_WAIT = 1.0
 
 
@@ -43,11 +57,11 @@ def _login(given: Given, caller: Caller) -> None:
     with writable(data):
         sign_in = SignIn(data.paths, _tokens(caller), addresses, now, services)
     with closing(sign_in):
-        print(_OPEN.format(address=sign_in.address), flush=True)
+        _say(_OPEN.format(address=sign_in.address))
         connected = _awaited(sign_in, now)
         if connected is None:
             raise SignInRefused(TIMED_OUT)
-        print(connected.sentence(now()))
+        _say(connected.sentence(now()))
 
 
 def _awaited(sign_in: SignIn, now: Callable[[], datetime]) -> Connected | None:
@@ -63,7 +77,7 @@ def _awaited(sign_in: SignIn, now: Callable[[], datetime]) -> Connected | None:
                 try:
                     return sign_in.take(redirect)
                 except WrongInput as wrong:
-                    print(wrong, file=sys.stderr, flush=True)
+                    _say(str(wrong), sys.stderr)
     return None
 
 
@@ -93,12 +107,7 @@ class _Paste:
         for line in filter(None, (line.decode("utf-8", "replace").strip() for line in lines)):
             pasted = pasted_addresses(line)
             if pasted is None or pasted.kind is not AddressKind.GOOGLE_REDIRECT:
-                print(
-                    "That is not the address of Google's last page. Right: one that begins with "
-                    "http://127.0.0.1: and has state= and code= in it.",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                _say(_NO_REDIRECT, sys.stderr)
             else:
                 yield pasted.addresses[0]
 
@@ -121,7 +130,7 @@ def _status(given: Given, caller: Caller) -> None:
     if "json" in given:
         print_json(_as_json(connected))
     else:
-        print(" ".join(filter(None, [connected.sentence(_clock(caller)()), trouble])))
+        _say(" ".join(filter(None, [connected.sentence(_clock(caller)()), trouble])))
 
 
 def _as_json(connected: Connected | None) -> dict[str, object]:
@@ -142,7 +151,14 @@ def _logout(_: Given, caller: Caller) -> None:
         print("Google was not connected.")
         return
     with writable(data):
-        print(disconnect(_tokens(caller), addresses))
+        _say(disconnect(_tokens(caller), addresses))
+
+
+def _say(text: str, stream: TextIO | None = None) -> None:
+    stream = stream or sys.stdout
+    for line in text.splitlines():
+        print(wrapped(typed(plain(line)), width_of(stream)), file=stream)
+    stream.flush()
 
 
 def _tokens(caller: Caller) -> GoogleTokens:

@@ -62,6 +62,7 @@ class GoogleConnection:
         self._clock = clock
         self._tokens = GoogleTokens(paths, clock.now, addresses)
         self._open: SignIn | None = None
+        self._served: SignIn | None = None
         self._woken = asyncio.Event()
 
     async def begin(self, _: CommandCall) -> str:
@@ -69,6 +70,8 @@ class GoogleConnection:
         sign_in = await asyncio.to_thread(
             SignIn, self._paths, self._tokens, self._addresses, self._clock.now
         )
+        if self._open is not None and self._open is not self._served:
+            self._open.close()
         self._open = sign_in
         self._woken.set()
         return _OPEN.format(address=sign_in.address)
@@ -89,6 +92,7 @@ class GoogleConnection:
             await self._woken.wait()
             self._woken.clear()
             if (sign_in := self._open) is not None:
+                self._served = sign_in
                 try:
                     await self._serve(sign_in)
                 finally:

@@ -18,7 +18,7 @@ from ollim_bot.domain.google import (
     scopes_of,
 )
 from ollim_bot.domain.moments import describe
-from ollim_bot.errors import GoogleRefused, OllimError, Unreachable, WrongInput
+from ollim_bot.errors import GoogleRefused, OllimError, StorageError, Unreachable, WrongInput
 from ollim_bot.integrations.google.client import GoogleClient
 from ollim_bot.integrations.google.credentials import read_client
 from ollim_bot.integrations.google.token import GoogleToken
@@ -39,6 +39,7 @@ _PROBES = {
 }
 _NOT_ENABLED = ("accessNotConfigured", "SERVICE_DISABLED")
 _LIBRARY = "https://console.cloud.google.com/apis/library"
+_BY_HAND = "https://myaccount.google.com/connections removes it there."
 _AUDIENCE = "https://console.cloud.google.com/auth/audience"
 
 
@@ -187,7 +188,11 @@ def disconnect(tokens: GoogleTokens, addresses: GoogleAddresses) -> str:
     """End the connection here, and at Google if it can be reached; returns what to say."""
     from ollim_bot.integrations.google.oauth import revoke
 
-    token, revoked = tokens.read(), tokens.revocation()
+    try:
+        token, revoked = tokens.read(), tokens.revocation()
+    except StorageError:
+        tokens.forget()
+        return f"The token for Google could not be read, and is removed. {_BY_HAND}"
     if token is None:
         tokens.forget()
         return "Google is left out now." if revoked else "Google was not connected."
@@ -202,8 +207,8 @@ def disconnect(tokens: GoogleTokens, addresses: GoogleAddresses) -> str:
     if is_ended:
         return f"Google is disconnected{_as(token.account)}, here and at Google."
     return (
-        f"Google is disconnected{_as(token.account)} here. It could not be ended at Google; "
-        "https://myaccount.google.com/connections removes it there."
+        f"Google is disconnected{_as(token.account)} here. It could not be ended at Google. "
+        f"{_BY_HAND}"
     )
 
 

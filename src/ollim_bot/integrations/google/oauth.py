@@ -82,7 +82,7 @@ def redeem(
         raise Unreachable("Google cannot be reached to finish the sign-in. Try again.") from failed
     try:
         empty = GoogleToken(Secret(""), now, Secret(""), (), asked.client)
-        token = with_answer(empty, {**answer, "scope": _words(answer.get("scope"))}, now)
+        token = with_answer(empty, {**answer, "scope": " ".join(answer.get("scope", ()))}, now)
     except (KeyError, ValueError) as wrong:
         raise Unreachable(_NOT_UNDERSTOOD) from wrong
     if not token.refresh.reveal():
@@ -181,7 +181,3 @@ def _loopback_allowed(address: str) -> Iterator[None]:
         yield
     finally:
         os.environ.pop(_INSECURE, None)
-
-
-def _words(scope: object) -> str:
-    return scope if isinstance(scope, str) else " ".join(map(str, scope or ()))  # type: ignore[call-overload]
