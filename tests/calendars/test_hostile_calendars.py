@@ -15,7 +15,7 @@ from ollim_bot.errors import CalendarFailed
 from ollim_bot.integrations.calendars.expansion import (
     MOST_OF_SERIES,
     Expansion,
-    Limits,
+    ExpansionLimits,
     NoCalendar,
     Window,
     expand,
@@ -27,7 +27,7 @@ from ollim_bot.store.calendars import CalendarFiles
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 16, 9, 12, tzinfo=BERLIN)
 WINDOW = Window.around(NOW, BERLIN)
-QUICK = Limits(events=3000, series_seconds=0.2)
+QUICK = ExpansionLimits(events=3000, series_seconds=0.2)
 GOOD = "SUMMARY:Dentist\nDTSTART:20261116T140000\nDTEND:20261116T150000"
 
 HOSTILE = {
@@ -91,7 +91,7 @@ def test_what_is_not_kept_is_said() -> None:
         "2 events were not understood. 1 event repeats too often to be all kept."
     )
     dates = ["DTSTART:20261116"] * 50
-    many = expand(ics(*dates, "DTSTART:20261201"), "Work", WINDOW, Limits(events=50))
+    many = expand(ics(*dates, "DTSTART:20261201"), "Work", WINDOW, ExpansionLimits(events=50))
     assert many.limits == "Only the 50 events nearest to today are kept."
     assert {event.start for event in many.events} == {NOW.date()}
 
@@ -99,7 +99,9 @@ def test_what_is_not_kept_is_said() -> None:
 def test_events_that_take_long_do_not_use_up_the_time_of_others() -> None:
     slow = [HOSTILE["every second since 1970"]] * 8
     weekly = GOOD + "\nRRULE:FREQ=WEEKLY;COUNT=3"
-    found = expand(ics(*slow, weekly), "Work", WINDOW, Limits(series_seconds=0.4, all_seconds=0.8))
+    found = expand(
+        ics(*slow, weekly), "Work", WINDOW, ExpansionLimits(series_seconds=0.4, all_seconds=0.8)
+    )
     assert [event.summary for event in found.events] == ["Dentist"] * 3
     assert found.limits == "8 events repeat too often to be all kept."
 

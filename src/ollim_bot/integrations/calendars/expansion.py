@@ -61,7 +61,7 @@ _DAYS = re.compile(
 )
 
 
-class Limits(NamedTuple):
+class ExpansionLimits(NamedTuple):
     """How many events are kept, and how long computing one series, and all of them, may take."""
 
     events: int = 5000
@@ -77,7 +77,7 @@ class _TooSlow(BaseException):
     """Not an `Exception`, so that no handler of a library takes it for one of its own."""
 
 
-_USUAL = Limits()
+_USUAL = ExpansionLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,9 @@ class Expansion:
         return " ".join(sentences)
 
 
-def expand(raw: bytes, calendar: str, window: Window, limits: Limits = _USUAL) -> Expansion:
+def expand(
+    raw: bytes, calendar: str, window: Window, limits: ExpansionLimits = _USUAL
+) -> Expansion:
     """The instances of the calendar named `calendar`. Raises only `NoCalendar`.
 
     Must run on the main thread, since it interrupts a series that takes too long.
