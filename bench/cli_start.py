@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import compileall
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.request import Request, urlopen
+
+from devtools.localgoogle.server import LocalGoogle, in_thread
 
 import ollim_bot
 from bench.bars import Bar
 from bench.measure import Action, Result, Unit, compare
 from bench.places import prepared, write_reminders
+from ollim_bot.integrations.google.token import GoogleToken, OAuthClient, with_answer
+from ollim_bot.integrations.google.tokens import GoogleTokens
+from ollim_bot.paths import DataPaths
+from ollim_bot.settings import Secret
 
 # Of packages that a command has no time for.
 SLOW = ("asyncio", "aiohttp", "discord", "claude_agent_sdk", "pydantic")
 LISTING = "from ollim_bot.cli.main import main; main(['reminder', 'list'])"
+TASKS = "/tasks/v1/lists/@default/tasks"
 ALL = "import ollim_bot.app.app, ollim_bot.surfaces.discord.surface"
 
 
@@ -46,6 +57,7 @@ def measure(folder: Path) -> list[Result]:
             most=0,
             unit=Unit.COUNT,
         ),
+        *_tasks_at_google(folder, command),
         compare(
             "ollim-bot version, cold",
             running([command, "version"], folder),
@@ -54,6 +66,52 @@ def measure(folder: Path) -> list[Result]:
             rounds=15,
         ),
     ]
+
+
+def _tasks_at_google(folder: Path, command: str) -> list[Result]:
+    """`tasks list`, which the agent calls all day, against the call that it cannot do without."""
+    home = folder / "google"
+    paths, _ = prepared(home / "data")
+    with _connected(paths) as (google, token):
+        for number in range(20):
+            google.tasks.add(f"task {number}")
+        request = Request(
+            f"{google.url}{TASKS}?showCompleted=false&maxResults=100",
+            headers={"Authorization": f"Bearer {token}"},
+        )
+        bare = running([sys.executable, "-c", "pass"], home)
+
+        def bare_and_call() -> None:
+            bare()
+            with urlopen(request) as answer:
+                json.load(answer)
+
+        return [
+            compare(
+                "tasks list, 20 at Google, cold",
+                running([command, "tasks", "list"], home),
+                "python -c pass, and the call",
+                bare_and_call,
+                rounds=15,
+                most_times=8,
+            )
+        ]
+
+
+@contextmanager
+def _connected(paths: DataPaths) -> Iterator[tuple[LocalGoogle, str]]:
+    with in_thread(LocalGoogle()) as google:
+        sign_ins, now = google.sign_ins, datetime.now(UTC)
+        client = OAuthClient(
+            sign_ins.client_id, Secret(sign_ins.client_secret), f"{google.url}/auth", google.url
+        )
+        empty = GoogleToken(Secret(""), now, Secret(""), (), client)
+        token = with_answer(empty, sign_ins.grant(), now + timedelta(minutes=-1))
+        GoogleTokens(paths, lambda: now).keep(token)
+        lines = (f"{name}={value}\n" for name, value in google.environment.items())
+        paths.env_file.write_text("".join(lines))
+        paths.env_file.chmod(0o600)
+        yield google, token.access.reveal()
 
 
 def running(command: Sequence[str], home: Path) -> Action:

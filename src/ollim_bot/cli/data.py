@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ollim_bot.cli.framework import plain
 from ollim_bot.cli.terminal import typed, width_of, wrapped
-from ollim_bot.domain.jobs import Job
 from ollim_bot.errors import AlreadyRunning
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.job_formats import JobFormat
-from ollim_bot.store.job_shelf import MarkdownShelf, Notes
 
 if TYPE_CHECKING:
     from ollim_bot.cli.caller import Caller
+    from ollim_bot.domain.jobs import Job
     from ollim_bot.ports import Journal
     from ollim_bot.store.database import Database, Step
     from ollim_bot.store.file_store import Codec
+    from ollim_bot.store.job_formats import JobFormat
+    from ollim_bot.store.job_shelf import MarkdownShelf, Notes
     from ollim_bot.store.journal import GitJournal
 
-J = TypeVar("J", bound=Job)
+J = TypeVar("J", bound="Job")
 T = TypeVar("T")
 
 
@@ -43,6 +43,8 @@ class Data:
 
     def shelf(self, folder: Path, form: JobFormat[J]) -> MarkdownShelf[J]:
         """Open one shelf only: to open all of them would slow a listing."""
+        from ollim_bot.store.job_shelf import MarkdownShelf
+
         lock = FileLock(self.paths.lock_of(folder))
         notes = self._notes(folder)
         return MarkdownShelf(

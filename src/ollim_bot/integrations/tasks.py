@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
+from typing import TYPE_CHECKING
 
 from ollim_bot.domain.tasks import FILE_LIST, DeletedTask, Task, TaskChange
 from ollim_bot.errors import TaskNotFound
-from ollim_bot.ports import TaskList
+
+# Only annotations name it: a command of the CLI imports this file, and should start fast.
+if TYPE_CHECKING:
+    from ollim_bot.ports import TaskList
 
 
 def active_tasks(file: TaskList, service: TaskList | None) -> TaskList:

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from ollim_bot.errors import NewerFormat, Unreadable
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile
-from ollim_bot.ports import Disk
 from ollim_bot.store.files import (
     PRIVATE,
     FileLock,
@@ -18,6 +17,10 @@ from ollim_bot.store.files import (
     rename_durably,
     write_atomically,
 )
+
+# Only annotations name it: commands of the CLI import this file, and should start fast.
+if TYPE_CHECKING:
+    from ollim_bot.ports import Disk
 
 T = TypeVar("T")
 R = TypeVar("R")

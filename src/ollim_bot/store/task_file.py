@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ollim_bot.domain.task_ids import AbsentTask, SeenTask, TaskIds
 from ollim_bot.domain.tasks import (
@@ -21,7 +21,6 @@ from ollim_bot.domain.tasks import (
 from ollim_bot.errors import StorageError, TaskNotFound, Unreadable, WriteFailed, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import NotAFile, SizeLimit, TooLarge, UnsuitableFile, size_in_words
-from ollim_bot.ports import Disk, Journal
 from ollim_bot.store.file_store import FormatIsNewer, Malformed, set_aside
 from ollim_bot.store.files import (
     PRIVATE,
@@ -34,6 +33,10 @@ from ollim_bot.store.files import (
 )
 from ollim_bot.store.json_fields import FORMAT, parse_json, render_json, versioned
 from ollim_bot.store.task_text import Entry, RemovedLines, TaskText, with_date
+
+# Only annotations name these: a command of the CLI imports this file, and should start fast.
+if TYPE_CHECKING:
+    from ollim_bot.ports import Disk, Journal
 
 # How often a change is made anew because another program has written the file.
 _MOST_TRIES = 20
