@@ -28,12 +28,15 @@ from tests.prompts.prompt_parts import message
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.cards import Card
+from ollim_bot.domain.event_cards import deleted_card, kept_card, question_card
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import JobSpec, ReportMode, WebhookSpec
 from ollim_bot.domain.overviews import today_card
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.taint import Untrusted
+from ollim_bot.domain.task_cards import tasks_card
+from ollim_bot.domain.tasks import Task
 from ollim_bot.domain.webhook_data import plain_text
 from ollim_bot.integrations.calendars.feeds import CalendarFeeds
 from ollim_bot.integrations.calendars.refreshing import take_calendar_address
@@ -90,6 +93,30 @@ def test_an_event_on_the_card_of_today_is_one_line_that_does_nothing(attempt: st
     assert len(on_discord.splitlines()) == len(fitted(honest, "").description.splitlines())
     assert_is_literal_on_discord(on_discord.removeprefix("**Calendar**"))
     assert HONEST in honest.lines[0].text
+
+
+@EVERY_ATTEMPT
+def test_the_question_whether_to_delete_an_event_shows_its_title_as_it_is(attempt: str) -> None:
+    [event], [honest] = copy_with(attempt).events, copy_with(HONEST).events
+    asked = question_card(event, SUNDAY)
+    for card in (asked, deleted_card(event, SUNDAY), kept_card(asked)):
+        title = card.description.partition(", Sun 15 Nov, ")[0]
+        assert_is_literal(f"x {title}", render)
+        assert_is_literal_on_discord(title)
+        assert_is_calm(card.description.replace("\u200d", "").replace("\u200c", ""))
+    lines = question_card(honest, SUNDAY).description.splitlines()
+    assert len(asked.description.splitlines()) == len(lines) == 2
+    assert lines[0] == f"{HONEST}, Sun 15 Nov, 15:30–16:30 (Work)"
+
+
+@EVERY_ATTEMPT
+def test_a_task_on_a_card_is_one_line_that_does_nothing(attempt: str) -> None:
+    task = Task("a1", " ".join(attempt.split())[:300], None, attempt, False, "tasks.md")
+    card = tasks_card([task], SUNDAY.date())
+    assert len(card.lines) == 1
+    assert {button.action for button in card.buttons} == {"task_done", "task_del"}
+    assert_is_calm(card.lines[0].text.replace("\u200d", "").replace("\u200c", ""))
+    assert_is_literal_on_discord(fitted(card, "").description.partition("** · ")[2])
 
 
 @EVERY_ATTEMPT

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from ollim_bot.domain.calendar import CalendarEvent, day_words, time_words
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.taint import Untrusted
-from ollim_bot.domain.text import one_line
+from ollim_bot.domain.text import literal, one_line
 
 EVENT_DELETE = "event_del"
 # Begin the data of the two buttons of the question.
@@ -46,4 +46,5 @@ def _in_words(event: CalendarEvent, now: datetime) -> str:
     zone = now.tzinfo or UTC
     begins = event.begins(zone).astimezone(zone).date()
     when = f"{day_words(begins, now)}, {time_words(event, now)}"
-    return f"{event_title(event)}, {when} ({event.calendar})"
+    # A card shows markdown, and others write titles.
+    return f"{literal(event_title(event))}, {when} ({literal(event.calendar)})"
