@@ -159,6 +159,8 @@ config_values: Mapping[str, st.SearchStrategy[ConfigValue]] = {
     | st.lists(st.times(), min_size=2, max_size=2, unique_by=lambda each: f"{each:%H:%M}").map(
         lambda ends: f"{ends[0]:%H:%M}-{ends[1]:%H:%M}"
     ),
+    "webhook_per_minute": _numbers,
+    "webhook_total_per_minute": _numbers,
     "auto_update": st.booleans(),
     "auto_update_hour": st.integers(0, 23),
     "google_calendars": st.lists(_ids, min_size=1, max_size=4).map(tuple),

@@ -34,6 +34,8 @@ DEFAULTS: dict[str, ConfigValue] = {
     "daily_cost_cap": None,
     "quiet_hours": None,
     "nag_default": None,
+    "webhook_per_minute": 60,
+    "webhook_total_per_minute": 300,
     "auto_update": False,
     "auto_update_hour": 6,
     "google_calendars": ("primary",),
@@ -61,6 +63,7 @@ WRONG: dict[str, list[Any]] = {
     "google_task_list": ["", " ", "one, two", None, 5, True, ["@default"], "a\x00b"],
 }
 WRONG |= {"model.fork": WRONG["model.main"], "thinking.fork": WRONG["thinking.main"]}
+WRONG |= dict.fromkeys(("webhook_per_minute", "webhook_total_per_minute"), [0, -1, "0", "x", None])
 
 
 def test_the_table_has_every_setting_with_its_default() -> None:

@@ -164,6 +164,8 @@ def test_the_data_directory_has_the_paths_that_are_documented(tmp_path: Path) ->
         "reminders": "reminders",
         "webhooks": "webhooks",
         "skills": "skills",
+        "tasks": "tasks.md",
+        "task_ids": "state/task_ids.json",
         "downloads": "downloads",
         "claude_agents": ".claude/agents",
         "claude_skills": ".claude/skills",
