@@ -57,13 +57,14 @@ WRONG: dict[str, list[Any]] = {
     "daily_cost_cap": ["", "free", "$2", "2,50", "1_000", "nan", "inf", 0, -1, "0", True, HUGE, []],
     "nag_default": ["", "10m", "10 x 4", "1m x 4", "25h x 2", "10m x 9", "10m x 0", 10, [], HUGE],
     "quiet_hours": ["", "night", "22-07", "22:00", "24:00-07:00", "7:00-7:00", 22, True, [], HUGE],
+    "webhook_per_minute": [0, -1, "0", "many", None, True, HUGE],
+    "webhook_total_per_minute": [0, "0", "none", None, 1.5, HUGE],
     "auto_update": ["", "maybe", 1, 0, None, [], "ja"],
     "auto_update_hour": [-1, 24, "24", "6am", None, True, HUGE],
     "google_calendars": ["", " , ", [], [""], ["primary", 3], {}, None, 5, True, ["a\nb"]],
     "google_task_list": ["", " ", "one, two", None, 5, True, ["@default"], "a\x00b"],
 }
 WRONG |= {"model.fork": WRONG["model.main"], "thinking.fork": WRONG["thinking.main"]}
-WRONG |= dict.fromkeys(("webhook_per_minute", "webhook_total_per_minute"), [0, -1, "0", "x", None])
 
 
 def test_the_table_has_every_setting_with_its_default() -> None:
