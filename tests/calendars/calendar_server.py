@@ -47,6 +47,11 @@ class CalendarServer:
         return f"http://127.0.0.1:{self.port}{path}"
 
 
+class _Listening(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """A client that hangs up is what some tests are about."""
+
+
 @contextmanager
 def served(answer: Callable[[str, dict[str, str]], Answer] | Answer) -> Iterator[CalendarServer]:
     given = answer if callable(answer) else lambda _path, _headers: answer
@@ -68,7 +73,7 @@ def served(answer: Callable[[str, dict[str, str]], Answer] | Answer) -> Iterator
         def log_message(self, *_: object) -> None:
             pass
 
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    listening = _Listening(("127.0.0.1", 0), Handler)
     listening.daemon_threads = True
     server.port = listening.server_address[1]
     thread = Thread(target=listening.serve_forever, args=(0.02,), daemon=True)
