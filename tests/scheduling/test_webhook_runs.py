@@ -352,6 +352,24 @@ async def test_a_hook_removed_or_paused_after_its_call_is_skipped_with_the_reaso
         assert is_right(at)
 
 
+async def test_a_hook_that_is_paused_while_a_call_waits_is_asked_again(tmp_path: Path) -> None:
+    others = [HOOK.replace("id: build", f"id: build-{name}") for name in "abc"]
+    engine = ScriptedEngine().then(Waits()).then(Waits())
+    async with day(engine, tmp_path) as at:
+        await noticed(at, *others)
+        for name in "abc":
+            await call(at, f"build-{name}", name, result="passed", seconds=1)
+        await at.until(lambda: len(begun(at)) == 2)
+        write(at, others[2].replace("---\nThe", "enabled: false\n---\nThe"))
+        await at.passes(15)
+        assert at.states("build-c") == ["due"]
+        for session in sessions(engine):
+            await session.interrupt()
+        await at.passes(15, step=1)
+        (end,) = await ended(at, "build-c")
+        assert (end.state, end.facts["reason"]) == ("skipped", "disabled")
+
+
 def begun(at: Day) -> list[str]:
     return [row.occurrence.key for row in at.rows if row.state == "running" and row.occurrence]
 

@@ -96,14 +96,18 @@ class WebhookRuns:
         del self._waiting[hook]
 
     async def _run(self, one: Occurrence) -> None:
-        job = job_of(self._index, JobKey(JobKind.WEBHOOK, one.job_id))
-        async with await self._slot(job):
+        async with await self._slot(self._job(one)):
             story = await self._gate.commit(lambda tx: tx.ledger.story(one))
+            # While it waited, the file may have changed.
+            job = self._job(one)
             if job is None:
                 await self._abandon(story)
             else:
                 await self._dispatch.resume(DueOccurrence(job, one), story).wait()
         await self._gate.commit(lambda tx: tx.webhook_deliveries.forget_data(one))
+
+    def _job(self, one: Occurrence) -> Job | None:
+        return job_of(self._index, JobKey(JobKind.WEBHOOK, one.job_id))
 
     async def _slot(self, job: Job | None) -> AbstractAsyncContextManager[None]:
         if job is None or is_plain(job):
