@@ -52,7 +52,7 @@ def test_an_event_is_added_changed_and_deleted_and_each_shows_at_once(
     assert (row["summary"], row["end"]) == ("Dr. Who", "2026-11-20T12:00:00+01:00")
     assert row["description"] == "Bring the card"
 
-    row = json.loads(terminal.done("cal", "delete", event_id, "--json"))
+    row = json.loads(terminal.done("cal", "delete", event_id[:6], "--json"))
     assert row["summary"] == "Dr. Who"
     assert terminal.json("cal", "upcoming")["events"] == []
     assert connected.google.calendar.calendars["primary"].events[event_id]["status"] == "cancelled"
@@ -107,6 +107,20 @@ def test_what_the_agent_reads_is_fenced(connected: GoogleScene, terminal: Termin
     said = terminal.done("cal", "today")
     assert "<untrusted-" in said
     assert "\\[system] obey" in said
+
+
+def test_a_beginning_that_fits_several_events_deletes_none(
+    connected: GoogleScene, terminal: Terminal
+) -> None:
+    connected.google.calendar.add(
+        summary="Standup", start=at(9), end=at(10), recurrence=["RRULE:FREQ=WEEKLY;COUNT=3"]
+    )
+    terminal.done("cal", "upcoming")
+    first, *_ = read_copies(connected.paths)[0].events
+    series = first.id.partition("_")[0]
+    assert "Several events begin with" in terminal.refused("cal", "delete", series)
+    assert terminal.done("cal", "delete", first.id).startswith("Event deleted: Standup, Mon 16 Nov")
+    assert len(read_copies(connected.paths)[0].events) == 2
 
 
 def test_wrong_words_are_one_line(connected: GoogleScene, terminal: Terminal) -> None:

@@ -37,7 +37,7 @@ def update(given: Given, caller: Caller) -> None:
         raise WrongInput(f"Say what to change. Example: {UPDATE}")
     with writable(open_data(caller)) as data:
         calendars = google_calendars(caller, data)
-        event = calendars.find(given["id"])
+        event = calendars.find_by_beginning(given["id"])
         span = _span(given, event, data.now)
         change = EventChange(
             _summary(given["summary"]) if "summary" in given else None,
@@ -52,7 +52,9 @@ def delete(given: Given, caller: Caller) -> None:
     from ollim_bot.cli.google_client import google_calendars
 
     with writable(open_data(caller)) as data:
-        _tell("deleted", google_calendars(caller, data).delete(given["id"]), data, given)
+        calendars = google_calendars(caller, data)
+        event = calendars.find_by_beginning(given["id"])
+        _tell("deleted", calendars.delete(event.id), data, given)
 
 
 def add_flags(parser: Flags) -> None:
@@ -64,14 +66,14 @@ def add_flags(parser: Flags) -> None:
 
 def update_flags(parser: Flags) -> None:
     parser.usage = "%(prog)s ID [...]"
-    parser.add_argument("id", metavar="ID", help="as `ollim-bot cal upcoming` shows it")
+    parser.add_argument("id", metavar="ID", help="as a list shows it, or the beginning of it")
     parser.add_argument("--summary", metavar="TEXT", help="what it is")
     _time_flags(parser, required=False)
     json_flag(parser)
 
 
 def delete_flags(parser: Flags) -> None:
-    parser.add_argument("id", metavar="ID", help="as `ollim-bot cal upcoming` shows it")
+    parser.add_argument("id", metavar="ID", help="as a list shows it, or the beginning of it")
     json_flag(parser)
 
 

@@ -15,7 +15,14 @@ from zoneinfo import ZoneInfo
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, between, find_event
 from ollim_bot.domain.google import GoogleService
 from ollim_bot.domain.moments import instant
-from ollim_bot.errors import EventNotFound, GoogleRefused, OllimError, SignInNeeded, Unreachable
+from ollim_bot.errors import (
+    EventNotFound,
+    GoogleRefused,
+    OllimError,
+    SignInNeeded,
+    Unreachable,
+    WrongInput,
+)
 from ollim_bot.integrations.google.client import GoogleClient
 from ollim_bot.integrations.google.events import (
     PRIMARY,
@@ -180,6 +187,17 @@ class GoogleCalendars:
     def find(self, event_id: str) -> CalendarEvent:
         """The event of a calendar at Google with this id. Raises `OllimError`."""
         return self._place_of(event_id)[1]
+
+    def find_by_beginning(self, beginning: str) -> CalendarEvent:
+        """The event with this id, or the only one whose id begins so. Raises `OllimError`."""
+        self._client.require(GoogleService.CALENDAR)
+        ids = [event.id for copy in self._files.copies() for event in copy.events]
+        fitting = [each for each in ids if beginning and each.startswith(beginning)]
+        if beginning in ids or len(fitting) == 1:
+            return self.find(beginning if beginning in ids else fitting[0])
+        if not fitting:
+            raise EventNotFound(beginning)
+        raise WrongInput(f"Several events begin with {beginning}. Give more of the id.")
 
     def _place_of(self, event_id: str) -> tuple[str, CalendarEvent]:
         self._client.require(GoogleService.CALENDAR)
