@@ -200,3 +200,23 @@ async def test_the_calendars_are_read_every_quarter_of_an_hour(place: Place) -> 
         await place.clock.advance(1)
         assert await asked.get() == NOW + timedelta(minutes=15)
         running.cancel()
+
+
+async def test_other_calendars_are_read_along_and_told_once_when_they_keep_failing(
+    place: Place,
+) -> None:
+    failing = CalendarCopy("Google", "Google").failed("It is gone.", NOW - timedelta(days=2))
+    asked: list[datetime] = []
+
+    def read(now: datetime) -> list[CalendarCopy]:
+        asked.append(now)
+        if len(asked) == 2:
+            raise RuntimeError("a fault of our own")
+        return [failing]
+
+    refresher = CalendarRefresher(place.feeds, place._tell, place.clock, read)
+    for _ in range(3):
+        await refresher.refresh()
+    assert asked == [NOW] * 3
+    ((sentence, _),) = place.told
+    assert "It is gone." in sentence
