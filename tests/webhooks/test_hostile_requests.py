@@ -16,14 +16,9 @@ from tests.webhooks.scene import DATA, SECRET, HookScene, new_scene, serving
 from ollim_bot.domain.webhooks import LARGEST_BODY
 from ollim_bot.webhooks.server import WebhookLimits
 
-QUICK = WebhookLimits(
-    connections=20,
-    strangers=8,
-    stranger_seconds=1.0,
-    body_seconds=0.3,
-    idle_seconds=0.5,
-    linger_seconds=0.2,
-)
+# Long enough for any request that does not mean to be slow, on a busy machine too.
+IMPATIENT = WebhookLimits(stranger_seconds=6, body_seconds=1, idle_seconds=1)
+CROWDED = WebhookLimits(connections=20, strangers=8)
 BODY = json.dumps(DATA).encode()
 PROOF = f"Authorization: Bearer {SECRET}"
 START = "POST /hook/rain HTTP/1.1\r\nHost: bot\r\n"
@@ -65,12 +60,6 @@ async def sent(scene: HookScene, parts: Sequence[bytes]) -> int | None:
         return await status_of(reader)
 
 
-@pytest.fixture
-async def quick() -> AsyncIterator[HookScene]:
-    async with serving(new_scene(), QUICK) as found:
-        yield found
-
-
 def chunk(data: bytes) -> bytes:
     return f"{len(data):x}\r\n".encode() + data + b"\r\n"
 
@@ -103,17 +92,17 @@ CHUNKED = "Transfer-Encoding: chunked"
     ids=lambda value: None if isinstance(value, list) else str(value),
 )
 async def test_broken_and_huge_requests_are_refused(
-    quick: HookScene, parts: Sequence[bytes], status: int
+    scene: HookScene, parts: Sequence[bytes], status: int
 ) -> None:
-    assert await sent(quick, parts) == status
-    assert (await quick.call()).status == 202
+    assert await sent(scene, parts) == status
+    assert (await scene.call()).status == 202
 
 
-async def test_a_packed_body_is_read_as_it_was_sent(quick: HookScene) -> None:
+async def test_a_packed_body_is_read_as_it_was_sent(scene: HookScene) -> None:
     """What was signed is the packed body, and a bomb stays packed."""
     bomb = gzip.compress(b" " * (50 * LARGEST_BODY))
     headers = {**github(SECRET, bomb), "Content-Encoding": "gzip"}
-    answer = await quick.call(data=bomb, headers=headers)
+    answer = await scene.call(data=bomb, headers=headers)
     assert (answer.status, answer.body) == (400, {"error": "invalid json"})
 
 
@@ -128,33 +117,32 @@ async def test_a_packed_body_is_read_as_it_was_sent(quick: HookScene) -> None:
     ],
     ids=lambda value: None if isinstance(value, list) else str(value),
 )
-async def test_a_slow_request_is_given_up(
-    quick: HookScene, parts: Sequence[bytes], status: int | None
-) -> None:
-    assert await sent(quick, parts) == status
-    assert quick.accepted == []
-    assert (await quick.call()).status == 202
+async def test_a_slow_request_is_given_up(parts: Sequence[bytes], status: int | None) -> None:
+    async with serving(new_scene(), IMPATIENT) as scene:
+        assert await sent(scene, parts) == status
+        assert scene.accepted == []
 
 
-async def test_a_request_that_breaks_off_is_not_accepted(quick: HookScene) -> None:
-    async with connected(quick) as (_, writer):
+async def test_a_request_that_breaks_off_is_not_accepted(scene: HookScene) -> None:
+    async with connected(scene) as (_, writer):
         writer.write(head(PROOF, f"Content-Length: {len(BODY)}") + BODY[:-1])
         await writer.drain()
-    assert (await quick.call()).status == 202
-    assert len(quick.accepted) == 1
+    assert (await scene.call()).status == 202
+    assert len(scene.accepted) == 1
 
 
-async def test_many_silent_connections_leave_room_for_a_call(quick: HookScene) -> None:
-    silent = [await asyncio.open_connection("127.0.0.1", quick.port) for _ in range(60)]
-    try:
-        assert (await quick.call()).status == 202
-    finally:
-        for _, writer in silent:
-            writer.close()
+async def test_many_silent_connections_leave_room_for_a_call() -> None:
+    async with serving(new_scene(), CROWDED) as scene:
+        silent = [await asyncio.open_connection("127.0.0.1", scene.port) for _ in range(60)]
+        try:
+            assert (await scene.call()).status == 202
+        finally:
+            for _, writer in silent:
+                writer.close()
 
 
-async def test_one_connection_serves_many_calls(quick: HookScene) -> None:
-    async with connected(quick) as (reader, writer):
+async def test_one_connection_serves_many_calls(scene: HookScene) -> None:
+    async with connected(scene) as (reader, writer):
         for number in range(3):
             body = json.dumps({"title": str(number)}).encode()
             writer.write(head(PROOF, f"Content-Length: {len(body)}") + body)
@@ -162,17 +150,17 @@ async def test_one_connection_serves_many_calls(quick: HookScene) -> None:
             assert await status_of(reader) == 202
             rest = await reader.readuntil(b"}")
             assert b"webhook:rain:" in rest
-    assert [fields["title"] for _, fields in quick.accepted] == ["0", "1", "2"]
+    assert [fields["title"] for _, fields in scene.accepted] == ["0", "1", "2"]
 
 
 async def test_the_log_has_no_secret_and_no_word_of_a_request(
-    quick: HookScene, caplog: pytest.LogCaptureFixture
+    scene: HookScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    await quick.call()
-    await quick.call("guess", {"title": "order"}, {"Authorization": "Bearer guess"})
-    await sent(quick, [head(PROOF, "Content-Length: x", "X-Order: order")])
-    await sent(quick, [b"order me around\r\n\r\n"])
+    await scene.call()
+    await scene.call("guess", {"title": "order"}, {"Authorization": "Bearer guess"})
+    await sent(scene, [head(PROOF, "Content-Length: x", "X-Order: order")])
+    await sent(scene, [b"order me around\r\n\r\n"])
     for word in (SECRET, "guess", "order", "It rains"):
         assert word not in caplog.text
     assert "A webhook call was accepted" in caplog.text
@@ -180,9 +168,9 @@ async def test_the_log_has_no_secret_and_no_word_of_a_request(
 
 @pytest.mark.parametrize("rest", [b"zz\r\n", b"5\r\n{}"])
 async def test_a_body_that_breaks_while_it_is_read_is_refused(
-    quick: HookScene, caplog: pytest.LogCaptureFixture, rest: bytes
+    scene: HookScene, caplog: pytest.LogCaptureFixture, rest: bytes
 ) -> None:
-    async with connected(quick) as (reader, writer):
+    async with connected(scene) as (reader, writer):
         writer.write(head(PROOF, CHUNKED, "Expect: 100-continue"))
         assert await status_of(reader) == 100
         await reader.readline()
@@ -190,6 +178,6 @@ async def test_a_body_that_breaks_while_it_is_read_is_refused(
         writer.write_eof()
         found = await status_of(reader)
         assert found in (400, None)
-    assert quick.accepted == []
-    assert (await quick.call()).status == 202
+    assert scene.accepted == []
+    assert (await scene.call()).status == 202
     assert "could not be answered" not in caplog.text
