@@ -78,7 +78,9 @@ def test_without_google_writing_says_what_is_needed(
     scene: GoogleScene, terminal: Terminal, words: tuple[str, ...]
 ) -> None:
     said = terminal.refused("cal", *words, code=3)
-    assert said == "Google is not connected. `ollim-bot google login` connects it.\n"
+    assert (
+        said == "Google is not connected. `/google-auth` or `ollim-bot google login` connects it.\n"
+    )
     scene.connect(SCOPES[GoogleService.MAIL])
     assert "Google Calendar was left out" in terminal.refused("cal", *words, code=3)
 

@@ -118,7 +118,7 @@ def test_what_to_leave_out_has_to_be_known(
 
 
 def test_the_status_says_whether_google_agrees(terminal: GoogleTerminal) -> None:
-    told = "Google is not connected. `ollim-bot google login` connects it.\n"
+    told = "Google is not connected. `/google-auth` or `ollim-bot google login` connects it.\n"
     assert terminal.refused("google", "status", code=3) == told
     terminal.scene.connect()
     assert terminal.done("google", "status") == f"{CONNECTED}\n"

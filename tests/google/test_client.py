@@ -16,7 +16,7 @@ from ollim_bot.integrations.google.client import GoogleClient
 from ollim_bot.integrations.google.wire import TimeLimits
 
 LISTS = "/tasks/v1/users/@me/lists"
-NOT_CONNECTED = "Google is not connected. `ollim-bot google login` connects it."
+NOT_CONNECTED = "Google is not connected. `/google-auth` or `ollim-bot google login` connects it."
 
 
 def lists(scene: GoogleScene) -> object:
@@ -85,7 +85,8 @@ def test_a_revoked_connection_is_removed_and_said_until_it_is_answered(
             lists(connected)
         assert str(refused.value) == (
             "The connection to ada@example.com at Google was revoked or has expired. "
-            "`ollim-bot google login` connects it again, `ollim-bot google logout` leaves it out."
+            "`/google-auth` or `ollim-bot google login` connects it again, "
+            "`ollim-bot google logout` leaves it out."
         )
     assert not connected.paths.token.exists()
     assert connected.tokens.is_set_up

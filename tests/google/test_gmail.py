@@ -113,7 +113,8 @@ def test_without_the_mail_scope_one_line_says_how_to_add_it(
     scene.connect(SCOPES[GoogleService.TASKS])
     said = terminal.refused("gmail", *words, code=3)
     assert said == (
-        "Gmail was left out when Google was connected. `ollim-bot google login` asks for it again."
+        "Gmail was left out when Google was connected. `/google-auth` or `ollim-bot google login` "
+        "asks for it again."
         "\n"
     )
     assert not [each for each in scene.google.requests if "gmail" in each.path]

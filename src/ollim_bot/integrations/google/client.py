@@ -29,7 +29,10 @@ _HOSTS = {
     "calendar": "https://www.googleapis.com",
     "gmail": "https://gmail.googleapis.com",
 }
-_LEFT_OUT = "{} was left out when Google was connected. `ollim-bot google login` asks for it again."
+_LEFT_OUT = (
+    "{} was left out when Google was connected. `/google-auth` or `ollim-bot google login` asks "
+    "for it again."
+)
 _NAMES = {
     GoogleService.TASKS: "Google Tasks",
     GoogleService.CALENDAR: "Google Calendar",

@@ -21,7 +21,7 @@ from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, remove_durably, wri
 
 _FORMAT = 1
 _LOGIN = "`ollim-bot google login` connects it"
-NOT_CONNECTED = f"Google is not connected. {_LOGIN}."
+NOT_CONNECTED = "Google is not connected. `/google-auth` or `ollim-bot google login` connects it."
 # The owner deleted or replaced the client at Google, so its secret is refused.
 _CLIENT_REFUSED = ("deleted_client", "disabled_client", "invalid_client", "unauthorized_client")
 
@@ -38,7 +38,8 @@ class Revocation:
         whom = f" to {self.account}" if self.account else ""
         return (
             f"The connection{whom} at Google was revoked or has expired. "
-            "`ollim-bot google login` connects it again, `ollim-bot google logout` leaves it out."
+            "`/google-auth` or `ollim-bot google login` connects it again, "
+            "`ollim-bot google logout` leaves it out."
         )
 
 
