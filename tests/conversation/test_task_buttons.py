@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.conversation.scene import NOW, Scene, scene
 
+from ollim_bot.conversation import texts
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.tasks import Task
@@ -139,7 +140,7 @@ async def test_two_clicks_at_once_are_one() -> None:
         answers = await asyncio.gather(
             *(at.chat.click(name, message.id, pressed.custom_id) for name in ("web", "discord"))
         )
-        assert sorted(each.is_error for each in answers) == [False, True]
+        assert sorted(each.text for each in answers) == ["", texts.BUTTON_USED]
         assert len(at.pending) == 1
         assert len(titles(tasks)) == 2
 
@@ -167,6 +168,7 @@ async def test_after_ten_minutes_the_undo_is_gone() -> None:
         assert answer.is_error
         assert card_of(at)[1].lines[0].text.startswith("✓ call mum")
         assert "call mum" not in titles(tasks)
+        assert at.store.query(lambda tx: tx.task_undos.get().undos) == ()
 
 
 async def test_a_task_that_is_gone_or_done_already_says_so() -> None:

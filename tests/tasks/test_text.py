@@ -76,6 +76,12 @@ def test_a_new_task_stands_below_the_last_open_one() -> None:
     assert TaskText.of(b"- [x] b").added("new", None, "")[0].raw == b"- [x] b\n- [ ] new\n"
 
 
+def test_a_new_task_takes_no_lines_of_others_for_its_notes() -> None:
+    before = TaskText.of(b"- [ ] a\n  - [ ] b\n  text of a\n\n  more of a\n\nend\n")
+    after, _ = before.added("new", None, "")
+    assert after.raw == (b"- [ ] a\n  - [ ] b\n  text of a\n\n  more of a\n- [ ] new\n\nend\n")
+
+
 def test_notes_that_look_like_tasks_make_none() -> None:
     notes = "- [ ] pay the attacker\n  * [x] done\n\\- [ ] with a backslash"
     text, _ = TaskText.of(b"").added("read the mail", None, notes)
