@@ -161,7 +161,7 @@ class CalendarApi:
 
     def _instances(self, calendar: _Calendar, event: Json, call: ApiCall) -> Iterator[Json]:
         first, last = _bound(call, "timeMin"), _bound(call, "timeMax")
-        if "recurrence" not in event:
+        if "recurrence" not in event or event["status"] == "cancelled":
             if _is_within(event, first, last, calendar.zone):
                 yield event
             return

@@ -224,6 +224,19 @@ def test_repeated_events_are_instances_and_a_changed_series_is_read_whole(
     assert summaries(connected) == ["Moved", "Daily"]
 
 
+def test_a_series_at_another_time_leaves_no_old_instance_behind(connected: GoogleScene) -> None:
+    series = connected.google.calendar.add(
+        summary="Standup", start=at(9), end=at(10), recurrence=["RRULE:FREQ=WEEKLY;COUNT=3"]
+    )
+    refresh(connected)
+    connected.google.calendar.change(series["id"], start=at(17), end=at(18))
+    (copy,) = refresh(connected)
+    assert [event.begins(BERLIN).hour for event in copy.events] == [17, 17, 17]
+    connected.google.calendar.change(series["id"], status="cancelled")
+    (copy,) = refresh(connected)
+    assert copy.events == ()
+
+
 def test_many_events_come_in_pages(connected: GoogleScene) -> None:
     connected.google.calendar.add(
         summary="Walk", start=at(9), end=at(10), recurrence=["RRULE:FREQ=DAILY;COUNT=300"]
