@@ -7,7 +7,14 @@ from datetime import date, datetime
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, open_data, writable
 from ollim_bot.cli.framework import Flags, Given, json_flag, plain, print_json, title, zone_of
-from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, day_words, event_row, time_words
+from ollim_bot.domain.calendar import (
+    CalendarCopy,
+    CalendarEvent,
+    day_words,
+    event_row,
+    time_words,
+    without_text,
+)
 from ollim_bot.domain.event_times import EventSpan, moved_span, read_side, read_span
 from ollim_bot.errors import WrongInput
 
@@ -122,12 +129,16 @@ def _description(given: Given) -> str | None:
 
 
 def _tell(done: str, event: CalendarEvent, data: Data, given: Given) -> None:
+    """Say what was done; the agent is not shown text that others may have written."""
+    hides_text = data.agent is not None and done != "added"
     if "json" in given:
         copy = CalendarCopy(event.calendar, "", as_of=data.now)
-        print_json(event_row(event, copy, zone_of(data.now)))
+        row = event_row(event, copy, zone_of(data.now))
+        print_json(without_text(row) if hides_text else row)
         return
     begins = event.begins(zone_of(data.now)).astimezone(data.now.tzinfo).date()
     when = f"{day_words(begins, data.now)}, {time_words(event, data.now)}"
-    print(plain(f"Event {done}: {title(event.summary)}, {when} ({event.calendar})."), flush=True)
+    what = when if hides_text else f"{title(event.summary)}, {when}"
+    print(plain(f"Event {done}: {what} ({event.calendar})."), flush=True)
     if done == "added":
         print(f"id {event.id}", flush=True)
