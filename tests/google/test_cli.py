@@ -56,7 +56,7 @@ def test_a_login_in_the_browser_of_this_machine(terminal: GoogleTerminal) -> Non
     assert out.splitlines()[-1] == (
         "Google is connected as ada@example.com: calendar. Left out: tasks and mail."
     )
-    assert "says there whether Google is connected" in page
+    assert "it says whether Google is connected" in page
     assert not terminal.shows_a_secret(out + page)
 
 

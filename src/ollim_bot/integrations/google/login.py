@@ -214,10 +214,11 @@ def disconnect(tokens: GoogleTokens, addresses: GoogleAddresses) -> str:
 
 _PAGE = (
     "<!doctype html><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-    "<title>ollim-bot</title><body style='font: 1.1em system-ui; max-width: 34em; margin: 3em auto;"
-    " padding: 0 1em'><p>{}</p>"
+    "<meta name=color-scheme content='light dark'><title>ollim-bot</title>"
+    "<body style='font: 1.1em system-ui; max-width: 34em; margin: 3em auto; padding: 0 1em'>"
+    "<p>{}</p>"
 )
-_RECEIVED = "ollim-bot has the answer, and says there whether Google is connected. Close this page."
+_RECEIVED = "ollim-bot has the answer. Go back to it: it says whether Google is connected."
 _STRANGE = "This is not the answer that ollim-bot waits for. Open the newest link that it gave you."
 
 
