@@ -29,7 +29,7 @@ from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-_BETWEEN_LOOKS = 60.0
+_BETWEEN_LOOKS = 300.0
 
 
 class TaskMover:

@@ -6,12 +6,12 @@ import asyncio
 import logging
 import shlex
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from concurrent.futures import Executor, Future
 from datetime import datetime
 from functools import partial
 from threading import Thread
 from traceback import format_tb
-from typing import Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 from ollim_bot.domain.calendar import FRESH, CalendarCopy, added_words, failing_words
 from ollim_bot.domain.pasted_addresses import AddressAnswer
@@ -22,6 +22,7 @@ from ollim_bot.integrations.calendars.feeds import CalendarFeeds
 from ollim_bot.ports import Clock
 from ollim_bot.store.calendars import CalendarSource
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # Computing the instances of a large calendar takes a core for seconds.
@@ -124,23 +125,24 @@ def _how_to_change(name: str) -> str:
     )
 
 
+class _DaemonThreads(Executor):
+    """A thread for each call. Unlike the threads of a pool, they do not delay the exit."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        done: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(fn(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 - handed to the waiting task
+                done.set_exception(error)
+
+        Thread(target=run, name="calendar", daemon=True).start()
+        return done
+
+
+_THREADS = _DaemonThreads()
+
+
 async def _off_loop(work: Callable[[], T]) -> T:
-    """Run `work` on a daemon thread: unlike a thread of a pool, it does not delay the exit."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def settle(set_outcome: Callable[[], None]) -> None:
-        if not done.done():
-            set_outcome()
-
-    def run() -> None:
-        try:
-            outcome = partial(done.set_result, work())
-        except Exception as error:  # noqa: BLE001 - handed to the waiting task
-            outcome = partial(done.set_exception, error)
-        # The loop is closed if the bot has ended in between.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(settle, outcome)
-
-    Thread(target=run, name="calendar", daemon=True).start()
-    return await done
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, work)
