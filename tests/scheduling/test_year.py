@@ -145,4 +145,5 @@ def test_in_a_year_every_moment_has_its_one_end(pytestconfig: pytest.Config) -> 
     said = Counter(one.id for one in machine.agent.said if one.kind is JobKind.REMINDER)
     assert said == Counter(name for name in done if name.startswith("reminder"))
     assert machine.book.all() == []
-    assert growth(in_memory, size) == {}
+    # Caches that have a bound fill in the first months.
+    assert growth(in_memory[4:], size) == {}
