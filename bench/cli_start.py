@@ -20,7 +20,7 @@ from bench.bars import Bar
 from bench.measure import Action, Result, Unit, compare
 from bench.places import prepared, write_reminders
 from ollim_bot.integrations.google.token import GoogleToken, OAuthClient, with_answer
-from ollim_bot.integrations.google.tokens import GoogleTokens
+from ollim_bot.integrations.google.token_store import GoogleTokenStore
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
 
@@ -107,7 +107,7 @@ def _connected(paths: DataPaths) -> Iterator[tuple[LocalGoogle, str]]:
         )
         empty = GoogleToken(Secret(""), now, Secret(""), (), client)
         token = with_answer(empty, sign_ins.grant(), now + timedelta(minutes=-1))
-        GoogleTokens(paths, lambda: now).keep(token)
+        GoogleTokenStore(paths, lambda: now).keep(token)
         lines = (f"{name}={value}\n" for name, value in google.environment.items())
         paths.env_file.write_text("".join(lines))
         paths.env_file.chmod(0o600)

@@ -70,7 +70,7 @@ DOORS = {
 # Outside the CLI, a few imports wait until they are needed, for the sake of the CLI's start.
 LATE = {
     ("store.frontmatter", "ollim_bot.store.yaml_fields"),
-    ("integrations.google.tokens", "ollim_bot.integrations.google.oauth"),
+    ("integrations.google.token_store", "ollim_bot.integrations.google.oauth"),
     ("integrations.google.login", "ollim_bot.integrations.google.oauth"),
 }
 

@@ -18,7 +18,7 @@ from devtools.localgoogle.server import LocalGoogle, in_thread
 
 from ollim_bot.integrations.google.client import GoogleClient
 from ollim_bot.integrations.google.token import GoogleToken, OAuthClient, with_answer
-from ollim_bot.integrations.google.tokens import GoogleTokens
+from ollim_bot.integrations.google.token_store import GoogleTokenStore
 from ollim_bot.integrations.google.wire import TimeLimits
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import GoogleAddresses, Secret
@@ -42,8 +42,8 @@ class GoogleScene:
         return GoogleAddresses(url, f"{url}/token", f"{url}/auth")
 
     @property
-    def tokens(self) -> GoogleTokens:
-        return GoogleTokens(self.paths, self.clock.now, self.addresses, self.pauses.append)
+    def tokens(self) -> GoogleTokenStore:
+        return GoogleTokenStore(self.paths, self.clock.now, self.addresses, self.pauses.append)
 
     def client(self, limits: TimeLimits | None = None) -> GoogleClient:
         return GoogleClient(

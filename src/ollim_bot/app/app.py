@@ -37,7 +37,7 @@ from ollim_bot.integrations.calendars.refreshing import CalendarRefresher, take_
 from ollim_bot.integrations.google.calendars import GoogleCalendars
 from ollim_bot.integrations.google.client import GoogleClient
 from ollim_bot.integrations.google.tasks import connected_tasks
-from ollim_bot.integrations.google.tokens import GoogleTokens
+from ollim_bot.integrations.google.token_store import GoogleTokenStore
 from ollim_bot.integrations.tasks import active_tasks
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import (
@@ -152,7 +152,7 @@ class App:
         self._subagents = SubagentFiles(settings.paths)
         calendars = CalendarFiles(settings.paths, self._adapters.disk, self._state_problem)
         self._feeds = CalendarFeeds(settings.paths, settings.zone, calendars)
-        self._google_tokens = GoogleTokens(settings.paths, self._clock.now, settings.google)
+        self._google_tokens = GoogleTokenStore(settings.paths, self._clock.now, settings.google)
         self._google = GoogleClient(self._google_tokens, settings.google.api)
         self._scheduler: Scheduler | None = None
         self._servers: ToolServers | None = None

@@ -28,7 +28,7 @@ from ollim_bot.errors import SignInNeeded, Unreachable, WrongInput
 
 if TYPE_CHECKING:
     from ollim_bot.integrations.google.login import Connected, SignIn
-    from ollim_bot.integrations.google.tokens import GoogleTokens
+    from ollim_bot.integrations.google.token_store import GoogleTokenStore
 
 _OPEN = """\
 Open this address in a browser, and allow what you want to use:
@@ -161,10 +161,10 @@ def _say(text: str, stream: TextIO | None = None) -> None:
     stream.flush()
 
 
-def _tokens(caller: Caller) -> GoogleTokens:
-    from ollim_bot.integrations.google.tokens import GoogleTokens
+def _tokens(caller: Caller) -> GoogleTokenStore:
+    from ollim_bot.integrations.google.token_store import GoogleTokenStore
 
-    return GoogleTokens(caller.place().paths, _clock(caller), caller.google_addresses())
+    return GoogleTokenStore(caller.place().paths, _clock(caller), caller.google_addresses())
 
 
 def _clock(caller: Caller) -> Callable[[], datetime]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ollim_bot.integrations.google.client import GoogleClient
-from ollim_bot.integrations.google.tokens import GoogleTokens
+from ollim_bot.integrations.google.token_store import GoogleTokenStore
 from ollim_bot.plain_files import SizeLimit, read_file
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ def google_calendars(caller: Caller, data: Data) -> GoogleCalendars:
     return GoogleCalendars(data.paths, tokens, client, caller.place().zone, ids)
 
 
-def _client_and_tokens(caller: Caller) -> tuple[GoogleClient, GoogleTokens]:
+def _client_and_tokens(caller: Caller) -> tuple[GoogleClient, GoogleTokenStore]:
     addresses = caller.google_addresses()
-    tokens = GoogleTokens(caller.place().paths, caller.now, addresses)
+    tokens = GoogleTokenStore(caller.place().paths, caller.now, addresses)
     return GoogleClient(tokens, addresses.api), tokens
 
 

@@ -15,7 +15,7 @@ from ollim_bot.domain.pasted_addresses import AddressAnswer
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.errors import OllimError, StorageError, WrongInput
 from ollim_bot.integrations.google.login import TIMED_OUT, Connected, SignIn
-from ollim_bot.integrations.google.tokens import GoogleTokens
+from ollim_bot.integrations.google.token_store import GoogleTokenStore
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
 from ollim_bot.settings import GoogleAddresses
@@ -60,7 +60,7 @@ class GoogleConnection:
         self._posting = posting
         self._notices = notices
         self._clock = clock
-        self._tokens = GoogleTokens(paths, clock.now, addresses)
+        self._tokens = GoogleTokenStore(paths, clock.now, addresses)
         self._open: SignIn | None = None
         self._served: SignIn | None = None
         self._woken = asyncio.Event()

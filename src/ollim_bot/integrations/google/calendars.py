@@ -36,7 +36,7 @@ from ollim_bot.integrations.google.events import (
     name_of,
     own_id,
 )
-from ollim_bot.integrations.google.tokens import GoogleTokens
+from ollim_bot.integrations.google.token_store import GoogleTokenStore
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
 from ollim_bot.store.calendars import SYNC_FILE, CalendarFiles
@@ -86,7 +86,7 @@ class GoogleCalendars:
     def __init__(
         self,
         paths: DataPaths,
-        tokens: GoogleTokens,
+        tokens: GoogleTokenStore,
         client: GoogleClient,
         zone: ZoneInfo,
         ids: Sequence[str] = (PRIMARY,),

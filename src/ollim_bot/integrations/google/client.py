@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from ollim_bot.domain.google import GoogleService
 from ollim_bot.errors import GoogleRefused, SignInNeeded, Unreachable
 from ollim_bot.integrations.google.token import GoogleToken
-from ollim_bot.integrations.google.tokens import GoogleTokens
+from ollim_bot.integrations.google.token_store import GoogleTokenStore
 from ollim_bot.integrations.google.wire import (
     GoogleAnswer,
     Pause,
@@ -51,7 +51,7 @@ class GoogleClient:
 
     def __init__(
         self,
-        tokens: GoogleTokens,
+        tokens: GoogleTokenStore,
         api_url: str | None = None,
         *,
         pause: Pause = time.sleep,

@@ -22,7 +22,7 @@ from ollim_bot.errors import GoogleRefused, OllimError, StorageError, Unreachabl
 from ollim_bot.integrations.google.client import GoogleClient
 from ollim_bot.integrations.google.credentials import read_client
 from ollim_bot.integrations.google.token import GoogleToken
-from ollim_bot.integrations.google.tokens import GoogleTokens
+from ollim_bot.integrations.google.token_store import GoogleTokenStore
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import GoogleAddresses
 from ollim_bot.store.files import PRIVATE
@@ -90,7 +90,7 @@ class SignIn:
     def __init__(
         self,
         paths: DataPaths,
-        tokens: GoogleTokens,
+        tokens: GoogleTokenStore,
         addresses: GoogleAddresses,
         now: Callable[[], datetime],
         services: Sequence[GoogleService] = EVERYTHING,
@@ -166,7 +166,7 @@ class SignIn:
         return connected
 
 
-def checked(tokens: GoogleTokens, addresses: GoogleAddresses) -> Connected:
+def checked(tokens: GoogleTokenStore, addresses: GoogleAddresses) -> Connected:
     """Ask each connected service whether it answers, and as whom.
 
     Raises `SignInNeeded` if Google is not connected (any more), `Unreachable` if it is silent.
@@ -184,7 +184,7 @@ def checked(tokens: GoogleTokens, addresses: GoogleAddresses) -> Connected:
     return Connected(replace(token, account=account or token.account), tuple(off))
 
 
-def disconnect(tokens: GoogleTokens, addresses: GoogleAddresses) -> str:
+def disconnect(tokens: GoogleTokenStore, addresses: GoogleAddresses) -> str:
     """End the connection here, and at Google if it can be reached; returns what to say."""
     from ollim_bot.integrations.google.oauth import revoke
 

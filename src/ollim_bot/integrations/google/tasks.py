@@ -18,7 +18,7 @@ from ollim_bot.domain.tasks import (
 )
 from ollim_bot.errors import GoogleRefused, TaskNotFound, WrongInput
 from ollim_bot.integrations.google.client import GoogleClient, Params
-from ollim_bot.integrations.google.tokens import GoogleTokens
+from ollim_bot.integrations.google.token_store import GoogleTokenStore
 
 # The name of the list in use, whose own title would cost a call more.
 LIST_IN_USE = "Google Tasks"
@@ -32,7 +32,7 @@ _OPEN, _DONE = "needsAction", "completed"
 
 
 def connected_tasks(
-    tokens: GoogleTokens, client: GoogleClient, list_id: str = DEFAULT_LIST
+    tokens: GoogleTokenStore, client: GoogleClient, list_id: str = DEFAULT_LIST
 ) -> GoogleTasks | None:
     """The tasks at Google; None if the owner did not connect them.
 

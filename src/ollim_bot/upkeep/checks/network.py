@@ -16,7 +16,7 @@ from ollim_bot.domain.google import in_words
 from ollim_bot.domain.moments import describe, duration_in_words
 from ollim_bot.errors import SignInNeeded, StorageError
 from ollim_bot.integrations.google.credentials import read_client
-from ollim_bot.integrations.google.tokens import GoogleTokens
+from ollim_bot.integrations.google.token_store import GoogleTokenStore
 from ollim_bot.settings import Secret
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
 from ollim_bot.upkeep.instance import running_pid
@@ -163,10 +163,10 @@ def check_google(given: DoctorInput) -> Iterator[DoctorFinding]:
             read_client(paths)
         except SignInNeeded:
             yield failed(GOOGLE, _NO_CLIENT, _SEE_CLIENT)
-    yield _connection(GoogleTokens(paths, lambda: given.now), given.local_now)
+    yield _connection(GoogleTokenStore(paths, lambda: given.now), given.local_now)
 
 
-def _connection(tokens: GoogleTokens, now: datetime) -> DoctorFinding:
+def _connection(tokens: GoogleTokenStore, now: datetime) -> DoctorFinding:
     try:
         token, revoked = tokens.read(), tokens.revocation()
     except StorageError as unreadable:

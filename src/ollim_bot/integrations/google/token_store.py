@@ -43,7 +43,7 @@ class Revocation:
         )
 
 
-class GoogleTokens:
+class GoogleTokenStore:
     """The token of the connected account, shared by all processes.
 
     Reading follows what other processes wrote. Nothing is created by reading.
