@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import datetime, timedelta
+from threading import Event
 
 from tests.conversation.scene import NOW, Scene, scene, scripted
 
@@ -144,6 +146,27 @@ async def test_only_the_newest_message_has_buttons_and_is_kept_up_to_date() -> N
         await clock.advance(1)
         await at.until(lambda: buttons(shown(at, second)) == [(1, "Undo")])
         assert shown(at, first) == before
+
+
+async def test_one_that_was_replaced_while_it_was_drawn_gets_no_buttons_back() -> None:
+    is_slow, is_drawn, goes_on = Event(), Event(), Event()
+
+    def calendars() -> tuple[()]:
+        if is_slow.is_set() and not is_drawn.is_set():
+            is_drawn.set()
+            goes_on.wait(60)
+        return ()
+
+    async with scene(scripted(), clock=ManualClock(NOW), calendars=calendars) as at:
+        put(at, item(WATER, NOW - HOUR))
+        first = await today(at)
+        is_slow.set()
+        redrawing = asyncio.create_task(at.talk.overviews.refresh())
+        await at.until(is_drawn.is_set)
+        second = await today(at)
+        goes_on.set()
+        await redrawing
+        assert (shown(at, first).buttons, len(shown(at, second).buttons)) == ((), 2)
 
 
 async def test_it_goes_on_after_a_restart_and_ends_at_midnight() -> None:

@@ -81,6 +81,7 @@ class Overviews:
         self._posting = posting
         self._poster = poster
         self._clock = clock
+        self._one_at_a_time = asyncio.Lock()
         self._kinds: Mapping[str, Callable[[datetime], _Drawn]] = {
             _TODAY: self._today,
             "reminders": self._reminders,
@@ -129,20 +130,25 @@ class Overviews:
 
     async def refresh(self) -> bool:
         """Redraw the open overviews; False if none is open. Never raises `StorageError`."""
-        try:
-            open_ = await self._store.read(lambda tx: tx.overviews.get())
-            for kind, message_id in open_.messages.items():
-                await self._bring_up_to_date(kind, MessageId(message_id))
-        except StorageError:
-            _logger.warning("An overview could not be brought up to date", exc_info=True)
-            return True
-        return bool(open_.messages)
+        # What was drawn first must not be put up last.
+        async with self._one_at_a_time:
+            try:
+                open_ = await self._store.read(lambda tx: tx.overviews.get())
+                for kind, message_id in open_.messages.items():
+                    await self._bring_up_to_date(kind, MessageId(message_id))
+            except StorageError:
+                _logger.warning("An overview could not be brought up to date", exc_info=True)
+                return True
+            return bool(open_.messages)
 
     async def _bring_up_to_date(self, kind: str, message_id: MessageId) -> None:
         drawn, today = await self._drawn(kind), self._clock.now().date()
 
         def step(tx: Transaction) -> None:
             message = tx.messages.get(message_id)
+            # While it was drawn, a newer one may have come.
+            if tx.overviews.get().messages.get(kind) != message_id:
+                return
             if message is None or message.at.date() != today:
                 self._close(tx, kind)
             else:
