@@ -24,6 +24,9 @@ from ollim_bot.integrations.calendars.feeds import CalendarFeeds
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.calendars import CalendarFiles
 
+# The limit on time may be met while Python cleans up an object; it is met again a second later.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 16, 9, 12, tzinfo=BERLIN)
 WINDOW = Window.around(NOW, BERLIN)

@@ -42,6 +42,7 @@ _LONGEST_TITLE = 300
 _LONGEST_TEXT = 2000
 _ALL_TEXT = 4_000_000
 _PROCESS_SECONDS = 30
+_AGAIN = 1.0
 _PROCESS_BYTES = 1 << 30
 _LENGTHS = {
     "SECONDLY": timedelta(seconds=1),
@@ -433,7 +434,8 @@ def _time_limit(seconds: float) -> Iterator[None]:
     if seconds <= 0:
         raise _TooSlow
     former = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    # Repeated, since Python ignores an exception that is raised while it cleans up an object.
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, _AGAIN)
     try:
         yield
     finally:
