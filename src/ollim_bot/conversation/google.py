@@ -23,7 +23,7 @@ from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-_BETWEEN_LOOKS = 300.0
+_BETWEEN_LOOKS = 60.0
 _OPEN = (
     "[Connect Google]({address}), and untick there what I should leave out. If the last page does "
     "not load, since this is another device: copy its address and send it to me, alone. "

@@ -130,6 +130,8 @@ class _DaemonThreads(Executor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         done: Future[T] = Future()
+        # It runs to its end, also if its result is not wanted any more.
+        done.set_running_or_notify_cancel()
 
         def run() -> None:
             try:
