@@ -6,7 +6,6 @@ import asyncio
 import base64
 import json
 import secrets
-import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -43,9 +42,7 @@ from devtools.localdiscord.routes import (
 )
 from devtools.localdiscord.state import DiscordState, Message
 from devtools.localdiscord.validation import DiscordError, Json, not_found, unauthorized
-
-HOST = "127.0.0.1"
-
+from devtools.loopback import LoopbackServer
 
 API = "/api/v10"
 SOCKET = "/gateway"
@@ -53,45 +50,6 @@ _BAN = "<html>You are being blocked from accessing our API temporarily.</html>"
 _OPEN_TO_ALL = ("/interactions/", "/webhooks/")
 _LARGEST_REQUEST = 64 * 1024 * 1024
 _ALL_INTENTS = (1 << 32) - 1
-
-
-class ListeningPort:
-    """Holds the port until `close`; accepts connections while it is `open`."""
-
-    def __init__(self, runner: web.AppRunner, port: int) -> None:
-        self._runner = runner
-        self._kept = _bound(port)
-        self._site: web.SockSite | None = None
-
-    @property
-    def port(self) -> int:
-        number: int = self._kept.getsockname()[1]
-        return number
-
-    async def open(self) -> None:
-        if self._site is None:
-            self._site = web.SockSite(self._runner, _bound(self.port))
-            await self._site.start()
-
-    async def shut(self) -> None:
-        """Break all connections and accept no new ones."""
-        if self._site is not None:
-            await self._site.stop()
-            self._site = None
-        server = self._runner.server
-        for connection in list(server.connections if server else []):
-            if connection.transport is not None:
-                connection.transport.abort()
-
-    def close(self) -> None:
-        self._kept.close()
-
-
-def _bound(port: int) -> socket.socket:
-    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    bound.bind((HOST, port))
-    return bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,16 +213,10 @@ class LocalDiscord(OwnerActions):
         )
         self._middleware = FaultMiddleware(state, self.buckets, Faults(), lambda: self.token)
         app = self._app(InteractionRoutes(responses, self.buckets, largest_file))
-        self._runner = web.AppRunner(
-            app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1
-        )
-        self._wanted_port = port
-        self._listening: ListeningPort | None = None
+        self._server = LoopbackServer(app, port)
 
     async def __aenter__(self) -> Self:
-        await self._runner.setup()
-        self._listening = ListeningPort(self._runner, self._wanted_port)
-        await self._listening.open()
+        await self._server.start()
         return self
 
     async def __aexit__(
@@ -273,15 +225,11 @@ class LocalDiscord(OwnerActions):
         raised: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._listening is not None
-        await self._listening.shut()
-        await self._runner.cleanup()
-        self._listening.close()
+        await self._server.close()
 
     @property
     def url(self) -> str:
-        assert self._listening is not None, "It is not open."
-        return f"http://{HOST}:{self._listening.port}"
+        return self._server.url
 
     @property
     def api_url(self) -> str:
@@ -379,12 +327,10 @@ class LocalDiscord(OwnerActions):
 
     async def refuse_connections(self) -> None:
         """Act as without a network: break open connections and accept no new ones."""
-        assert self._listening is not None
-        await self._listening.shut()
+        await self._server.shut()
 
     async def accept_again(self) -> None:
-        assert self._listening is not None
-        await self._listening.open()
+        await self._server.open()
 
     def drop_gateway(self, code: int | None = None, *, resumable: bool = True) -> None:
         """Close the sockets with a code, or break them."""

@@ -17,7 +17,6 @@ from aiohttp import BasicAuth, web
 from aiohttp.typedefs import Handler
 
 from devtools.localdiscord.faults import AnswerLost, Delayed, Dropped, Faults, Hanging
-from devtools.localdiscord.server import HOST, ListeningPort
 from devtools.localgoogle.calendar import CalendarApi
 from devtools.localgoogle.gmail import GmailApi
 from devtools.localgoogle.oauth import SignIns, consent_page
@@ -34,6 +33,7 @@ from devtools.localgoogle.protocol import (
     not_found,
 )
 from devtools.localgoogle.tasks import TasksApi
+from devtools.loopback import LoopbackServer
 
 Fault = Refusal | RawAnswer | Dropped | AnswerLost | Delayed | Hanging
 # Every API takes these.
@@ -76,16 +76,10 @@ class LocalGoogle:
         self._faults: Faults[Fault] = Faults()
         apis: Sequence[Api] = (self.tasks, self.calendar, self.gmail)
         self._routes = [route for api in apis for route in api.routes()]
-        self._runner = web.AppRunner(
-            self._app(), access_log=None, handler_cancellation=True, shutdown_timeout=0.1
-        )
-        self._wanted_port = port
-        self._listening: ListeningPort | None = None
+        self._server = LoopbackServer(self._app(), port)
 
     async def __aenter__(self) -> Self:
-        await self._runner.setup()
-        self._listening = ListeningPort(self._runner, self._wanted_port)
-        await self._listening.open()
+        await self._server.start()
         return self
 
     async def __aexit__(
@@ -94,15 +88,11 @@ class LocalGoogle:
         raised: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._listening is not None
-        await self._listening.shut()
-        await self._runner.cleanup()
-        self._listening.close()
+        await self._server.close()
 
     @property
     def url(self) -> str:
-        assert self._listening is not None, "It is not open."
-        return f"http://{HOST}:{self._listening.port}"
+        return self._server.url
 
     @property
     def environment(self) -> dict[str, str]:
