@@ -112,7 +112,7 @@ def due_words(due: date, today: date) -> str:
 
 
 def facts(task: Task, today: date, *, marks_file: bool = False) -> str:
-    """What stands after the title: `overdue since yesterday, with notes (file)`; may be empty.
+    """The words after the title: `overdue since yesterday, with notes (file)`; may be empty.
 
     `marks_file` is for a listing that has tasks of a service too.
     """

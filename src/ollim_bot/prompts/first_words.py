@@ -48,7 +48,7 @@ def is_of_program(prompt: str) -> bool:
 
 
 def task_words(prompt: str) -> str:
-    """The task in a prompt of a job or of the program, without what stands above it."""
+    """The task in a prompt of a job or of the program, without the lines above it."""
     _, announced, task = prompt.partition(f"\n{TASK}\n")
     return restored(task if announced else _without(_ABOVE, prompt)).strip()
 

@@ -137,7 +137,7 @@ def _is_loopback(host: str) -> bool:
 
 @contextmanager
 def _connected(parts: SplitResult, deadline: float) -> Iterator[HTTPConnection]:
-    """An open connection, which is cut at the deadline whatever it is waiting for."""
+    """An open connection, which is cut at the deadline, also in the middle of a wait."""
     seconds = min(_LONGEST_STEP, max(0.1, deadline - monotonic()))
     host, port = parts.hostname or "", parts.port
     if parts.scheme == "https":
