@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from tests.engine.cheap_starts import CHEAP_STARTS
+from tests.wheels import build_wheel
 
 # No deadlines, since a shared machine may stall anywhere. In CI the examples are always the same,
 # so that a change is judged by what it changed; HYPOTHESIS_PROFILE=thorough looks for new ones.
@@ -87,6 +88,12 @@ def pytest_collection_finish() -> None:
     # Ten thousand tests are looked through in vain by each collection otherwise.
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this tree."""
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 def _is_long(config: pytest.Config) -> bool:

@@ -183,6 +183,16 @@ def test_testing_stands_on_the_domain_and_the_ports_only() -> None:
     assert wrong == []
 
 
+def test_the_program_needs_no_double() -> None:
+    """Doubles are not part of the wheel."""
+    wrong = [
+        str(found)
+        for found in our_imports()
+        if is_within(found.target, "testing") and not is_within(found.source, "testing")
+    ]
+    assert wrong == []
+
+
 def test_there_is_no_cycle() -> None:
     graph: dict[str, set[str]] = {name: set() for name in modules()}
     for found in our_imports():
