@@ -140,6 +140,16 @@ class _Entry(NamedTuple):
     value: str
 
 
+class EnvSpan(NamedTuple):
+    """The lines `first` to `last`, which set `name` or try to: the text round their value."""
+
+    name: str
+    first: int
+    last: int
+    before: str
+    behind: str = ""
+
+
 class EnvFile(NamedTuple):
     """The values that were understood, the line of each name, and a problem for each wrong line."""
 
@@ -176,7 +186,7 @@ def read_env_file(text: str) -> EnvFile:
     values: dict[str, str] = {}
     lines: dict[str, int] = {}
     problems: list[EnvProblem] = []
-    for found in _entries(_lines_of(text)):
+    for _, found in _entries(_lines_of(text)):
         if isinstance(found, EnvProblem):
             problems.append(found)
         elif found.name in lines:
@@ -187,22 +197,45 @@ def read_env_file(text: str) -> EnvFile:
     return EnvFile(values, lines, tuple(problems))
 
 
+def env_spans(text: str) -> Iterator[EnvSpan]:
+    """Where the file sets each name, wrong lines included. Lines are counted from 1."""
+    for piece, found in _entries(_lines_of(text)):
+        if found.name is not None:
+            before, behind = _round_value(piece, found.name)
+            yield EnvSpan(found.name, found.line, found.line + piece.count("\n"), before, behind)
+
+
+def _round_value(piece: str, name: str) -> tuple[str, str]:
+    entry = re.match(_ENV_ENTRY, f"{piece}\n")
+    if entry is None:
+        return f"{name}=", ""
+    if (bare := entry["bare"]) is None:
+        quote = min(filter(lambda at: at >= 0, (piece.find("'"), piece.find('"'))))
+        end = max(entry.end("literal"), entry.end("escaped")) + 1
+        return piece[:quote], piece[end:].rstrip(" \t")
+    comment = re.search(_COMMENT, bare)
+    value = bare[: comment.start()] if comment else bare
+    start = entry.start("bare") + len(value) - len(value.lstrip(" \t"))
+    return piece[:start], comment[0] if comment else ""
+
+
 def _lines_of(text: str) -> str:
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n") + "\n"
 
 
-def _entries(text: str) -> Iterator[_Entry | EnvProblem]:
+def _entries(text: str) -> Iterator[tuple[str, _Entry | EnvProblem]]:
+    """Each entry and each wrong line, with its text."""
     blank, entry = re.compile(_BLANK_OR_COMMENT), re.compile(_ENV_ENTRY)
     position, line = 0, 1
     while position < len(text):
         match = blank.match(text, position) or entry.match(text, position)
         if match is None:
             end = text.index("\n", position)
-            yield _diagnosis(text[position:end], line)
+            yield text[position:end], _diagnosis(text[position:end], line)
         else:
             end = match.end()
             if match.re is entry:
-                yield _entry(match, line)
+                yield match[0], _entry(match, line)
         line += text.count("\n", position, end + 1)
         position = end + 1
 
@@ -274,9 +307,17 @@ class EnvSources:
     """The environment, then `.env` files, strongest first; collects their problems and warnings.
 
     With `only`, the sources answer for these names alone and skip a file that can add nothing.
+    `proposed` has texts that are read in place of the files at their paths.
     """
 
-    def __init__(self, environ: Mapping[str, str], *, only: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        *,
+        only: Collection[str] = (),
+        proposed: Mapping[Path, str] = MappingProxyType({}),
+    ) -> None:
+        self._proposed = {os.path.realpath(path): text for path, text in proposed.items()}
         self.problems: list[str] = []
         self.warnings: list[str] = []
         self._only = only
@@ -294,7 +335,8 @@ class EnvSources:
         if real_path in self._files or (self._only and all(map(self.has, self._only))):
             return EnvFile()
         self._files.add(real_path)
-        file = load_env_file(path)
+        proposed = self._proposed.get(real_path)
+        file = load_env_file(path) if proposed is None else read_env_file(proposed)
         if is_current_folder and file.has_other_owner:
             file = EnvFile(problems=(EnvProblem(0, _WRONG_OWNER),))
         self._sources.append(_Source(str(path), file.values, file.lines, is_current_folder))
@@ -309,10 +351,9 @@ class EnvSources:
             return otherwise
         value = source.values[name].strip()
         try:
-            return parse(_one_line(value))
+            return parse(one_line(value))
         except InvalidSetting as wrong:
-            shown = "the value" if name.endswith(_SECRET_SUFFIXES) else repr(value[:60])
-            self.add_problem(name, f"{shown} {wrong}")
+            self.add_problem(name, f"{shown_value(name, value)} {wrong}")
             return otherwise
 
     def has(self, name: str) -> bool:
@@ -329,7 +370,7 @@ class EnvSources:
                 is_meant = name.upper().endswith(endings) and name not in self._asked
                 if is_meant and value.strip():
                     with suppress(InvalidSetting):
-                        found.setdefault(name, _one_line(value.strip()))
+                        found.setdefault(name, one_line(value.strip()))
         return found
 
     def require_same_source(self, address: str, keys: Collection[str]) -> None:
@@ -402,7 +443,13 @@ def _is_same(path: str, other: Path) -> bool:
     return os.path.realpath(path) == os.path.realpath(other)
 
 
-def _one_line(value: str) -> str:
+def shown_value(name: str, value: str) -> str:
+    """The value in a sentence about it, unless it may be secret."""
+    return "the value" if name.endswith(_SECRET_SUFFIXES) else repr(value[:60])
+
+
+def one_line(value: str) -> str:
+    """The value itself. Raises `InvalidSetting` unless it is one line without quotes round it."""
     # A joined emoji is not printable either, hence the pattern; it is slow to compile.
     if not value.isprintable() and re.search(_NOT_ONE_LINE, value):
         raise InvalidSetting("is more than one line of UTF-8 text. Right: the value alone.")
@@ -440,7 +487,7 @@ def find_location(
             f"{paths.env_file}:{line}: OLLIM_DATA_DIR: cannot be set inside the data directory. "
             "Right: in the environment, or in the `.env` of the folder you start in."
         )
-    zone = sources.take("OLLIM_TIMEZONE", _zone, None) or system_zone(environ, etc)
+    zone = sources.take("OLLIM_TIMEZONE", read_zone, None) or system_zone(environ, etc)
     if zone is None:
         sources.warnings.append(
             "OLLIM_TIMEZONE: is not set, and this machine names no time zone, so it is UTC. "
@@ -467,7 +514,8 @@ def _folder(text: str, cwd: Path, home: str) -> Path:
     return cwd / text
 
 
-def _zone(text: str) -> ZoneInfo:
+def read_zone(text: str) -> ZoneInfo:
+    """Raises `InvalidSetting`."""
     if zone := zone_named(text):
         return zone
     near = near_zone(text)

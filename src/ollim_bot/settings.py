@@ -7,10 +7,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from ollim_bot.domain.provider import SENT_ALONG
-from ollim_bot.environment import ETC, EnvSources, InvalidSetting, Location, find_location
+from ollim_bot.environment import (
+    ETC,
+    EnvSources,
+    InvalidSetting,
+    Location,
+    find_location,
+    one_line,
+    read_zone,
+    shown_value,
+)
+from ollim_bot.errors import BadSettings
 from ollim_bot.paths import DataPaths
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -101,7 +112,25 @@ class Settings(Location):
     @classmethod
     def from_env(cls, environ: Mapping[str, str], *, cwd: Path, etc: Path = ETC) -> Settings:
         """Raises `BadSettings` with all problems at once."""
-        sources = EnvSources(environ)
+        settings, problems = cls.examined(environ, cwd=cwd, etc=etc)
+        if problems:
+            raise BadSettings(problems)
+        return settings
+
+    @classmethod
+    def examined(
+        cls,
+        environ: Mapping[str, str],
+        *,
+        cwd: Path,
+        etc: Path = ETC,
+        proposed: Mapping[Path, str] = MappingProxyType({}),
+    ) -> tuple[Settings, list[str]]:
+        """The settings, with the default where one is wrong, and all problems.
+
+        `proposed` has texts that are read in place of the `.env` files at their paths.
+        """
+        sources = EnvSources(environ, proposed=proposed)
         place = find_location(sources, environ, cwd, etc)
         take = sources.take
         web_port = take("OLLIM_WEB_PORT", _port, 8421)
@@ -128,8 +157,7 @@ class Settings(Location):
                 name: Secret(value) for name, value in sources.ending_in(_SECRET_ENDINGS).items()
             },
         )
-        sources.raise_problems()
-        return settings
+        return settings, sources.problems
 
     def hook_secret(self, name: str | None) -> Secret | None:
         """The secret that opens a webhook: the one with that name, or the common one."""
@@ -149,6 +177,15 @@ class Settings(Location):
             name: value.reveal() if isinstance(value, Secret) else value
             for name, value in self.anthropic.items()
         }
+
+
+def problem_with(name: str, value: str) -> str:
+    """Why the value cannot be that of the setting, and what would be right; empty if it can."""
+    try:
+        _ANSWERS[name](one_line(value.strip()))
+    except InvalidSetting as wrong:
+        return f"{shown_value(name, value.strip())} {wrong}"
+    return ""
 
 
 def google_addresses(environ: Mapping[str, str], *, cwd: Path, etc: Path = ETC) -> GoogleAddresses:
@@ -259,7 +296,15 @@ _ANTHROPIC: Mapping[str, Callable[[str], str | Secret]] = {
     "ANTHROPIC_DEFAULT_SONNET_MODEL": _model,
     "ANTHROPIC_DEFAULT_HAIKU_MODEL": _model,
 }
-
+# What set-up asks for.
+_ANSWERS: Mapping[str, Callable[[str], object]] = {
+    **_ANTHROPIC,
+    "OLLIM_USER_NAME": _name,
+    "OLLIM_BOT_NAME": _name,
+    "OLLIM_TIMEZONE": read_zone,
+    "DISCORD_TOKEN": _token,
+    "DISCORD_OWNER_ID": _discord_id,
+}
 
 _GOOGLE = ("GOOGLE_API_URL", "GOOGLE_TOKEN_URL", "GOOGLE_AUTH_URL")
 
