@@ -122,7 +122,9 @@ class App:
 
     `channels` make the surfaces that are services of others. `announce` is called when the bot is
     up, with the provider whose model answers, and with the page, if there is one. `program` is how
-    the owner calls the program in a terminal.
+    the owner calls the program in a terminal. On trial, the bot ends where it would begin to serve:
+    the store is open and migrated, and all is loaded; no input was taken, nothing ran, and nothing
+    was delivered.
     """
 
     def __init__(
@@ -133,8 +135,10 @@ class App:
         channels: Sequence[MakeChannel] = (),
         announce: AnnounceStart = lambda _provider, _page: None,
         program: str = PROGRAM,
+        is_trial: bool = False,
     ) -> None:
         self._settings = settings
+        self._is_trial = is_trial
         self._adapters = adapters or Adapters()
         self._clock = self._adapters.clock or SystemClock(settings.zone)
         self._make_channels = channels
@@ -196,6 +200,9 @@ class App:
                     events=self._adapters.events,
                     disk=self._adapters.disk,
                 )
+                if self._is_trial:
+                    await self._tried_out(parts, self._scheduler)
+                    return self._ending
                 heartbeat = HeartbeatFile(paths, self._adapters.disk)
                 if refused := await parts.greeting.begun(await asyncio.to_thread(heartbeat.read)):
                     await parts.notices.tell(texts.no_room(refused), for_reminder=True)
@@ -217,6 +224,13 @@ class App:
                 event = SessionEvent(parts.state.session, SessionChange.RESTARTING, now)
                 await store.transact(lambda tx: tx.session_history.append(event))
         return self._ending
+
+    async def _tried_out(self, parts: ConversationParts, scheduler: Scheduler) -> None:
+        """Read all jobs too, and leave the problems found so far for the start that follows."""
+        await scheduler.read_jobs()
+        while not self._problems.empty():
+            sentence, for_agent = self._problems.get_nowait()
+            await parts.notices.tell(sentence, for_agent=for_agent)
 
     def _prepare(self, paths: DataPaths) -> Closing:
         for problem in prepare_data_directory(paths).problems:

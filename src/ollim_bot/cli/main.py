@@ -106,6 +106,8 @@ def _dispatch(words: list[str], caller: Caller) -> None:
     match words:
         case []:
             import_module("ollim_bot.cli.start").run(caller)
+        case ["--trial"]:
+            import_module("ollim_bot.cli.start").run(caller, is_trial=True)
         case ["help"] | ["--help" | "-h", *_]:
             print(_help())
         case ["help", *topic]:

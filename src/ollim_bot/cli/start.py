@@ -40,7 +40,11 @@ _FAULT = (
 _logger = logging.getLogger(__name__)
 
 
-def run(caller: Caller) -> None:
+def run(caller: Caller, *, is_trial: bool = False) -> None:
+    """Run the bot. On trial it starts, and ends where it would begin to serve: an update asks so.
+
+    The exit code of a trial says whether this version can run on this data directory.
+    """
     settings = caller.settings()
     for warning in settings.warnings:
         note(warning)
@@ -53,20 +57,22 @@ def run(caller: Caller) -> None:
     )
     allow_many_descriptors()
     try:
-        ending = asyncio.run(_until_stopped(settings, caller, redacting))
+        ending = asyncio.run(_until_stopped(settings, caller, redacting, is_trial=is_trial))
     except OllimError:
         raise
     except Exception:  # every fault goes through the log, which redacts secrets
         _logger.exception("A fault ended the bot")
         raise OllimError(_FAULT) from None
-    if ending is Ending.STOPPED:
+    if ending is Ending.STOPPED and not is_trial:
         print(wrapped(_STOPPED, width_of(sys.stdout)), flush=True)
     if ending is Ending.RESTART:
         command = own_command()
         os.execve(command[0], command, {**os.environ, **python_places(os.environ, os.getcwd())})
 
 
-async def _until_stopped(settings: Settings, caller: Caller, redacting: RedactingFilter) -> Ending:
+async def _until_stopped(
+    settings: Settings, caller: Caller, redacting: RedactingFilter, *, is_trial: bool
+) -> Ending:
     def announce(provider: Provider, page: WebSurface | None) -> None:
         root = caller.shown(settings.paths.root)
         running = _RUNNING.format(version=__version__, root=root)
@@ -78,7 +84,13 @@ async def _until_stopped(settings: Settings, caller: Caller, redacting: Redactin
         elif settings.discord_token is None:
             note(_NO_SURFACE)
 
-    app = App(settings, channels=_channels(settings), announce=announce, program=own_name())
+    app = App(
+        settings,
+        channels=_channels(settings),
+        announce=announce,
+        program=own_name(),
+        is_trial=is_trial,
+    )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, app.stop)

@@ -97,6 +97,11 @@ class Scheduler:
         looked_at = self._looked_at
         return None if looked_at is None else self._clock.monotonic() - looked_at
 
+    async def read_jobs(self) -> None:
+        """Read all job files, without arming or starting any job."""
+        self._index.remember(await self._armed.marks())
+        await self._index.refresh()
+
     async def run(self) -> None:
         """Run until cancelled. The schedule waits for no surface and no network."""
         async with asyncio.TaskGroup() as group:
@@ -121,8 +126,7 @@ class Scheduler:
     async def _start(self) -> None:
         """Resume what the last stop left unfinished, and catch up on what was missed."""
         await self._files.make()
-        self._index.remember(await self._armed.marks())
-        await self._index.refresh()
+        await self.read_jobs()
         now = self._now
         last = await self._heartbeat.last()
         self._watched_until = min(_utc(last or now), now)

@@ -1,0 +1,90 @@
+"""A trial start: everything is opened and loaded, and nothing is taken, run or delivered."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from ollim_bot.app.app import Adapters, App, Ending
+from ollim_bot.cli.main import main
+from ollim_bot.domain.chat import Author
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.paths import DataPaths
+from ollim_bot.ports import IncomingMessage
+from ollim_bot.settings import Settings
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.engine import ScriptedEngine
+from ollim_bot.testing.surface import RecordingSurface
+
+NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
+LIMIT = 60.0
+
+
+class Bot:
+    """Each start has a surface of its own and the same data directory."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        environ = {"HOME": str(home), "OLLIM_DATA_DIR": str(home / "data"), "OLLIM_TIMEZONE": "UTC"}
+        self.environ = environ
+        self.paths = DataPaths(home / "data")
+        self.clock = ManualClock(NOW)
+        self.engine = ScriptedEngine()
+
+    def app(self, surface: RecordingSurface, *, is_trial: bool = False) -> App:
+        settings = Settings.from_env(self.environ, cwd=self._home)
+        adapters = Adapters(clock=self.clock, engine=self.engine, surfaces=[surface])
+        return App(settings, adapters, is_trial=is_trial)
+
+    def remind(self, text: str, at: datetime) -> None:
+        words = ["reminder", "add", "-m", text, "--at", f"{at:%Y-%m-%d %H:%M}"]
+        with redirect_stdout(io.StringIO()):
+            assert main(words, environ=self.environ, cwd=self._home, now=self.clock.now) == 0
+
+
+async def until(condition: Callable[[], object]) -> None:
+    for _ in range(2000):
+        if condition():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it did not come to that")
+
+
+async def test_a_trial_takes_runs_and_delivers_nothing_and_the_next_start_does_all(
+    tmp_path: Path,
+) -> None:
+    bot, first = Bot(tmp_path), RecordingSurface()
+    bot.engine.answers("one")
+    app = bot.app(first)
+    running = asyncio.create_task(app.run())
+    await until(lambda: first.receptions)
+    await first.receptions[0].receive(IncomingMessage(InputId("m1"), "test", "hello"))
+    await until(lambda: first.posted_by(Author.ASSISTANT))
+    app.stop()
+    assert await running is Ending.STOPPED
+    beat = bot.paths.heartbeat.read_text()
+    starts = len(bot.engine.opened)
+    bot.remind("the pill", NOW + timedelta(minutes=5))
+    await bot.clock.advance(600)
+
+    on_trial = RecordingSurface()
+    async with asyncio.timeout(LIMIT):
+        assert await bot.app(on_trial, is_trial=True).run() is Ending.STOPPED
+    assert not on_trial.receptions
+    assert not on_trial.posts
+    assert len(bot.engine.opened) == starts
+    assert bot.paths.heartbeat.read_text() == beat, "what was due since is not yet caught up on"
+    assert not bot.paths.bot_pid.exists()
+
+    last = RecordingSurface()
+    app = bot.app(last)
+    running = asyncio.create_task(app.run())
+    await until(lambda: any("the pill" in post.text for post in last.posts))
+    app.stop()
+    assert await running is Ending.STOPPED
+    told = " ".join(last.posted_by(Author.PROGRAM))
+    assert "cut off" not in told
