@@ -15,7 +15,9 @@ from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingVerdict
+from ollim_bot.domain.item_messages import delivery_id
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingRefused, PingVerdict
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.sessions import SessionId
@@ -28,6 +30,7 @@ from ollim_bot.store.steps import hold, quiet_settings, store_prompts, was_held
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.context import Arrival, Payment
+from ollim_bot.tools.messages import REMINDED
 
 _ANSWER_WITHIN = 10.0
 
@@ -125,6 +128,8 @@ class MessagePoster:
         def step(tx: Transaction) -> PingVerdict:
             if tx.messages.get(message.id) is not None or was_held(tx, message):
                 return PingAllowed(Charge.NOTHING)
+            if item is not None and _is_delivered_plainly(tx, item):
+                return PingRefused(REMINDED)
             verdict: PingVerdict = PingAllowed(Charge.NOTHING)
             if pay is not None:
                 verdict = tx.budget.take(pay)
@@ -181,6 +186,14 @@ class MessagePoster:
 def _session_of(run: Run) -> tuple[SessionId | None, SessionId | None]:
     fork = None if run.is_main else run.session
     return fork, None if fork is None else run.parent
+
+
+def _is_delivered_plainly(tx: Transaction, item: DueItem) -> bool:
+    """Whether the program or the sentinel has delivered it; a refused message does not count."""
+    plain = delivery_id(Occurrence.parse(item.occurrence))
+    states = [each.state for each in tx.deliveries.of_message(plain)]
+    is_refused = bool(states) and all(state is DeliveryState.REFUSED for state in states)
+    return tx.messages.get(plain) is not None and not is_refused
 
 
 def _arrival(deliveries: Sequence[Delivery]) -> Arrival | None:

@@ -176,6 +176,16 @@ def is_unwanted(reason: str, *, is_manual: bool) -> bool:
     return reason in _UNWANTED or (is_manual and reason == SkipReason.OVERLAP)
 
 
+def has_to_come(decision: Decision, *, is_manual: bool = False) -> bool:
+    """Whether what must be delivered is delivered after that decision, by a run or plainly."""
+    match decision:
+        case Skip(reason):
+            return not is_unwanted(reason, is_manual=is_manual)
+        case Miss() | Abandon():
+            return False
+    return True
+
+
 def needs_ping_token(job: Job, *, is_manual: bool) -> bool:
     """Whether a run reserves a token of the ping budget before it starts."""
     return is_initiative(job) and not is_manual

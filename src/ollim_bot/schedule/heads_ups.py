@@ -6,9 +6,9 @@ import logging
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
-from ollim_bot.conversation.jobs.reminders import delivery_id
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.item_messages import delivery_id
 from ollim_bot.domain.jobs import Job, JobSpec, Reminder, Routine
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason

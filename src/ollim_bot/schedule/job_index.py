@@ -23,7 +23,7 @@ from ollim_bot.ports import Clock, Disk
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.job_folder import FolderWatch, KeptVersions
+from ollim_bot.store.job_folder import FolderWatch, kept_versions
 from ollim_bot.store.job_formats import REMINDERS, JobFormat, JobReading
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.webhook_format import WEBHOOKS
@@ -344,7 +344,7 @@ class JobFiles:
             kind: FolderWatch(path, FORMS[kind], disk) for kind, path in self.folders.items()
         }
         self._copies = {
-            kind: KeptVersions(paths.state / "last_good" / path.name, FORMS[kind], disk)
+            kind: kept_versions(paths, path, FORMS[kind], disk)
             for kind, path in self.folders.items()
         }
         self._kept: dict[JobKind, dict[str, Job]] = {}

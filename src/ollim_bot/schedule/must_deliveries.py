@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC
 
 from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.jobs.reminders import ReminderDelivery
 from ollim_bot.domain.decision import deliver_by
+from ollim_bot.domain.item_messages import why_now
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.run_history import DELIVERED, RunStory
-from ollim_bot.domain.runs import late_label
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.circumstances import DueOccurrence
 from ollim_bot.store.job_files import JobFileChanges, remove_reminder
@@ -64,7 +64,7 @@ class MustDeliveries:
         assert due.ordered is not None
         since = due.late_since
         while not await self._delivery.deliver(
-            due.ordered, due.occurrence, order, self._labelled(reason, since)
+            due.ordered, due.occurrence, order, why_now(reason, since, self._clock.now())
         ):
             await self._clock.sleep(_BETWEEN_TRIES)
             since = late_since(due.occurrence, self._clock.now())
@@ -81,15 +81,10 @@ class MustDeliveries:
         """Remove the file of a reminder whose occurrence is over."""
 
         def step(tx: Transaction) -> None:
-            if is_delivered:
+            if is_delivered and tx.ledger.story(due.occurrence).delivery is None:
                 tx.ledger.append(LedgerRow(tx.now, DELIVERED, due.occurrence))
             if isinstance(due.job, Reminder) and not due.occurrence.manual:
                 tx.job_ops.add(remove_reminder(due.job, due.occurrence.id))
 
         await self._gate.commit(step)
         await self._files.make()
-
-    def _labelled(self, reason: str, since: datetime | None) -> str:
-        if since is None:
-            return reason
-        return f"{late_label(since, self._clock.now())} {reason}".rstrip()

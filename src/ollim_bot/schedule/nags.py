@@ -8,11 +8,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from ollim_bot.conversation.jobs.reminders import delivery_id
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.item_cards import open_card
+from ollim_bot.domain.item_messages import delivery_id
 from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.quiet import quiet_until

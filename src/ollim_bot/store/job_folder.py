@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.jobs import Job
 from ollim_bot.errors import Unreadable
+from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import NotAFile, SizeLimit, TooLarge
 from ollim_bot.store import frontmatter
 from ollim_bot.store.document import BadDocument
@@ -151,6 +152,13 @@ def _is_fresh(fingerprint: _Fingerprint, now: int) -> bool:
 
 def _unreadable(bad: BadDocument) -> JobReading[J]:
     return JobReading(None, None, (FieldProblem(bad.reason, None, bad.line),))
+
+
+def kept_versions(
+    paths: DataPaths, folder: Path, form: JobFormat[J], disk: Disk
+) -> KeptVersions[J]:
+    """The last valid versions of the files of a job folder that were wrong when they were kept."""
+    return KeptVersions(paths.state / "last_good" / folder.name, form, disk)
 
 
 class KeptVersions(Generic[J]):

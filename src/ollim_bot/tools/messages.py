@@ -52,7 +52,7 @@ CRITICAL = flag("true only for what cannot wait: skips the budget, once in a run
 _LONGEST_WAIT = 120.0
 _BETWEEN_LOOKS = 1.0
 
-_REMINDED = (
+REMINDED = (
     "The program has delivered this reminder already, because it was time. Leave what else there "
     "is to say with `report_updates`, or end without a message."
 )
@@ -194,7 +194,7 @@ async def _charged(
 ) -> PingVerdict:
     """Take the order before paying, so that the program does not deliver the reminder too."""
     if order is not None and not order.take():
-        return PingRefused(_REMINDED)
+        return PingRefused(REMINDED)
     try:
         message, prompts, item = outgoing
         return await context.poster.send(message, context.run, pay, prompts, item)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from ollim_bot.conversation.disk_gate import DiskGate
-from ollim_bot.conversation.jobs.reminders import delivery_id
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.item_messages import delivery_id
 from ollim_bot.domain.jobs import WebhookSpec
 from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
-from datetime import datetime
 from typing import Protocol
 
 from ollim_bot.conversation.sessions.main_session import main_run
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.item_cards import open_card
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.item_messages import delivery_id, item_message
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.schedule import ScheduledJob, key_of
-from ollim_bot.domain.taint import marked_taint, untrusted_label, untrusted_message
 from ollim_bot.errors import DeliveryFailed, NotStored
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
@@ -23,12 +19,6 @@ from ollim_bot.tools.context import Poster
 _NOT_KEPT = "The disk cannot be written, so this is not kept."
 
 _logger = logging.getLogger(__name__)
-
-
-def delivery_id(occurrence: Occurrence) -> MessageId:
-    """Derive the id from the occurrence, so that a crash cannot lead to a second message."""
-    digest = hashlib.sha256(occurrence.id.encode()).digest()
-    return MessageId(str(int.from_bytes(digest[:7])))
 
 
 class ReminderPoster(Poster, Protocol):
@@ -89,23 +79,3 @@ class ReminderDelivery:
         name = delivery_id(occurrence)
         message = ChatMessage(name, now, Author.BACKGROUND, words, footer=_NOT_KEPT)
         await self._poster.show_unkept(message)
-
-
-def item_message(
-    job: ScheduledJob, occurrence: Occurrence, now: datetime, footer: str = ""
-) -> tuple[ChatMessage, DueItem]:
-    """The card that carries the job's own words, and the due item that it shows."""
-    item = DueItem.of(job, occurrence, delivery_id(occurrence), now)
-    taint = marked_taint(job.spec.untrusted)
-    message = ChatMessage(
-        item.card,
-        now,
-        Author.BACKGROUND,
-        job.spec.words,
-        footer=" ".join(filter(None, (footer, untrusted_label(taint)))),
-        card=open_card(item, now, job.spec.words),
-        job=item.short_title,
-        occurrence=item.occurrence,
-        untrusted=untrusted_message(taint),
-    )
-    return message, item

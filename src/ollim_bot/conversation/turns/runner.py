@@ -13,7 +13,6 @@ from uuid import uuid4
 from ollim_bot.conversation import background_attempt, texts
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.jobs.foreground import LIMIT
-from ollim_bot.conversation.jobs.reminders import item_message
 from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.sessions.dialogue import ChatSession
 from ollim_bot.conversation.state import ConversationState
@@ -47,6 +46,7 @@ from ollim_bot.domain.inputs import (
     ProgramTurnReason,
     TurnRequest,
 )
+from ollim_bot.domain.item_messages import item_message
 from ollim_bot.domain.jobs import Reminder, Routine, is_ordered
 from ollim_bot.domain.notices import failing_key
 from ollim_bot.domain.occurrences import Occurrence
