@@ -19,6 +19,7 @@ OllimError                      str(error) is the sentence a person reads
 ├── GoogleRefused               Google understood a request and does not carry it out
 ├── ToolServerFailed            a tool server of the owner does not work
 ├── CalendarFailed              a calendar could not be read; its last copy remains
+├── SupervisorFailed            systemd or launchd did not do what it was told
 ├── EngineError                 the engine could not be started
 │   └── SessionLost             the engine does not know the session any more
 └── StorageError                a file could not be read or written; nothing was lost
@@ -151,6 +152,10 @@ class ToolServerFailed(OllimError):
 
 class CalendarFailed(OllimError):
     """The sentence holds no part of the calendar's address, and no text of the calendar."""
+
+
+class SupervisorFailed(OllimError):
+    pass
 
 
 class EngineError(OllimError):

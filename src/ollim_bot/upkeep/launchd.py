@@ -1,0 +1,211 @@
+"""launchd runs the bot as an agent of the user on a Mac, and the sentinel every five minutes."""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import re
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from xml.parsers.expat import ExpatError
+
+from ollim_bot.errors import SupervisorFailed
+from ollim_bot.upkeep.supervision import (
+    STOP_SECONDS,
+    FileSnapshot,
+    InstalledService,
+    ServiceDefinition,
+    ServiceSnapshot,
+    SupervisorPrograms,
+    SupervisorStatus,
+    is_ours,
+    is_unchanged,
+    marked,
+    set_aside_if_edited,
+    text_of,
+    write_service_files,
+)
+
+LABEL = "local.ollim-bot"
+SENTINEL = "local.ollim-bot.sentinel"
+_LABELS = (LABEL, SENTINEL)
+_SENTINEL_SECONDS = 300
+# launchd has no pauses that grow, and starts a program again after any failure.
+_PAUSE = 15
+_LOOK = 0.1
+
+
+def agent_files(definition: ServiceDefinition, log: Path) -> dict[str, str]:
+    """The text of each property list by its label; the bot writes its log to `log`."""
+    place = {
+        "WorkingDirectory": str(definition.data_dir),
+        "EnvironmentVariables": dict(definition.environment),
+        "StandardOutPath": str(log),
+        "StandardErrorPath": str(log),
+    }
+    bot = {
+        "Label": LABEL,
+        "ProgramArguments": list(definition.command),
+        "RunAtLoad": True,
+        "KeepAlive": {"SuccessfulExit": False},
+        "ThrottleInterval": _PAUSE,
+        "ExitTimeOut": STOP_SECONDS,
+        **place,
+    }
+    sentinel = {
+        "Label": SENTINEL,
+        "ProgramArguments": [*definition.command, "sentinel"],
+        "StartInterval": _SENTINEL_SECONDS,
+        **place,
+    }
+    return {
+        label: marked(plistlib.dumps(agent).decode(), "<!-- {} -->")
+        for label, agent in ((LABEL, bot), (SENTINEL, sentinel))
+    }
+
+
+def definition_in(text: str) -> ServiceDefinition | None:
+    """What an agent runs; None if the text is not such an agent."""
+    try:
+        agent = plistlib.loads(text.encode())
+        command = tuple(map(str, agent["ProgramArguments"]))
+        environment = {
+            str(name): str(value) for name, value in agent["EnvironmentVariables"].items()
+        }
+        return ServiceDefinition(command, Path(agent["WorkingDirectory"]), environment)
+    except (ExpatError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+class Launchd:
+    name = "launchd"
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._programs = SupervisorPrograms(environ)
+        home = Path(environ.get("HOME", "/"))
+        self._folder = home / "Library" / "LaunchAgents"
+        self._log = home / "Library" / "Logs" / "ollim-bot.log"
+        self._domain = f"gui/{os.getuid()}"
+
+    @property
+    def file(self) -> Path:
+        return self._file(LABEL)
+
+    def files(self, definition: ServiceDefinition) -> dict[Path, str]:
+        texts = agent_files(definition, self._log)
+        return {self._file(label): text for label, text in texts.items()}
+
+    def installed(self) -> InstalledService | None:
+        text = text_of(self.file)
+        if text is None:
+            return None
+        return InstalledService(self.file, definition_in(text), not is_unchanged(text))
+
+    def install(self, definition: ServiceDefinition) -> list[Path]:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        kept = write_service_files(self.files(definition))
+        for label in _LABELS:
+            self._programs.run("launchctl", "enable", self._target(label))
+        return kept
+
+    def uninstall(self) -> list[Path]:
+        kept = []
+        for label in reversed(_LABELS):
+            path = self._file(label)
+            if is_ours(text_of(path) or ""):
+                self._unload(label)
+                if (former := set_aside_if_edited(path)) is not None:
+                    kept.append(former)
+                path.unlink(missing_ok=True)
+        return kept
+
+    def snapshot(self) -> ServiceSnapshot:
+        loaded = frozenset(filter(self._is_loaded, _LABELS))
+        return ServiceSnapshot(FileSnapshot.of(map(self._file, _LABELS)), loaded, loaded)
+
+    def put_back(self, earlier: ServiceSnapshot) -> None:
+        for label in _LABELS:
+            self._unload(label)
+        earlier.files.put_back()
+        for label in _LABELS:
+            if label in earlier.active:
+                self._load(label)
+
+    def start(self) -> None:
+        if self._is_loaded(LABEL):
+            self._launchctl("kickstart", self._target(LABEL))
+        else:
+            self._load(LABEL)
+
+    def start_sentinel(self) -> None:
+        self._unload(SENTINEL)
+        self._load(SENTINEL)
+
+    def stop(self) -> None:
+        """Stop the bot; returns when it has ended. It starts again at the next login."""
+        if self.status().pid is None:
+            return
+        self._launchctl("kill", "SIGTERM", self._target(LABEL))
+        deadline = time.monotonic() + STOP_SECONDS
+        while self.status().pid is not None:
+            if time.monotonic() > deadline:
+                raise SupervisorFailed(f"The bot has not ended within {STOP_SECONDS} s.")
+            time.sleep(_LOOK)
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def status(self) -> SupervisorStatus:
+        ran = self._programs.run("launchctl", "print", self._target(LABEL))
+        if ran.returncode:
+            return SupervisorStatus("not loaded", is_running=False, is_enabled=False)
+        values = dict(re.findall(r"^\s*(state|pid|runs) = (.+)$", ran.stdout, re.MULTILINE))
+        pid, runs = values.get("pid", ""), values.get("runs", "")
+        return SupervisorStatus(
+            words=values.get("state", "loaded"),
+            is_running=pid.isdigit(),
+            is_enabled=True,
+            pid=int(pid) if pid.isdigit() else None,
+            restarts=max(0, int(runs) - 1) if runs.isdigit() else 0,
+        )
+
+    def outlive_logout(self) -> str:
+        """An agent ends with the login of its user; launchd has no way around that."""
+        return ""
+
+    def logs(self, lines: int, *, follow: bool = False) -> None:
+        self._programs.show(self._log_command(lines, *(["-F"] if follow else [])))
+
+    def last_lines(self, lines: int) -> list[str]:
+        return self._programs.run(*self._log_command(lines)).stdout.splitlines()[-lines:]
+
+    def _log_command(self, lines: int, *more: str) -> Sequence[str]:
+        return ("tail", "-n", str(lines), *more, str(self._log))
+
+    def _load(self, label: str) -> None:
+        self._launchctl("bootstrap", self._domain, str(self._file(label)))
+
+    def _unload(self, label: str) -> None:
+        """Returns when the program has ended: launchd refuses to load it before that."""
+        if not self._is_loaded(label):
+            return
+        with suppress(SupervisorFailed):
+            self._launchctl("bootout", self._target(label))
+        deadline = time.monotonic() + STOP_SECONDS
+        while self._is_loaded(label) and time.monotonic() < deadline:
+            time.sleep(_LOOK)
+
+    def _is_loaded(self, label: str) -> bool:
+        return self._programs.run("launchctl", "print", self._target(label)).returncode == 0
+
+    def _launchctl(self, *words: str) -> str:
+        return self._programs.done("launchctl", *words)
+
+    def _target(self, label: str) -> str:
+        return f"{self._domain}/{label}"
+
+    def _file(self, label: str) -> Path:
+        return self._folder / f"{label}.plist"

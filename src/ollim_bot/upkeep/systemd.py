@@ -1,0 +1,331 @@
+"""systemd runs the bot as a unit of the user, and the sentinel by a timer."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ollim_bot.errors import SupervisorFailed
+from ollim_bot.upkeep.supervision import (
+    STOP_SECONDS,
+    FileSnapshot,
+    InstalledService,
+    ServiceDefinition,
+    ServiceSnapshot,
+    SupervisorPrograms,
+    SupervisorStatus,
+    is_ours,
+    is_unchanged,
+    marked,
+    set_aside_if_edited,
+    text_of,
+    write_service_files,
+)
+
+UNIT = "ollim-bot.service"
+SENTINEL = "ollim-bot-sentinel.service"
+TIMER = "ollim-bot-sentinel.timer"
+_ENABLED = (UNIT, TIMER)
+# The first version whose pauses between restarts can grow.
+_GROWING_PAUSES = 254
+_PLAIN_WORD = re.compile(r"[\w/.:=@+,%-]+", re.ASCII)
+_WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|(\S+)')
+
+# systemd takes no program with such a name, wherever quotes stand; a shell does.
+_REFUSED = re.compile(r"""["'\\\x00-\x1f\x7f]""")
+_SHELL = ("/bin/sh", "-c", 'exec "$0" "$@"')
+
+_SERVICE = """\
+[Unit]
+Description=ollim-bot, your assistant
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+ExecStart={command}
+{place}
+Restart=on-failure
+RestartPreventExitStatus=2
+{pauses}
+KillMode=mixed
+TimeoutStopSec={stop}
+SyslogIdentifier=ollim-bot
+
+[Install]
+WantedBy=default.target
+"""
+_SENTINEL = """\
+[Unit]
+Description=Deliver what must not be missed if ollim-bot is dead
+
+[Service]
+Type=oneshot
+ExecStart={command}
+{place}
+TimeoutStartSec=120
+SyslogIdentifier=ollim-bot-sentinel
+"""
+_TIMER = """\
+[Unit]
+Description=Look every 5 minutes whether ollim-bot lives
+
+[Timer]
+OnCalendar=*:0/5
+AccuracySec=10s
+
+[Install]
+WantedBy=timers.target
+"""
+
+
+def quoted(word: str) -> str:
+    """The word as systemd reads it back in a command line or in `Environment=`."""
+    doubled = word.replace("%", "%%")
+    if _PLAIN_WORD.fullmatch(word):
+        return doubled
+    escaped = doubled.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def words_of(value: str) -> list[str]:
+    """The words that `quoted` made."""
+    found = ((match[1], match[2]) for match in _WORD.finditer(value))
+    return [
+        (bare if inner is None else re.sub(r"\\(.)", r"\1", inner)).replace("%%", "%")
+        for inner, bare in found
+    ]
+
+
+def command_line(words: Sequence[str]) -> str:
+    if _REFUSED.search(words[0]):
+        words = (*_SHELL, *words)
+    # The colon keeps systemd from replacing variables in the words.
+    prefix = ":" if any("$" in word for word in words) else ""
+    return " ".join(map(quoted, (prefix + words[0], *words[1:])))
+
+
+def _command_in(line: str) -> tuple[str, ...]:
+    first, *rest = words_of(line)
+    words = (first.removeprefix(":"), *rest)
+    return words[len(_SHELL) :] if words[: len(_SHELL)] == _SHELL else words
+
+
+def unit_files(definition: ServiceDefinition, version: int) -> dict[str, str]:
+    """The text of each file by its name, for systemd of this version."""
+    place = "\n".join(
+        [
+            # systemd takes this value whole, so that quotes would be a part of it.
+            f"WorkingDirectory={str(definition.data_dir).replace('%', '%%')}",
+            *(
+                f"Environment={quoted(f'{name}={value}')}"
+                for name, value in sorted(definition.environment.items())
+            ),
+        ]
+    )
+    pauses = "RestartSec=15"
+    if version >= _GROWING_PAUSES:
+        pauses = "RestartSec=3\nRestartSteps=5\nRestartMaxDelaySec=60"
+    sentinel = (*definition.command, "sentinel")
+    texts = {
+        UNIT: _SERVICE.format(
+            command=command_line(definition.command), place=place, pauses=pauses, stop=STOP_SECONDS
+        ),
+        SENTINEL: _SENTINEL.format(command=command_line(sentinel), place=place),
+        TIMER: _TIMER,
+    }
+    return {name: marked(text, "# {}") for name, text in texts.items()}
+
+
+def definition_in(unit: str) -> ServiceDefinition | None:
+    """What a unit runs; None if it is not such a unit."""
+    commands: list[tuple[str, ...]] = []
+    folders: list[str] = []
+    environment: dict[str, str] = {}
+    for key, value in re.findall(r"^(\w+)=(.*)$", unit, re.MULTILINE):
+        if key == "ExecStart" and value.strip():
+            commands.append(_command_in(value))
+        elif key == "WorkingDirectory":
+            folders.append(value.replace("%%", "%"))
+        elif key == "Environment":
+            pairs = (word.partition("=") for word in words_of(value))
+            environment |= {name: content for name, _, content in pairs}
+    if len(commands) != 1 or len(folders) != 1:
+        return None
+    return ServiceDefinition(commands[0], Path(folders[0]), environment)
+
+
+class Systemd:
+    name = "systemd"
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._programs = SupervisorPrograms(environ)
+        self._folder = Path(environ.get("HOME", "/")) / ".config" / "systemd" / "user"
+
+    @property
+    def file(self) -> Path:
+        return self._folder / UNIT
+
+    def files(self, definition: ServiceDefinition) -> dict[Path, str]:
+        """What `install` writes."""
+        texts = unit_files(definition, self._version())
+        return {self._folder / name: text for name, text in texts.items()}
+
+    def installed(self) -> InstalledService | None:
+        """The service that is installed, read from its file; starts no program."""
+        text = text_of(self.file)
+        if text is None:
+            return None
+        return InstalledService(self.file, definition_in(text), not is_unchanged(text))
+
+    def install(self, definition: ServiceDefinition) -> list[Path]:
+        """Write and enable the units, without a start. Gives where files of another hand are kept.
+
+        Raises `SupervisorFailed`.
+        """
+        kept = write_service_files(self.files(definition))
+        self._systemctl("daemon-reload")
+        if self._property(UNIT, "LoadState") != "loaded":
+            raise SupervisorFailed(
+                f"systemd does not read {self.file}. `systemctl --user show -p UnitPath` shows "
+                "where it looks."
+            )
+        self._systemctl("enable", *_ENABLED)
+        return kept
+
+    def uninstall(self) -> list[Path]:
+        """Stop the service and remove what `install` wrote. Files of another hand are renamed."""
+        present = [name for name in (TIMER, UNIT, SENTINEL) if self._is_ours(name)]
+        if not present:
+            return []
+        self._systemctl("disable", "--now", *(each for each in _ENABLED if each in present))
+        kept = []
+        for name in present:
+            path = self._folder / name
+            if (former := set_aside_if_edited(path)) is not None:
+                kept.append(former)
+            path.unlink(missing_ok=True)
+        self._systemctl("daemon-reload")
+        self._programs.run("systemctl", "--user", "reset-failed", UNIT, SENTINEL)
+        return kept
+
+    def snapshot(self) -> ServiceSnapshot:
+        return ServiceSnapshot(
+            FileSnapshot.of(self._folder / name for name in (UNIT, SENTINEL, TIMER)),
+            frozenset(name for name in _ENABLED if self._is("is-enabled", name)),
+            frozenset(name for name in _ENABLED if self._is("is-active", name)),
+            self.lingers(),
+        )
+
+    def put_back(self, earlier: ServiceSnapshot) -> None:
+        """Make everything as it was when the snapshot was taken."""
+        for name in _ENABLED:
+            if name not in earlier.enabled and text_of(self._folder / name) is not None:
+                self._programs.run("systemctl", "--user", "disable", name)
+        self._programs.run("systemctl", "--user", "stop", *_ENABLED)
+        earlier.files.put_back()
+        self._systemctl("daemon-reload")
+        self._programs.run("systemctl", "--user", "reset-failed", UNIT, SENTINEL)
+        for name in _ENABLED:
+            if name in earlier.enabled:
+                self._systemctl("enable", name)
+            if name in earlier.active:
+                self._systemctl("start", name)
+        if earlier.lingers is False and self.lingers():
+            self._programs.run("loginctl", "--no-ask-password", "disable-linger", _user())
+
+    def start(self) -> None:
+        # A unit that has failed too often would not be started otherwise.
+        self._programs.run("systemctl", "--user", "reset-failed", UNIT)
+        self._systemctl("start", UNIT)
+
+    def start_sentinel(self) -> None:
+        self._systemctl("start", TIMER)
+
+    def stop(self) -> None:
+        """Stop the bot; returns when it has ended."""
+        self._systemctl("stop", UNIT)
+
+    def restart(self) -> None:
+        self._systemctl("restart", UNIT)
+
+    def status(self) -> SupervisorStatus:
+        names = ("ActiveState", "SubState", "MainPID", "UnitFileState", "NRestarts")
+        told = self._systemctl("show", UNIT, *(f"--property={name}" for name in names))
+        values = dict(line.split("=", 1) for line in told.splitlines() if "=" in line)
+        active, pid = values.get("ActiveState", "unknown"), values.get("MainPID", "0")
+        restarts = values.get("NRestarts", "0")
+        return SupervisorStatus(
+            words=f"{active} ({values.get('SubState', 'unknown')})",
+            is_running=active == "active",
+            is_enabled=values.get("UnitFileState") == "enabled",
+            pid=int(pid) if pid.isdigit() and pid != "0" else None,
+            has_given_up=active == "failed",
+            restarts=int(restarts) if restarts.isdigit() else 0,
+            lingers=self.lingers(),
+        )
+
+    def lingers(self) -> bool | None:
+        """Whether the services of the user outlive the log-out; None if that is unknown."""
+        try:
+            ran = self._programs.run("loginctl", "show-user", _user(), "--property=Linger")
+        except SupervisorFailed:
+            return None
+        # loginctl knows only users who are logged in or linger.
+        return ran.stdout.strip() == "Linger=yes" if ran.returncode == 0 else False
+
+    def outlive_logout(self) -> str:
+        """Let the service outlive the log-out; gives the command that is left to do, if any."""
+        if self.lingers():
+            return ""
+        try:
+            self._programs.done("loginctl", "--no-ask-password", "enable-linger", _user())
+        except SupervisorFailed:
+            return f"sudo loginctl enable-linger {_user()}"
+        return ""
+
+    def logs(self, lines: int, *, follow: bool = False) -> None:
+        """Show the log in this terminal."""
+        self._programs.show(self._log_command(lines, *(["--follow"] if follow else [])))
+
+    def last_lines(self, lines: int) -> list[str]:
+        ran = self._programs.run(*self._log_command(lines))
+        return ran.stdout.splitlines()[-lines:]
+
+    def _log_command(self, lines: int, *more: str) -> tuple[str, ...]:
+        unit = f"--unit={UNIT}"
+        shape = ("--output=cat", "--no-pager", "--quiet")
+        return ("journalctl", "--user", unit, *shape, f"--lines={lines}", *more)
+
+    def _systemctl(self, *words: str) -> str:
+        try:
+            return self._programs.done("systemctl", "--user", *words)
+        except SupervisorFailed as failed:
+            if "bus" not in str(failed).lower() and "XDG_RUNTIME_DIR" not in str(failed):
+                raise
+            raise SupervisorFailed(
+                f"{failed} systemd runs services only for a user who is logged in: log in as that "
+                "user (not by su or sudo) and do it again."
+            ) from None
+
+    def _is(self, question: str, unit: str) -> bool:
+        return self._programs.run("systemctl", "--user", question, "--quiet", unit).returncode == 0
+
+    def _is_ours(self, name: str) -> bool:
+        return is_ours(text_of(self._folder / name) or "")
+
+    def _property(self, unit: str, name: str) -> str:
+        return self._systemctl("show", unit, f"--property={name}").strip().partition("=")[2]
+
+    def _version(self) -> int:
+        found = re.match(r"systemd (\d+)", self._programs.run("systemctl", "--version").stdout)
+        return int(found[1]) if found else 0
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

@@ -1,0 +1,113 @@
+"""The files of the service mean to systemd and launchd exactly what was put into them."""
+
+from __future__ import annotations
+
+import plistlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.upkeep.unit_syntax import BadUnit, Unit
+
+from ollim_bot.upkeep import launchd, systemd
+from ollim_bot.upkeep.supervision import ServiceDefinition, is_ours, is_unchanged
+
+_ODD = st.text(st.sampled_from("""ab/ .%$"'\\{}#;:=&<>~-üß漢"""), min_size=1, max_size=12)
+_PATHS = _ODD.map(lambda text: f"/{text.strip()}/x")
+_DEFINITIONS = st.builds(
+    ServiceDefinition,
+    st.tuples(_PATHS, _ODD),
+    _PATHS.map(Path),
+    st.dictionaries(st.sampled_from(["PATH", "OLLIM_DATA_DIR", "TZ"]), _ODD),
+)
+PLAIN = ServiceDefinition(
+    ("/home/ada/.local/bin/ollim-bot",),
+    Path("/home/ada/.ollim-bot"),
+    {"OLLIM_DATA_DIR": "/home/ada/.ollim-bot", "PATH": "/usr/bin:/bin"},
+)
+
+
+@given(_DEFINITIONS)
+def test_systemd_runs_exactly_these_words_in_this_place(wanted: ServiceDefinition) -> None:
+    files = systemd.unit_files(wanted, 252)
+    bot, sentinel = (Unit(files[name]) for name in (systemd.UNIT, systemd.SENTINEL))
+    for unit, command in ((bot, wanted.command), (sentinel, (*wanted.command, "sentinel"))):
+        ran = unit.command({"x": "expanded"})
+        assert tuple(ran[3:] if ran[0] == "/bin/sh" else ran) == command
+        assert unit.environment() == wanted.environment
+        assert Path(unit.folder()) == wanted.data_dir
+    assert systemd.definition_in(files[systemd.UNIT]) == wanted
+
+
+@given(_DEFINITIONS)
+def test_launchd_runs_exactly_these_words_in_this_place(wanted: ServiceDefinition) -> None:
+    files = launchd.agent_files(wanted, Path("/home/ada/Library/Logs/ollim-bot.log"))
+    for label, command in (
+        (launchd.LABEL, wanted.command),
+        (launchd.SENTINEL, (*wanted.command, "sentinel")),
+    ):
+        agent = plistlib.loads(files[label].encode())
+        assert agent["Label"] == label
+        assert tuple(agent["ProgramArguments"]) == command
+        assert agent["EnvironmentVariables"] == wanted.environment
+        assert Path(agent["WorkingDirectory"]) == wanted.data_dir
+    assert launchd.definition_in(files[launchd.LABEL]) == wanted
+
+
+def test_the_bot_comes_again_after_a_failure_in_pauses_and_never_for_wrong_settings() -> None:
+    old, new = (Unit(systemd.unit_files(PLAIN, version)[systemd.UNIT]) for version in (252, 254))
+    for unit in (old, new):
+        assert unit.one("Service.Restart") == "on-failure"
+        assert unit.one("Service.RestartPreventExitStatus") == "2"
+        assert unit.one("Unit.StartLimitIntervalSec") == "0"
+        assert unit.one("Service.KillMode") == "mixed", "the engine ends after the bot"
+        assert int(unit.one("Service.TimeoutStopSec")) > 20
+        assert unit.one("Install.WantedBy") == "default.target"
+    assert old.one("Service.RestartSec") == "15"
+    assert not old.one("Service.RestartSteps"), "an unknown key would be logged at each start"
+    assert (new.one("Service.RestartSec"), new.one("Service.RestartMaxDelaySec")) == ("3", "60")
+    agent = plistlib.loads(launchd.agent_files(PLAIN, Path("/log"))[launchd.LABEL].encode())
+    assert agent["KeepAlive"] == {"SuccessfulExit": False}
+    assert agent["ExitTimeOut"] > 20
+    assert agent["ThrottleInterval"] >= 10
+
+
+def test_the_sentinel_comes_every_five_minutes() -> None:
+    timer = Unit(systemd.unit_files(PLAIN, 252)[systemd.TIMER])
+    assert timer.one("Timer.OnCalendar") == "*:0/5"
+    assert timer.one("Install.WantedBy") == "timers.target"
+    agent = plistlib.loads(launchd.agent_files(PLAIN, Path("/log"))[launchd.SENTINEL].encode())
+    assert agent["StartInterval"] == 300
+    assert "KeepAlive" not in agent
+
+
+def test_another_hand_in_a_file_is_seen() -> None:
+    files = {
+        **systemd.unit_files(PLAIN, 252),
+        **launchd.agent_files(PLAIN, Path("/log")),
+    }
+    for text in files.values():
+        assert is_ours(text)
+        assert is_unchanged(text)
+        edited = text.replace("ollim-bot", "ollim-bot2").replace(
+            "ollim-bot2 service", "ollim-bot service"
+        )
+        assert is_ours(edited)
+        assert not is_unchanged(edited)
+        assert not is_ours("[Service]\nExecStart=/usr/bin/ollim-bot\n")
+
+
+@pytest.mark.parametrize("text", ["", "[Service]\n", "not a unit", "<plist>", "<a><b></a>"])
+def test_a_file_of_another_kind_is_no_service(text: str) -> None:
+    assert systemd.definition_in(text) is None
+    assert launchd.definition_in(text) is None
+
+
+def test_the_reader_of_units_refuses_what_systemd_refuses() -> None:
+    for line in ('"/a', "relative", '"/a\\"b"', "/a\\q", "/a %q"):
+        with pytest.raises(BadUnit):
+            Unit(f"[Service]\nExecStart={line}\n").command({})
+    assert Unit("[Service]\nExecStart=/a $x ${x} $$x %h\n").command({"x": "1 2"}) == [
+        *("/a", "1", "2", "1 2", "$x", "/home/expanded"),
+    ]
