@@ -418,13 +418,25 @@ class EnvSources:
             raise BadSettings(self.problems)
 
     def unknown(self, prefix: str) -> Iterator[str]:
-        """A sentence for each name with this prefix that no setting has."""
-        for source in self._sources:
+        """A sentence for each name that no setting has: all with this prefix, and misspelt ones.
+
+        In the environment, where other programs have their names too, those with the prefix only.
+        """
+        for place, source in enumerate(self._sources):
             for name in sorted(source.values.keys() - self._asked):
-                if name.startswith(prefix):
-                    near = nearest(name, self._asked)
+                near = nearest(name, self._asked)
+                if name.startswith(prefix) or (near and place):
                     hint = f" Did you mean {near}?" if near else ""
                     yield f"{source.where(name)}: {name}: there is no such setting.{hint}"
+
+    def overruled(self) -> Iterator[str]:
+        """A sentence for each setting that a stronger source sets to another value."""
+        for name in sorted(self._asked):
+            setting = [each for each in self._sources if each.values.get(name, "").strip()]
+            for weaker in setting[1:]:
+                if weaker.values[name].strip() != setting[0].values[name].strip():
+                    counts = f"{setting[0].where(name)} sets it to something else, which counts"
+                    yield f"{weaker.where(name)}: {name}: {counts}."
 
     def _source_of(self, name: str) -> _Source | None:
         return next((s for s in self._sources if s.values.get(name, "").strip()), None)
@@ -436,7 +448,11 @@ class EnvSources:
                     f"{path}:{line}: {sentence}" if line else f"{path}: {sentence}"
                 )
         if file.open_to_others:
-            self.warnings.append(f"{path}: others can read it. Run `chmod 600 {path}`.")
+            self.warnings.append(open_file_warning(path))
+
+
+def open_file_warning(path: Path) -> str:
+    return f"{path}: others can read it. Run `chmod 600 {path}`."
 
 
 def _is_same(path: str, other: Path) -> bool:

@@ -88,6 +88,7 @@ class GoogleAddresses:
 class Settings(Location):
     """All settings, checked and typed. `warnings` are sentences about likely mistakes.
 
+    `overruled` are sentences about settings that are set in two places to different values.
     `named_secrets` are the other values whose names end as those of secrets do: a webhook may name
     the one that opens it.
     """
@@ -108,6 +109,7 @@ class Settings(Location):
     anthropic: Mapping[str, str | Secret]
     warnings: tuple[str, ...]
     named_secrets: Mapping[str, Secret] = field(default_factory=dict)
+    overruled: tuple[str, ...] = ()
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str], *, cwd: Path, etc: Path = ETC) -> Settings:
@@ -156,6 +158,7 @@ class Settings(Location):
             named_secrets={
                 name: Secret(value) for name, value in sources.ending_in(_SECRET_ENDINGS).items()
             },
+            overruled=tuple(sources.overruled()),
         )
         return settings, sources.problems
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import stat
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,23 +16,29 @@ from ollim_bot.domain.provider import ProviderKind
 from ollim_bot.domain.provider_memory import ProviderMemory
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.opening import open_database
+from ollim_bot.upkeep.examination import CHECKS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
 NAMES = [
     "environment",
+    "bot",
     "data directory",
+    "leftovers",
+    "files",
     "git",
     "clock",
     "routines",
     "reminders",
     "webhooks",
     "ledger",
+    "tasks",
     "tool policy",
     "subagents",
     "skills",
     "tool servers",
     "calendars",
     "database",
+    "copies",
     "state files",
     "Claude program",
     "model",
@@ -129,6 +136,27 @@ def test_programs_get_all_of_it_as_one_object(terminal: Terminal) -> None:
     assert failure["next"]
 
 
+def test_the_command_says_what_it_mended_and_looks_again(terminal: Terminal) -> None:
+    prepare_data_directory(terminal.paths)
+    terminal.write(".env", "OLLIM_USER_NAME=Ada\n").chmod(0o644)
+    terminal.paths.claude_skills.unlink()
+    before = terminal.run("doctor").out
+    assert f"others can read it\n      Run `chmod 600 {terminal.paths.env_file}`." in before
+    assert "`ollim-bot doctor --fix` does that." in before
+    assert not terminal.paths.claude_skills.exists()
+    lines = terminal.run("doctor", "--fix").out.splitlines()
+    assert lines[:3] == [
+        f"FIXED  environment: only you can read {terminal.paths.env_file} now",
+        "FIXED  data directory: .claude/skills made again",
+        "",
+    ]
+    assert "PASS  environment: all settings are right" in lines
+    assert stat.S_IMODE(terminal.paths.env_file.stat().st_mode) == 0o600
+    report = terminal.run("doctor", "--fix", "--json").out
+    assert '"fixed": []' in report
+    assert terminal.run("doctor", "--fix").out.startswith("Nothing was wrong that --fix mends.\n\n")
+
+
 def test_no_secret_is_ever_shown(terminal: Terminal) -> None:
     prepare_data_directory(terminal.paths)
     terminal.environ |= {
@@ -172,7 +200,7 @@ def test_a_real_model_that_was_used_and_has_no_login_is_a_failure(terminal: Term
 
 def test_the_page_of_the_docs_explains_every_line() -> None:
     explained = re.findall(r"^\| `([\w ]+)` \|", PAGE, re.MULTILINE)
-    assert explained == NAMES
+    assert explained == NAMES == [name for name, _ in CHECKS]
 
 
 def test_the_installed_program_says_the_same(terminal: Terminal) -> None:

@@ -309,8 +309,11 @@ def test_a_state_file_that_could_not_be_written_is_behind(data: DataDirectory) -
 def test_what_a_hand_edit_replaced_is_named(data: DataDirectory) -> None:
     name = "config.json.unapplied-20261115T090000Z"
     write(data, f"state/{name}", "{}")
-    ((_, detail),) = [each for each in said(data, "data directory") if each[0] is Level.WARN]
-    assert detail == f"state/{name} is what the bot knew when a change by hand took its place"
+    ((level, detail),) = said(data, "leftovers")
+    assert level is Level.WARN
+    assert (
+        detail == f"state/{name} is what the bot knew when a change by hand took its place 0 s ago"
+    )
 
 
 def test_a_database_is_whole_or_not_there_yet(data: DataDirectory) -> None:
@@ -321,14 +324,13 @@ def test_a_database_is_whole_or_not_there_yet(data: DataDirectory) -> None:
     ]
     data.paths.inbox.unlink()
     path = made(data)
-    ((level, detail),) = said(data, "database")
-    assert (level, "no copy yet" in detail) == (Level.PASS, True)
+    assert said(data, "database") == [(Level.PASS, "whole")]
+    ((level, detail),) = said(data, "copies")
+    assert (level, detail.startswith("none yet")) == (Level.PASS, True)
+    copy_database(path, NOW - timedelta(hours=2))
+    assert said(data, "copies") == [(Level.PASS, "1, the newest of today 8:00")]
     copy_database(path, NOW)
-    assert said(data, "database") == [(Level.PASS, "whole; 1 copy, made 2026-11-15 10:00")]
-    copy_database(path, NOW + timedelta(hours=2))
-    assert said(data, "database") == [
-        (Level.PASS, "whole; 2 copies, the newest made 2026-11-15 12:00")
-    ]
+    assert said(data, "copies") == [(Level.PASS, "2, the newest of today 10:00")]
 
 
 def test_a_damaged_database_is_a_failure_and_left_as_it_is(data: DataDirectory) -> None:

@@ -80,7 +80,7 @@ async def test_only_what_is_wrong_is_said_with_what_to_do(home: Path) -> None:
     assert login == f"- **FAIL** model: Claude (not signed in). {NO_LOGIN.problem}"
     assert page.startswith(f"- **FAIL** page: the bot runs, but nothing answers at port {port}. ")
     assert folder.startswith("- **WARN** data directory: others on this machine can look into ")
-    assert f" Run `chmod 700 {some.paths.root}`; " in folder
+    assert f" Run `chmod 700 {some.paths.root}`. `ollim-bot doctor --fix` does that." in folder
     assert summary == f"SUMMARY: {len(CHECKS) - 2} passed, 1 warning, 2 failures"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.upkeep.checks.data import data_directory
+from ollim_bot.upkeep.checks.folder import data_directory, leftovers
 from ollim_bot.upkeep.checks.machine import clock, disk_space, environment, memory, memory_of
 from ollim_bot.upkeep.doctor import Level
 
@@ -120,7 +120,7 @@ def test_a_folder_that_others_can_look_into_is_a_warning(paths: DataPaths, name:
     folder.chmod(0o750)
     warning, right = data_directory(paths)
     assert (warning.level, right.level) == (Level.WARN, Level.PASS)
-    assert warning.next == f"Run `chmod 700 {folder}`; the next start does so too."
+    assert warning.next == f"Run `chmod 700 {folder}`. `ollim-bot doctor --fix` does that."
 
 
 def test_files_that_others_can_get_to_are_a_warning(paths: DataPaths) -> None:
@@ -133,7 +133,7 @@ def test_files_that_others_can_get_to_are_a_warning(paths: DataPaths) -> None:
     *_, warning, right = data_directory(paths)
     assert (warning.level, right.level) == (Level.WARN, Level.PASS)
     assert warning.detail == f"others may read {paths.web_token}"
-    assert warning.next == f"Run `chmod -R go= {paths.state}`; the next start does so too."
+    assert warning.next == f"Run `chmod -R go= {paths.state}`. `ollim-bot doctor --fix` does that."
 
 
 def test_a_data_directory_of_another_account_is_a_warning(paths: DataPaths) -> None:
@@ -149,10 +149,12 @@ def test_a_data_directory_of_another_account_is_a_warning(paths: DataPaths) -> N
 def test_what_was_set_aside_is_named_and_left_there(paths: DataPaths) -> None:
     left = paths.state / "memory.json.corrupt-20261115T090000.000000Z"
     left.write_text("{torn")
-    warning, _ = data_directory(paths)
+    (warning,) = leftovers(paths, NOW)
     assert warning.level is Level.WARN
-    assert f"state/{left.name}" in warning.detail
-    assert warning.next.endswith(f"run `rm {left}`.")
+    assert warning.detail == (
+        f"state/{left.name} could not be understood and was set aside 4 h 30 min ago"
+    )
+    assert warning.next.endswith(f"run `rm -r {left}`.")
     assert left.read_text() == "{torn"
 
 

@@ -27,7 +27,8 @@ def test_the_bundled_program_says_its_version(tmp_path: Path) -> None:
 
 def test_a_missing_program_is_a_failure() -> None:
     (finding,) = claude_program(None, version_in({}))
-    assert finding == failed("Claude program", "it is missing", "Install ollim-bot again.")
+    again = "Install ollim-bot again, for example with `pipx reinstall ollim-bot`."
+    assert finding == failed("Claude program", "it is missing", again)
 
 
 @pytest.mark.parametrize("text", ["exit 3", "kill -9 $$"])

@@ -217,6 +217,7 @@ class App:
                 if isinstance(error, OllimError):
                     # The bot ends with a stated reason, so the next start must not report a crash.
                     await parts.greeting.ended()
+                await parts.greeting.failed(error)
                 raise error from None
             await parts.greeting.ended(for_restart=self._ending is Ending.RESTART)
             if self._ending is Ending.RESTART and parts.state.session is not None:

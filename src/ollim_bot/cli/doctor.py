@@ -1,39 +1,51 @@
-"""`ollim-bot doctor`: checks the installation, and says how to repair it."""
+"""`ollim-bot doctor`: checks the installation, and repairs what is safe."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.framework import json_flag, plain, print_json
 from ollim_bot.cli.parser import Parser
 from ollim_bot.cli.terminal import Style, painted, typed, width_of, wrapped
 from ollim_bot.errors import BadSettings, OllimError
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, Level, has_failures, report
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, Level, Repair, has_failures, report
 
 _COMMAND = "ollim-bot doctor"
 _INDENT = "      "
-_STYLES = {Level.PASS: Style.GREEN, Level.WARN: Style.YELLOW, Level.FAIL: Style.RED}
-_LEVEL = re.compile(rf"^(?:{'|'.join(Level)})\b")
+_STYLES = {"PASS": Style.GREEN, "WARN": Style.YELLOW, "FAIL": Style.RED, "FIXED": Style.GREEN}
+_FIXED = "FIXED"
+_NOTHING = "Nothing was wrong that --fix mends."
+_LEVEL = re.compile(rf"^(?:{'|'.join((*Level, _FIXED))})\b")
+_FIX = "mend what is safe to mend (permissions, links, stale locks), then look again"
 _ABOUT = "whether everything is as it should be, and what to do where it is not"
 
 
 def run(words: Sequence[str], caller: Caller) -> None:
     parser = Parser(_COMMAND, _ABOUT, _COMMAND)
     json_flag(parser)
-    given = parser.read(words)
-    from ollim_bot.upkeep.examination import examine
+    parser.add_argument("--fix", action="store_true", help=_FIX)
+    flags = parser.read(words)
+    from ollim_bot.upkeep.examination import examine, mend
 
-    findings = examine(_doctor_input(caller))
-    if "json" in given:
-        print_json(_object(findings))
+    given = _doctor_input(caller)
+    findings = examine(given)
+    repairs = mend(given, findings) if "fix" in flags else None
+    if repairs:
+        findings = examine(_doctor_input(caller))
+    if "json" in flags:
+        print_json(_object(findings, repairs))
     else:
-        print(_in_terminal(plain(report(findings)), caller.environ))
+        text = report(findings) if repairs is None else f"{_told(repairs)}\n\n{report(findings)}"
+        print(_in_terminal(plain(text), caller.environ))
     if has_failures(findings):
         raise OllimError("")  # the report is printed; only the exit code is left
+
+
+def _told(repairs: Sequence[Repair]) -> str:
+    return "\n".join(f"{_FIXED}  {name}: {what}" for name, what in repairs) or _NOTHING
 
 
 def _in_terminal(text: str, environ: Mapping[str, str]) -> str:
@@ -44,7 +56,7 @@ def _in_terminal(text: str, environ: Mapping[str, str]) -> str:
 
 
 def _painted(level: str, environ: Mapping[str, str]) -> str:
-    return painted(level, _STYLES[Level(level)], sys.stdout, environ)
+    return painted(level, _STYLES[level], sys.stdout, environ)
 
 
 def _doctor_input(caller: Caller) -> DoctorInput:
@@ -60,11 +72,20 @@ def _doctor_input(caller: Caller) -> DoctorInput:
         return DoctorInput(None, None, problems, environ, now)
 
 
-def _object(findings: Sequence[DoctorFinding]) -> dict[str, object]:
+def _object(
+    findings: Sequence[DoctorFinding], repairs: Sequence[Repair] | None
+) -> dict[str, object]:
     levels = [finding.level for finding in findings]
+    fixed = {} if repairs is None else {"fixed": [repair._asdict() for repair in repairs]}
     return {
-        "findings": [asdict(finding) for finding in findings],
+        **fixed,
+        "findings": [_row(finding) for finding in findings],
         "passed": levels.count(Level.PASS),
         "warnings": levels.count(Level.WARN),
         "failures": levels.count(Level.FAIL),
     }
+
+
+def _row(finding: DoctorFinding) -> dict[str, str]:
+    names = ("level", "name", "detail", "next")
+    return {name: str(getattr(finding, name)) for name in names}

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from uuid import uuid4
 
+from ollim_bot import __version__
 from ollim_bot.conversation.commands.help import HELP_BUTTON
 from ollim_bot.conversation.commands.program import SET_UP
 from ollim_bot.conversation.message_poster import MessagePoster
@@ -17,7 +18,7 @@ from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage, MessageId
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.presence import Presence
-from ollim_bot.errors import StorageError
+from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.store.database import Step
 from ollim_bot.store.store import Store
@@ -25,6 +26,7 @@ from ollim_bot.store.transaction import Transaction
 
 _WELCOME = MessageId("welcome")
 _LOOKED_AT = 100
+_LONGEST_NOTE = 5.0
 
 _INTRODUCTION = (
     "Tell me what to come back with, and when. Try `remind me in 1 minute to drink water`."
@@ -62,10 +64,21 @@ class Greeting:
     async def begun(self, heartbeat: datetime | None = None) -> StorageError | None:
         """Note the start. `heartbeat` is when the bot last ran. Returns the error of the disk."""
         now = self._clock.now()
-        return await self._noted(lambda presence: presence.begun(now, heartbeat))
+        return await self._noted(lambda presence: presence.begun(now, heartbeat, __version__))
 
     async def ended(self, *, for_restart: bool = False) -> None:
         await self._noted(lambda presence: presence.ended(for_restart=for_restart))
+
+    async def failed(self, error: BaseException) -> None:
+        """Note why the bot ends by itself: the reason that it states, or the kind of its fault."""
+        now = self._clock.now()
+        is_stated = isinstance(error, OllimError)
+        reason = str(error) if is_stated else f"a fault in the program ({type(error).__name__})"
+        try:
+            async with asyncio.timeout(_LONGEST_NOTE):
+                await self._noted(lambda presence: presence.failed(reason, now))
+        except Exception:  # the error that ends the bot must not be replaced by another
+            _logger.warning("Why the bot ends could not be written down", exc_info=True)
 
     async def say(self) -> None:
         """Greet, unless that was done. Never raises `OllimError`; a later call tries again."""

@@ -56,10 +56,49 @@ def prepare_data_directory(paths: DataPaths, disk: Disk | None = None) -> Prepar
         raise WriteFailed(where, f"could not be made: {refused.strerror}.") from refused
 
 
+def lost_links(paths: DataPaths) -> list[Path]:
+    """The program's links that are missing, lead nowhere, or lead into another installation."""
+    return [link for link, target in _links(paths).items() if _is_lost(link, target)]
+
+
+def displaced_links(paths: DataPaths) -> list[Path]:
+    """The names of the program's links that something else has."""
+    return [
+        link
+        for link, target in _links(paths).items()
+        if not _is_lost(link, target) and link.resolve() != (link.parent / target).resolve()
+    ]
+
+
+def remake_links(paths: DataPaths) -> list[Path]:
+    """Make the lost links anew; returns them."""
+    with FileLock(paths.lock_of(paths.root)).held():
+        lost = lost_links(paths)
+        _make_links(paths)
+        return lost
+
+
+def _links(paths: DataPaths) -> dict[Path, Path]:
+    texts = (paths.routine_spec_link, paths.webhook_spec_link)
+    return {paths.claude_skills: Path("../skills"), **{link: TEXTS / link.name for link in texts}}
+
+
 def _make_links(paths: DataPaths) -> None:
-    _link(paths.claude_skills, Path("../skills"))
-    for link in (paths.routine_spec_link, paths.webhook_spec_link):
-        _link(link, TEXTS / link.name)
+    for link, target in _links(paths).items():
+        if _is_lost(link, target):
+            link.parent.mkdir(exist_ok=True)
+            link.unlink(missing_ok=True)
+            with suppress(FileExistsError):
+                link.symlink_to(target)
+
+
+def _is_lost(link: Path, target: Path) -> bool:
+    if not link.is_symlink():
+        return not os.path.lexists(link)
+    found = link.readlink()
+    # An update may have left the former installation where it was.
+    is_of_another = found != target and found.parts[-3:] == target.parts[-3:]
+    return is_of_another or not link.exists()
 
 
 def _make_files(paths: DataPaths, disk: Disk) -> tuple[str, ...]:
@@ -68,7 +107,7 @@ def _make_files(paths: DataPaths, disk: Disk) -> tuple[str, ...]:
         create_atomically(disk, paths.identity, (TEXTS / "IDENTITY.md").read_bytes(), SHARED)
     install_subagents(paths.claude_agents, disk)
     try:
-        _list_ignored(paths.gitignore, disk)
+        _list_ignored(paths, disk)
     except UnsuitableFile as unfit:
         return (f"{paths.gitignore.name} is {unfit.reason}. Move it away; a new one is made then.",)
     return ()
@@ -91,26 +130,35 @@ def _make_folders(paths: DataPaths) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
-def _link(link: Path, target: Path) -> None:
-    """Link to `target`, unless another file has the name; a dangling link is replaced."""
-    if link.is_symlink() and not link.exists():
-        link.unlink()
-    with suppress(FileExistsError):
-        link.symlink_to(target)
+def missing_ignored(paths: DataPaths, disk: Disk | None = None) -> list[str]:
+    """The lines that the `.gitignore` lacks. Raises `UnsuitableFile` if it is no file."""
+    present = set(_ignored(paths.gitignore, disk or OsDisk()).splitlines())
+    return [line for line in _IGNORED if line not in present]
 
 
-def _list_ignored(gitignore: Path, disk: Disk) -> None:
-    """Append the missing lines, so that a person's own `git add -A` is safe."""
+def add_ignored(paths: DataPaths) -> list[str]:
+    """Append the missing lines to the `.gitignore`; returns them."""
+    with FileLock(paths.lock_of(paths.root)).held():
+        missing = missing_ignored(paths)
+        _list_ignored(paths, OsDisk())
+        return missing
+
+
+def _ignored(gitignore: Path, disk: Disk) -> str:
     try:
-        text = disk.read(gitignore, SizeLimit.IGNORED).decode("utf-8", "surrogateescape")
+        return disk.read(gitignore, SizeLimit.IGNORED).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
-        text = ""
-    present = set(text.splitlines())
-    missing = [line for line in _IGNORED if line not in present]
+        return ""
+
+
+def _list_ignored(paths: DataPaths, disk: Disk) -> None:
+    """Append the missing lines, so that a person's own `git add -A` is safe."""
+    missing = missing_ignored(paths, disk)
     if missing:
+        text = _ignored(paths.gitignore, disk)
         start = text if not text or text.endswith("\n") else f"{text}\n"
         content = start + "".join(f"{line}\n" for line in missing)
-        write_atomically(disk, gitignore, content.encode("utf-8", "surrogateescape"), SHARED)
+        write_atomically(disk, paths.gitignore, content.encode("utf-8", "surrogateescape"), SHARED)
 
 
 _OTHERS = 0o077

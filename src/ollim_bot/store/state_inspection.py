@@ -16,7 +16,7 @@ from ollim_bot.plain_files import SizeLimit, UnsuitableFile
 from ollim_bot.store.codecs.records import KnownBrowsersCodec
 from ollim_bot.store.codecs.rows import SESSION_EVENTS
 from ollim_bot.store.connection import connect_for_reading
-from ollim_bot.store.copies import copied_at, copies_of, damage_of, suspicion_of
+from ollim_bot.store.copies import damage_of, suspicion_of
 from ollim_bot.store.errors import translated
 from ollim_bot.store.file_store import Codec, FormatIsNewer, Malformed
 from ollim_bot.store.files import OsDisk
@@ -27,17 +27,19 @@ from ollim_bot.store.records import HISTORY_FILE, MIRRORED, RecordSpec
 from ollim_bot.store.schema import SCHEMA, schema_of
 from ollim_bot.store.takeover import TakeOver
 
-_PERMISSIONS = "Give the file back to the account that the bot runs as."
-_UPDATE = "Update ollim-bot."
-_START = "Start the bot of this version once."
+_PERMISSIONS = "Let the bot's account have it: `sudo chown $USER FILE`."
+_UPDATE = "Run `ollim-bot update`."
+_START = "Run `ollim-bot` of this version once."
 _NAMED = "`ollim-bot config list` shows what counts instead."
-_LEFT_OUT = "They stay where they are and harm nothing; copy the file if you want to look into it."
-_SET_ASIDE = "Mend it while the bot is stopped; else the next start sets it aside."
-_MOVE = "Stop the bot and move it away; else the next start sets it aside."
-_BY_HAND = "Nothing is to be done: the next start reads it."
-_NOT_READ = "Look whether you need something of it, then move it out of state/."
-_WITHOUT_INDEX = "It works, and takes longer. A Python whose SQLite has FTS5 makes it fast."
-_BALLAST = "Make room; the bot makes it again by itself while it runs."
+_LEFT_OUT = "They stay where they are and harm nothing; `ollim-bot history` shows the others."
+_SET_ASIDE = "Stop the bot and mend it, then run `ollim-bot`; else the next start sets it aside."
+_MOVE = "Stop the bot, `mv` it away and run `ollim-bot`; else the next start sets it aside."
+_BY_HAND = "Nothing is to be done: the next start of `ollim-bot` reads it."
+_NOT_READ = "Look whether you need something of it, then `mv` it out of state/."
+_WITHOUT_INDEX = (
+    "It works, and takes longer: `ollim-bot` with a Python whose SQLite has FTS5 is fast."
+)
+_BALLAST = "Make room (`df -h` shows how much there is); the running bot makes it again."
 
 
 class Trouble(NamedTuple):
@@ -71,19 +73,14 @@ def database_troubles(paths: DataPaths, now: datetime) -> Iterator[Trouble]:
         yield Trouble(told, _BALLAST, is_grave=False)
 
 
-def database_overview(paths: DataPaths, now: datetime) -> str:
+def database_overview(paths: DataPaths) -> str:
     """The state of a sound database, in a few words."""
     path = paths.state / DATABASE
     if not path.exists():
         is_older = bool(_originals(paths))
         taken = "the next start takes over the files of the older version"
         return f"none yet; {taken if is_older else 'the first start makes it'}"
-    copies = copies_of(path)
-    if not copies:
-        return "whole; no copy yet: one is made in each hour in which something changes"
-    newest = copied_at(copies[0]).astimezone(now.tzinfo)
-    count = "1 copy, made" if len(copies) == 1 else f"{len(copies)} copies, the newest made"
-    return f"whole; {count} {newest:%Y-%m-%d %H:%M}"
+    return "whole"
 
 
 def file_troubles(paths: DataPaths, *, is_running: bool) -> Iterator[Trouble]:
@@ -148,7 +145,9 @@ def _of_mirror(
         yield Trouble(f"state/{spec.file} was changed {when}", _BY_HAND, is_grave=False)
     elif age is MirrorAge.BEHIND and not is_running:
         told = f"state/{spec.file} is older than what the bot knows"
-        yield Trouble(told, "Nothing is to be done: the next start writes it.", is_grave=False)
+        yield Trouble(
+            told, "Nothing is to be done: the next start of `ollim-bot` writes it.", is_grave=False
+        )
 
 
 def _age(paths: DataPaths, spec: RecordSpec[object]) -> MirrorAge | None:

@@ -101,6 +101,10 @@ class TaskFile:
             raise WrongInput(f"There is no list {list_name}. There is one: {FILE_LIST}.")
         return [task for task in self._read() if with_done or not task.done]
 
+    def peek(self) -> Sequence[Task]:
+        """All tasks, with the done ones, without any change on disk."""
+        return self._content()[0].tasks()
+
     def get(self, task_id: str) -> Task:
         found = next((task for task in self._read() if task.id == task_id), None)
         if found is None:

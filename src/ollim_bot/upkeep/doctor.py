@@ -1,13 +1,14 @@
-"""The values of the doctor: what a check is given, what it finds, and how that is reported."""
+"""The values of the doctor: what a check is given, what it finds, repairs and reports."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from threading import Thread
+from typing import NamedTuple
 
 from ollim_bot.domain.provider import Provider
 from ollim_bot.domain.text import counted
@@ -22,28 +23,40 @@ class Level(StrEnum):
     FAIL = "FAIL"
 
 
+Mend = Callable[[], str]
+
+
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """`next` is the step to take, which everything but a PASS has."""
+    """`next` is the step to take, with its command; everything but a PASS has one.
+
+    `mend` repairs the finding and returns what it did, empty if nothing was left to do. It is safe
+    beside a running bot, and changes nothing that a person wrote.
+    """
 
     level: Level
     name: str
     detail: str
     next: str = ""
+    mend: Mend | None = field(default=None, compare=False, repr=False)
 
 
 def passed(name: str, detail: str) -> DoctorFinding:
     return DoctorFinding(Level.PASS, name, detail)
 
 
-def warned(name: str, detail: str, step: str) -> DoctorFinding:
+def warned(name: str, detail: str, step: str, mend: Mend | None = None) -> DoctorFinding:
     """The part works, and the owner should know of the finding."""
-    return DoctorFinding(Level.WARN, name, detail, step)
+    return DoctorFinding(Level.WARN, name, detail, _with_fix(step, mend), mend)
 
 
-def failed(name: str, detail: str, step: str) -> DoctorFinding:
+def failed(name: str, detail: str, step: str, mend: Mend | None = None) -> DoctorFinding:
     """The part does not work, or will fail soon."""
-    return DoctorFinding(Level.FAIL, name, detail, step)
+    return DoctorFinding(Level.FAIL, name, detail, _with_fix(step, mend), mend)
+
+
+def _with_fix(step: str, mend: Mend | None) -> str:
+    return step if mend is None else f"{step} `ollim-bot doctor --fix` does that."
 
 
 class NotApplicable(Exception):
@@ -87,7 +100,7 @@ class DoctorInput:
 _MOST_IN_CHAT = 10
 _INDENT = " " * 6
 _AGAIN = "Mend that and run `ollim-bot doctor` again."
-_FAULT = "That is a fault in ollim-bot itself: report it with this line."
+_FAULT = "That is a fault in ollim-bot itself: report it with what `ollim-bot doctor` says."
 _LATER = "Run `ollim-bot doctor` when the machine is less busy."
 
 
@@ -124,6 +137,26 @@ def examined(
         for check, findings in zip(checks, tuple(found), strict=True)
         for finding in (_unfinished(check, patience) if findings is None else findings)
     ]
+
+
+class Repair(NamedTuple):
+    """`what` was repaired of the part `name`."""
+
+    name: str
+    what: str
+
+
+def repaired(findings: Iterable[DoctorFinding], hide: Callable[[str], str] = str) -> list[Repair]:
+    """Repair the findings that can be; one that resists is found again by the next examination."""
+    repairs = []
+    for finding in findings:
+        try:
+            what = finding.mend() if finding.mend else ""
+        except (OSError, OllimError):
+            continue
+        if what:
+            repairs.append(Repair(finding.name, _line(hide(what))))
+    return repairs
 
 
 def report(findings: Sequence[DoctorFinding]) -> str:

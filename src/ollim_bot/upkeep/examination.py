@@ -11,8 +11,16 @@ from functools import partial
 from ollim_bot.domain.provider import Provider
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.settings import Settings
-from ollim_bot.upkeep.checks import data, jobs, machine, network, webhooks
-from ollim_bot.upkeep.doctor import Check, DoctorFinding, DoctorInput, examined, shortened
+from ollim_bot.upkeep.checks import bot, data, folder, jobs, machine, network, webhooks
+from ollim_bot.upkeep.doctor import (
+    Check,
+    DoctorFinding,
+    DoctorInput,
+    Repair,
+    examined,
+    repaired,
+    shortened,
+)
 
 _LIMIT = 30.0
 # A slash command has to answer within three seconds, and the answer takes a moment to arrive.
@@ -20,19 +28,24 @@ _LIMIT_IN_CHAT = 2.5
 
 CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...] = (
     ("environment", machine.check_environment),
-    ("data directory", data.check_data_directory),
+    ("bot", bot.check_bot),
+    ("data directory", folder.check_data_directory),
+    ("leftovers", folder.check_leftovers),
+    ("files", folder.check_files),
     ("git", data.check_git),
     ("clock", machine.check_clock),
     ("routines", jobs.check_routines),
     ("reminders", jobs.check_reminders),
     ("webhooks", webhooks.check_webhooks),
     ("ledger", jobs.check_ledger),
+    ("tasks", data.check_tasks),
     ("tool policy", data.check_tool_policy),
     ("subagents", data.check_subagents),
     ("skills", jobs.check_skills),
     ("tool servers", data.check_tool_servers),
     ("calendars", data.check_calendars),
     ("database", data.check_database),
+    ("copies", data.check_copies),
     ("state files", data.check_state_files),
     ("Claude program", machine.check_claude_program),
     ("model", machine.check_model),
@@ -50,6 +63,11 @@ def checks_of(given: DoctorInput) -> list[Check]:
 
 def examine(given: DoctorInput) -> list[DoctorFinding]:
     return examined(checks_of(given), _LIMIT, _redacted(given.settings))
+
+
+def mend(given: DoctorInput, findings: Iterable[DoctorFinding]) -> list[Repair]:
+    """Repair what is safe to repair, also beside a running bot."""
+    return repaired(findings, _redacted(given.settings))
 
 
 async def examine_in_chat(

@@ -55,6 +55,24 @@ def running_pid(pid_file: Path) -> int | None:
     return None
 
 
+def removed_if_free(pid_file: Path) -> bool:
+    """Remove the file that a killed bot left behind; False if a bot holds it, or it is gone."""
+    try:
+        descriptor = open_file(pid_file, os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _is_still(pid_file, descriptor):
+            return False
+        pid_file.unlink()
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
 def _acquire(pid_file: Path, deadline: float) -> int:
     # `running_pid` holds the lock for an instant, so one refusal means nothing yet.
     while True:

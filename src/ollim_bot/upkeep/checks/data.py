@@ -1,24 +1,27 @@
-"""Checks of the data directory, its history, its policy, tool servers, database and state files."""
+"""Checks of what is in the data directory: history, tasks, policy, servers, calendars, state."""
 
 from __future__ import annotations
 
 import os
-import shlex
-import stat
-import time
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from ollim_bot.domain.calendar import CalendarCopy, age_words
+from ollim_bot.domain.moments import describe
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.tool_patterns import problems
 from ollim_bot.domain.tool_servers import ToolServerRecord, in_words
+from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.calendars import CalendarFiles
+from ollim_bot.store.copies import EVERY, copied_at, copies_of, damage_of
 from ollim_bot.store.git import Git, GitMissing, GitTrouble, Repository, has_repository
 from ollim_bot.store.opening import look_into
 from ollim_bot.store.policy_file import PolicyFile
+from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.server_file import read_servers
 from ollim_bot.store.state_inspection import (
     Trouble,
@@ -28,130 +31,40 @@ from ollim_bot.store.state_inspection import (
     state_files,
 )
 from ollim_bot.store.subagent_files import SubagentFiles
+from ollim_bot.store.task_file import TaskFile
+from ollim_bot.upkeep.checks.folder import (
+    close_file,
+    is_older_than,
+    is_open_to_others,
+    shown,
+)
+from ollim_bot.upkeep.checks.jobs import NoJournal
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
 from ollim_bot.upkeep.instance import running_pid
 
-DATA_DIRECTORY = "data directory"
-_ALL_BITS = os.R_OK | os.W_OK | os.X_OK
-_OTHERS = 0o077
-_SET_ASIDE = "*.corrupt-*"
-_UNAPPLIED = "*.unapplied-*"
-
-May = Callable[[Path, int], bool]
 _GIT_LIMIT = 10.0
-_OLD_LOCK_SECONDS = 60.0
+_GIT_LOCKS = ("index.lock", "HEAD.lock")
+_OLD_LOCK_SECONDS = 600.0
 _POLICY = "tool policy"
 _SUBAGENTS = "subagents"
 _TOOL_SERVERS = "tool servers"
-_MEND_SERVERS = "Mend mcp.json; docs/tool-servers.md shows what it takes."
+_MEND_SERVERS = "Mend mcp.json; `ollim-bot mcp list` shows whether it is right."
 _CALENDARS = "calendars"
+_TASKS = "tasks"
+_COPIES = "copies"
 _DATABASE = "database"
 _STATE = "state files"
-
-
-def check_data_directory(given: DoctorInput) -> Iterator[DoctorFinding]:
-    return data_directory(given.data.paths)
-
-
-def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[DoctorFinding]:
-    if not paths.root.exists():
-        yield _not_there(paths.root, may)
-        return
-    closed = [folder for folder in _folders(paths) if not may(folder, _ALL_BITS)]
-    for folder in closed:
-        yield failed(
-            DATA_DIRECTORY,
-            f"{folder} cannot be read and written",
-            f"Run `chmod u+rwx {_typed(folder)}`, as the account that it belongs to.",
-        )
-    yield from _open_to_others(paths)
-    if paths.state not in closed:
-        yield from map(_set_aside, sorted(paths.state.glob(_SET_ASIDE)))
-        yield from map(_unapplied, sorted(paths.state.glob(_UNAPPLIED)))
-    if not closed:
-        yield passed(DATA_DIRECTORY, f"{paths.root} can be written")
-
-
-def _open_to_others(paths: DataPaths) -> Iterator[DoctorFinding]:
-    open_folders = [each for each in (paths.root, paths.state) if _is_open_to_others(each)]
-    for folder in open_folders:
-        yield warned(
-            DATA_DIRECTORY,
-            f"others on this machine can look into {folder}",
-            f"Run `chmod 700 {_typed(folder)}`; the next start does so too.",
-        )
-    # A closed folder protects the files in it.
-    is_way_open = len(open_folders) == 2
-    opened = [path for path in _files(paths.state) if is_way_open and _is_open_to_others(path)]
-    if opened:
-        more = f" and {len(opened) - 1} more" if len(opened) > 1 else ""
-        yield warned(
-            DATA_DIRECTORY,
-            f"others may read {opened[0]}{more}",
-            f"Run `chmod -R go= {_typed(paths.state)}`; the next start does so too.",
-        )
-    if paths.root.stat().st_uid != os.geteuid():
-        yield warned(
-            DATA_DIRECTORY,
-            f"{paths.root} belongs to another account, which can read and change all of it",
-            "Run the bot as that account, or make the folder its own.",
-        )
-
-
-def _files(state: Path) -> Iterator[Path]:
-    for folder, _, names in os.walk(state):
-        yield from (path for name in names if not (path := Path(folder, name)).is_symlink())
-
-
-def _not_there(root: Path, may: May) -> DoctorFinding:
-    above = next(folder for folder in root.parents if folder.exists())
-    if may(above, _ALL_BITS):
-        return passed(DATA_DIRECTORY, f"{root} is not there yet; the first start makes it")
-    return failed(
-        DATA_DIRECTORY,
-        f"{root} is not there and cannot be made",
-        f"Let {above} be written, or set OLLIM_DATA_DIR to a folder of yours.",
-    )
-
-
-def _folders(paths: DataPaths) -> Sequence[Path]:
-    below = (paths.state, paths.locks, paths.routines, paths.reminders, paths.skills)
-    return [paths.root, *(folder for folder in below if folder.exists())]
-
-
-def _is_open_to_others(folder: Path) -> bool:
-    try:
-        return bool(stat.S_IMODE(folder.stat().st_mode) & _OTHERS)
-    except OSError:
-        return False
-
-
-def _set_aside(path: Path) -> DoctorFinding:
-    return warned(
-        DATA_DIRECTORY,
-        f"{path.parent.name}/{path.name} could not be understood once and was set aside",
-        f"Look whether you need something of it, then run `rm {_typed(path)}`.",
-    )
-
-
-def _unapplied(path: Path) -> DoctorFinding:
-    return warned(
-        DATA_DIRECTORY,
-        f"{path.parent.name}/{path.name} is what the bot knew when a change by hand took its place",
-        f"Look whether you need something of it, then run `rm {_typed(path)}`.",
-    )
-
-
-def _typed(path: Path) -> str:
-    return shlex.quote(str(path))
 
 
 def check_git(given: DoctorInput) -> Iterator[DoctorFinding]:
     return git_history(given.data.paths.root)
 
 
-def git_history(root: Path, program: str = "git") -> Iterator[DoctorFinding]:
-    look = f"Run `git -C {root} status` to see what it says."
+def git_history(
+    root: Path, program: str = "git", is_at_work: Callable[[Path], bool] | None = None
+) -> Iterator[DoctorFinding]:
+    """`is_at_work` is `is_git_at_work`."""
+    look = f"Run `git -C {shown(root)} status` to see what it says."
     try:
         git = Git(root if root.is_dir() else Path("/"), program, limit=_GIT_LIMIT)
         version = git.run("version").decode(errors="replace").strip()
@@ -159,10 +72,9 @@ def git_history(root: Path, program: str = "git") -> Iterator[DoctorFinding]:
             yield passed("git", f"{version}; the history begins with the first start")
             return
         repository = Repository.opened(git)
-        lock = repository.folder / "index.lock"
-        if _is_old(lock):
-            left = f"{lock} was left behind by a git that died, so nothing is added to the history"
-            yield warned("git", left, f"If no other git runs there, run `rm {lock}`.")
+        for lock in (repository.folder / name for name in _GIT_LOCKS):
+            if is_older_than(lock, _OLD_LOCK_SECONDS):
+                yield _left_lock(lock, root, is_at_work or is_git_at_work)
         waiting = len(repository.changes())
         changes = f"{counted(waiting, 'change')} not in it yet" if waiting else "all is in it"
         yield passed("git", f"{version}; there is a history, and {changes}")
@@ -173,16 +85,49 @@ def git_history(root: Path, program: str = "git") -> Iterator[DoctorFinding]:
         yield warned("git", str(trouble), look)
 
 
-def _is_old(lock: Path) -> bool:
+def _left_lock(lock: Path, root: Path, is_at_work: Callable[[Path], bool]) -> DoctorFinding:
+    def mend() -> str:
+        if is_at_work(root) or not is_older_than(lock, _OLD_LOCK_SECONDS):
+            return ""
+        lock.unlink()
+        return f"{lock}, which no git held, is removed"
+
+    left = f"{lock} was left behind by a git that died, so nothing is added to the history"
+    return warned("git", left, f"If no other git runs there, run `rm {shown(lock)}`.", mend)
+
+
+def is_git_at_work(root: Path, proc: Path = Path("/proc")) -> bool:
+    """Whether a git may be running in the folder; one whose folder is not known counts."""
+    if not (proc / "self" / "comm").exists():
+        return _is_any_git_running()
+    real = Path(os.path.realpath(root))
+    return any(map(partial(_is_git_in, real), proc.glob("[0-9]*")))
+
+
+def _is_git_in(root: Path, process: Path) -> bool:
     try:
-        return time.time() - os.stat(lock).st_mtime > _OLD_LOCK_SECONDS
-    except OSError:
+        if not (process / "comm").read_text().startswith("git"):
+            return False
+        return (process / "cwd").readlink().is_relative_to(root)
+    except (FileNotFoundError, ProcessLookupError):  # it has ended
         return False
+    except OSError:
+        return True
+
+
+def _is_any_git_running() -> bool:
+    command = ("/bin/ps", "-axo", "comm=")
+    try:
+        ran = subprocess.run(command, capture_output=True, timeout=_GIT_LIMIT, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return True
+    names = ran.stdout.decode(errors="replace").splitlines()
+    return any(os.path.basename(name.strip()).startswith("git") for name in names)
 
 
 def check_subagents(given: DoctorInput) -> Iterator[DoctorFinding]:
     found = SubagentFiles(given.data.paths).read()
-    mend = "Mend the file; docs/subagents.md shows what it takes."
+    mend = "Mend the file; `ollim-bot doctor` shows whether it is right."
     for problem in found.problems:
         yield failed(_SUBAGENTS, problem, mend)
     for warning in found.warnings:
@@ -198,7 +143,7 @@ def check_tool_policy(given: DoctorInput) -> Iterator[DoctorFinding]:
 def tool_policy(paths: DataPaths) -> Iterator[DoctorFinding]:
     wrong: list[str] = []
     policy = PolicyFile(paths, wrong.append).read()
-    mend = f"Mend {paths.tool_policy.name}; docs/permissions.md shows what it takes."
+    mend = f"Mend {paths.tool_policy.name}; `ollim-bot doctor` shows whether it is right."
     for problem in wrong:
         yield failed(_POLICY, problem, mend)
     patterns = (*policy.main_more, *policy.background_more, *(policy.background_instead or ()))
@@ -219,8 +164,11 @@ def check_tool_servers(given: DoctorInput) -> Iterator[DoctorFinding]:
     reading = read_servers(paths)
     for problem in reading.problems:
         yield failed(_TOOL_SERVERS, problem, _MEND_SERVERS)
-    if _is_open_to_others(paths.mcp):
-        yield warned(_TOOL_SERVERS, "others may read mcp.json", f"Run `chmod 600 {paths.mcp}`.")
+    if is_open_to_others(paths.mcp):
+        step = f"Run `chmod 600 {shown(paths.mcp)}`."
+        yield warned(
+            _TOOL_SERVERS, "others may read mcp.json", step, partial(close_file, paths.mcp)
+        )
     record = look_into(paths, given.local_now, lambda tx: tx.tool_servers.get())
     known = (record or ToolServerRecord()).written(reading.specs)
     named = {name: state for name, state in known.servers.items() if state.present}
@@ -259,7 +207,7 @@ def check_calendars(given: DoctorInput) -> Iterator[DoctorFinding]:
 def _calendar_findings(
     copy: CalendarCopy, now: datetime, *, is_running: bool
 ) -> Iterator[DoctorFinding]:
-    mend = f"Run `ollim-bot cal refresh`; docs/calendars.md says more about {copy.name}."
+    mend = "Run `ollim-bot cal refresh`: it says what is wrong."
     if copy.problem:
         yield warned(_CALENDARS, f"{copy.name} cannot be read: {copy.problem.rstrip('.')}", mend)
     elif is_running and copy.is_stale(now):
@@ -268,8 +216,46 @@ def _calendar_findings(
         yield warned(
             _CALENDARS,
             f"{copy.name}: {copy.limits.rstrip('.')}",
-            "Look at these events in the program that the calendar comes from.",
+            "`ollim-bot cal upcoming` shows what is left; see the rest where the calendar is from.",
         )
+
+
+def check_tasks(given: DoctorInput) -> Iterator[DoctorFinding]:
+    try:
+        tasks = TaskFile(given.data.paths, NoJournal(), lambda: given.now).peek()
+    except StorageError as unreadable:
+        step = "`ollim-bot tasks list` shows whether it is right."
+        yield failed(_TASKS, f"tasks.md {unreadable.reason}", step)
+        return
+    still_open = sum(not task.done for task in tasks)
+    yield passed(_TASKS, f"{counted(still_open, 'open task')} in tasks.md" if tasks else "none")
+
+
+def check_copies(given: DoctorInput) -> Iterator[DoctorFinding]:
+    paths, now = given.data.paths, given.local_now
+    database = paths.state / DATABASE
+    if not database.exists():
+        yield passed(_COPIES, "none; there is nothing to copy yet")
+        return
+    copies = copies_of(database)
+    if not copies:
+        yield passed(_COPIES, "none yet; one is made in each hour in which something changes")
+        return
+    newest = copies[0]
+    if damage := damage_of(newest):
+        step = f"Run `rm {shown(newest)}`; the bot makes another within the hour."
+        yield warned(_COPIES, f"state/copies/{newest.name} is damaged ({damage})", step)
+    made = copied_at(newest)
+    is_behind = _written_at(database) > made + 3 * EVERY and now > made + 3 * EVERY
+    if is_behind and running_pid(paths.bot_pid) is not None:
+        late = f"the newest is of {describe(made, now)}, though the bot runs and has written since"
+        yield warned(_COPIES, late, "Make room and run `ollim-bot doctor` in an hour.")
+    yield passed(_COPIES, f"{len(copies)}, the newest of {describe(made, now)}")
+
+
+def _written_at(database: Path) -> datetime:
+    files = (database, database.with_name(f"{database.name}-wal"))
+    return datetime.fromtimestamp(max(path.stat().st_mtime for path in files if path.exists()), UTC)
 
 
 def check_database(given: DoctorInput) -> Iterator[DoctorFinding]:
@@ -277,7 +263,7 @@ def check_database(given: DoctorInput) -> Iterator[DoctorFinding]:
     troubles = list(database_troubles(paths, now))
     yield from _findings(_DATABASE, troubles)
     if not troubles:
-        yield passed(_DATABASE, database_overview(paths, now))
+        yield passed(_DATABASE, database_overview(paths))
 
 
 def check_state_files(given: DoctorInput) -> Iterator[DoctorFinding]:

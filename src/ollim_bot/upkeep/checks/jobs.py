@@ -38,9 +38,9 @@ J = TypeVar("J", Routine, Reminder, WebhookSpec)
 S = TypeVar("S", Routine, Reminder)
 
 _SKILLS = "skills"
-_MEND_SKILL = "Mend the file; until then the agent does not see the skill."
-_COMPARE = "If you did not change it, remove the skill and add it again."
-_NO_EFFECT = "Leave it; it is for another program."
+_MEND_SKILL = "Mend the file; `ollim-bot skill list` shows whether the agent sees the skill."
+_COMPARE = "If it was not you, `ollim-bot skill remove` and `ollim-bot skill add` bring it back."
+_NO_EFFECT = "Leave it, it is for another program; `ollim-bot skill list` shows all skills."
 _LEDGER = "ledger"
 _MOST_NAMED = 5
 _SHOW = "`ollim-bot runs show ID`, with the id at the front, shows what is known of it."
@@ -77,7 +77,8 @@ def check_skills(given: DoctorInput) -> Iterator[DoctorFinding]:
                 yield warned(
                     _SKILLS,
                     f"{key_of(job)} names the skill {name}, which is not there",
-                    f"Write skills/{name}/SKILL.md, or take the name out of the job.",
+                    f"Write skills/{name}/SKILL.md, or take the name out: "
+                    f"`ollim-bot {key_of(job).kind} show {key_of(job).id}`.",
                 )
     count = len(skills.loaded)
     yield passed(_SKILLS, counted(count, "skill") if count else "none")
@@ -118,7 +119,7 @@ def job_report(given: DoctorInput, form: JobFormat[J]) -> ShelfReport[J]:
 
     lock = FileLock(paths.lock_of(folder))
     shelf = MarkdownShelf(
-        folder, form, lock, disk=OsDisk(), journal=_NoJournal(), choose_holder=choose_holder
+        folder, form, lock, disk=OsDisk(), journal=NoJournal(), choose_holder=choose_holder
     )
     return shelf.report()
 
@@ -166,6 +167,8 @@ def _is_overdue(job: ScheduledJob, now: datetime, zone: tzinfo) -> bool:
     return is_due and job.spec.enabled
 
 
-class _NoJournal:
+class NoJournal:
+    """The journal of a check, which writes nothing."""
+
     def note(self, path: Path, message: str) -> None:
         raise AssertionError(f"{path} was written by a check: {message}")

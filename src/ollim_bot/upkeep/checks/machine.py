@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, duration_in_words
@@ -15,14 +16,16 @@ from ollim_bot.domain.provider import Provider, choose_provider, names_provider
 from ollim_bot.domain.provider_memory import ProviderMemory
 from ollim_bot.engine.launcher import cli_path
 from ollim_bot.engine.login import login_status
+from ollim_bot.environment import open_file_warning
 from ollim_bot.settings import ModelChoice, Settings
 from ollim_bot.store.opening import look_into
+from ollim_bot.upkeep.checks.folder import close_file
 from ollim_bot.upkeep.checks.jobs import heartbeat
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
 from ollim_bot.upkeep.instance import running_pid
 
 CLOCK = "clock"
-_SET = "Set the clock of this machine right; until then nothing comes on time."
+_SET = "Set the clock right, for example with `timedatectl`; until then nothing comes on time."
 # A clock before this moment is wrong: the program is newer.
 _IMPOSSIBLE = datetime(2026, 1, 1, tzinfo=UTC)
 _TOLERANCE = timedelta(minutes=2)
@@ -51,6 +54,7 @@ _KB, _MB, _GB = 1000, 1000**2, 1000**3
 _LITTLE, _TOO_LITTLE = 500 * _MB, 50 * _MB
 _MUCH_MEMORY = _GB
 _LONGEST_WAIT = 2.0
+_WHERE = "`du -xh / | sort -h | tail` shows where it went."
 
 
 def check_disk_space(given: DoctorInput) -> Iterator[DoctorFinding]:
@@ -63,9 +67,9 @@ def disk_space(free: int) -> Iterator[DoctorFinding]:
     """`free` is the room in bytes on the disk of the data directory."""
     left = f"{_size(free)} left"
     if free < _TOO_LITTLE:
-        yield failed(DISK, left, "Make room: soon nothing can be written any more.")
+        yield failed(DISK, left, f"Make room, or nothing can be written soon; {_WHERE}")
     elif free < _LITTLE:
-        yield warned(DISK, left, "Make room before it runs out.")
+        yield warned(DISK, left, f"Make room before it runs out; {_WHERE}")
     else:
         yield passed(DISK, left)
 
@@ -118,7 +122,7 @@ def _size(count: int) -> str:
 
 PROGRAM = "Claude program"
 MODEL = "model"
-_INSTALL = "Install ollim-bot again."
+_INSTALL = "Install ollim-bot again, for example with `pipx reinstall ollim-bot`."
 _OFFLINE = "offline model, which is built in; `ollim-bot auth login` or an API key replaces it"
 _PROGRAM_SECONDS = 15.0
 
@@ -190,19 +194,38 @@ def model(provider: Provider) -> Iterator[DoctorFinding]:
 
 
 SETTINGS = "environment"
-_MEND = "Set it right there and start the bot again."
+_MEND = "Set it right there and run `ollim-bot doctor` again."
+_KEEP_ONE = "Keep the one that you want, and run `ollim-bot doctor` again."
 
 
 def check_environment(given: DoctorInput) -> Iterator[DoctorFinding]:
-    warnings = () if given.settings is None else given.settings.warnings
-    return environment(given.problems, warnings)
+    settings = given.settings
+    if settings is None:
+        return environment(given.problems, ())
+    env_file = settings.paths.env_file
+    return environment((), settings.warnings, settings.overruled, env_file)
 
 
-def environment(problems: Sequence[str], warnings: Sequence[str]) -> Iterator[DoctorFinding]:
-    """`problems` keep the bot from starting. All are sentences with the place and what is right."""
+def environment(
+    problems: Sequence[str],
+    warnings: Sequence[str],
+    overruled: Sequence[str] = (),
+    env_file: Path | None = None,
+) -> Iterator[DoctorFinding]:
+    """`problems` keep the bot from starting. All are sentences with the place and what is right.
+
+    `env_file` is the `.env` of the data directory.
+    """
     for problem in problems:
         yield failed(SETTINGS, problem, _MEND)
     for warning in warnings:
-        yield warned(SETTINGS, warning, _MEND)
-    if not problems and not warnings:
+        if env_file is not None and warning == open_file_warning(env_file):
+            step = f"Run `chmod 600 {env_file}`."
+            words = f"{env_file}: others can read it"
+            yield warned(SETTINGS, words, step, partial(close_file, env_file))
+        else:
+            yield warned(SETTINGS, warning, _MEND)
+    for sentence in overruled:
+        yield warned(SETTINGS, sentence, _KEEP_ONE)
+    if not problems and not warnings and not overruled:
         yield passed(SETTINGS, "all settings are right")

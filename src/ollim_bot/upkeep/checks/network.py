@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -18,6 +19,7 @@ from ollim_bot.errors import SignInNeeded, StorageError
 from ollim_bot.integrations.google.credentials import read_client
 from ollim_bot.integrations.google.token_store import GoogleTokenStore
 from ollim_bot.settings import Secret
+from ollim_bot.upkeep.checks.folder import close_file
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
 from ollim_bot.upkeep.instance import running_pid
 
@@ -65,17 +67,20 @@ USUAL_ADDRESS = "https://discord.com/api/v10"
 
 _DISCORD_OFF = "off; `DISCORD_TOKEN` in `.env` turns it on"
 _NO_TOKEN = "Discord refused the token"
-_NEW_TOKEN = "Put a new one in `.env` as `DISCORD_TOKEN` and start the bot again."
+_NEW_TOKEN = "Put a new one in `.env` as `DISCORD_TOKEN` and start the bot again: `ollim-bot`."
 _AWAY = "Discord cannot be reached now"
-_TRIES = "Look at the network; the bot tries again by itself."
+_TRIES = "Look at the network; the bot tries again by itself, and `ollim-bot doctor` tells when."
 _BUSY = "Discord asks to wait"
-_WAIT = "Nothing to do: the bot tries again by itself."
+_WAIT = "Nothing to do: the bot tries again by itself, and `ollim-bot doctor` tells when."
 _STRANGE = "what answers there is not Discord"
-_RIGHT_ADDRESS = "Look at `DISCORD_API_URL` and at the network."
+_RIGHT_ADDRESS = "Look at `DISCORD_API_URL` and at the network, then run `ollim-bot doctor`."
 _TEAM = "the application belongs to a team, and nobody says for which member it works"
-_SET_OWNER = "Set `DISCORD_OWNER_ID` in `.env` to the user id of that member."
-_OTHER_MEMBER = "Put the user id of a member there and start the bot again."
-_TAKE_OUT = "Take `DISCORD_OWNER_ID` out of `.env`: it is for applications of a team only."
+_SET_OWNER = "Set `DISCORD_OWNER_ID` in `.env` to the user id of that member: `ollim-bot setup`."
+_OTHER_MEMBER = "Put the user id of a member there and start the bot again: `ollim-bot`."
+_TAKE_OUT = (
+    "Take `DISCORD_OWNER_ID` out of `.env`, it is for applications of a team only; then run "
+    "`ollim-bot doctor` again."
+)
 
 
 def check_discord(given: DoctorInput) -> Iterator[DoctorFinding]:
@@ -148,7 +153,10 @@ _NOT_CONNECTED = "not connected; `/google-auth` in the chat connects it"
 _CONNECT_AGAIN = "Run `ollim-bot google login`, or `ollim-bot google logout` to leave it out."
 _NO_CLIENT = "state/credentials.json is not right"
 _SEE_CLIENT = "Run `ollim-bot google login`: it says what is wrong with it."
-_PUBLISH = "Publish the app at https://console.cloud.google.com/auth/audience, then sign in again."
+_PUBLISH = (
+    "Publish the app at https://console.cloud.google.com/auth/audience, then run "
+    "`ollim-bot google login`."
+)
 
 
 def check_google(given: DoctorInput) -> Iterator[DoctorFinding]:
@@ -157,7 +165,8 @@ def check_google(given: DoctorInput) -> Iterator[DoctorFinding]:
     for path in (paths.credentials, paths.token):
         if path.exists() and path.stat().st_mode & 0o077:
             open_to_others = f"others on this machine can read state/{path.name}"
-            yield warned(GOOGLE, open_to_others, f"Run `chmod 600 {path}`.")
+            step = f"Run `chmod 600 {path}`."
+            yield warned(GOOGLE, open_to_others, step, partial(close_file, path))
     if paths.credentials.exists():
         try:
             read_client(paths)
@@ -188,23 +197,27 @@ PAGE = "page"
 _HOST = "127.0.0.1"
 _OURS = "ollim-bot"
 _STANDING_STILL = 120.0
+_NO_HOSTS = frozenset({"0.0.0.0", "http", "https"})
 
 _PAGE_OFF = "off"
 _NOWHERE = "the page is off, and so is Discord: nobody can talk to the bot"
-_TURN_ON = "Set OLLIM_WEB_PORT to a port, such as 8421, and restart the bot."
-_OTHER_PORT = "Stop that one, or set OLLIM_WEB_PORT to another port."
-_RESTART = "Restart the bot; nothing is lost."
-_LOOK = "Look into the log of the bot, then restart it."
+_TURN_ON = "Set OLLIM_WEB_PORT to a port, such as 8421, and start the bot again: `ollim-bot`."
+_OTHER_PORT = "Stop that one, or set OLLIM_WEB_PORT to another port and run `ollim-bot` again."
+_RESTART = "`/restart` in the chat, or stop it and run `ollim-bot`; nothing is lost."
+_LOOK = "Look into the log of the bot, then stop it and run `ollim-bot` again."
+_NO_NAMES = "Take OLLIM_WEB_HOSTS out of the settings and run `ollim-bot doctor` again."
+_NAMES = "Put the names there by which a browser asks for the page, and run `ollim-bot` again."
 
 
 def check_page(given: DoctorInput) -> Iterator[DoctorFinding]:
     settings = given.valid_settings
-    return page(
+    yield from page(
         settings.web_port,
         ask,
         is_running=running_pid(settings.paths.bot_pid) is not None,
         has_discord=settings.discord_token is not None,
     )
+    yield from hosts(settings.web_hosts, settings.web_port)
 
 
 def page(
@@ -234,6 +247,15 @@ def page(
         yield _taken(port, "another ollim-bot")
     else:
         yield _answering(port, answer.said)
+
+
+def hosts(names: Sequence[str], port: int | None) -> Iterator[DoctorFinding]:
+    """What is wrong with `OLLIM_WEB_HOSTS`."""
+    if names and port is None:
+        yield warned(PAGE, "OLLIM_WEB_HOSTS has no effect, since the page is off", _NO_NAMES)
+    for name in names:
+        if name in _NO_HOSTS:
+            yield warned(PAGE, f"OLLIM_WEB_HOSTS: {name} is no name of a machine", _NAMES)
 
 
 def why_not_free(port: int) -> str:

@@ -23,14 +23,16 @@ _MOST_NAMED = 3
 
 _MEND = "Mend the file; `ollim-bot webhook list` shows whether it is right."
 _OFF = "off; `WEBHOOK_PORT` and `WEBHOOK_SECRET` in `.env` turn them on"
-_SWITCH_ON = "Put `WEBHOOK_PORT=9100` and a long `WEBHOOK_SECRET` into `.env`, and restart the bot."
+_SWITCH_ON = (
+    "Put `WEBHOOK_PORT=9100` and a long `WEBHOOK_SECRET` into `.env`, and run `ollim-bot` again."
+)
 _LONGER = "Put a longer random text there, and give it to the callers: `openssl rand -hex 32`."
 _SIGN_IN = (
     "`ollim-bot auth login` signs in to a model; or let the fields be fixed lists and numbers, or "
     "write `deliver: plain`."
 )
-_RESTART = "Restart the bot; if it was set only now, that is all it needs."
-_OTHER_PORT = "Stop that program, or set `WEBHOOK_PORT` to another port."
+_RESTART = "`/restart` in the chat; if it was set only now, that is all it needs."
+_OTHER_PORT = "Stop that program, or set `WEBHOOK_PORT` to another port and run `ollim-bot` again."
 
 
 def check_webhooks(given: DoctorInput) -> Iterator[DoctorFinding]:
@@ -87,7 +89,7 @@ def secrets(settings: Settings, hooks: Sequence[WebhookSpec]) -> Iterator[Doctor
         secret = settings.hook_secret(name)
         users = [hook for hook in hooks if secret_name(hook) == name]
         if secret is None:
-            step = f"Put `{name}` into `.env`, and restart the bot."
+            step = f"Put `{name}` into `.env`, and run `ollim-bot` again."
             yield failed(NAME, f"{name} is not set, so nothing can call {_named(users)}", step)
         elif len(secret.reveal()) < _SHORTEST_SECRET:
             short = f"{name} has fewer than {_SHORTEST_SECRET} characters, and could be guessed"

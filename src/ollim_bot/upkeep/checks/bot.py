@@ -1,0 +1,82 @@
+"""The check of the running bot: alive, of the installed version, and how it last ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import ollim_bot
+from ollim_bot.domain.moments import describe, duration_in_words
+from ollim_bot.domain.presence import Presence
+from ollim_bot.plain_files import SizeLimit, read_file
+from ollim_bot.store.opening import look_into
+from ollim_bot.upkeep.checks.jobs import heartbeat
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
+from ollim_bot.upkeep.instance import removed_if_free, running_pid
+
+NAME = "bot"
+# It is written every 30 seconds, and a busy machine may be late.
+_STANDS_STILL = timedelta(minutes=5)
+_RECENTLY = timedelta(days=1)
+_RESTART = "`/restart` in the chat, or stop it and run `ollim-bot`; nothing is lost."
+_START = "Run `ollim-bot`; what was due is told then."
+
+
+def check_bot(given: DoctorInput) -> Iterator[DoctorFinding]:
+    paths, now = given.data.paths, given.local_now
+    presence = look_into(paths, now, lambda tx: tx.presence.get()) or Presence()
+    pid = running_pid(paths.bot_pid)
+    if pid is not None:
+        return running(pid, presence, heartbeat(paths), installed_version(), now)
+    return stopped(presence, heartbeat(paths), paths.bot_pid, now)
+
+
+def running(
+    pid: int, presence: Presence, last_seen: datetime | None, installed: str, now: datetime
+) -> Iterator[DoctorFinding]:
+    """`last_seen` is the heartbeat."""
+    version = presence.version or "of an unknown version"
+    if last_seen is not None and now - last_seen > _STANDS_STILL:
+        since = duration_in_words(now - last_seen)
+        stuck = f"it runs as process {pid}, but has done nothing for {since}"
+        yield failed(NAME, stuck, f"Run `kill {pid}`, then `ollim-bot`; nothing is lost.")
+    if presence.version and presence.version != installed:
+        other = f"version {presence.version} runs, and {installed} is installed"
+        yield warned(NAME, other, _RESTART)
+    if presence.failed_at is not None and now - presence.failed_at < _RECENTLY:
+        when = describe(presence.failed_at, now)
+        words = f"it ended by itself {when} and was started again: {presence.failure}"
+        yield warned(NAME, words, "`ollim-bot runs list` shows what came of what was due.")
+    yield passed(NAME, f"{version} runs as process {pid}")
+
+
+def stopped(
+    presence: Presence, last_seen: datetime | None, pid_file: Path, now: datetime
+) -> Iterator[DoctorFinding]:
+    if pid_file.is_file():
+        left = "state/bot.pid was left behind by a bot that was cut off"
+
+        def mend() -> str:
+            return "state/bot.pid, which no bot held, is removed" * removed_if_free(pid_file)
+
+        yield warned(NAME, left, f"Run `rm {pid_file}`.", mend)
+    if presence.running_since is not None:
+        seen = describe(last_seen or presence.running_since, now)
+        yield warned(NAME, f"it was cut off without warning, last seen {seen}", _START)
+    elif presence.failed_at is not None and presence.failure:
+        when = describe(presence.failed_at, now)
+        yield warned(NAME, f"it ended by itself {when}: {presence.failure}", _START)
+    yield passed(NAME, "not running")
+
+
+def installed_version() -> str:
+    """The version on disk, which an update may have changed under the running program."""
+    source = Path(ollim_bot.__file__ or "")
+    try:
+        text = read_file(source, SizeLimit.SETTINGS).decode("utf-8", "replace")
+    except OSError:
+        return ollim_bot.__version__
+    found = re.search(r'^__version__ = "([^"]+)"', text, re.MULTILINE)
+    return found[1] if found else ollim_bot.__version__

@@ -1,0 +1,359 @@
+"""Checks of the data directory as a folder: who may use it, what is missing, what is left over."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+from ollim_bot.domain.moments import duration_in_words
+from ollim_bot.domain.text import counted
+from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import UnsuitableFile, opened_file
+from ollim_bot.store.data_directory import (
+    add_ignored,
+    close_to_others,
+    displaced_links,
+    lost_links,
+    missing_ignored,
+    remake_links,
+)
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
+
+DATA_DIRECTORY = "data directory"
+LEFTOVERS = "leftovers"
+FILES = "files"
+
+May = Callable[[Path, int], bool]
+_ALL_BITS = os.R_OK | os.W_OK | os.X_OK
+_OTHERS = 0o077
+_SET_ASIDE = "*.corrupt-*"
+_UNAPPLIED = "*.unapplied-*"
+_SALVAGED = ".ollim.db.salvaged"
+_HOUR = 3600.0
+_KEPT_AFTER_RESTORE = timedelta(days=7)
+_MB = 1000**2
+_MUCH = 5000 * _MB
+
+
+def check_data_directory(given: DoctorInput) -> Iterator[DoctorFinding]:
+    return data_directory(given.data.paths)
+
+
+def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[DoctorFinding]:
+    if not paths.root.exists():
+        yield _not_there(paths.root, may)
+        return
+    closed = [folder for folder in _folders(paths) if not may(folder, _ALL_BITS)]
+    for folder in closed:
+        yield failed(
+            DATA_DIRECTORY,
+            f"{folder} cannot be read and written",
+            f"Run `chmod u+rwx {shown(folder)}`, as the account that it belongs to.",
+            partial(_opened_to_owner, folder),
+        )
+    yield from _open_to_others(paths)
+    if not closed and paths.locks.exists():
+        yield from _locks(paths)
+        yield from _links(paths)
+        yield from _ignored(paths)
+    if not closed:
+        yield passed(DATA_DIRECTORY, f"{paths.root} can be written")
+
+
+def _folders(paths: DataPaths) -> Sequence[Path]:
+    below = (paths.state, paths.locks, paths.routines, paths.reminders, paths.skills)
+    return [paths.root, *(folder for folder in below if folder.exists())]
+
+
+def _not_there(root: Path, may: May) -> DoctorFinding:
+    above = next(folder for folder in root.parents if folder.exists())
+    if may(above, _ALL_BITS):
+        return passed(DATA_DIRECTORY, f"{root} is not there yet; the first start makes it")
+    return failed(
+        DATA_DIRECTORY,
+        f"{root} is not there and cannot be made",
+        f"Run `chmod u+rwx {shown(above)}`, or set OLLIM_DATA_DIR to a folder of yours.",
+    )
+
+
+def _opened_to_owner(folder: Path) -> str:
+    folder.chmod(stat.S_IMODE(folder.stat().st_mode) | stat.S_IRWXU)
+    return f"{folder} can be read and written again"
+
+
+def _open_to_others(paths: DataPaths) -> Iterator[DoctorFinding]:
+    close = partial(_closed, paths)
+    open_folders = [each for each in (paths.root, paths.state) if is_open_to_others(each)]
+    for folder in open_folders:
+        yield warned(
+            DATA_DIRECTORY,
+            f"others on this machine can look into {folder}",
+            f"Run `chmod 700 {shown(folder)}`.",
+            close,
+        )
+    # A closed folder protects the files in it.
+    is_way_open = len(open_folders) == 2
+    opened = [path for path in files_below(paths.state) if is_way_open and is_open_to_others(path)]
+    if opened:
+        more = f" and {len(opened) - 1} more" if len(opened) > 1 else ""
+        yield warned(
+            DATA_DIRECTORY,
+            f"others may read {opened[0]}{more}",
+            f"Run `chmod -R go= {shown(paths.state)}`.",
+            close,
+        )
+    if paths.root.stat().st_uid != os.geteuid():
+        yield warned(
+            DATA_DIRECTORY,
+            f"{paths.root} belongs to another account, which can read and change all of it",
+            f"Run the bot as that account, or run `sudo chown -R $USER {shown(paths.root)}`.",
+        )
+
+
+def _closed(paths: DataPaths) -> str:
+    return close_to_others(paths).mended
+
+
+def is_open_to_others(path: Path) -> bool:
+    try:
+        return bool(stat.S_IMODE(path.stat().st_mode) & _OTHERS)
+    except OSError:
+        return False
+
+
+def close_file(path: Path) -> str:
+    """Let only the owner read a file; a link is left alone. Raises `OSError`."""
+    with opened_file(path, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
+        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+        if not mode & _OTHERS:
+            return ""
+        os.fchmod(descriptor, mode & ~_OTHERS)
+    return f"only you can read {path} now"
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """The files of all folders below, without links."""
+    for where, _, names in os.walk(folder):
+        yield from (path for name in names if not (path := Path(where, name)).is_symlink())
+
+
+def shown(path: Path) -> str:
+    """The path as a shell takes it."""
+    return shlex.quote(str(path))
+
+
+def _locks(paths: DataPaths) -> Iterator[DoctorFinding]:
+    for lock in sorted(paths.locks.iterdir()):
+        if not stat.S_ISREG(lock.lstat().st_mode):
+            yield failed(
+                DATA_DIRECTORY,
+                f"state/.locks/{lock.name} is not a file, so what it guards cannot be changed",
+                f"Run `rm -r {shown(lock)}`.",
+                partial(_removed_lock, lock),
+            )
+
+
+def _removed_lock(lock: Path) -> str:
+    """A lock that is no file guards nothing: nobody can hold it. A folder with content stays."""
+    mode = lock.lstat().st_mode
+    if stat.S_ISREG(mode):
+        return ""
+    if stat.S_ISDIR(mode):
+        lock.rmdir()
+    else:
+        lock.unlink()
+    return f"state/.locks/{lock.name}, which was not a file, is removed"
+
+
+def _links(paths: DataPaths) -> Iterator[DoctorFinding]:
+    if lost := lost_links(paths):
+        names = _joined(path.relative_to(paths.root) for path in lost)
+        yield warned(
+            DATA_DIRECTORY,
+            f"links that are missing or lead elsewhere: {names}",
+            "The next start makes them again.",
+            partial(_relinked, paths),
+        )
+    for link in displaced_links(paths):
+        name = link.relative_to(paths.root)
+        yield warned(
+            DATA_DIRECTORY,
+            f"{name} is yours, and so the agent does not find there what it looks for",
+            f"Run `mv {shown(link)} {shown(link)}.mine`, then `ollim-bot doctor --fix`.",
+        )
+
+
+def _relinked(paths: DataPaths) -> str:
+    made = remake_links(paths)
+    return f"{_joined(path.relative_to(paths.root) for path in made)} made again" if made else ""
+
+
+def _ignored(paths: DataPaths) -> Iterator[DoctorFinding]:
+    try:
+        missing = missing_ignored(paths)
+    except UnsuitableFile as unfit:
+        step = f"Run `mv {shown(paths.gitignore)} {shown(paths.gitignore)}.old`."
+        yield warned(DATA_DIRECTORY, f".gitignore is {unfit.reason}", step)
+        return
+    if missing:
+        yield warned(
+            DATA_DIRECTORY,
+            f".gitignore lacks {_joined(missing)}: your own `git add` may take in what is private",
+            "Add the lines.",
+            partial(_added_ignored, paths),
+        )
+
+
+def _added_ignored(paths: DataPaths) -> str:
+    added = add_ignored(paths)
+    return f"{_joined(added)} added to .gitignore" if added else ""
+
+
+def _joined(names: Iterable[object]) -> str:
+    words = [str(name) for name in names]
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def check_leftovers(given: DoctorInput) -> Iterator[DoctorFinding]:
+    return leftovers(given.data.paths, given.now)
+
+
+def leftovers(paths: DataPaths, now: datetime) -> Iterator[DoctorFinding]:
+    """What was set aside for the owner, and what a killed program left behind."""
+    found = [
+        *(_set_aside(path, now) for path in _aside(paths, _SET_ASIDE)),
+        *(_unapplied(path, now) for path in _aside(paths, _UNAPPLIED)),
+        *(_before_restore(path, now) for path in _from_restores(paths.root, now)),
+    ]
+    yield from found
+    if unfinished := list(temporary_files(paths)):
+        yield warned(
+            LEFTOVERS,
+            f"{counted(len(unfinished), 'file')} left behind by a write that was cut off, such as "
+            f"{unfinished[0].relative_to(paths.root)}",
+            f"Run `rm {shown(unfinished[0])}`.",
+            partial(_removed_temporary, paths),
+        )
+    if not found and not unfinished:
+        yield passed(LEFTOVERS, "none")
+
+
+def _aside(paths: DataPaths, pattern: str) -> list[Path]:
+    return sorted([*paths.state.glob(pattern), *paths.calendars.glob(pattern)])
+
+
+def _set_aside(path: Path, now: datetime) -> DoctorFinding:
+    return warned(
+        LEFTOVERS,
+        f"{path.parent.name}/{path.name} could not be understood and was set aside "
+        f"{_ago(_stamped(path), now)}",
+        f"Look whether you need something of it, then run `rm -r {shown(path)}`.",
+    )
+
+
+def _unapplied(path: Path, now: datetime) -> DoctorFinding:
+    return warned(
+        LEFTOVERS,
+        f"{path.parent.name}/{path.name} is what the bot knew when a change by hand took its place "
+        f"{_ago(_stamped(path), now)}",
+        f"Look whether you need something of it, then run `rm {shown(path)}`.",
+    )
+
+
+def _from_restores(root: Path, now: datetime) -> list[Path]:
+    """Data directories that a restore moved aside more than a week ago."""
+    found = root.parent.glob(f"{root.name}.before-restore-*")
+    return sorted(path for path in found if now - _stamped(path) > _KEPT_AFTER_RESTORE)
+
+
+def _before_restore(path: Path, now: datetime) -> DoctorFinding:
+    return warned(
+        LEFTOVERS,
+        f"{path} is the data from before a restore {_ago(_stamped(path), now)}",
+        f"If you need nothing of it, run `rm -r {shown(path)}`.",
+    )
+
+
+def _stamped(path: Path) -> datetime:
+    """The moment in the name; else that of the last change."""
+    text = path.name.rpartition("-")[2].removesuffix("Z").partition(".")[0]
+    try:
+        return datetime.strptime(text, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return datetime.fromtimestamp(path.lstat().st_ctime, UTC)
+
+
+def _ago(moment: datetime, now: datetime) -> str:
+    return f"{duration_in_words(max(now - moment, timedelta(0)))} ago"
+
+
+def temporary_files(paths: DataPaths) -> Iterator[Path]:
+    """Files of an atomic write that was cut off more than an hour ago.
+
+    Elsewhere than in `state/`, which is the program's alone, only the names that its writes use.
+    """
+    own = (paths.identity, paths.user, paths.tasks, paths.mcp, paths.env_file, paths.gitignore)
+    jobs = (paths.routines, paths.reminders, paths.webhooks)
+    candidates = [
+        *(path.with_name(f".{path.name}.tmp") for path in own),
+        *(path for folder in jobs for path in sorted(folder.glob(".*.md.tmp"))),
+        *(path for path in _state_files(paths) if _is_temporary(path.name)),
+    ]
+    yield from (path for path in candidates if is_older_than(path, _HOUR))
+
+
+def _state_files(paths: DataPaths) -> Iterator[Path]:
+    # What a person sent keeps its name below these.
+    sent = {str(paths.attachments), str(paths.state / "uploads"), str(paths.state / "discord")}
+    for where, folders, names in os.walk(paths.state):
+        folders[:] = sorted(name for name in folders if os.path.join(where, name) not in sent)
+        yield from (Path(where, name) for name in sorted(names))
+
+
+def _is_temporary(name: str) -> bool:
+    return name == _SALVAGED or (name.startswith(".") and name.endswith(".tmp"))
+
+
+def is_older_than(path: Path, seconds: float) -> bool:
+    """Whether a regular file was last written that long ago."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and time.time() - status.st_mtime > seconds
+
+
+def _removed_temporary(paths: DataPaths) -> str:
+    found = list(temporary_files(paths))
+    for path in found:
+        path.unlink(missing_ok=True)
+    return f"{counted(len(found), 'unfinished file')} removed" if found else ""
+
+
+def check_files(given: DoctorInput) -> Iterator[DoctorFinding]:
+    paths = given.data.paths
+    return received_files(paths, _sizes(paths.attachments), _sizes(paths.downloads))
+
+
+def received_files(
+    paths: DataPaths, pictures: Sequence[int], others: Sequence[int]
+) -> Iterator[DoctorFinding]:
+    """`pictures` and `others` are the sizes in bytes of what the owner sent."""
+    size = sum(pictures) + sum(others)
+    count = f"{counted(len(pictures) + len(others), 'file')} that you sent, {size // _MB} MB"
+    if size > _MUCH:
+        folder = paths.downloads if sum(others) > sum(pictures) else paths.attachments
+        step = f"Run `ls -lS {shown(folder)}`, and remove what you do not need."
+        yield warned(FILES, count, step)
+    else:
+        yield passed(FILES, count)
+
+
+def _sizes(folder: Path) -> list[int]:
+    return [path.lstat().st_size for path in files_below(folder)]
