@@ -49,13 +49,16 @@ def others_may_read(path: Path) -> None:
     path.chmod(0o644)
 
 
+def all_open(paths: DataPaths) -> None:
+    for each in (paths.root, paths.state):
+        each.chmod(0o755)
+    others_may_read(paths.web_token)
+
+
 FAULTS: dict[str, Callable[[DataPaths], object]] = {
     "an open folder": lambda paths: paths.root.chmod(0o755),
     "an open state folder": lambda paths: paths.state.chmod(0o777),
-    "an open state file": lambda paths: [
-        *(each.chmod(0o755) for each in (paths.root, paths.state)),
-        others_may_read(paths.web_token),
-    ],
+    "an open state file": lambda paths: all_open(paths),
     "an open mcp.json": lambda paths: others_may_read(paths.mcp),
     "an open token": lambda paths: others_may_read(paths.credentials),
     "no link to the skills": lambda paths: paths.claude_skills.unlink(),
@@ -205,9 +208,9 @@ def test_a_git_that_runs_in_the_folder_is_noticed(tmp_path: Path) -> None:
     git.chmod(0o700)
     below = tmp_path / "data" / "skills"
     below.mkdir(parents=True)
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     assert not is_git_at_work(tmp_path / "data")
-    with subprocess.Popen([git], cwd=below, text=True, **pipes) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([git], cwd=below, text=True, stdin=pipe, stdout=pipe) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "runs\n"
         assert is_git_at_work(tmp_path / "data")
