@@ -162,6 +162,7 @@ config_values: Mapping[str, st.SearchStrategy[ConfigValue]] = {
     "webhook_per_minute": _numbers,
     "webhook_total_per_minute": _numbers,
     "auto_update": st.booleans(),
+    "auto_backup": st.booleans(),
     "auto_update_hour": st.integers(0, 23),
     "google_calendars": st.lists(_ids, min_size=1, max_size=4).map(tuple),
     "google_task_list": _ids,

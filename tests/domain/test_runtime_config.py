@@ -38,6 +38,7 @@ DEFAULTS: dict[str, ConfigValue] = {
     "webhook_total_per_minute": 300,
     "auto_update": False,
     "auto_update_hour": 6,
+    "auto_backup": False,
     "google_calendars": ("primary",),
     "google_task_list": "@default",
 }
@@ -60,6 +61,7 @@ WRONG: dict[str, list[Any]] = {
     "webhook_per_minute": [0, -1, "0", "many", None, True, HUGE],
     "webhook_total_per_minute": [0, "0", "none", None, 1.5, HUGE],
     "auto_update": ["", "maybe", 1, 0, None, [], "ja"],
+    "auto_backup": ["", "maybe", 1, 0, None, [], "ja"],
     "auto_update_hour": [-1, 24, "24", "6am", None, True, HUGE],
     "google_calendars": ["", " , ", [], [""], ["primary", 3], {}, None, 5, True, ["a\nb"]],
     "google_task_list": ["", " ", "one, two", None, 5, True, ["@default"], "a\x00b"],

@@ -39,3 +39,15 @@ class Presence:
     def greeted(self) -> Presence:
         """Record that the owner was told of the crash, if there was one."""
         return replace(self, cut_off_at=None)
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """What was due after `since` and not after `until` is told, and does not run.
+
+    It may have been done already: the state is that of a backup of `since`, restored at `until`.
+    Both are None if nothing is to be passed over.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None

@@ -251,7 +251,16 @@ class RuntimeConfig:
         about="how many calls a minute all webhooks accept together",
     )
     auto_update: bool = _setting("auto_update", default=False, takes="on or off", check=_switch)
-    auto_update_hour: int = _number("auto_update_hour", 6, "an hour", 0, 23)
+    auto_update_hour: int = _number(
+        "auto_update_hour", 6, "an hour", 0, 23, about="when the upkeep of the day is done"
+    )
+    auto_backup: bool = _setting(
+        "auto_backup",
+        default=False,
+        takes="on or off",
+        check=_switch,
+        about="a backup a day, from auto_update_hour on",
+    )
     google_calendars: tuple[str, ...] = _setting(
         "google_calendars",
         ("primary",),

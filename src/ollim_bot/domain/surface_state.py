@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 from ollim_bot.domain.chat import MessageId
 
 MOST_DRAFTS = 50
+_FIRST_REF = datetime(2015, 1, 1, tzinfo=UTC)
+_BITS_BELOW_TIME = 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,10 @@ class DiscordState:
         is_newer = is_ref(ref) and (self.last_seen is None or int(ref) > int(self.last_seen))
         return replace(self, last_seen=ref) if is_newer else self
 
+    def seen_until(self, moment: datetime) -> DiscordState:
+        """Note everything sent until then as seen; nothing changes before the first message."""
+        return self if self.last_seen is None else self.seen(_ref_at(moment))
+
     def with_commands(self, mark: str) -> DiscordState:
         return replace(self, commands=mark)
 
@@ -43,6 +50,12 @@ class DiscordState:
 
     def without_draft(self, ref: str) -> DiscordState:
         return replace(self, drafts=tuple(each for each in self.drafts if each != ref))
+
+
+def _ref_at(moment: datetime) -> str:
+    """The id that Discord would give a message of that moment: ids count the milliseconds."""
+    milliseconds = (moment - _FIRST_REF) // timedelta(milliseconds=1)
+    return str(max(0, milliseconds) << _BITS_BELOW_TIME)
 
 
 def is_ref(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -104,6 +104,29 @@ class Transcripts:
         stored = (_stored(path, directory) for path in newest_first)
         return list(islice(filter(None, stored), max(0, limit)))
 
+    def files_of(self, sessions: Collection[str]) -> Iterator[tuple[str, Path]]:
+        """All records of the sessions, those of their subagents too, by their names in a folder.
+
+        Of a session that was moved between folders the newest counts.
+        """
+        newest: dict[str, Path] = {}
+        with _readable():
+            for path in (each for folder in _folders(self._projects) for each in _records(folder)):
+                known = newest.get(path.stem)
+                if path.stem in sessions and (known is None or _changed(path) > _changed(known)):
+                    newest[path.stem] = path
+        for session, path in sorted(newest.items()):
+            yield path.name, path
+            for below, _, names in sorted(os.walk(path.with_suffix(""))):
+                for name in sorted(names):
+                    found = Path(below, name)
+                    yield f"{session}/{found.relative_to(path.with_suffix(''))}", found
+
+    def folder_of(self, directory: Path) -> Path:
+        """Where the program looks for the sessions of a working directory."""
+        folders = self._folders_of(directory)
+        return folders[0] if folders else self._projects / project_key_for_directory(directory)
+
     def _folders_of(self, directory: Path) -> list[Path]:
         key = project_key_for_directory(directory)
         if len(key) <= _LONGEST_NAME:
@@ -129,6 +152,12 @@ def _folders(projects: Path) -> Iterator[Path]:
         yield from projects.iterdir()
 
 
+def _records(folder: Path) -> Iterator[Path]:
+    # A file beside the folders of projects has none.
+    with suppress(NotADirectoryError):
+        yield from (path for path in folder.iterdir() if path.suffix == ".jsonl")
+
+
 def _changed(path: Path) -> int:
     """The time of the last change; 0 if the file has just gone."""
     try:
@@ -143,15 +172,21 @@ def _stored(path: Path, directory: Path) -> StoredSession | None:
         prompt = first_prompt(path)
     except OSError:
         return None
-    if prompt is None or not _is_same(str(prompt.get("cwd")), directory):
+    if prompt is None or not _belongs(path, str(prompt.get("cwd")), directory):
         return None
     changed_at = datetime.fromtimestamp(state.st_mtime, UTC)
     said = "\n".join(texts(prompt))
     return StoredSession(SessionId(path.stem), changed_at, first_prompt=said, size=state.st_size)
 
 
-def _is_same(recorded: str, directory: Path) -> bool:
-    return os.path.realpath(recorded) == os.path.realpath(directory)
+def _belongs(path: Path, recorded: str, directory: Path) -> bool:
+    """Whether the record at `path` is of `directory`, or was moved to its folder by a restore.
+
+    Folders with similar names share a folder of records.
+    """
+    if os.path.realpath(recorded) == os.path.realpath(directory):
+        return True
+    return project_key_for_directory(recorded) != path.parent.name
 
 
 def trace_of(path: Path, prompt: str, chunk: int = _CHUNK) -> Trace:

@@ -47,11 +47,17 @@ def connect_for_reading(path: Path) -> sqlite3.Connection:
     log = path.with_name(f"{path.name}-wal")
     # A writing connection that is closed last moves the log into the database and removes it. A
     # read-only connection leaves an empty log behind where there was none.
-    has_log = log.exists() and log.stat().st_size > 0
-    connection = _opened(path, "?mode=ro" if has_log else "")
+    connection = _opened(path, "?mode=ro" if _has_content(log) else "")
     connection.execute("PRAGMA mmap_size=0")
     connection.execute("PRAGMA query_only=1")
     return connection
+
+
+def _has_content(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def connect_in_memory() -> sqlite3.Connection:

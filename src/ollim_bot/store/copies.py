@@ -13,7 +13,9 @@ from pathlib import Path
 from ollim_bot.domain.inbox import Ended, InputEnd
 from ollim_bot.domain.inputs import Input
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, may_follow
+from ollim_bot.domain.presence import PassedOver
 from ollim_bot.errors import WriteFailed
+from ollim_bot.store.codecs.plain import decode_plain, encode_plain
 from ollim_bot.store.connection import Row, connect
 from ollim_bot.store.deliveries import Delivery
 from ollim_bot.store.errors import Damaged, translated
@@ -27,6 +29,7 @@ EVERY = timedelta(hours=1)
 
 _STAMP = "%Y%m%dT%H%M%SZ"
 _RESTORED = "restored"
+_SINCE_BACKUP = "since_backup"
 
 
 def copies_of(path: Path) -> list[Path]:
@@ -49,8 +52,8 @@ def copy_database(path: Path, now: datetime) -> Path:
     temporary = folder / f".{target.name}.tmp"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        _back_up(path, temporary)
-        _mark(temporary, now, now)
+        back_up(path, temporary)
+        mark_copy(temporary, now, now)
         _sync(temporary)
         os.replace(temporary, target)
         _sync(folder)
@@ -67,7 +70,8 @@ def copy_database(path: Path, now: datetime) -> Path:
     return target
 
 
-def _back_up(path: Path, target: Path) -> None:
+def back_up(path: Path, target: Path) -> None:
+    """Copy the database as it is now, also while it is written, and sync the copy."""
     target.unlink(missing_ok=True)
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
@@ -160,11 +164,11 @@ def mend(path: Path, now: datetime, report: Callable[[StoreProblem], None]) -> N
         with suppress(FileNotFoundError):
             os.replace(f"{path}{suffix}", f"{kept_as}{suffix}")
     if copy is not None and _rows(copy) > found.rows:
-        _back_up(copy, salvaged)
-        _mark(salvaged, copied_at(copy), now)
+        back_up(copy, salvaged)
+        mark_copy(salvaged, copied_at(copy), now)
         told = f"The copy of {copied_at(copy):%Y-%m-%d %H:%M} UTC takes its place"
     else:
-        _mark(salvaged, now, now)
+        mark_copy(salvaged, now, now)
         told = f"{found.rows} rows could still be read and take its place"
     os.replace(salvaged, path)
     _sync(path.parent)
@@ -252,11 +256,41 @@ def _rows(path: Path) -> int:
         return int(sum(counts) - connection.execute(mark, (_RESTORED,)).fetchone()[0])
 
 
-def _mark(path: Path, since: datetime, now: datetime) -> None:
+def mark_copy(path: Path, since: datetime, now: datetime) -> None:
+    _mark(path, _moments(since, now))
+
+
+@dataclass(frozen=True, slots=True)
+class SinceBackup:
+    """What came after the backup that is restored.
+
+    What was due after `due_since` may have run; `said` are the owner's words, shortened.
+    """
+
+    due_since: datetime | None = None
+    said: tuple[str, ...] = ()
+
+
+def mark_restored(path: Path, since: datetime, now: datetime, after: SinceBackup) -> None:
+    """Mark the database of a backup of `since` that is restored `now`."""
+    _mark(path, _moments(since, now), encode_plain(after).decode())
+
+
+def remove_mark(path: Path) -> None:
+    """Make a copy count as the database itself: nothing has happened since it was made."""
+    _mark(path)
+
+
+def _moments(since: datetime, now: datetime) -> str:
+    return f"{since.astimezone(UTC).isoformat()} {now.astimezone(UTC).isoformat()}"
+
+
+def _mark(path: Path, moments: str | None = None, after: str | None = None) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("DELETE FROM meta WHERE name = ?", (_RESTORED,))
-        moments = f"{since.astimezone(UTC).isoformat()} {now.astimezone(UTC).isoformat()}"
-        connection.execute("INSERT INTO meta (name, value) VALUES (?, ?)", (_RESTORED, moments))
+        for name, value in ((_RESTORED, moments), (_SINCE_BACKUP, after)):
+            connection.execute("DELETE FROM meta WHERE name = ?", (name,))
+            if value is not None:
+                connection.execute("INSERT INTO meta (name, value) VALUES (?, ?)", (name, value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,12 +298,14 @@ class AfterReturn:
     """What the return to a copy of `since` left open, for the owner to be told.
 
     `inputs` and `occurrences` were ended and are not repeated; `deliveries` are looked up first.
+    `since_backup` is about the backup that was restored; None for another copy.
     """
 
     since: datetime
     inputs: tuple[Input, ...]
     occurrences: tuple[Occurrence, ...]
     deliveries: tuple[Delivery, ...]
+    since_backup: SinceBackup | None = None
 
 
 def settle_return(tx: Transaction) -> AfterReturn | None:
@@ -280,14 +316,27 @@ def settle_return(tx: Transaction) -> AfterReturn | None:
     mark = tx.meta.get(_RESTORED)
     if mark is None:
         return None
-    tx.meta.remove(_RESTORED)
+    stored = tx.meta.get(_SINCE_BACKUP)
+    for name in (_RESTORED, _SINCE_BACKUP):
+        tx.meta.remove(name)
     inputs = tx.inbox.get().accepted
     if inputs:
         tx.inbox.append(Ended(tx.now, tuple(each.id for each in inputs), InputEnd.SET_ASIDE))
     occurrences = tuple(_interrupted(tx))
     deliveries = tuple(tx.deliveries.doubt_all(tx.now))
-    since = datetime.fromisoformat(mark.partition(" ")[0])
-    return AfterReturn(since, inputs, occurrences, deliveries)
+    since, until = map(datetime.fromisoformat, mark.split())
+    after = None if stored is None else decode_plain(SinceBackup, stored.encode())
+    if after is not None:
+        _pass_over(tx, after.due_since or since, until)
+    return AfterReturn(since, inputs, occurrences, deliveries, after)
+
+
+def _pass_over(tx: Transaction, due_since: datetime, until: datetime) -> None:
+    """Let nothing that came between a backup and its restore count as missed."""
+    tx.passed_over.put(PassedOver(due_since, until))
+    tx.discord.change(lambda state: state.seen_until(until))
+    # The backup of a running bot says that it runs, and the next start would tell of a crash.
+    tx.presence.change(lambda presence: presence.ended(for_restart=False))
 
 
 def _interrupted(tx: Transaction) -> Iterator[Occurrence]:

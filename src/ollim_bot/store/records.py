@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Generic, NoReturn, TypeVar
 
 from ollim_bot.domain.cards import ButtonPrompts
+from ollim_bot.domain.daily import DailyRecord
 from ollim_bot.domain.digest import HeldMessages
 from ollim_bot.domain.forks import Fork, ForkMessage
 from ollim_bot.domain.inbox import FailedTurns
@@ -17,7 +18,7 @@ from ollim_bot.domain.notices import NoticeRecord
 from ollim_bot.domain.overviews import OpenOverviews
 from ollim_bot.domain.owner_choices import GivenNames, Grants, Skips
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.presence import Presence
+from ollim_bot.domain.presence import PassedOver, Presence
 from ollim_bot.domain.provider_memory import ProviderMemory
 from ollim_bot.domain.quiet import QuietChoice
 from ollim_bot.domain.runtime_config import RuntimeConfig
@@ -130,6 +131,8 @@ class Records:
     cleared_fork = RecordSpec[Fork | None]("cleared_fork", ForkCodec(), lambda _: None)
     overviews = _plain("overviews", OpenOverviews)
     presence = _plain("presence", Presence)
+    daily = _plain("daily", DailyRecord)
+    passed_over = _plain("passed_over", PassedOver)
     notices = _plain("notices", NoticeRecord)
     failed_turns = _plain("failed_turns", FailedTurns)
     provider = _plain("provider", ProviderMemory)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from functools import partial
 
@@ -61,8 +61,10 @@ def checks_of(given: DoctorInput) -> list[Check]:
     return [Check(name, partial(look, given)) for name, look in CHECKS]
 
 
-def examine(given: DoctorInput) -> list[DoctorFinding]:
-    return examined(checks_of(given), _LIMIT, _redacted(given.settings))
+def examine(given: DoctorInput, without: Collection[str] = ()) -> list[DoctorFinding]:
+    """What the checks found, but for those whose names are in `without`."""
+    checks = [check for check in checks_of(given) if check.name not in without]
+    return examined(checks, _LIMIT, _redacted(given.settings))
 
 
 def mend(given: DoctorInput, findings: Iterable[DoctorFinding]) -> list[Repair]:

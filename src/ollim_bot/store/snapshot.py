@@ -1,0 +1,121 @@
+"""What a backup takes of the database: a copy of one moment, with the mirrors that belong to it."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import SizeLimit, read_file
+from ollim_bot.store.connection import Statements, connect_for_reading
+from ollim_bot.store.copies import back_up, damage_of, mark_copy
+from ollim_bot.store.errors import Damaged, translated
+from ollim_bot.store.mirrors import MirrorAge, mirror_age
+from ollim_bot.store.reading import DATABASE
+from ollim_bot.store.records import HISTORY_FILE, MIRRORED, stored_record
+from ollim_bot.store.schema import schema_of
+
+MIRROR_FILES = frozenset((HISTORY_FILE, *(spec.file for spec in MIRRORED)))
+# The database itself, and the files that only SQLite and a start may open.
+DATABASE_FILES = frozenset(
+    (DATABASE, *(f"{DATABASE}{ending}" for ending in ("-wal", "-shm", "-journal", ".suspect")))
+)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """`mirrors` are the files of `state/` that belong to this state of the database.
+
+    `sessions` are the ids of all sessions that it names, and perhaps of other things.
+    """
+
+    at: datetime
+    schema: int
+    mirrors: Mapping[str, bytes] = field(default_factory=dict)
+    sessions: frozenset[str] = frozenset()
+
+
+def take_snapshot(
+    paths: DataPaths, target: Path, now: Callable[[], datetime], *, is_running: bool
+) -> Snapshot | None:
+    """Copy the database to `target`, also while it is written; None if there is none.
+
+    What a person wrote into a mirror while no bot runs stays; a running bot ignores it, so there
+    the database counts. Raises `StorageError`; a damaged database raises `Damaged`.
+    """
+    source = paths.state / DATABASE
+    if not source.exists():
+        return None
+    # The mirrors first: one that is older than the database is recognised, a newer one is not.
+    by_hand = {} if is_running else _mirror_contents(paths)
+    at = now()
+    try:
+        back_up(source, target)
+        if damage := damage_of(target):
+            raise Damaged(source, damage)
+        mark_copy(target, at, at)
+        with closing(connect_for_reading(target)) as connection:
+            schema = schema_of(connection)
+            connection.execute("BEGIN")
+            statements = Statements(connection, target)
+            mirrors = _mirrors(statements, by_hand)
+            return Snapshot(at, schema, mirrors, _sessions(statements))
+    except sqlite3.Error as refused:
+        raise translated(source, refused) from refused
+
+
+def check_database(path: Path) -> None:
+    """Look through the whole database. Raises `Damaged`, or another `StorageError`."""
+    try:
+        with closing(connect_for_reading(path)) as connection:
+            found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    except sqlite3.Error as refused:
+        raise translated(path, refused) from refused
+    if found != "ok":
+        raise Damaged(path, str(found))
+
+
+def _mirror_contents(paths: DataPaths) -> dict[str, bytes | None]:
+    """The mirrors by name, None for one that a person removed; without those of no use."""
+    found: dict[str, bytes | None] = {}
+    for name in MIRROR_FILES:
+        try:
+            found[name] = read_file(paths.state / name, SizeLimit.STATE)
+        except FileNotFoundError:
+            found[name] = None
+        except OSError:
+            continue
+    return found
+
+
+def _mirrors(statements: Statements, by_hand: Mapping[str, bytes | None]) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for spec in MIRRORED:
+        content = stored_record(statements, spec.name)
+        if spec.file in by_hand:
+            written = by_hand[spec.file]
+            if mirror_age(statements, spec.name, written) is MirrorAge.BY_HAND:
+                content = written
+        if content is not None:
+            found[spec.file] = content
+    rows = statements.rows("SELECT value FROM session_history ORDER BY seq")
+    lines = b"".join(str(row[0]).encode() + b"\n" for row in rows)
+    if history := by_hand.get(HISTORY_FILE) or lines:
+        found[HISTORY_FILE] = history
+    return found
+
+
+def _sessions(statements: Statements) -> frozenset[str]:
+    places = (
+        "SELECT value FROM session_history",
+        "SELECT value FROM records",
+        "SELECT DISTINCT session FROM messages WHERE session IS NOT NULL",
+    )
+    rows = (row for place in places for row in statements.rows(place))
+    return frozenset(found for row in rows for found in _UUID.findall(str(row[0])))

@@ -1,0 +1,82 @@
+"""Does the upkeep of the day, such as the backup, while the bot is idle."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from ollim_bot.domain.daily import is_due
+from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.errors import OllimError
+from ollim_bot.ports import Clock
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
+
+_BETWEEN_LOOKS = 60.0
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DailyTask:
+    """`run` does the task and tells its failures itself; `is_wanted` says whether it is on.
+
+    With `only_in_hour` a task that could not begin within the hour waits for the next day.
+    """
+
+    name: str
+    is_wanted: Callable[[RuntimeConfig], bool]
+    run: Callable[[], Awaitable[None]]
+    only_in_hour: bool = False
+
+
+class DailyUpkeep:
+    """Begins each task at most once a day, also across restarts, in the order of the tasks.
+
+    The day begins at `auto_update_hour` on the owner's clock. A task that is due while the bot is
+    busy waits for an idle moment.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        tasks: Sequence[DailyTask],
+        is_idle: Callable[[], bool],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._tasks = tasks
+        self._is_idle = is_idle
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        while True:
+            for task in self._tasks:
+                try:
+                    if self._is_idle() and await self._claimed(task):
+                        await task.run()
+                except OllimError:
+                    _logger.warning("The daily %s failed", task.name, exc_info=True)
+            await self._clock.sleep(_BETWEEN_LOOKS)
+
+    async def _claimed(self, task: DailyTask) -> bool:
+        """Whether the task is due; if so, its day is noted before it begins."""
+        now = self._clock.now()
+
+        def due(tx: Transaction) -> bool:
+            config, begun = tx.config.get(), tx.daily.get().begun.get(task.name)
+            hour = config.auto_update_hour
+            return task.is_wanted(config) and is_due(
+                now, hour, begun, only_in_hour=task.only_in_hour
+            )
+
+        def claim(tx: Transaction) -> bool:
+            if not due(tx):
+                return False
+            tx.daily.change(lambda record: record.with_task(task.name, now.date()))
+            return True
+
+        # Asked first without a write: the tasks are not due most of the time.
+        return await self._store.read(due) and await self._store.transact(claim)

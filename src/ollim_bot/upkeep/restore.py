@@ -1,0 +1,452 @@
+"""Puts a backup back in the place of the data directory, or tries it out in another place."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import filecmp
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+from zoneinfo import ZoneInfo
+
+from ollim_bot.domain.chat import Author
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.text import shortened
+from ollim_bot.engine.transcripts import Transcripts
+from ollim_bot.environment import Location
+from ollim_bot.errors import BadSettings, OllimError, WriteFailed
+from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import UnsuitableFile, size_in_words
+from ollim_bot.settings import Settings
+from ollim_bot.store.copies import SinceBackup, mark_restored, remove_mark
+from ollim_bot.store.files import OsDisk
+from ollim_bot.store.git import Git, GitTrouble, Repository
+from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.opening import look_into
+from ollim_bot.store.reading import DATABASE
+from ollim_bot.store.schema import SCHEMA
+from ollim_bot.store.snapshot import MIRROR_FILES, check_database
+from ollim_bot.store.transaction import Transaction
+from ollim_bot.upkeep.archive import (
+    DATA,
+    HISTORY,
+    TRANSCRIPTS,
+    BackedUpFile,
+    BackupReader,
+    BadBackup,
+    Manifest,
+    opened_backup,
+)
+from ollim_bot.upkeep.backup import Kind, keys_in, kind_of, locked_folder
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput
+from ollim_bot.upkeep.examination import examine
+from ollim_bot.upkeep.instance import single_instance
+
+_STAMP = "%Y%m%dT%H%M%SZ"
+_GIT_LIMIT = 300.0
+# Where the engine's records wait below the data directory until they are in their folder.
+_RECORDS = "restored_transcripts"
+_FROM_BACKUP = frozenset((DATABASE, *MIRROR_FILES))
+# What belongs to a running bot and to the machine, and not to the data.
+_NOT_OF_A_COPY = frozenset(
+    ("page", "Discord", "webhooks", "backup", "service", "sentinel", "update", "disk space")
+)
+_MOST_LISTED = 20
+_LONGEST_LISTED = 80
+_SPARE = 16 * 1024 * 1024
+_SWAP = 2
+_AT_CWD = -100
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What came out of a backup.
+
+    `keys` were taken from the present data directory, `missing` keys are in neither. `notes` are
+    sentences about what is not as it was.
+    """
+
+    manifest: Manifest
+    keys: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """`aside` is where the former data directory is; None if there was none.
+
+    `said` is what the owner said after the backup, as far as the former directory knows it.
+    """
+
+    restored: Restored
+    aside: Path | None
+    said: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TrialReport:
+    """A backup that was restored into a scratch place; `findings` are the doctor's."""
+
+    restored: Restored
+    findings: tuple[DoctorFinding, ...]
+
+
+def restore_into(file: Path, root: Path, keys_from: Path | None = None) -> Restored:
+    """Restore the backup into the new folder `root`; every byte is checked, and the database.
+
+    Keys that are not in the backup come from the data directory `keys_from`, if that is given. The
+    engine's records wait in `state/` for `place_transcripts`. On any error nothing is left. Raises
+    `OllimError`.
+    """
+    try:
+        with opened_backup(file) as backup:
+            _check(file, backup.manifest)
+            _check_room(root, backup.manifest)
+            root.mkdir(mode=0o700)
+            try:
+                return _extracted(backup, DataPaths(root), keys_from)
+            except BaseException:
+                shutil.rmtree(root, ignore_errors=True)
+                raise
+    except (FileNotFoundError, UnsuitableFile) as unfit:
+        if unfit.filename == str(file):
+            reason = getattr(unfit, "reason", "not there")
+            raise BadBackup(
+                file, f"is {reason}. Name a backup, such as ollim-bot-….tar.gz."
+            ) from None
+        raise _not_written(root, unfit) from unfit
+    except OSError as refused:
+        raise _not_written(root, refused) from refused
+
+
+def _check(file: Path, manifest: Manifest) -> None:
+    if manifest.schema > SCHEMA:
+        raise BadBackup(
+            file, f"was made by a newer ollim-bot ({manifest.version}). Update ollim-bot first."
+        )
+    for entry in manifest.files:
+        top, _, below = entry.path.partition("/")
+        relative = PurePosixPath(below)
+        is_ours = relative.parent == PurePosixPath("state") and relative.name in _FROM_BACKUP
+        if top == DATA and kind_of(relative) is Kind.REMADE and not is_ours:
+            raise BadBackup(file, f"has {entry.path!r:.80}, which no backup has.")
+
+
+def _check_room(root: Path, manifest: Manifest) -> None:
+    free = shutil.disk_usage(root.parent).free
+    needed = manifest.content_bytes + _SPARE
+    if needed > free:
+        raise WriteFailed(
+            root,
+            f"needs {size_in_words(needed)}, and there are {size_in_words(free)}. "
+            "Nothing was changed.",
+        )
+
+
+def _not_written(path: Path, refused: OSError) -> WriteFailed:
+    where = Path(refused.filename) if isinstance(refused.filename, str) else path
+    reason = refused.strerror or str(refused)
+    return WriteFailed(where, f"could not be written: {reason}. Nothing was changed.")
+
+
+def _extracted(backup: BackupReader, paths: DataPaths, keys_from: Path | None) -> Restored:
+    backup.extract(lambda entry: _opened(paths.root, entry))
+    paths.state.mkdir(mode=0o700, exist_ok=True)
+    for entry in backup.manifest.files:
+        with suppress(OSError):
+            os.utime(_place(paths.root, entry), (entry.mtime, entry.mtime))
+    if (paths.state / DATABASE).exists():
+        check_database(paths.state / DATABASE)
+    taken, missing = _take_keys(backup.manifest, paths.root, keys_from)
+    notes = tuple(_restored_history(paths.root))
+    return Restored(backup.manifest, taken, missing, notes)
+
+
+def _place(root: Path, entry: BackedUpFile) -> Path:
+    top, _, below = entry.path.partition("/")
+    if top == DATA:
+        return root / below
+    return root / "state" / _RECORDS / below if top == TRANSCRIPTS else root / HISTORY
+
+
+def _opened(root: Path, entry: BackedUpFile) -> BinaryIO:
+    path = _place(root, entry)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Others on the machine may read no more than before, and nothing of `state/`.
+    mode = 0o700 if entry.mode & 0o100 else 0o600
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return open(os.open(path, flags, mode), "wb")
+
+
+def _take_keys(
+    manifest: Manifest, root: Path, keys_from: Path | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Copy the keys of `keys_from`; returns their names, and those that are nowhere."""
+    if manifest.with_keys:
+        return (), ()
+    if keys_from is None:
+        return (), manifest.left_out
+    taken = []
+    for relative in keys_in(keys_from):
+        target = root / relative
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copyfile(keys_from / relative, target, follow_symlinks=False)
+        target.chmod(0o600)
+        taken.append(str(relative))
+    return tuple(taken), tuple(name for name in manifest.left_out if name not in taken)
+
+
+def _restored_history(root: Path) -> Iterator[str]:
+    """Make the repository of the restored folder; without git the history waits in its file."""
+    bundle = root / HISTORY
+    if not bundle.exists():
+        return
+    try:
+        git = Repository.opened(Git(root, limit=_GIT_LIMIT)).git
+        git.run("fetch", "--quiet", "--update-head-ok", str(bundle), "+refs/*:refs/*")
+        head = git.run("ls-remote", "--symref", str(bundle), "HEAD").decode(errors="replace")
+        branch = _branch(git, head)
+        if branch:
+            git.run("symbolic-ref", "HEAD", branch)
+            git.run("reset", "--quiet")
+    except GitTrouble as trouble:
+        shutil.rmtree(root / ".git", ignore_errors=True)
+        yield f"The history could not be put back, and waits in {HISTORY}: {trouble}"
+    else:
+        bundle.unlink()
+
+
+def _branch(git: Git, listed: str) -> str:
+    """The branch that HEAD was on: the one with its commit, `main` if there are several."""
+    commit = listed.split()[0] if listed.split() else ""
+    refs = git.run("for-each-ref", "--format=%(objectname) %(refname)", "refs/heads").decode()
+    found = [
+        name for line in refs.splitlines() for at, _, name in [line.partition(" ")] if at == commit
+    ]
+    return next((name for name in found if name == "refs/heads/main"), found[0] if found else "")
+
+
+def try_out(file: Path, environ: Mapping[str, str], now: datetime) -> TrialReport:
+    """Restore into a scratch place, check everything, and have the doctor look at it.
+
+    The page, webhooks and Discord are off for the doctor. Nothing else is changed. Raises
+    `OllimError`.
+    """
+    with tempfile.TemporaryDirectory(prefix="ollim-bot-verify-") as scratch:
+        root = Path(scratch) / "data"
+        restored = restore_into(file, root)
+        given = _doctor_input({**environ, "OLLIM_DATA_DIR": str(root)}, root, now)
+        return TrialReport(restored, tuple(examine(given, _NOT_OF_A_COPY)))
+
+
+def _doctor_input(environ: Mapping[str, str], root: Path, now: datetime) -> DoctorInput:
+    try:
+        settings = Settings.from_env(environ, cwd=root)
+    except BadSettings as bad:
+        return DoctorInput(
+            None, Location(DataPaths(root), ZoneInfo("UTC")), bad.problems, environ, now
+        )
+    quiet = replace(settings, discord_token=None, web_port=None, webhook_port=None)
+    return DoctorInput(quiet, quiet, (), environ, now)
+
+
+def restore(
+    file: Path,
+    paths: DataPaths,
+    environment: Mapping[str, str],
+    now: datetime,
+    *,
+    is_return: bool = False,
+) -> RestoreReport:
+    """Put the backup in the place of the data directory, which is moved aside.
+
+    No bot may run. With `is_return` nothing has happened since the backup, so what came due is
+    caught up on; else the next start lists it, and repeats nothing. A kill at any moment leaves the
+    former or the restored directory in place. Raises `OllimError`.
+    """
+    root = Path(os.path.realpath(paths.root))
+    present = DataPaths(root)
+    with ExitStack() as held:
+        if present.state.is_dir():
+            held.enter_context(single_instance(present.bot_pid))
+        staging = DataPaths(held.enter_context(_staging(root)) / root.name)
+        former = root if root.is_dir() else left_aside(root)
+        restored = restore_into(file, staging.root, former)
+        said = () if is_return else _said_since(present, restored.manifest, now)
+        _settle(staging, restored.manifest, now, said, is_return=is_return)
+        held.enter_context(single_instance(staging.bot_pid))
+        os.sync()
+        aside = _exchanged(root, staging.root, now)
+    notes = place_transcripts(paths, environment, now)
+    restored = replace(restored, notes=(*restored.notes, *notes))
+    return RestoreReport(restored, aside, said)
+
+
+@contextmanager
+def _staging(root: Path) -> Iterator[Path]:
+    """An empty folder beside the data directory; what a kill left in it is removed first."""
+    folder = root.with_name(f".{root.name}.restoring")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with locked_folder(folder):
+            for left in folder.iterdir():
+                shutil.rmtree(left)
+            yield folder
+            folder.rmdir()
+    except BlockingIOError:
+        raise OllimError(f"Another restore of {root} is going on.") from None
+    except OSError as refused:
+        raise _not_written(folder, refused) from refused
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def left_aside(root: Path) -> Path | None:
+    """The newest data directory that a restore moved aside."""
+    return max(root.parent.glob(f"{root.name}.before-restore-*"), default=None)
+
+
+def _said_since(paths: DataPaths, manifest: Manifest, now: datetime) -> tuple[str, ...]:
+    """The owner's messages that the present database has and the backup does not."""
+
+    def question(tx: Transaction) -> list[str]:
+        newer = (each.message for each in tx.messages.since(manifest.made_at))
+        return [message.text for message in newer if message.author is Author.OWNER]
+
+    said = look_into(paths, now, question) or []
+    lines = tuple(shortened(" ".join(text.split()), _LONGEST_LISTED) for text in said if text)
+    more = len(lines) - _MOST_LISTED
+    return lines if more <= 0 else (*lines[:_MOST_LISTED], f"and {more} more")
+
+
+def _settle(
+    paths: DataPaths, manifest: Manifest, now: datetime, said: Sequence[str], *, is_return: bool
+) -> None:
+    database = paths.state / DATABASE
+    if not database.exists():
+        return
+    if is_return:
+        remove_mark(database)
+        return
+    heartbeat = HeartbeatFile(paths)
+    due_since = min(heartbeat.read() or manifest.made_at, manifest.made_at)
+    mark_restored(database, manifest.made_at, now, SinceBackup(due_since, tuple(said)))
+    heartbeat.write(now)
+
+
+def _exchanged(root: Path, staging: Path, now: datetime) -> Path | None:
+    """Put `staging` in the place of `root`; returns where the former directory is."""
+    try:
+        if not root.exists() or not any(root.iterdir()):
+            os.rename(staging, root)
+            return None
+        aside = _free_name(root, now)
+        # The new directory takes the name first: then one step changes the two.
+        os.rename(staging, aside)
+        try:
+            if not _swapped(root, aside):
+                _swap_in_two_steps(root, aside)
+        except OSError:
+            os.rename(aside, staging)
+            raise
+        OsDisk().sync_folder(root.parent)
+    except OSError as refused:
+        reason = refused.strerror or str(refused)
+        if refused.errno == errno.EBUSY:
+            reason += ", as a mounted folder cannot be moved; name a folder below it"
+        raise WriteFailed(
+            root, f"could not be moved aside: {reason}. Nothing was changed."
+        ) from refused
+    return aside
+
+
+def _free_name(root: Path, now: datetime) -> Path:
+    stamp = now.astimezone(UTC).strftime(_STAMP)
+    path, number = root.with_name(f"{root.name}.before-restore-{stamp}"), 1
+    while os.path.lexists(path):
+        number += 1
+        path = root.with_name(f"{root.name}.before-restore-{stamp}-{number}")
+    return path
+
+
+def _swapped(one: Path, other: Path) -> bool:
+    """Exchange two names in one step; False if the system or the disk cannot."""
+    library = ctypes.CDLL(None, use_errno=True)
+    first, second = os.fsencode(one), os.fsencode(other)
+    try:
+        if sys.platform == "darwin":
+            code = library.renamex_np(first, second, _SWAP)
+        else:
+            code = library.renameat2(_AT_CWD, first, _AT_CWD, second, _SWAP)
+    except AttributeError:
+        return False
+    if code == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+        return False
+    raise OSError(number, os.strerror(number), str(one))
+
+
+def _swap_in_two_steps(root: Path, aside: Path) -> None:
+    between = aside.with_name(f"{aside.name}.new")
+    os.rename(aside, between)
+    os.rename(root, aside)
+    try:
+        os.rename(between, root)
+    except OSError:
+        os.rename(aside, root)
+        os.rename(between, aside)
+        raise
+
+
+def place_transcripts(
+    paths: DataPaths, environment: Mapping[str, str], now: datetime
+) -> tuple[str, ...]:
+    """Move the restored records to where the engine looks for them; returns notes on what is not.
+
+    A record of the same session that is there is kept beside it. Each start repeats this until
+    nothing is left to move.
+    """
+    waiting = paths.state / _RECORDS
+    if not waiting.is_dir():
+        return ()
+    transcripts = Transcripts(environment)
+    target = transcripts.folder_of(paths.root)
+    stamp = now.astimezone(UTC).strftime(_STAMP)
+    try:
+        for folder, _, names in os.walk(waiting):
+            for name in sorted(names):
+                path = Path(folder, name)
+                record = target / path.relative_to(waiting)
+                _move_record(path, record, stamp)
+                # Of two records of a session in two folders the newer counts.
+                if record.parent == target and transcripts.find(SessionId(record.stem)) != record:
+                    record.touch()
+        shutil.rmtree(waiting)
+    except OSError as refused:
+        reason = f"{refused.filename or target}: {refused.strerror}"
+        return (f"What the model remembers is not back yet, the next start tries again: {reason}.",)
+    return ()
+
+
+def _move_record(path: Path, target: Path, stamp: str) -> None:
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not target.is_file() or not filecmp.cmp(path, target, shallow=False):
+        temporary = target.with_name(f".{target.name}.tmp")
+        shutil.copy2(path, temporary)
+        OsDisk().sync(temporary)
+        if target.exists():
+            os.rename(target, target.with_name(f"{target.name}.before-restore-{stamp}"))
+        os.replace(temporary, target)
+    path.unlink()

@@ -1,0 +1,174 @@
+"""A data directory in a home of its own, to be backed up and restored."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import tarfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.database import Database
+from ollim_bot.store.journal import open_journal
+from ollim_bot.store.opening import open_database
+from ollim_bot.upkeep.backup import BackupReport, write_backup
+from ollim_bot.upkeep.restore import RestoreReport, restore
+
+NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
+SESSION = SessionId("11111111-2222-4333-8444-555555555555")
+
+
+@dataclass
+class Home:
+    """`now` is the moment of all that happens; `folder` is the home of the owner."""
+
+    folder: Path
+    now: datetime = NOW
+    told: list[str] = field(default_factory=list)
+
+    @property
+    def paths(self) -> DataPaths:
+        return DataPaths(self.folder / ".ollim-bot")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"HOME": str(self.folder)}
+
+    def prepare(self) -> Home:
+        """Make the data directory with a conversation, its record, a job, keys and a history."""
+        prepare_data_directory(self.paths)
+        database = self.open()
+        database.run(lambda tx: tx.session.put(SESSION))
+        created = SessionEvent(SESSION, SessionChange.CREATED, self.now)
+        database.run(lambda tx: tx.session_history.append(created))
+        database.close()
+        self.say("the first words")
+        self.write(".env", "DISCORD_TOKEN=secret\n")
+        self.write("state/token.json", "{}")
+        self.write("routines/1a2b3c4d.md", '---\nid: 1a2b3c4d\ncron: "0 8 * * *"\n---\nWake up.\n')
+        self.record(SESSION, "remembered\n")
+        with open_journal(self.paths, on_problem=self.told.append) as journal:
+            journal.prepare()
+        return self
+
+    def open(self) -> Database:
+        return open_database(
+            self.paths,
+            lambda: self.now,
+            is_holder=True,
+            report=lambda problem: self.told.append(str(problem)),
+        )
+
+    def say(self, text: str, author: Author = Author.OWNER) -> None:
+        database = self.open()
+        message = ChatMessage(MessageId(text), self.now, author, text)
+        database.run(lambda tx: tx.messages.add(message))
+        database.close()
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.paths.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def record(self, session: str, text: str, name: str = "") -> Path:
+        key = str(self.paths.root.resolve()).replace("/", "-").replace(".", "-").replace("_", "-")
+        folder = self.folder / ".claude" / "projects" / key
+        path = folder / (name or f"{session}.jsonl")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def back_up(
+        self,
+        target: Path | None = None,
+        *,
+        with_keys: bool = False,
+        keep: int | None = None,
+        check: Callable[[], None] = lambda: None,
+    ) -> BackupReport:
+        return write_backup(
+            self.paths,
+            self.environment,
+            lambda: self.now,
+            target=target,
+            with_keys=with_keys,
+            keep=keep,
+            check=check,
+        )
+
+    def restore(self, file: Path, *, is_return: bool = False) -> RestoreReport:
+        return restore(file, self.paths, self.environment, self.now, is_return=is_return)
+
+
+def everything_below(folder: Path) -> dict[str, bytes]:
+    """All files below a folder with their content, but for locks and git's own."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+        and not path.is_symlink()
+        and not {".locks", ".git"} & set(path.relative_to(folder).parts)
+        and path.name != "bot.pid"
+    }
+
+
+def manifest_of(files: Iterable[tuple[str, bytes]], **fields: object) -> dict[str, object]:
+    return {
+        "program": "ollim-bot",
+        "format": 1,
+        "version": "0.12.0",
+        "made_at": NOW.isoformat(),
+        "zone": "UTC",
+        "host": "here",
+        "data_directory": "/home/me/.ollim-bot",
+        "schema": 0,
+        "with_keys": False,
+        "left_out": [],
+        "links": [],
+        "unread": [],
+        "files": [
+            {
+                "path": name,
+                "size": len(content),
+                "sha256": hashlib.sha256(content).hexdigest(),
+                "mode": 0o600,
+                "mtime": 0,
+            }
+            for name, content in files
+        ],
+        **fields,
+    }
+
+
+def tar_of(members: Iterable[tarfile.TarInfo | tuple[str, bytes]]) -> bytes:
+    """A tar file as another program would write it."""
+    raw = BytesIO()
+    with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for member in members:
+            if isinstance(member, tarfile.TarInfo):
+                tar.addfile(member)
+                continue
+            name, content = member
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, BytesIO(content))
+    return raw.getvalue()
+
+
+def archive_of(
+    *members: tarfile.TarInfo | tuple[str, bytes], manifest: dict[str, object] | None = None
+) -> bytes:
+    """A backup with these members; its manifest is right for them unless another is given."""
+    plain = [member for member in members if isinstance(member, tuple)]
+    said = manifest_of(plain) if manifest is None else manifest
+    head = ("manifest.json", json.dumps(said).encode())
+    return gzip.compress(tar_of([head, *members]), 1)
