@@ -252,3 +252,27 @@ def test_the_page_about_settings_names_each_and_shows_what_is_really_said(
     assert machine.settings().warnings == ()
     path = machine.write(wrong)
     assert "\n".join(machine.problems()).replace(str(path), "/home/ada/.env") == told
+
+
+def test_a_misspelt_name_in_a_file_is_a_warning_and_a_name_of_others_is_not(
+    machine: Machine,
+) -> None:
+    names = "DISCORD_TOKN=x\nEDITOR=vi\nGITHUB_SECRET=y\n"
+    path = machine.write(names, folder=machine.home / ".ollim-bot")
+    warnings = machine.settings(DISCORD_TOKN="x").warnings
+    assert warnings == (
+        f"{path}:1: DISCORD_TOKN: there is no such setting. Did you mean DISCORD_TOKEN?",
+    )
+
+
+def test_what_is_set_in_two_places_is_told_if_it_differs(machine: Machine) -> None:
+    own = machine.write(
+        "OLLIM_USER_NAME=Ada\nDISCORD_TOKEN=a\n", folder=machine.home / ".ollim-bot"
+    )
+    machine.write("OLLIM_USER_NAME=Bob\nDISCORD_TOKEN=b\n")
+    found = machine.settings(OLLIM_USER_NAME="Bob").overruled
+    assert found == (
+        f"{own}:2: DISCORD_TOKEN: {machine.cwd}/.env:2 sets it to something else, which counts.",
+        f"{own}:1: OLLIM_USER_NAME: environment sets it to something else, which counts.",
+    )
+    assert machine.settings(OLLIM_USER_NAME="Ada", DISCORD_TOKEN="b").user_name == "Ada"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.stores import memory_stores
 
+from ollim_bot import __version__
 from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.cli.main import main
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
@@ -167,7 +168,9 @@ async def test_what_ended_by_itself_was_not_cut_off(tmp_path: Path) -> None:
     )
     with pytest.raises(OllimError):
         await asyncio.wait_for(app.run(), LIMIT)
-    assert stores.state.query(lambda tx: tx.presence.get()).running_since is None
+    presence = stores.state.query(lambda tx: tx.presence.get())
+    assert presence.running_since is None
+    assert (presence.failure, presence.version) == ("The port is taken.", __version__)
 
 
 async def test_what_a_fault_has_ended_was_cut_off(tmp_path: Path) -> None:
@@ -177,7 +180,9 @@ async def test_what_a_fault_has_ended_was_cut_off(tmp_path: Path) -> None:
     )
     with pytest.raises(RuntimeError):
         await asyncio.wait_for(app.run(), LIMIT)
-    assert stores.state.query(lambda tx: tx.presence.get()).running_since is not None
+    presence = stores.state.query(lambda tx: tx.presence.get())
+    assert presence.running_since is not None
+    assert presence.failure == "a fault in the program (RuntimeError)"
 
 
 async def test_one_of_two_surfaces_that_cannot_be_served_is_told_on_the_other(

@@ -44,6 +44,17 @@ def test_a_start_without_an_end_before_it_was_a_crash() -> None:
     assert Presence().begun(NOW, None).ended(for_restart=False).begun(later, NOW).cut_off_at is None
 
 
+def test_why_the_bot_ended_is_known_until_it_is_stopped() -> None:
+    ended = Presence().begun(NOW, None, "1.0").failed("The disk is full.", NOW)
+    started = ended.begun(NOW, None, "1.1")
+    assert (started.failure, started.failed_at, started.version) == (
+        "The disk is full.",
+        NOW,
+        "1.1",
+    )
+    assert started.ended(for_restart=True) == Presence(None, True, started.cut_off_at, "1.1")
+
+
 @given(st.lists(st.tuples(st.integers(0, 300).map(str), instants), max_size=400))
 def test_only_the_newest_of_what_was_told_are_remembered(
     tellings: list[tuple[str, datetime]],

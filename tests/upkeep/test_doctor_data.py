@@ -15,7 +15,9 @@ import pytest
 from tests.domain.ledger_scene import Scene, routine
 from tests.storage.places import NOW, DataDirectory, QuickDisk
 
+from ollim_bot import __version__
 from ollim_bot.domain.calendar import CalendarCopy
+from ollim_bot.domain.presence import Presence
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.environment import Location
 from ollim_bot.paths import DataPaths
@@ -200,6 +202,79 @@ def test_calendars_that_fail_or_are_old_are_named(data: DataDirectory) -> None:
     assert level is Level.FAIL
     assert detail.startswith(f"state/calendars/{path.name} cannot be used: not JSON")
     assert path.read_text() == "{"
+
+
+def test_tasks_are_counted_and_nothing_is_written(data: DataDirectory) -> None:
+    assert said(data, "tasks") == [(Level.PASS, "none")]
+    write(data, "tasks.md", "- [ ] buy a card\n- [x] call Ada\n")
+    assert said(data, "tasks") == [(Level.PASS, "1 open task in tasks.md")]
+    assert not data.paths.task_ids.exists()
+    data.paths.tasks.write_bytes(b"- [ ] a\0")
+    assert said(data, "tasks") == [(Level.FAIL, "tasks.md is not UTF-8 text. Save it as UTF-8.")]
+
+
+def test_the_running_bot_is_told_of_with_its_version(data: DataDirectory) -> None:
+    assert said(data, "bot") == [(Level.PASS, "not running")]
+    begun = Presence().begun(NOW, None, __version__)
+    data.run(lambda tx: tx.presence.put(begun), is_holder=True)
+    HeartbeatFile(data.paths).write(NOW - timedelta(seconds=40))
+    pid = os.getpid()
+    right = (Level.PASS, f"{__version__} runs as process {pid}")
+    with single_instance(data.paths.bot_pid):
+        assert said(data, "bot") == [right]
+        HeartbeatFile(data.paths).write(NOW - timedelta(minutes=20))
+        assert said(data, "bot") == [right]  # it has just been started
+        os.utime(data.paths.bot_pid, (0, 0))
+        stuck = f"it runs as process {pid}, but has done nothing for 20 min"
+        assert said(data, "bot") == [(Level.FAIL, stuck), right]
+        HeartbeatFile(data.paths).write(NOW)
+        data.run(lambda tx: tx.presence.put(replace(begun, version="0.1.0")))
+        other, _ = said(data, "bot")
+        assert other == (Level.WARN, f"version 0.1.0 runs, and {__version__} is installed")
+
+
+def test_how_the_bot_ended_is_told_unless_it_was_stopped(data: DataDirectory) -> None:
+    begun = Presence().begun(NOW - timedelta(hours=3), None, __version__)
+    failure = begun.ended(for_restart=False).failed("The port is taken.", NOW)
+    data.run(lambda tx: tx.presence.put(begun), is_holder=True)
+    HeartbeatFile(data.paths).write(NOW - timedelta(hours=1))
+    cut_off = (Level.WARN, "it was cut off without warning, last seen today 9:00")
+    assert said(data, "bot") == [cut_off, (Level.PASS, "not running")]
+    data.paths.bot_pid.write_text("1\n")
+    assert said(data, "bot")[0][1] == "state/bot.pid was left behind by a bot that was cut off"
+    data.paths.bot_pid.unlink()
+    data.run(lambda tx: tx.presence.put(failure))
+    told = (Level.WARN, "it ended by itself today 10:00: The port is taken.")
+    assert said(data, "bot") == [told, (Level.PASS, "not running")]
+    with single_instance(data.paths.bot_pid):
+        assert "was started again: The port is taken." in said(data, "bot")[0][1]
+    data.run(lambda tx: tx.presence.put(failure.begun(NOW, None).ended(for_restart=False)))
+    assert said(data, "bot") == [(Level.PASS, "not running")]
+
+
+def test_copies_that_are_damaged_or_late_are_named(data: DataDirectory) -> None:
+    path = made(data)
+    copy = copy_database(path, NOW - timedelta(days=1))
+    os.utime(path, (NOW.timestamp(), NOW.timestamp()))
+    right = (Level.PASS, "1, the newest of yesterday 10:00")
+    assert said(data, "copies") == [right]
+    with single_instance(data.paths.bot_pid):
+        late, _ = said(data, "copies")
+        assert late[1].startswith("the newest is of yesterday 10:00, though the bot runs")
+    copy.write_bytes(copy.read_bytes()[:4096] + b"\xff" * 9000)
+    damaged, _ = said(data, "copies")
+    assert (damaged[0], "is damaged (" in damaged[1]) == (Level.WARN, True)
+
+
+def test_data_from_before_a_restore_is_named_after_a_week(data: DataDirectory) -> None:
+    root = data.paths.root
+    root.with_name(f"{root.name}.before-restore-20261112T090000Z").mkdir()
+    assert said(data, "leftovers") == [(Level.PASS, "none")]
+    old = root.with_name(f"{root.name}.before-restore-20261101T090000Z")
+    old.mkdir()
+    assert said(data, "leftovers") == [
+        (Level.WARN, f"{old} is the data from before a restore 14 d ago")
+    ]
 
 
 def test_skills_that_are_wrong_or_missing_are_named(data: DataDirectory) -> None:

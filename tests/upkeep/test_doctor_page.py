@@ -12,7 +12,7 @@ import pytest
 from tests.ports import unused_port
 from tests.web.scene import make_scene, running
 
-from ollim_bot.upkeep.checks.network import HttpAnswer, ask, page, why_not_free
+from ollim_bot.upkeep.checks.network import HttpAnswer, ask, hosts, page, why_not_free
 from ollim_bot.upkeep.doctor import DoctorFinding, Level, passed
 
 
@@ -27,6 +27,14 @@ def test_a_free_port_is_right_and_still_free_afterwards() -> None:
     port = unused_port()
     assert found(port) == passed("page", f"port {port} is free")
     assert why_not_free(port) == ""
+
+
+def test_names_that_are_of_no_use_to_the_page_are_told() -> None:
+    assert list(hosts(["ollim.example.org"], 8421)) == []
+    (without_page,) = hosts(["ollim.example.org"], None)
+    assert without_page.detail == "OLLIM_WEB_HOSTS has no effect, since the page is off"
+    (everywhere,) = hosts(["0.0.0.0", "x.org"], 8421)
+    assert everywhere.detail == "OLLIM_WEB_HOSTS: 0.0.0.0 is no name of a machine"
 
 
 def test_a_running_bot_without_its_page_is_a_failure() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import ollim_bot
@@ -29,19 +29,21 @@ def check_bot(given: DoctorInput) -> Iterator[DoctorFinding]:
     presence = look_into(paths, now, lambda tx: tx.presence.get()) or Presence()
     pid = running_pid(paths.bot_pid)
     if pid is not None:
-        return running(pid, presence, heartbeat(paths), installed_version(), now)
+        # A bot that starts has not written its heartbeat yet, and bot.pid just now.
+        seen = filter(None, (heartbeat(paths), _written_at(paths.bot_pid)))
+        return running(pid, presence, max(seen, default=now), installed_version(), now)
     return stopped(presence, heartbeat(paths), paths.bot_pid, now)
 
 
 def running(
-    pid: int, presence: Presence, last_seen: datetime | None, installed: str, now: datetime
+    pid: int, presence: Presence, last_seen: datetime, installed: str, now: datetime
 ) -> Iterator[DoctorFinding]:
-    """`last_seen` is the heartbeat."""
+    """`last_seen` is the heartbeat, or the start if that was later."""
     version = presence.version or "of an unknown version"
-    if last_seen is not None and now - last_seen > _STANDS_STILL:
+    if now - last_seen > _STANDS_STILL:
         since = duration_in_words(now - last_seen)
         stuck = f"it runs as process {pid}, but has done nothing for {since}"
-        yield failed(NAME, stuck, f"Run `kill {pid}`, then `ollim-bot`; nothing is lost.")
+        yield failed(NAME, stuck, f"Run `kill -9 {pid}`, then `ollim-bot`; nothing is lost.")
     if presence.version and presence.version != installed:
         other = f"version {presence.version} runs, and {installed} is installed"
         yield warned(NAME, other, _RESTART)
@@ -50,6 +52,13 @@ def running(
         words = f"it ended by itself {when} and was started again: {presence.failure}"
         yield warned(NAME, words, "`ollim-bot runs list` shows what came of what was due.")
     yield passed(NAME, f"{version} runs as process {pid}")
+
+
+def _written_at(path: Path) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except OSError:
+        return None
 
 
 def stopped(

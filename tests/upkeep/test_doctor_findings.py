@@ -1,0 +1,394 @@
+"""Everything that the doctor can find wrong comes with the command that is the next step."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sqlite3
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from tests.domain.ledger_scene import Scene, routine
+from tests.environment.machine import Machine
+from tests.google.scene import google_scene
+from tests.storage.places import NOW, DataDirectory, QuickDisk
+from tests.upkeep.test_doctor_webhooks import FREE_TEXT, OFFLINE, hook
+
+from ollim_bot.domain.calendar import CalendarCopy
+from ollim_bot.domain.presence import Presence
+from ollim_bot.domain.provider import NO_LOGIN
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.tool_servers import ToolServerRecord
+from ollim_bot.environment import Location
+from ollim_bot.errors import SignInNeeded
+from ollim_bot.paths import DataPaths
+from ollim_bot.settings import Secret
+from ollim_bot.store import state_inspection
+from ollim_bot.store.calendars import write_copy
+from ollim_bot.store.copies import copy_database
+from ollim_bot.store.journal import open_journal
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.reading import DATABASE
+from ollim_bot.store.server_file import read_servers
+from ollim_bot.store.skill_lock import AddedSkill, SkillLock
+from ollim_bot.upkeep.checks import bot, data, folder, jobs, machine, network, webhooks
+from ollim_bot.upkeep.checks.network import HttpAnswer
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, Level, failed, warned
+from ollim_bot.upkeep.instance import single_instance
+
+EXAMINED: tuple[ModuleType, ...] = (
+    *(bot, data, folder, jobs, machine, network, webhooks),
+    state_inspection,
+)
+Findings = Iterator[DoctorFinding]
+_COMMAND = re.compile(
+    r"`(?:/restart\b|(?:sudo )?(?:apt|chmod|chown|df|du|git|kill|ls|mv|ollim-bot|openssl|pipx|rm"
+    r"|timedatectl|touch)\b)"
+)
+DAY = timedelta(days=1)
+
+
+def write(paths: DataPaths, relative: str, text: str) -> Path:
+    path = paths.root / relative
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def given(paths: DataPaths) -> DoctorInput:
+    return DoctorInput(None, Location(paths, ZoneInfo("Europe/Berlin")), (), {}, NOW)
+
+
+def of_the_bot(there: DataDirectory) -> Findings:
+    crashed = Presence(version="0.1", failure="The disk is full.", failed_at=NOW)
+    yield from bot.running(7, crashed, NOW - DAY, "0.2", NOW)
+    there.paths.bot_pid.touch()
+    yield from bot.stopped(Presence(running_since=NOW), None, there.paths.bot_pid, NOW)
+    yield from bot.stopped(crashed, NOW, there.paths.heartbeat, NOW)
+
+
+def of_the_history(there: DataDirectory) -> Findings:
+    root = there.paths.root
+    yield from data.git_history(root, "git-that-is-not-there")
+    with open_journal(there.paths, on_problem=print) as journal:
+        journal.prepare()
+    lock = root / ".git" / "index.lock"
+    lock.touch()
+    os.utime(lock, (0, 0))
+    yield from data.git_history(root)
+    lock.unlink()
+    (root / ".git" / "MERGE_HEAD").write_text("0" * 40)
+    yield from data.git_history(root)
+
+
+def of_files_of_the_owner(there: DataDirectory) -> Findings:
+    paths = there.paths
+    write(paths, ".claude/agents/a.md", "---\nname: a\ndescription: A.\nhooks: {}\n---\nYou.\n")
+    write(paths, ".claude/agents/b.md", "---\nname: b\n---\nYou.\n")
+    yield from data.check_subagents(given(paths))
+    write(paths, "tool-policy.yaml", 'bg_forks:\n  override: ["WebSearch(*)"]\n')
+    yield from data.tool_policy(paths)
+    write(paths, "tool-policy.yaml", "main_sesion: {}\n")
+    yield from data.tool_policy(paths)
+    paths.tasks.mkdir()
+    yield from data.check_tasks(given(paths))
+
+
+def of_tool_servers(there: DataDirectory) -> Findings:
+    paths = there.paths
+    write(paths, "mcp.json", '{"mcpServers": {"docs": {"command": "x"}, "a": {"command": "x"}}}')
+    paths.mcp.chmod(0o644)
+    yield from data.check_tool_servers(given(paths))
+    known = ToolServerRecord().written(read_servers(paths).specs)
+    failing = {name: state.failed("does not start") for name, state in known.servers.items()}
+    there.run(lambda tx: tx.tool_servers.put(replace(known, servers=failing)), is_holder=True)
+    yield from data.check_tool_servers(given(paths))
+
+
+def of_calendars(there: DataDirectory) -> Findings:
+    copy = CalendarCopy("Work", "x.org (hidden)", as_of=NOW - DAY, limits="Some are cut.")
+    write_copy(there.paths, copy)
+    write_copy(there.paths, replace(copy, name="Home").failed("It is gone.", NOW))
+    with single_instance(there.paths.bot_pid):
+        yield from data.check_calendars(given(there.paths))
+    next(there.paths.calendars.glob("*.json")).write_text("{")
+    yield from data.check_calendars(given(there.paths))
+
+
+def of_copies(there: DataDirectory) -> Findings:
+    database = made(there)
+    with single_instance(there.paths.bot_pid):
+        copy = copy_database(database, NOW - DAY)
+        os.utime(database, (NOW.timestamp(), NOW.timestamp()))
+        yield from data.check_copies(given(there.paths))
+    copy.write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
+    yield from data.check_copies(given(there.paths))
+
+
+def made(there: DataDirectory) -> Path:
+    there.run(lambda tx: tx.session.put(SessionId("abc")), is_holder=True)
+    return there.paths.state / DATABASE
+
+
+def of_the_folder(there: DataDirectory) -> Findings:
+    paths = there.paths
+    yield from folder.data_directory(DataPaths(paths.root / "none"), lambda *_: False)
+    yield from folder.data_directory(paths, lambda path, _: path != paths.routines)
+    for each in (paths.root, paths.state):
+        each.chmod(0o755)
+    write(paths, "state/web_token", "x").chmod(0o644)
+    (paths.locks / "x").mkdir()
+    paths.claude_skills.unlink()
+    paths.webhook_spec_link.unlink()
+    paths.webhook_spec_link.write_text("mine")
+    paths.gitignore.write_text("")
+    yield from folder.data_directory(paths)
+    paths.gitignore.unlink()
+    paths.gitignore.mkdir()
+    yield from folder.data_directory(paths)
+
+
+def of_another_account(there: DataDirectory) -> Findings:
+    try:
+        os.chown(there.paths.root, os.geteuid() + 1, -1)
+    except PermissionError:
+        pytest.skip("only the superuser gives folders away")
+    yield from folder.data_directory(there.paths)
+
+
+def of_leftovers(there: DataDirectory) -> Findings:
+    paths = there.paths
+    for name in ("a.corrupt-20261115T080000.000000Z", "b.unapplied-20261115T080000Z"):
+        write(paths, f"state/{name}", "x")
+    (paths.root.parent / f"{paths.root.name}.before-restore-20261101T080000Z").mkdir()
+    os.utime(write(paths, "state/.config.json.tmp", "x"), (0, 0))
+    yield from folder.leftovers(paths, NOW)
+    yield from folder.received_files(paths, [6000 * 1000**2], [])
+
+
+def of_jobs(there: DataDirectory) -> Findings:
+    paths = there.paths
+    skill = "---\nname: mail\ndescription: reads\ncolour: red\n---\nRead.\n"
+    write(paths, "skills/mail/SKILL.md", skill)
+    write(paths, "skills/tax/SKILL.md", "---\nname: tax\ndescription: x\nhooks: y\n---\n")
+    SkillLock(paths.skills).write({"gone": AddedSkill("x.org", "", {"SKILL.md": "0" * 64})})
+    cron = '---\nid: {}\ncron: "{}"\n{}\n---\ndo it\n'
+    more = "background: true\nskills: [cook]\ncolour: red"
+    write(paths, "routines/a.md", cron.format("a", "0 9 * * *", more))
+    write(paths, "routines/b.md", cron.format("b", "61 9 * * *", "background: true"))
+    yield from jobs.check_skills(given(paths))
+    yield from jobs.check_routines(given(paths))
+
+
+def of_the_ledger(there: DataDirectory) -> Findings:
+    scene = Scene()
+    scene.put(routine("morning", "30 8 * * *"))
+    for _ in range(8):
+        scene.wait(DAY)
+        scene.checkpoint()
+    kept = [row for row in scene.rows if row.occurrence is None]
+    there.open(QuickDisk()).ledger.append(*kept)
+    yield from jobs.check_ledger(given(there.paths))
+
+
+def of_the_machine(there: DataDirectory) -> Findings:
+    yield from machine.clock(datetime(1970, 1, 1, tzinfo=UTC), "UTC", None)
+    yield from machine.clock(NOW, "UTC", NOW + DAY)
+    yield from machine.disk_space(0)
+    yield from machine.disk_space(60 * 1000**2)
+    yield from machine.memory(7, 2 * 1000**3)
+    yield from machine.claude_program(None, lambda _: "")
+    missing = machine.version_in({})
+    yield from machine.claude_program(there.paths.root / "no-program", missing)
+    yield from machine.model(NO_LOGIN)
+
+
+def of_settings(there: DataDirectory) -> Findings:
+    place = Machine(there.paths.root)
+    own = place.write("OLLIM_USER_NAME=Ada\nDISCORD_TOKN=x\n", folder=place.home / ".ollim-bot")
+    own.chmod(0o644)
+    some = place.settings(OLLIM_USER_NAME="Bob")
+    yield from machine.check_environment(DoctorInput(some, some, (), {}, NOW))
+    yield from machine.environment(place.problems(OLLIM_WEB_PORT="many"), ())
+
+
+def answering(*answers: HttpAnswer | OSError) -> Callable[..., HttpAnswer]:
+    left = list(answers)
+
+    def ask(_url: str, _headers: object) -> HttpAnswer:
+        answer = left.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    return ask
+
+
+def of_discord(_: DataDirectory) -> Findings:
+    token, right = Secret("token"), HttpAnswer(200, {"username": "bot"})
+    team = HttpAnswer(200, {"team": {"members": [{"user": {"id": "1", "username": "ada"}}]}})
+    owned = HttpAnswer(200, {"owner": {"id": "1", "username": "ada"}})
+    answers: list[tuple[HttpAnswer | OSError, HttpAnswer, int | None]] = [
+        (OSError("away"), right, None),
+        (HttpAnswer(401, {}), right, None),
+        (HttpAnswer(429, {}), right, None),
+        (HttpAnswer(503, {}), right, None),
+        (HttpAnswer(404, {}), right, None),
+        (right, HttpAnswer(200, {}), None),
+        (right, owned, 2),
+        (right, team, None),
+        (right, team, 2),
+    ]
+    for first, second, owner in answers:
+        yield from network.discord_account(token, owner, None, answering(first, second))
+
+
+def of_google(there: DataDirectory) -> Findings:
+    with google_scene(there.paths.root / "google") as scene:
+        here = replace(given(scene.paths), now=scene.clock.now())
+        scene.google.sign_ins.refresh_lasts = timedelta(days=7)
+        scene.connect()
+        yield from network.check_google(here)
+        scene.google.sign_ins.revoke_everything()
+        with pytest.raises(SignInNeeded):
+            scene.client().call("GET", "/tasks/v1/users/@me/lists")
+        yield from network.check_google(here)
+        scene.paths.credentials.write_text("{}")
+        scene.paths.credentials.chmod(0o644)
+        scene.paths.token.write_text("garbage")
+        yield from network.check_google(here)
+
+
+def of_the_page(_: DataDirectory) -> Findings:
+    silent, refused = answering(*[ConnectionRefusedError()] * 3), ConnectionRefusedError()
+    still = HttpAnswer(200, {"heartbeat_age": 900}, "ollim-bot")
+    yield from network.page(None, silent, is_running=False, has_discord=False)
+    yield from network.page(1, silent, is_running=True, has_discord=True)
+    yield from network.page(
+        1, answering(refused), is_running=False, has_discord=True, refusal=lambda _: "in use"
+    )
+    yield from network.page(1, answering(still), is_running=False, has_discord=True)
+    yield from network.page(1, answering(still), is_running=True, has_discord=True)
+    yield from network.hosts(["x.org"], None)
+    yield from network.hosts(["0.0.0.0"], 1)
+
+
+def of_webhooks(there: DataDirectory) -> Findings:
+    place = Machine(there.paths.root)
+    hooks = place.home / ".ollim-bot" / "webhooks"
+    hooks.mkdir(parents=True)
+    fields = "fields: {type: object}"
+    (hooks / "ci.md").write_text(f"---\nid: ci\n{fields}\ncolour: red\n---\nLook.\n")
+    (hooks / "no.md").write_text("---\nid: no\nfields: {type: string}\n---\nLook.\n")
+    some = place.settings(WEBHOOK_SECRET="short", WEBHOOK_PORT="9100")
+    off = place.settings()
+    yield from webhooks.check_webhooks(DoctorInput(off, off, (), {}, NOW))
+    yield webhooks.port(1, [], answering(), is_running=False, refusal=lambda _: "in use")
+    yield webhooks.port(1, [], answering(OSError()), is_running=True)
+    yield webhooks.port(1, [], answering(HttpAnswer(200, {})), is_running=True)
+    yield from webhooks.secrets(some, [hook(secret_env="CI_SECRET")])
+    yield from webhooks.screening([hook(fields=FREE_TEXT)], lambda: OFFLINE)
+
+
+def of_the_database(there: DataDirectory) -> Findings:
+    paths, path = there.paths, made(there)
+    there.run(lambda tx: tx.messages.prepare_search(is_supported=False))
+    paths.inbox.touch()
+    (paths.state / "ballast").unlink()
+    Path(f"{path}.suspect").touch()
+    yield from data.check_database(given(paths))
+    for version in (99, 1):
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"PRAGMA user_version={version}")
+        yield from data.check_database(given(paths))
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + b"\xff" * 4096 + content[8192:])
+    yield from data.check_database(given(paths))
+    path.unlink()
+    path.mkdir()
+    yield from data.check_database(given(paths))
+
+
+def of_state_files(there: DataDirectory) -> Findings:
+    paths = there.paths
+    made(there)
+    paths.sessions.write_text("by-hand")
+    write(paths, "state/config.json", '{"bg_concurrency": 99}')
+    write(paths, "state/fork.json", "]")
+    write(paths, "state/inquiries.json", '{"version": 99}')
+    write(paths, "state/session_history.jsonl", "-\n")
+    paths.web_browsers.mkdir()
+    yield from data.check_state_files(given(paths))
+
+
+def of_a_state_file_behind(there: DataDirectory) -> Findings:
+    paths = there.paths
+    with closing(
+        open_database(paths, lambda: NOW, is_holder=True, report=there.problems.append)
+    ) as database:
+        database.run(lambda tx: tx.session.put(SessionId("abc")))
+        paths.sessions.unlink()
+        write(paths, "state/sessions.json/in-the-way", "")
+        database.run(lambda tx: tx.session.put(SessionId("def")))
+        (paths.sessions / "in-the-way").unlink()
+        paths.sessions.rmdir()
+        paths.sessions.write_text("abc")
+        yield from data.check_state_files(given(paths))
+
+
+CASES: tuple[Callable[[DataDirectory], Findings], ...] = (
+    *(of_the_bot, of_the_history, of_files_of_the_owner, of_tool_servers, of_calendars, of_copies),
+    *(of_the_folder, of_another_account, of_leftovers, of_jobs, of_the_ledger, of_the_machine),
+    *(of_settings, of_discord, of_google, of_the_page, of_webhooks, of_the_database),
+    *(of_state_files, of_a_state_file_behind),
+)
+
+
+def test_every_finding_of_every_check_has_a_command(tmp_path: Path) -> None:
+    found: list[DoctorFinding] = []
+    with called_from(warned, failed, state_inspection.Trouble.__new__) as reached:
+        for number, case in enumerate(CASES):
+            findings = list(case(DataDirectory(tmp_path / str(number))))
+            assert {each.level for each in findings} - {Level.PASS}, case
+            found += findings
+    steps = [(each.name, each.next) for each in found if each.level is not Level.PASS]
+    assert [step for step in steps if not _COMMAND.search(step[1])] == []
+    assert sorted(set(places(EXAMINED)) - reached) == []
+
+
+Place = tuple[str, int]
+_MAKERS = ("warned", "failed", "Trouble")
+
+
+@contextmanager
+def called_from(*functions: Callable[..., Any]) -> Iterator[set[Place]]:
+    """The file and the line of every call of the functions while the context lasts."""
+    codes = {each.__code__ for each in functions}
+    reached: set[Place] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code in codes and frame.f_back is not None:
+            reached.add((Path(frame.f_back.f_code.co_filename).name, frame.f_back.f_lineno))
+
+    with ExitStack() as stack:
+        stack.callback(sys.setprofile, sys.getprofile())
+        sys.setprofile(note)
+        yield reached
+
+
+def places(modules: Iterable[ModuleType]) -> Iterator[Place]:
+    """Where a finding is made that is not a PASS."""
+    for module in modules:
+        path = Path(module.__file__ or "")
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in _MAKERS:
+                yield path.name, node.lineno
