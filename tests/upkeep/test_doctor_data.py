@@ -32,6 +32,7 @@ from ollim_bot.upkeep.checks.data import git_history, tool_policy
 from ollim_bot.upkeep.doctor import Check, DoctorFinding, DoctorInput, Level, examined, passed
 from ollim_bot.upkeep.examination import checks_of
 from ollim_bot.upkeep.instance import single_instance
+from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
 
 BERLIN = ZoneInfo("Europe/Berlin")
 PATIENCE = 60.0
@@ -275,6 +276,16 @@ def test_data_from_before_a_restore_is_named_after_a_week(data: DataDirectory) -
     assert said(data, "leftovers") == [
         (Level.WARN, f"{old} is the data from before a restore 14 d ago")
     ]
+
+
+def test_an_update_that_was_cut_off_is_named_and_one_that_goes_on_is_not(
+    data: DataDirectory,
+) -> None:
+    with maintenance(data.paths, MaintenanceKind.UPDATE, NOW):
+        record = data.paths.maintenance.read_bytes()
+        assert said(data, "leftovers") == [(Level.PASS, "none")]
+    data.paths.maintenance.write_bytes(record)
+    assert said(data, "leftovers") == [(Level.WARN, "the update of today 10:00 was cut off")]
 
 
 def test_skills_that_are_wrong_or_missing_are_named(data: DataDirectory) -> None:

@@ -44,6 +44,7 @@ from ollim_bot.upkeep.checks import bot, data, folder, jobs, machine, network, w
 from ollim_bot.upkeep.checks.network import HttpAnswer
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, Level, failed, warned
 from ollim_bot.upkeep.instance import single_instance
+from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
 
 EXAMINED: tuple[ModuleType, ...] = (
     *(bot, data, folder, jobs, machine, network, webhooks),
@@ -171,6 +172,9 @@ def of_leftovers(there: DataDirectory) -> Findings:
         write(paths, f"state/{name}", "x")
     (paths.root.parent / f"{paths.root.name}.before-restore-20261101T080000Z").mkdir()
     os.utime(write(paths, "state/.config.json.tmp", "x"), (0, 0))
+    with maintenance(paths, MaintenanceKind.RESTORE, NOW):
+        record = paths.maintenance.read_bytes()
+    paths.maintenance.write_bytes(record)
     yield from folder.leftovers(paths, NOW)
     yield from folder.received_files(paths, [6000 * 1000**2], [])
 

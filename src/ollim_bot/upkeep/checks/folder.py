@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from ollim_bot.domain.moments import duration_in_words
+from ollim_bot.domain.moments import describe, duration_in_words
 from ollim_bot.domain.text import counted
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import UnsuitableFile, opened_file
@@ -24,6 +24,7 @@ from ollim_bot.store.data_directory import (
     remake_links,
 )
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
+from ollim_bot.upkeep.maintenance import interrupted_maintenance
 
 DATA_DIRECTORY = "data directory"
 LEFTOVERS = "leftovers"
@@ -221,7 +222,7 @@ def _joined(names: Iterable[object]) -> str:
 
 
 def check_leftovers(given: DoctorInput) -> Iterator[DoctorFinding]:
-    return leftovers(given.data.paths, given.now)
+    return leftovers(given.data.paths, given.local_now)
 
 
 def leftovers(paths: DataPaths, now: datetime) -> Iterator[DoctorFinding]:
@@ -230,6 +231,7 @@ def leftovers(paths: DataPaths, now: datetime) -> Iterator[DoctorFinding]:
         *(_set_aside(path, now) for path in _aside(paths, _SET_ASIDE)),
         *(_unapplied(path, now) for path in _aside(paths, _UNAPPLIED)),
         *(_before_restore(path, now) for path in _from_restores(paths.root, now)),
+        *_cut_off(paths, now),
     ]
     yield from found
     if unfinished := list(temporary_files(paths)):
@@ -278,6 +280,12 @@ def _before_restore(path: Path, now: datetime) -> DoctorFinding:
         f"{path} is the data from before a restore {_ago(_stamped(path), now)}",
         f"If you need nothing of it, run `rm -r {shown(path)}`.",
     )
+
+
+def _cut_off(paths: DataPaths, now: datetime) -> Iterator[DoctorFinding]:
+    if record := interrupted_maintenance(paths):
+        words = f"the {record.kind} of {describe(record.since, now)} was cut off"
+        yield warned(LEFTOVERS, words, f"Run `ollim-bot {record.kind}` again; it begins anew.")
 
 
 def _stamped(path: Path) -> datetime:
