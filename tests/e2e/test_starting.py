@@ -36,7 +36,7 @@ async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path
         assert "is running with its data in ~/data" in said
         assert "ollim-bot web url" in said
         assert "The built-in offline model answers." in said
-        login = re.search(r"`(.+) auth login` connects Claude", said)
+        login = re.search(r"`(.+) setup` connects Claude", said)
         assert login is not None
         assert os.access(login[1], os.X_OK)
         secret = (bot.data / "state" / "web_token").read_text().strip()

@@ -38,7 +38,7 @@ async def test_a_wrong_token_is_a_failure() -> None:
     async with LocalDiscord() as local:
         finding = await found(local, token="MTIz.wrong.token")
     assert (finding.level, finding.detail) == (Level.FAIL, "Discord refused the token")
-    assert "DISCORD_TOKEN" in finding.next
+    assert "`ollim-bot setup discord`" in finding.next
 
 
 async def test_an_application_of_a_team_needs_to_know_for_whom() -> None:

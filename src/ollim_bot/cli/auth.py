@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.framework import (
@@ -26,12 +28,39 @@ def run(words: Sequence[str], caller: Caller) -> None:
     run_verb("auth", _VERBS, words, caller)
 
 
-def _login(_: Given, caller: Caller) -> None:
-    from ollim_bot.engine.login import log_in
+class Login(Protocol):
+    """The login at Claude."""
 
-    if not log_in(caller.environ):
-        print()  # the login program leaves the cursor behind its question
-        raise OllimError(_NOT_DONE)
+    def status(self, environment: Mapping[str, str]) -> LoginStatus:
+        """Raises `EngineError` if it is not known."""
+
+    def log_in(self, environment: Mapping[str, str]) -> None:
+        """Give the terminal to the login. Raises `OllimError` unless it succeeds."""
+
+
+class ClaudeLogin:
+    """Uses the program that is part of the SDK, or another `cli`."""
+
+    def __init__(self, cli: Path | None = None) -> None:
+        self._cli = cli
+
+    def status(self, environment: Mapping[str, str]) -> LoginStatus:
+        import asyncio
+
+        from ollim_bot.engine.login import login_status
+
+        return asyncio.run(login_status(environment, cli=self._cli))
+
+    def log_in(self, environment: Mapping[str, str]) -> None:
+        from ollim_bot.engine.login import log_in
+
+        if not log_in(environment, cli=self._cli):
+            print()  # the login program leaves the cursor behind its question
+            raise OllimError(_NOT_DONE)
+
+
+def _login(_: Given, caller: Caller) -> None:
+    ClaudeLogin().log_in(caller.environ)
     print(plain(_asked(caller).sentence))
 
 
@@ -63,11 +92,7 @@ def _logout(_: Given, caller: Caller) -> None:
 
 
 def _asked(caller: Caller) -> LoginStatus:
-    import asyncio
-
-    from ollim_bot.engine.login import login_status
-
-    return asyncio.run(login_status(caller.engine_environment()))
+    return ClaudeLogin().status(caller.engine_environment())
 
 
 _VERBS = {

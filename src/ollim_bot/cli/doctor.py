@@ -11,7 +11,15 @@ from ollim_bot.cli.framework import json_flag, plain, print_json
 from ollim_bot.cli.parser import Parser
 from ollim_bot.cli.terminal import Style, painted, typed, width_of, wrapped
 from ollim_bot.errors import BadSettings, OllimError
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, Level, Repair, has_failures, report
+from ollim_bot.upkeep.doctor import (
+    DoctorFinding,
+    DoctorInput,
+    Level,
+    Repair,
+    has_failures,
+    report,
+    summary,
+)
 
 _COMMAND = "ollim-bot doctor"
 _INDENT = "      "
@@ -46,6 +54,17 @@ def run(words: Sequence[str], caller: Caller) -> None:
 
 def _told(repairs: Sequence[Repair]) -> str:
     return "\n".join(f"{_FIXED}  {name}: {what}" for name, what in repairs) or _NOTHING
+
+
+def print_short_report(caller: Caller) -> bool:
+    """Print what is not right, and the summary. Returns whether a check has failed."""
+    from ollim_bot.upkeep.examination import examine
+
+    findings = examine(_doctor_input(caller))
+    wrong = [finding for finding in findings if finding.level is not Level.PASS]
+    lines = [*report(wrong).splitlines()[:-1], summary(findings)]
+    print(_in_terminal(plain("\n".join(lines)), caller.environ), flush=True)
+    return has_failures(findings)
 
 
 def _in_terminal(text: str, environ: Mapping[str, str]) -> str:

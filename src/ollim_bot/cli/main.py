@@ -39,6 +39,7 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "web": ("the address of the local page", "ollim_bot.cli.web"),
 }
 _ALL: Mapping[str, tuple[str, str]] = {
+    "setup": ("the first questions: names, model, Discord, calendar", "ollim_bot.cli.setup"),
     "today": ("what waits for you, what comes today, what is done", "ollim_bot.cli.today"),
     **GROUPS,
     "doctor": ("whether everything is as it should be", "ollim_bot.cli.doctor"),

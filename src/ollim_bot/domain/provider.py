@@ -66,7 +66,7 @@ class Provider:
         if self.problem:
             return f"No model answers. {self.problem}"
         if self.is_offline:
-            return "The built-in offline model answers. `ollim-bot auth login` connects Claude."
+            return "The built-in offline model answers. `ollim-bot setup` connects Claude."
         return f"{self.name} answers."
 
     @property

@@ -22,7 +22,9 @@ _INVISIBLE = (
 _UNSEEN = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
 # Elsewhere the word is the name of the bot, or part of a path.
 _NOUNS = (
-    "auth|cal|config|doctor|help|history|messages|rehearse|reminder|routine|runs|tasks|today|web"
+    "auth|backup|cal|completion|config|doctor|gmail|google|help|history|mcp|messages|rehearse|"
+    "reminder|restore|routine|runs|sentinel|service|setup|skill|tasks|today|update|version|web|"
+    "webhook"
 )
 _COMMAND = rf"(?<![\w./-]){PROGRAM}(?= (?:{_NOUNS})\b|`)"
 _MARKUP = r"([\\`*_~|<>\[\]:#])"

@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.calendar import CalendarCopy, free_name, name_problem
@@ -32,6 +33,14 @@ EXPAND_SECONDS = 60.0
 _EXPANSION = "ollim_bot.integrations.calendars.expansion"
 _NO_TEXT = "The address answered 304, though it was not asked for changes only."
 _TOO_MUCH = "The calendar needs more time or memory to be read than it may have."
+
+
+class NewCalendar(NamedTuple):
+    """A calendar that was read for the first time: what `CalendarFeeds.add` stores."""
+
+    source: CalendarSource
+    copy: CalendarCopy
+    text: bytes
 
 
 class CalendarFeeds:
@@ -61,8 +70,16 @@ class CalendarFeeds:
     def subscribe(self, where: str, name: str | None, now: datetime) -> CalendarCopy:
         """Read the calendar at an address or in a file of the data directory, and store it.
 
+        Raises as `read_new` does; nothing is stored then.
+        """
+        new = self.read_new(where, name, now)
+        self.add(new)
+        return new.copy
+
+    def read_new(self, where: str, name: str | None, now: datetime) -> NewCalendar:
+        """Read a calendar that is not subscribed yet; nothing is stored.
+
         Raises `WrongInput` for a wrong name or address, `CalendarFailed` if it cannot be read.
-        Nothing is stored then.
         """
         sources, taken = self._files.sources(), [each.name for each in self._files.copies()]
         taken += [each.name for each in sources]
@@ -78,8 +95,10 @@ class CalendarFeeds:
         origin = source.file or shown_host(source.address)
         copy = self._expanded(CalendarCopy(source.name, origin), fetched.text, now)
         marked = replace(source, etag=fetched.etag, modified=fetched.modified)
-        self._files.add(marked, copy, fetched.text)
-        return copy
+        return NewCalendar(marked, copy, fetched.text)
+
+    def add(self, new: NewCalendar) -> None:
+        self._files.add(new.source, new.copy, new.text)
 
     def unsubscribe(self, name: str) -> str:
         """Remove the calendar, and return its name as it was written. Raises `OllimError`."""

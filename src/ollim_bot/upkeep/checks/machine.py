@@ -12,7 +12,12 @@ from functools import partial
 from pathlib import Path
 
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, duration_in_words
-from ollim_bot.domain.provider import Provider, choose_provider, names_provider
+from ollim_bot.domain.provider import (
+    LoginStatus,
+    Provider,
+    choose_provider,
+    names_provider,
+)
 from ollim_bot.domain.provider_memory import ProviderMemory
 from ollim_bot.engine.launcher import cli_path
 from ollim_bot.engine.login import login_status
@@ -123,7 +128,7 @@ def _size(count: int) -> str:
 PROGRAM = "Claude program"
 MODEL = "model"
 _INSTALL = "Install ollim-bot again, for example with `pipx reinstall ollim-bot`."
-_OFFLINE = "offline model, which is built in; `ollim-bot auth login` or an API key replaces it"
+_OFFLINE = "offline model, which is built in; `ollim-bot setup model` replaces it"
 _PROGRAM_SECONDS = 15.0
 
 Version = Callable[[Path], str]
@@ -167,23 +172,35 @@ def check_model(given: DoctorInput) -> Iterator[DoctorFinding]:
 
 def provider_of(given: DoctorInput) -> Provider:
     """The provider in use or, if no bot runs in this process, the one it would use."""
-    return given.provider or _provider_after_start(given.valid_settings, given.environ)
+    if given.provider is not None:
+        return given.provider
+    return provider_after_start(given.valid_settings, given.environ, _login)[0]
 
 
-def _provider_after_start(settings: Settings, environ: Mapping[str, str]) -> Provider:
+def _login(environment: Mapping[str, str]) -> LoginStatus:
+    return asyncio.run(login_status(environment))
+
+
+def provider_after_start(
+    settings: Settings,
+    environ: Mapping[str, str],
+    login: Callable[[Mapping[str, str]], LoginStatus],
+) -> tuple[Provider, LoginStatus | None]:
+    """The provider that a bot with these settings uses, and the login if it was asked for."""
     anthropic = settings.engine_environment()
     wants_offline = settings.model is ModelChoice.OFFLINE
-    is_logged_in = False
+    status = None
     if not wants_offline and not names_provider(anthropic):
-        is_logged_in = asyncio.run(login_status({**environ, **anthropic})).is_logged_in
+        status = login({**environ, **anthropic})
     now = datetime.now(settings.zone)
     memory = look_into(settings.paths, now, lambda tx: tx.provider.get()) or ProviderMemory()
-    return choose_provider(
+    provider = choose_provider(
         anthropic,
         wants_offline=wants_offline,
-        is_logged_in=is_logged_in,
+        is_logged_in=status is not None and status.is_logged_in,
         last_used=memory.last_used,
     )
+    return provider, status
 
 
 def model(provider: Provider) -> Iterator[DoctorFinding]:

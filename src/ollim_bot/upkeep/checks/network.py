@@ -65,9 +65,12 @@ def _json(body: bytes) -> Any:
 DISCORD = "Discord"
 USUAL_ADDRESS = "https://discord.com/api/v10"
 
-_DISCORD_OFF = "off; `DISCORD_TOKEN` in `.env` turns it on"
-_NO_TOKEN = "Discord refused the token"
-_NEW_TOKEN = "Put a new one in `.env` as `DISCORD_TOKEN` and start the bot again: `ollim-bot`."
+# Of an application in many servers, and of a small one.
+_MESSAGE_CONTENT = (1 << 18) | (1 << 19)
+
+_DISCORD_OFF = "off; `ollim-bot setup discord` turns it on"
+NO_TOKEN = "Discord refused the token"
+_NEW_TOKEN = "Run `ollim-bot setup discord` with a new one, then start the bot again."
 _AWAY = "Discord cannot be reached now"
 _TRIES = "Look at the network; the bot tries again by itself, and `ollim-bot doctor` tells when."
 _BUSY = "Discord asks to wait"
@@ -75,7 +78,7 @@ _WAIT = "Nothing to do: the bot tries again by itself, and `ollim-bot doctor` te
 _STRANGE = "what answers there is not Discord"
 _RIGHT_ADDRESS = "Look at `DISCORD_API_URL` and at the network, then run `ollim-bot doctor`."
 _TEAM = "the application belongs to a team, and nobody says for which member it works"
-_SET_OWNER = "Set `DISCORD_OWNER_ID` in `.env` to the user id of that member: `ollim-bot setup`."
+_SET_OWNER = "Run `ollim-bot setup discord`: it asks who you are, and sets `DISCORD_OWNER_ID`."
 _OTHER_MEMBER = "Put the user id of a member there and start the bot again: `ollim-bot`."
 _TAKE_OUT = (
     "Take `DISCORD_OWNER_ID` out of `.env`, it is for applications of a team only; then run "
@@ -96,6 +99,62 @@ def discord_account(
     if token is None:
         yield passed(DISCORD, _DISCORD_OFF)
         return
+    account = look_up_bot(token, address, ask)
+    if isinstance(account, DoctorFinding):
+        yield account
+    else:
+        yield account.owned_by(owner_id)
+
+
+class DiscordBot(NamedTuple):
+    """What Discord says of a token: the bot's user, and its application."""
+
+    user: Mapping[str, Any]
+    application: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.user.get("username"))
+
+    @property
+    def team(self) -> Sequence[tuple[str, str]] | None:
+        """The id and the name of each member; None if the application is a person's own."""
+        team = self.application.get("team")
+        if not isinstance(team, dict):
+            return None
+        users = [member.get("user", {}) for member in team.get("members", ())]
+        return [(str(user.get("id")), str(user.get("username"))) for user in users]
+
+    @property
+    def sees_message_content(self) -> bool:
+        """Whether the privileged intent is on, which direct messages do not need."""
+        flags = self.application.get("flags")
+        return isinstance(flags, int) and bool(flags & _MESSAGE_CONTENT)
+
+    def owned_by(self, owner_id: int | None) -> DoctorFinding:
+        """Whether it is clear for whom the bot works."""
+        if (team := self.team) is not None:
+            return self._of_team(dict(team), owner_id)
+        owner = self.application.get("owner")
+        if not isinstance(owner, dict):
+            return failed(DISCORD, _STRANGE, _RIGHT_ADDRESS)
+        whom = owner.get("username")
+        if owner_id is not None and str(owner_id) != owner.get("id"):
+            other = f"{self.name} is for {whom}, and not for `DISCORD_OWNER_ID` {owner_id}"
+            return warned(DISCORD, other, _TAKE_OUT)
+        return passed(DISCORD, f"{self.name} is let in, for {whom}")
+
+    def _of_team(self, members: Mapping[str, str], owner_id: int | None) -> DoctorFinding:
+        if owner_id is None:
+            return failed(DISCORD, _TEAM, _SET_OWNER)
+        if (member := members.get(str(owner_id))) is not None:
+            return passed(DISCORD, f"{self.name} is let in, for {member} of the team")
+        wrong = f"`DISCORD_OWNER_ID` is {owner_id}, who is not in the team of the application"
+        return failed(DISCORD, wrong, _OTHER_MEMBER)
+
+
+def look_up_bot(token: Secret, address: str | None, ask: Ask) -> DiscordBot | DoctorFinding:
+    """Ask Discord whose token it is; the finding says why that is not known."""
     base = address or USUAL_ADDRESS
     headers = {
         "Authorization": f"Bot {token.reveal()}",
@@ -105,16 +164,15 @@ def discord_account(
         bot = ask(f"{base}/users/@me", headers)
         application = ask(f"{base}/oauth2/applications/@me", headers)
     except OSError:
-        yield warned(DISCORD, _AWAY, _TRIES)
-        return
+        return warned(DISCORD, _AWAY, _TRIES)
     trouble = _trouble(bot) or _trouble(application)
-    yield trouble or _owned(str(bot.said.get("username")), application.said, owner_id)
+    return trouble or DiscordBot(bot.said, application.said)
 
 
 def _trouble(answer: HttpAnswer) -> DoctorFinding | None:
     match answer.status:
         case 401:
-            return failed(DISCORD, _NO_TOKEN, _NEW_TOKEN)
+            return failed(DISCORD, NO_TOKEN, _NEW_TOKEN)
         case 429:
             return warned(DISCORD, _BUSY, _WAIT)
         case status if status >= 500:
@@ -122,30 +180,6 @@ def _trouble(answer: HttpAnswer) -> DoctorFinding | None:
         case 200 if isinstance(answer.said, dict):
             return None
     return failed(DISCORD, _STRANGE, _RIGHT_ADDRESS)
-
-
-def _owned(name: str, application: Mapping[str, Any], owner_id: int | None) -> DoctorFinding:
-    team = application.get("team")
-    if isinstance(team, dict):
-        return _of_team(name, team, owner_id)
-    owner = application.get("owner")
-    if not isinstance(owner, dict):
-        return failed(DISCORD, _STRANGE, _RIGHT_ADDRESS)
-    if owner_id is not None and str(owner_id) != owner.get("id"):
-        other = f"{name} is for {owner.get('username')}, and not for `DISCORD_OWNER_ID` {owner_id}"
-        return warned(DISCORD, other, _TAKE_OUT)
-    return passed(DISCORD, f"{name} is let in, for {owner.get('username')}")
-
-
-def _of_team(name: str, team: Mapping[str, Any], owner_id: int | None) -> DoctorFinding:
-    if owner_id is None:
-        return failed(DISCORD, _TEAM, _SET_OWNER)
-    users = [member.get("user", {}) for member in team.get("members", ())]
-    for user in users:
-        if user.get("id") == str(owner_id):
-            return passed(DISCORD, f"{name} is let in, for {user.get('username')} of the team")
-    wrong = f"`DISCORD_OWNER_ID` is {owner_id}, who is not in the team of the application"
-    return failed(DISCORD, wrong, _OTHER_MEMBER)
 
 
 GOOGLE = "Google"

@@ -1,0 +1,207 @@
+"""`ollim-bot setup`: the first questions, one at a time, or all answers by flags."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TextIO
+
+from ollim_bot.cli.auth import ClaudeLogin, Login
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import note
+from ollim_bot.cli.doctor import print_short_report
+from ollim_bot.cli.framework import Flags, Given
+from ollim_bot.cli.parser import Parser
+from ollim_bot.cli.setup_changes import CheckedAnswers, GivenAnswers, Installation, check_answers
+from ollim_bot.cli.setup_questions import (
+    STEPS,
+    TAKEN,
+    Console,
+    Interview,
+    MachineStart,
+    Step,
+    TerminalConsole,
+    introduced,
+)
+from ollim_bot.cli.unknown_words import no_such
+from ollim_bot.domain.calendar import added_words
+from ollim_bot.domain.text import counted
+from ollim_bot.errors import BadSettings, OllimError, WrongInput
+
+_COMMAND = "ollim-bot setup"
+_ABOUT = "asks the first questions, one at a time; or takes the answers as flags"
+_EXAMPLE = "ollim-bot setup --non-interactive --user-name Ada --discord-token - <token.txt"
+_KEYS = "Enter keeps what is there, Ctrl-C stops. Each answer is kept as soon as you give it."
+_FILES = (
+    "It writes {env}, which only you can read. A calendar goes into state/calendars, "
+    "a routine into routines."
+)
+_NO_TERMINAL = (
+    "Set-up asks questions, and this is no terminal. `ollim-bot setup --non-interactive` takes the "
+    "answers as flags: `ollim-bot setup --help` names them."
+)
+_PLAIN_SECRET = (
+    "{flag}: a secret on the command line can be seen by others and stays in its history. "
+    "Give `{flag} -` and the secret on standard input."
+)
+_NO_SERVICE = "--service: this machine has neither systemd nor launchd for your account."
+_START = "Start the bot now: `ollim-bot`."
+_START_DISCORD = "Start the bot now, and it writes to you on Discord: `ollim-bot`."
+_MEND = "Do what stands below FAIL, then run `ollim-bot doctor`."
+_RESTART = (
+    "The bot runs. Calendars and routines count at once; the rest does after `/restart` in the "
+    "chat."
+)
+_RUNS = "The bot runs, and all of this counts already."
+_SECRETS = {"api_key": "--api-key", "discord_token": "--discord-token"}
+
+
+class Surroundings(NamedTuple):
+    """What set-up talks to. `service` is None on a machine that cannot start the bot by itself.
+
+    `report` prints what the doctor finds, and returns whether a check has failed. `piped` has the
+    secrets where there is no terminal.
+    """
+
+    console: Console
+    login: Login
+    service: MachineStart | None
+    report: Callable[[Caller], bool]
+    is_terminal: bool
+    piped: TextIO
+
+
+def run(words: Sequence[str], caller: Caller) -> None:
+    console, is_terminal = TerminalConsole(), sys.stdin.isatty()
+    to = Surroundings(console, ClaudeLogin(), None, print_short_report, is_terminal, sys.stdin)
+    set_up(words, caller, to)
+
+
+def set_up(words: Sequence[str], caller: Caller, to: Surroundings) -> None:
+    """Answer by flags, ask the rest, and end with the doctor. Raises `OllimError` if it fails."""
+    parser = Parser(_COMMAND, _ABOUT, _EXAMPLE)
+    _flags(parser)
+    given = parser.read(words)
+    wanted = _wanted_steps(given)
+    is_silent = "non_interactive" in given
+    if not is_silent and not to.is_terminal:
+        raise WrongInput(_NO_TERMINAL)
+    of = Installation(caller)
+    checked = check_answers(_given_answers(given, to), of, _service_problems(given, to))
+    at = Interview(to.console, of, to.login, to.service)
+    steps = [] if is_silent else _steps(wanted, given, at)
+    for line in _beforehand(checked, steps, of):
+        to.console.say(line)
+    _apply(checked, of, to.console)
+    _ask_all(steps, at, to.console)
+    if given.get("service") and to.service is not None:
+        to.service.install()
+    _finish(of, to)
+
+
+def _wanted_steps(given: Given) -> Sequence[Step]:
+    """The steps that the words name; none if they name none."""
+    known = {step.word: step for step in STEPS}
+    for word in given.get("steps", ()):
+        if word not in known:
+            sentence = f"`{_COMMAND}` has no step `{word}`."
+            raise no_such(sentence, word, known, f"{_COMMAND} --help")
+    return [known[word] for word in given.get("steps", ())]
+
+
+def _given_answers(given: Given, to: Surroundings) -> GivenAnswers:
+    """The answers of the flags. Secrets are read from standard input, in the order of the flags."""
+    problems = [
+        _PLAIN_SECRET.format(flag=flag)
+        for name, flag in _SECRETS.items()
+        if given.get(name, "-") != "-"
+    ]
+    if problems:
+        raise BadSettings(problems)
+    answers = {name: given.get(name) for name in GivenAnswers._fields}
+    for name, flag in {**_SECRETS, "calendar": "--calendar"}.items():
+        if answers[name] == "-":
+            asked = to.console.ask_secret(f"{flag}: ") if to.is_terminal else to.piped.readline()
+            answers[name] = asked
+    return GivenAnswers(**answers)
+
+
+def _service_problems(given: Given, to: Surroundings) -> Sequence[str]:
+    return [_NO_SERVICE] if given.get("service") and to.service is None else []
+
+
+def _steps(wanted: Sequence[Step], given: Given, at: Interview) -> Sequence[Step]:
+    """The steps to ask: those that are named, or all that no flag answers and that are open."""
+    if wanted:
+        return wanted
+    open_steps = [step for step in STEPS if not given.keys() & set(step.flags)]
+    return [step for step in open_steps if step.is_worth_asking(at)]
+
+
+def _beforehand(checked: CheckedAnswers, steps: Sequence[Step], of: Installation) -> Iterator[str]:
+    """What set-up is going to do and to write."""
+    if steps:
+        yield f"Set-up: {counted(len(steps), 'short question')}. {_KEYS}"
+    if steps or checked.changes or checked.calendar:
+        yield _FILES.format(env=of.caller.shown(of.paths.env_file))
+    yield from of.problems
+
+
+def _apply(checked: CheckedAnswers, of: Installation, console: Console) -> None:
+    of.write(checked.changes)
+    if checked.calendar is not None:
+        of.add_calendar(checked.calendar)
+        console.say(added_words(checked.calendar.copy, of.now))
+    for line in () if checked.bot is None else introduced(checked.bot):
+        console.say(line)
+    for sentence in checked.notes:
+        note(sentence)
+    for name in checked.changes:
+        if name in of.written and (place := of.stronger_place(name)):
+            note(TAKEN.format(name=name, place=place))
+
+
+def _ask_all(steps: Sequence[Step], at: Interview, console: Console) -> None:
+    for number, step in enumerate(steps, 1):
+        at.begin(f"{number}/{len(steps)}")
+        try:
+            step.ask(at)
+        except (KeyboardInterrupt, EOFError):
+            console.say("")
+            stopped = f"Stopped at {step.title}. What you answered before is kept:"
+            console.say(f"{stopped} `ollim-bot setup` goes on.")
+            raise KeyboardInterrupt from None
+        except WrongInput as wrong:
+            at.say(str(wrong))
+
+
+def _finish(of: Installation, to: Surroundings) -> None:
+    """Print what the doctor finds, and what to do next. Raises `OllimError` for a failure."""
+    to.console.say("")
+    if to.report(of.caller):
+        to.console.say(_MEND)
+        raise OllimError("")  # all is said; only the exit code is left
+    if of.is_running:
+        to.console.say(_RESTART if of.written else _RUNS)
+    else:
+        to.console.say(_START if of.settings.discord_token is None else _START_DISCORD)
+
+
+def _flags(parser: Flags) -> None:
+    words = ", ".join(step.word for step in STEPS)
+    parser.add_argument("steps", metavar="STEP", nargs="*", help=f"ask only this: {words}")
+    parser.add_argument(
+        "--non-interactive", action="store_true", help="ask nothing, take the flags only"
+    )
+    parser.add_argument("--user-name", metavar="NAME", help="your name")
+    parser.add_argument("--bot-name", metavar="NAME", help="the bot's name")
+    parser.add_argument("--timezone", metavar="ZONE", help="yours, such as Europe/Berlin")
+    secret = "- reads it from standard input, one line for each secret"
+    parser.add_argument("--api-key", metavar="-", help=f"for Claude; {secret}")
+    parser.add_argument("--discord-token", metavar="-", help="the same for Discord, the next line")
+    parser.add_argument(
+        "--calendar", metavar="URL", help="the secret address of a calendar; - reads it, too"
+    )
+    parser.add_argument(
+        "--service", "--no-service", action="either", help="start with the machine, or do not ask"
+    )

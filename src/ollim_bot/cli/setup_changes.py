@@ -1,0 +1,296 @@
+"""What set-up knows of an installation, and the changes that it makes there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import Data, note, opened_journal
+from ollim_bot.domain.owner_choices import GivenNames
+from ollim_bot.environment import read_env_file
+from ollim_bot.errors import BadSettings, CalendarFailed, WrongInput
+from ollim_bot.paths import DataPaths
+from ollim_bot.settings import Secret, Settings, problem_with
+from ollim_bot.store.calendars import CalendarFiles
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.upkeep.env_file import (
+    EnvChanges,
+    change_env_file,
+    env_text,
+    stronger_place,
+    with_changes,
+)
+from ollim_bot.upkeep.instance import running_pid
+
+if TYPE_CHECKING:
+    from ollim_bot.cli.auth import Login
+    from ollim_bot.domain.provider import LoginStatus, Provider
+    from ollim_bot.integrations.calendars.feeds import CalendarFeeds, NewCalendar
+    from ollim_bot.upkeep.checks.network import DiscordBot
+    from ollim_bot.upkeep.doctor import DoctorFinding
+
+_DATA_DIR = "OLLIM_DATA_DIR"
+_LINE_NUMBER = re.compile(r":\d+: ")
+
+
+class ModelInUse(NamedTuple):
+    """`login` is None where the settings name the provider, so that no login counts."""
+
+    provider: Provider
+    login: LoginStatus | None
+
+
+class Installation:
+    """The settings of the data directory, as they are after each change.
+
+    `caller.settings()` refuses wrong settings; here they can be mended. Raises `BadSettings` if
+    even the data directory is unclear.
+    """
+
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+        # The names of the settings that were changed.
+        self.written: set[str] = set()
+        self.has_added = False
+        self._examine()
+        if unclear := [problem for problem in self.problems if f"{_DATA_DIR}: " in problem]:
+            raise BadSettings(unclear)
+
+    def _examine(self) -> None:
+        self.settings, self.problems = self._read()
+
+    @property
+    def paths(self) -> DataPaths:
+        return self.settings.paths
+
+    @property
+    def now(self) -> datetime:
+        return self.caller.now().astimezone(self.settings.zone)
+
+    @property
+    def is_running(self) -> bool:
+        return running_pid(self.paths.bot_pid) is not None
+
+    def stronger_place(self, name: str) -> str | None:
+        """Where a value stands that counts before the one that set-up writes."""
+        environ, beside = self.caller.environ, self.caller.path(".env")
+        place = stronger_place(name, environ, beside, self.paths)
+        return place if place != str(beside) else self.caller.shown(beside)
+
+    def is_set(self, name: str) -> bool:
+        """Whether the `.env` of the data directory sets the name."""
+        return self._value(name) is not None
+
+    def is_wrong(self, name: str) -> bool:
+        """Whether the setting has a value that cannot be used, so that its default counts."""
+        return any(f" {name}: " in problem for problem in self.problems)
+
+    def _value(self, name: str) -> str | None:
+        return read_env_file(env_text(self.paths)).values.get(name) or None
+
+    def problems_after(self, changes: EnvChanges) -> list[str]:
+        """What would be wrong with the settings after the changes, and is not wrong now."""
+        proposed = with_changes(env_text(self.paths), changes)
+        known = {_LINE_NUMBER.sub(": ", problem) for problem in self.problems}
+        _, problems = self._read(proposed)
+        return [each for each in problems if _LINE_NUMBER.sub(": ", each) not in known]
+
+    def write(self, changes: EnvChanges) -> None:
+        """Change the `.env` of the data directory. Raises `BadSettings` and `WriteFailed`."""
+        changed = [name for name, value in changes.items() if self._value(name) != (value or None)]
+        if not changed:
+            return
+        if problems := self.problems_after(changes):
+            raise BadSettings(problems)
+        with self._writable():
+            change_env_file(self.paths, changes)
+        self.written.update(changed)
+        self._examine()
+
+    def _read(self, proposed: str | None = None) -> tuple[Settings, list[str]]:
+        texts = {} if proposed is None else {self.paths.env_file: proposed}
+        caller = self.caller
+        return Settings.examined(caller.environ, cwd=caller.path("."), proposed=texts)
+
+    @contextmanager
+    def _writable(self) -> Iterator[Data]:
+        prepared = prepare_data_directory(self.paths)
+        for problem in prepared.problems:
+            note(problem)
+        journal = opened_journal(self.paths)
+        if prepared.is_new:
+            journal.prepare()
+        try:
+            yield Data(self.paths, self.now, journal)
+        finally:
+            journal.flush()
+
+    def _data(self) -> Data:
+        return Data(self.paths, self.now, opened_journal(self.paths))
+
+    def given_names(self) -> GivenNames:
+        """The names that were given in the chat, which count before the settings."""
+        return self._data().read(lambda tx: tx.names.get()) or GivenNames()
+
+    def rename(self, *, user: str | None = None, bot: str | None = None) -> None:
+        """Write the new names, also over those that were given in the chat."""
+        given = self.given_names()
+        wanted = {"OLLIM_USER_NAME": user, "OLLIM_BOT_NAME": bot}
+        self.write({name: value for name, value in wanted.items() if value})
+        new = GivenNames(given.user and (user or given.user), given.bot and (bot or given.bot))
+        if new != given:
+            with self._writable() as data, data.database() as database:
+                database.run(lambda tx: tx.names.put(new))
+
+    def model_in_use(self, login: Login) -> ModelInUse:
+        """The model that answers after the next start. Asks the login only if it counts."""
+        from ollim_bot.upkeep.checks.machine import provider_after_start
+
+        environ = self.caller.environ
+        return ModelInUse(*provider_after_start(self.settings, environ, login.status))
+
+    def look_up_discord(self, token: str) -> DiscordBot | DoctorFinding:
+        from ollim_bot.upkeep.checks.network import ask, look_up_bot
+
+        return look_up_bot(Secret(token), self.settings.discord_api_url, ask)
+
+    def calendars(self) -> Sequence[str]:
+        """The names of the subscribed calendars."""
+        return [source.name for source in self._calendar_files().sources()]
+
+    def read_calendar(self, address: str) -> NewCalendar:
+        """Raises `WrongInput` for a wrong address, `CalendarFailed` if it cannot be read."""
+        if "://" not in address:
+            raise WrongInput("That is not a web address. Right: https://… from your calendar.")
+        return self._feeds().read_new(address, None, self.now)
+
+    def add_calendar(self, new: NewCalendar) -> None:
+        with self._writable():
+            self._feeds().add(new)
+        self.has_added = True
+
+    def has_routines(self) -> bool:
+        return any(self.paths.routines.glob("*.md"))
+
+    def _calendar_files(self) -> CalendarFiles:
+        return CalendarFiles(self.paths, report=lambda problem: note(str(problem)))
+
+    def _feeds(self) -> CalendarFeeds:
+        from ollim_bot.integrations.calendars.feeds import CalendarFeeds
+
+        return CalendarFeeds(self.paths, self.settings.zone, self._calendar_files())
+
+
+class GivenAnswers(NamedTuple):
+    """What the flags say; None where they say nothing."""
+
+    user_name: str | None = None
+    bot_name: str | None = None
+    timezone: str | None = None
+    api_key: str | None = None
+    discord_token: str | None = None
+    calendar: str | None = None
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The given settings, by their names."""
+        values = {
+            "OLLIM_USER_NAME": self.user_name,
+            "OLLIM_BOT_NAME": self.bot_name,
+            "OLLIM_TIMEZONE": self.timezone,
+            "ANTHROPIC_API_KEY": self.api_key,
+            "DISCORD_TOKEN": self.discord_token,
+        }
+        return {name: value.strip() for name, value in values.items() if value is not None}
+
+
+FLAGS = {
+    "OLLIM_USER_NAME": "--user-name",
+    "OLLIM_BOT_NAME": "--bot-name",
+    "OLLIM_TIMEZONE": "--timezone",
+    "ANTHROPIC_API_KEY": "--api-key",
+    "DISCORD_TOKEN": "--discord-token",
+}
+# Each of them decides which model answers.
+MODEL_SETTINGS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_MODEL",
+    "OLLIM_MODEL",
+)
+_NEW = "On the page Bot of your application, Reset Token shows a new one."
+_EMPTY = "is empty. Right: a value, or leave the flag out."
+
+
+class CheckedAnswers(NamedTuple):
+    """Right answers, with what was looked up to check them. `notes` are sentences."""
+
+    changes: EnvChanges
+    calendar: NewCalendar | None = None
+    bot: DiscordBot | None = None
+    notes: tuple[str, ...] = ()
+
+
+def check_answers(
+    given: GivenAnswers, of: Installation, others: Sequence[str] = ()
+) -> CheckedAnswers:
+    """Look all answers over, the token and the calendar live; nothing is written.
+
+    Raises `BadSettings` with all problems at once, `others` included.
+    """
+    settings = given.settings
+    problems = [
+        *others,
+        *(
+            f"{FLAGS[name]}: {reason}"
+            for name, value in settings.items()
+            if (reason := problem_with(name, value) if value else _EMPTY)
+        ),
+    ]
+    wrong = {problem.partition(":")[0] for problem in problems}
+    changes: dict[str, str | None] = dict(settings)
+    if given.api_key is not None:
+        changes = {**dict.fromkeys(MODEL_SETTINGS), **changes}
+    bot, notes = None, tuple[str, ...]()
+    if given.discord_token and "--discord-token" not in wrong:
+        found = of.look_up_discord(settings["DISCORD_TOKEN"])
+        bot, reasons, notes = judged_bot(found, of.settings.discord_owner_id)
+        problems += [f"--discord-token: {reason}" for reason in reasons]
+    calendar = None
+    if given.calendar is not None:
+        try:
+            calendar = of.read_calendar(given.calendar.strip())
+        except (WrongInput, CalendarFailed) as refused:
+            problems.append(f"--calendar: {refused}")
+    right = {name: value for name, value in changes.items() if FLAGS.get(name) not in wrong}
+    problems += of.problems_after(right)
+    if problems:
+        raise BadSettings(problems)
+    return CheckedAnswers(changes, calendar, bot, notes)
+
+
+def judged_bot(
+    found: DiscordBot | DoctorFinding, owner_id: int | None
+) -> tuple[DiscordBot | None, list[str], tuple[str, ...]]:
+    """The bot, what is wrong with the token, and what could not be checked."""
+    from ollim_bot.upkeep.checks.network import NO_TOKEN
+    from ollim_bot.upkeep.doctor import DoctorFinding, Level
+
+    bot = None if isinstance(found, DoctorFinding) else found
+    finding = found if isinstance(found, DoctorFinding) else found.owned_by(owner_id)
+    sentence = f"{finding.detail[:1].upper()}{finding.detail[1:]}."
+    if finding.level is Level.FAIL:
+        return bot, [f"{sentence} {_NEW if finding.detail == NO_TOKEN else finding.next}"], ()
+    if finding.level is Level.WARN:
+        return bot, [], (f"{sentence} {finding.next}",)
+    return bot, [], ()
+
+
+_MENDED = {
+    "Discord refused the token": "On the page Bot of the application, Reset Token makes one."
+}

@@ -1,0 +1,158 @@
+"""A person who answers the questions of set-up, in the process of the test."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from ollim_bot.cli.auth import ClaudeLogin
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.setup import Surroundings, set_up
+from ollim_bot.cli.setup_questions import MachineStart
+from ollim_bot.environment import read_env_file
+from ollim_bot.errors import OllimError
+from ollim_bot.paths import DataPaths
+
+NOW = datetime(2026, 11, 16, 7, 15, 40, tzinfo=ZoneInfo("Europe/Berlin"))
+STOP = "\x03"
+HANG_UP = "\x04"
+
+
+class Person:
+    """Gives the answers in their order. `screen` is all that was shown, with what was typed."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+        self.questions: list[str] = []
+        self.keystrokes = 0
+        self.screen = ""
+
+    def say(self, line: str, indent: str = "") -> None:
+        assert len(indent) < 10
+        self.screen += f"{line}\n"
+
+    def ask(self, question: str) -> str:
+        answer = self._answer(question)
+        self.screen += f"{question}{answer}\n"
+        return answer
+
+    def ask_secret(self, question: str) -> str:
+        answer = self._answer(question)
+        self.screen += f"{question}\n"
+        return answer
+
+    def _answer(self, question: str) -> str:
+        self.questions.append(question)
+        answer = self.answers.pop(0)
+        if answer == STOP:
+            raise KeyboardInterrupt
+        if answer == HANG_UP:
+            raise EOFError
+        self.keystrokes += len(answer) + 1
+        return answer
+
+
+class Claude:
+    """Stands in for the program of Claude, which keeps the login in a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "claude"
+        self._login = folder / "login.json"
+        self.lets_in = True
+        out = json.dumps({"loggedIn": False})
+        account = {"loggedIn": True, "authMethod": "claude.ai", "email": "ada@example.org"}
+        self.path.write_text(
+            "#!/bin/sh\n"
+            f'if [ "$2" = login ]; then test ! -e {folder}/refuses || exit 1; '
+            f"echo '{json.dumps(account)}' > {self._login}; exit 0; fi\n"
+            f"cat {self._login} 2>/dev/null || echo '{out}'\n"
+        )
+        self.path.chmod(0o700)
+
+    def refuse(self) -> None:
+        self.path.with_name("refuses").touch()
+
+    @property
+    def is_signed_in(self) -> bool:
+        return self._login.exists()
+
+
+class Service(MachineStart):
+    """Stands in for the machine's supervisor."""
+
+    def __init__(self) -> None:
+        self.is_there = False
+        self.refusal = ""
+
+    def is_installed(self) -> bool:
+        return self.is_there
+
+    def install(self) -> None:
+        if self.refusal:
+            raise OllimError(self.refusal)
+        self.is_there = True
+
+
+class SetUpScene:
+    """A home without anything, a person in it, and the whole of set-up but for the doctor."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.environ = {"HOME": str(home), "TZ": "Europe/Berlin", "PATH": os.environ["PATH"]}
+        self.paths = DataPaths(home / ".ollim-bot")
+        self.claude = Claude(home)
+        self.service: Service | None = None
+        self.has_failed = False
+        self.reports = 0
+        self.printed = ""
+
+    def run(
+        self, person: Person, *words: str, is_terminal: bool = True, piped: str = ""
+    ) -> OllimError | KeyboardInterrupt | None:
+        """Returns how it ended: None if all went well."""
+        caller = Caller(self.environ, self.home, lambda: NOW)
+        surroundings = Surroundings(
+            person,
+            ClaudeLogin(self.claude.path),
+            self.service,
+            self._report,
+            is_terminal,
+            io.StringIO(piped),
+        )
+        out = io.StringIO()
+        with redirect_stdout(out), redirect_stderr(out):
+            try:
+                set_up(words, caller, surroundings)
+            except (OllimError, KeyboardInterrupt) as ended:
+                return ended
+            finally:
+                self.printed = out.getvalue()
+        return None
+
+    def _report(self, _: Caller) -> bool:
+        self.reports += 1
+        return self.has_failed
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What the `.env` of the data directory sets."""
+        return dict(read_env_file(self.text).values)
+
+    @property
+    def text(self) -> str:
+        return self.paths.env_file.read_text() if self.paths.env_file.exists() else ""
+
+    def write(self, text: str) -> None:
+        self.paths.root.mkdir(mode=0o700, exist_ok=True)
+        self.paths.env_file.write_text(text)
+        self.paths.env_file.chmod(0o600)
+
+
+def sentences(ended: object) -> Sequence[str]:
+    return str(ended).splitlines()

@@ -1,0 +1,375 @@
+"""`ollim-bot setup`: few questions, each answer kept at once, and nothing else is written."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from devtools.localdiscord.server import LocalDiscord
+from tests.calendars.calendar_server import Answer, ics, served
+from tests.cli.setup_scene import HANG_UP, NOW, STOP, Person, Service, SetUpScene, sentences
+from tests.cli.terminal import held
+from tests.ports import unused_port
+
+from ollim_bot.cli.setup_questions import STEPS
+from ollim_bot.domain.owner_choices import GivenNames
+from ollim_bot.errors import BadSettings, OllimError, WriteFailed, WrongInput
+from ollim_bot.store.opening import look_into, open_database
+from ollim_bot.upkeep.checks.network import DiscordBot
+
+DENTIST = "SUMMARY:Dentist\nDTSTART:20261116T160000\nDTEND:20261116T170000"
+TOKEN = "MTIzNDU2.abcdef.a-token-of-ours"
+DOCS = Path(__file__).parents[2] / "docs" / "setup.md"
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> SetUpScene:
+    return SetUpScene(tmp_path)
+
+
+async def ran(scene: SetUpScene, person: Person, *words: str, **options: object) -> object:
+    """Beside the local servers of the test."""
+    return await asyncio.to_thread(lambda: scene.run(person, *words, **options))  # type: ignore[arg-type]
+
+
+async def test_a_person_with_a_claude_account_and_a_token_needs_ten_keys_and_a_paste(
+    scene: SetUpScene,
+) -> None:
+    scene.service = Service()
+    async with LocalDiscord(token=TOKEN) as discord:
+        own_lines = f"# mine\nDISCORD_API_URL={discord.api_url}\n"
+        scene.write(own_lines)
+        person = Person("", "", "", "1", TOKEN, "", "", "y")
+        assert await ran(scene, person) is None
+    assert scene.claude.is_signed_in
+    assert scene.service.is_there
+    assert scene.text == f"{own_lines}DISCORD_TOKEN={TOKEN}\n"
+    assert scene.paths.env_file.stat().st_mode & 0o777 == 0o600
+    assert scene.reports == 1
+    # The page promises both numbers.
+    typed = person.keystrokes - len(TOKEN)
+    assert (len(person.questions), typed) == (8, 10)
+    assert f"{len(person.questions)} questions, {typed} keys" in DOCS.read_text()
+    assert TOKEN not in person.screen
+    assert "Signed in to Claude with the account ada@example.org." in person.screen
+    for link in ("oauth2/authorize?client_id=", "users/"):
+        assert f"https://discord.com/{link}{discord.bot.id}" in person.screen
+    assert person.screen.rstrip().endswith("it writes to you on Discord: `ollim-bot`.")
+
+
+def test_every_answer_can_be_given_and_the_files_are_said_before(scene: SetUpScene) -> None:
+    with served(Answer(body=ics(DENTIST))) as server:
+        person = Person(
+            "Ada \"the\" Lovelace", "Max $", "Europe/Paris", "3", "http://127.0.0.1:11434", "",
+            "qwen3:8b", "", server.address("/secret.ics"), "7am",
+        )  # fmt: skip
+        assert scene.run(person) is None
+    assert scene.env == {
+        "OLLIM_USER_NAME": 'Ada "the" Lovelace',
+        "OLLIM_BOT_NAME": "Max $",
+        "OLLIM_TIMEZONE": "Europe/Paris",
+        "ANTHROPIC_BASE_URL": "http://127.0.0.1:11434",
+        "ANTHROPIC_AUTH_TOKEN": "none",
+        "ANTHROPIC_MODEL": "qwen3:8b",
+    }
+    before, _, _ = person.screen.partition("1/7")
+    assert "~/.ollim-bot/.env" in before
+    assert "state/calendars" in before
+    assert "secret.ics" not in person.screen
+    (routine,) = scene.paths.routines.glob("*.md")
+    assert "what is on today" in routine.read_text()
+    assert "0 7 * * *" in routine.read_text()
+
+
+def test_enter_at_every_question_changes_nothing_at_all(scene: SetUpScene) -> None:
+    person = Person(*[""] * 7)
+    before = sorted(scene.home.iterdir())
+    assert scene.run(person) is None
+    assert person.answers == []
+    assert sorted(scene.home.iterdir()) == before
+    assert person.screen.rstrip().endswith("Start the bot now: `ollim-bot`.")
+
+
+WRONG = {
+    "name": (("x" * 81, ""), "too long"),
+    "bot-name": (('"Max"', ""), "stands in quotes"),
+    "timezone": (("Europe/Berln", ""), "Did you mean Europe/Berlin?"),
+    "model": (("5", "2", "two words", ""), "not one of the four"),
+    "discord": (("two words", ""), "a space or a strange letter"),
+    "calendar": (("my calendar", "https://127.0.0.1:1/x", ""), "not a web address"),
+    "routine": (("25:00", "whenever", ""), "not a time of day"),
+}
+
+
+@pytest.mark.parametrize("word", WRONG)
+def test_a_wrong_answer_is_explained_and_asked_again(scene: SetUpScene, word: str) -> None:
+    answers, reason = WRONG[word]
+    person = Person(*answers)
+    assert scene.run(person, word) is None
+    assert reason in person.screen
+    assert person.answers == []
+    assert scene.text == ""
+    assert not list(scene.paths.root.glob("routines/*"))
+
+
+def test_a_near_zone_takes_one_enter(scene: SetUpScene) -> None:
+    scene.environ["TZ"] = "UTC"
+    assert scene.run(Person("berlin", ""), "timezone") is None
+    assert scene.env == {"OLLIM_TIMEZONE": "Europe/Berlin"}
+
+
+@pytest.mark.parametrize("stop", [STOP, HANG_UP], ids=["ctrl-c", "ctrl-d"])
+@pytest.mark.parametrize("at", range(8))
+def test_a_stop_at_any_step_keeps_what_was_confirmed(scene: SetUpScene, at: int, stop: str) -> None:
+    scene.service = Service()
+    answers = ["Ada", "Max", "Europe/Paris", "4", "", "", "8:30", ""]
+    person = Person(*answers[:at], stop)
+    assert isinstance(scene.run(person), KeyboardInterrupt)
+    given = {"OLLIM_USER_NAME": "Ada", "OLLIM_BOT_NAME": "Max", "OLLIM_TIMEZONE": "Europe/Paris"}
+    given["OLLIM_MODEL"] = "offline"
+    assert scene.env == dict(list(given.items())[:at])
+    assert f"Stopped at {STEPS[at].title}." in person.screen
+    assert "`ollim-bot setup` goes on." in person.screen
+    assert len(list(scene.paths.root.glob("routines/*.md"))) == (at > 6)
+    assert not scene.service.is_there
+    assert scene.reports == 0
+
+
+def test_a_stop_inside_a_step_leaves_that_step_undone(scene: SetUpScene) -> None:
+    """The address of a server without its key must not stand alone."""
+    assert scene.run(Person("3", "http://127.0.0.1:1", STOP), "model") is not None
+    assert scene.text == ""
+
+
+def test_a_second_run_shows_what_is_there_and_asks_no_more_than_it_must(scene: SetUpScene) -> None:
+    scene.service = Service()
+    first = Person("Ada", "", "Europe/Paris", "4", "", "", "8:30", "y")
+    assert scene.run(first) is None
+    text = scene.text
+    second = Person(*[""] * 6)
+    assert scene.run(second) is None
+    asked = " ".join(second.questions)
+    assert "[Ada]" in asked
+    assert "[Europe/Paris]" in asked
+    assert "time?" not in asked
+    assert "y or Enter" not in asked
+    assert scene.text == text
+    again = Person("Bea")
+    assert scene.run(again, "name") is None
+    assert scene.env["OLLIM_USER_NAME"] == "Bea"
+
+
+def test_another_model_takes_the_place_of_the_last(scene: SetUpScene) -> None:
+    own = "# mine\nANTHROPIC_BASE_URL=http://127.0.0.1:1\nANTHROPIC_AUTH_TOKEN=x\nMINE=1\n"
+    scene.write(own)
+    person = Person("2", "sk-ant-1")
+    assert scene.run(person, "model") is None
+    assert scene.text == "# mine\nMINE=1\nANTHROPIC_API_KEY=sk-ant-1\n"
+    said = "This takes ANTHROPIC_AUTH_TOKEN and ANTHROPIC_BASE_URL out of `.env`."
+    assert said in person.screen
+    assert "sk-ant-1" not in person.screen
+    assert scene.run(Person("1"), "model") is None
+    assert scene.text == "# mine\nMINE=1\n"
+    assert scene.claude.is_signed_in
+
+
+def test_a_login_that_is_not_finished_is_said_and_changes_nothing(scene: SetUpScene) -> None:
+    scene.claude.refuse()
+    scene.write("ANTHROPIC_API_KEY=any\n")
+    person = Person("1")
+    assert scene.run(person, "model") is None
+    assert "`ollim-bot auth login` tries it again." in person.screen
+    assert scene.text == "ANTHROPIC_API_KEY=any\n"
+
+
+def test_what_counts_before_the_file_is_said_and_not_asked(scene: SetUpScene) -> None:
+    scene.environ["OLLIM_USER_NAME"] = "Eve"
+    (scene.home / ".env").write_text("DISCORD_TOKEN=abc\n")
+    person = Person()
+    assert scene.run(person, "name", "discord") is None
+    assert "OLLIM_USER_NAME is set in the environment" in person.screen
+    assert "DISCORD_TOKEN is set in ~/.env" in person.screen
+    silent = Person()
+    assert scene.run(silent, "--non-interactive", "--user-name", "Ada") is None
+    assert "note: OLLIM_USER_NAME is set in the environment" in scene.printed
+    assert scene.env == {"OLLIM_USER_NAME": "Ada"}
+
+
+def test_a_name_from_the_chat_is_shown_and_gives_way(scene: SetUpScene) -> None:
+    scene.paths.locks.mkdir(parents=True)
+    database = open_database(scene.paths, lambda: NOW, is_holder=True, report=print)
+    database.run(lambda tx: tx.names.put(GivenNames("Eve", None)))
+    database.close()
+    person = Person("Ada", "")
+    assert scene.run(person, "name", "bot-name") is None
+    assert "Your name [Eve]" in person.questions[0]
+    assert look_into(scene.paths, NOW, lambda tx: tx.names.get()) == GivenNames("Ada", None)
+    assert scene.env == {"OLLIM_USER_NAME": "Ada"}
+
+
+async def test_a_token_is_checked_with_discord_before_it_is_kept(scene: SetUpScene) -> None:
+    async with LocalDiscord(token=TOKEN) as discord:
+        scene.write(f"DISCORD_API_URL={discord.api_url}\n")
+        person = Person("MTIz.wrong.token", "")
+        assert await ran(scene, person, "discord") is None
+        assert "Discord refused the token." in person.screen
+        assert "DISCORD_TOKEN" not in scene.env
+        assert await ran(scene, Person(TOKEN), "discord") is None
+        again = Person("")
+        assert await ran(scene, again, "discord") is None
+        assert "Discord: the token is right." in again.screen
+        await discord.refuse_connections()
+        away = Person("MTIz.another.token")
+        assert await ran(scene, away, "discord") is None
+    assert "Discord cannot be reached now." in away.screen
+    assert scene.env["DISCORD_TOKEN"] == "MTIz.another.token"
+
+
+async def test_of_a_team_the_owner_is_asked_by_name(scene: SetUpScene) -> None:
+    async with LocalDiscord(token=TOKEN, members=["ada"]) as discord:
+        assert discord.team is not None
+        scene.write(f"DISCORD_API_URL={discord.api_url}\n")
+        piped = ("--non-interactive", "--discord-token", "-")
+        refused = await ran(scene, Person(), *piped, is_terminal=False, piped=f"{TOKEN}\n")
+        assert "belongs to a team" in str(refused)
+        person = Person(TOKEN, "7", "2")
+        assert await ran(scene, person, "discord") is None
+    assert scene.env["DISCORD_OWNER_ID"] == discord.team[1].id
+    assert "2  ada" in person.screen
+
+
+def test_an_address_in_another_place_than_the_token_is_said_at_once(scene: SetUpScene) -> None:
+    scene.environ["DISCORD_API_URL"] = f"http://127.0.0.1:{unused_port()}/api"
+    person = Person(TOKEN, "")
+    assert scene.run(person, "discord") is None
+    assert "both in the same place" in person.screen
+    assert scene.text == ""
+
+
+def test_the_privileged_intent_is_told_when_it_is_on() -> None:
+    of_many, of_few = DiscordBot({}, {"flags": 1 << 18}), DiscordBot({}, {"flags": 1 << 19})
+    assert of_many.sees_message_content
+    assert of_few.sees_message_content
+    assert not DiscordBot({}, {"flags": 0}).sees_message_content
+    assert not DiscordBot({}, {"flags": "?"}).sees_message_content
+
+
+async def test_without_a_terminal_all_that_is_wrong_is_said_together(scene: SetUpScene) -> None:
+    async with LocalDiscord(token=TOKEN) as discord:
+        scene.write(f"DISCORD_API_URL={discord.api_url}\n")
+        before = scene.text
+        words = ["--non-interactive", "--service", "--user-name", "", "--timezone", "Nowhere"]
+        words += ["--api-key", "-", "--discord-token", "-"]
+        words += ["--calendar", f"http://127.0.0.1:{unused_port()}/x"]
+        piped = "two words\nMTIz.wrong.token\n"
+        ended = await ran(scene, Person(), *words, is_terminal=False, piped=piped)
+    assert isinstance(ended, BadSettings)
+    assert ended.exit_code == 2
+    flags = [line.partition(":")[0] for line in sentences(ended)]
+    assert flags == [
+        "--service", "--user-name", "--timezone", "--api-key", "--discord-token", "--calendar",
+    ]  # fmt: skip
+    assert "MTIz" not in str(ended)
+    assert scene.text == before
+    assert sorted(path.name for path in scene.paths.root.iterdir()) == [".env"]
+
+
+async def test_without_a_terminal_everything_can_be_set_in_one_go(scene: SetUpScene) -> None:
+    scene.service = Service()
+    with served(Answer(body=ics(DENTIST))) as calendars:
+        async with LocalDiscord(token=TOKEN) as discord:
+            api = discord.api_url
+            scene.write(f"DISCORD_API_URL={api}\nOLLIM_MODEL=offline\n")
+            words = ["--non-interactive", "--service", "--user-name", "Ada", "--bot-name", "Max"]
+            words += ["--timezone", "Europe/Paris", "--api-key", "-", "--discord-token", "-"]
+            words += ["--calendar", calendars.address()]
+            person, piped = Person(), f"sk-ant-1\n{TOKEN}\n"
+            ended = await ran(scene, person, *words, is_terminal=False, piped=piped)
+    assert ended is None, ended
+    assert person.questions == []
+    assert scene.env == {
+        "DISCORD_API_URL": api,
+        "OLLIM_USER_NAME": "Ada",
+        "OLLIM_BOT_NAME": "Max",
+        "OLLIM_TIMEZONE": "Europe/Paris",
+        "ANTHROPIC_API_KEY": "sk-ant-1",
+        "DISCORD_TOKEN": TOKEN,
+    }
+    assert scene.service.is_there
+    assert "1 event" in person.screen
+    hidden = ("sk-ant-1", TOKEN, "secret-7f3a")
+    assert not any(secret in person.screen + scene.printed for secret in hidden)
+
+
+@pytest.mark.parametrize("flag", ["--api-key", "--discord-token"])
+def test_a_secret_on_the_command_line_is_refused_and_not_repeated(
+    scene: SetUpScene, flag: str
+) -> None:
+    ended = scene.run(Person(), "--non-interactive", flag, "sk-secret", is_terminal=False)
+    assert isinstance(ended, WrongInput)
+    assert f"Give `{flag} -` and the secret on standard input." in str(ended)
+    assert "sk-secret" not in str(ended)
+
+
+def test_flags_answer_their_questions_in_a_terminal_too(scene: SetUpScene) -> None:
+    person = Person("", "4", "", "", "")
+    words = ("--user-name", "Ada", "--bot-name", "Max", "--no-service")
+    scene.service = Service()
+    assert scene.run(person, *words) is None
+    assert scene.env == {
+        "OLLIM_USER_NAME": "Ada", "OLLIM_BOT_NAME": "Max", "OLLIM_MODEL": "offline",
+    }  # fmt: skip
+    assert not scene.service.is_there
+
+
+def test_without_a_terminal_and_without_flags_it_says_what_to_do(scene: SetUpScene) -> None:
+    ended = scene.run(Person(), is_terminal=False)
+    assert isinstance(ended, WrongInput)
+    assert "`ollim-bot setup --non-interactive`" in str(ended)
+    assert "has no step `discrod`" in str(scene.run(Person(), "discrod"))
+
+
+def test_wrong_settings_are_named_and_can_be_mended(scene: SetUpScene) -> None:
+    scene.write("OLLIM_TIMEZONE=Berln\nOLLIM_USER_NAME='Ada\n")
+    person = Person("Ada", "", "Europe/Berlin", "", "", "", "")
+    assert scene.run(person) is None
+    assert "Berln" in person.screen.partition("1/7")[0]
+    assert scene.env == {"OLLIM_TIMEZONE": "Europe/Berlin", "OLLIM_USER_NAME": "Ada"}
+
+
+def test_a_failure_that_the_doctor_finds_is_the_end(scene: SetUpScene) -> None:
+    scene.has_failed = True
+    person = Person("")
+    ended = scene.run(person, "name")
+    assert isinstance(ended, OllimError)
+    assert ended.exit_code == 1
+    assert "run `ollim-bot doctor`" in person.screen
+
+
+def test_a_service_that_cannot_be_installed_is_told(scene: SetUpScene) -> None:
+    scene.service = Service()
+    scene.service.refusal = "It did not start, so all is as it was."
+    person = Person("y")
+    assert scene.run(person, "service") is None
+    assert scene.service.refusal in person.screen
+
+
+def test_beside_a_running_bot_it_says_what_counts_when(scene: SetUpScene) -> None:
+    scene.paths.state.mkdir(parents=True)
+    with held("bot", scene.paths.bot_pid):
+        unchanged, changed = Person(""), Person("Ada")
+        scene.run(unchanged, "name")
+        scene.run(changed, "name")
+    assert "all of this counts already" in unchanged.screen
+    assert "after `/restart` in the chat" in changed.screen
+
+
+def test_a_full_disk_ends_it_with_a_sentence_and_the_old_file(scene: SetUpScene) -> None:
+    scene.write("MINE=1\n")
+    # A folder in the place of the new file cannot be written over.
+    (scene.paths.root / "..env.tmp").mkdir()
+    ended = scene.run(Person("Ada"), "name")
+    assert isinstance(ended, WriteFailed)
+    assert ".env" in str(ended)
+    assert scene.text == "MINE=1\n"
