@@ -1,12 +1,13 @@
-"""`/setup` has the agent set the owner up; the built-in model says what can be done instead."""
+"""`/setup` has the agent set the owner up; the built-in model says what to write instead."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.conversation.fate import RefusingState
-from tests.conversation.scene import NOW, scene, scripted
+from tests.conversation.scene import NOW, STATUS, scene, scripted
 from tests.stores import memory_stores, on_store
 
 from ollim_bot.domain.chat import Author, TurnId
@@ -70,7 +71,9 @@ def test_the_prompt_asks_for_what_set_up_is_about() -> None:
     words = read_set_up()
     for word in (
         "update_names",
-        "OLLIM_TIMEZONE",
+        "`/config timezone Europe/Berlin`",
+        "never ask for one",
+        "In a terminal, `ollim-bot setup`",
         "USER.md",
         "skip",
         "one reminder or one routine",
@@ -94,12 +97,34 @@ PROMPTS = {
 }
 
 
+def answered(text: str) -> str:
+    request = ModelRequest("m", (Message("user", ({"type": "text", "text": text},)),))
+    (part,) = OfflineModel(".venv/bin/ollim-bot").reply(request).parts
+    assert isinstance(part, Say)
+    return part.text
+
+
 @pytest.mark.parametrize("prompt", PROMPTS.values(), ids=PROMPTS)
-def test_the_built_in_model_says_what_can_be_done_without_a_real_one(prompt: str) -> None:
-    asked = Message("user", ({"type": "text", "text": prompt},))
-    assert OfflineModel().reply(ModelRequest("m", (asked,))).parts == (Say(texts.SET_UP),)
+def test_the_built_in_model_says_what_can_be_written_and_where_the_rest_is(prompt: str) -> None:
+    said = answered(prompt)
+    for line in ("`call me Ada`", "`your name is Max`", "`/config timezone Europe/Berlin`"):
+        assert line in said
+    assert "In a terminal, `.venv/bin/ollim-bot setup` asks for the rest" in said
+    assert texts.NO_KEYS_HERE in said
+
+
+def test_the_clock_is_shown_with_the_zone() -> None:
+    assert "your time zone (it is 10:15 in UTC now)" in answered(PROMPTS["a button"])
 
 
 def test_other_words_about_setting_up_are_not_taken_for_it() -> None:
-    asked = Message("user", ({"type": "text", "text": "Set me up: remind me at 9 to run"},))
-    assert OfflineModel().reply(ModelRequest("m", (asked,))).parts != (Say(texts.SET_UP),)
+    assert "`call me Ada`" not in answered("Set me up: remind me at 9 to run")
+
+
+async def test_the_agent_names_the_command_as_it_is_typed_here() -> None:
+    engine = scripted("What do you want to be called?")
+    async with scene(engine, status=replace(STATUS, program=".venv/bin/ollim-bot")) as at:
+        await at.chat.command("web", "/setup")
+        await at.quiet()
+        (prompt,) = engine.prompts
+        assert "In a terminal, `.venv/bin/ollim-bot setup` asks" in prompt

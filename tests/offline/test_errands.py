@@ -29,6 +29,7 @@ from ollim_bot.offline.actions import (
     shell_call,
 )
 from ollim_bot.offline.messages import Block, CallTool, Message, Part, Say
+from ollim_bot.offline.rules import UPDATE_NAMES
 from ollim_bot.offline.situation import SHELL
 from ollim_bot.prompts.context import owner_prompt
 from ollim_bot.prompts.turns import continued_prompt
@@ -314,3 +315,35 @@ EXAMPLES = sorted(
 def test_every_example_in_the_texts_works(example: str) -> None:
     (part,) = step(example)
     assert isinstance(part, CallTool)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("call me Ada", {"user_name": "Ada"}),
+        ("Please call me Ada Lovelace.", {"user_name": "Ada Lovelace"}),
+        ("my name is ada", {"user_name": "ada"}),
+        ("your name is Max", {"bot_name": "Max"}),
+        ("I will call you Max!", {"bot_name": "Max"}),
+    ],
+)
+def test_a_name_is_kept_and_said_back(text: str, names: dict[str, str]) -> None:
+    tools = (*TOOLS, UPDATE_NAMES)
+    call = CallTool(UPDATE_NAMES, names)
+    assert answer(said(text), tools=tools) == (call,)
+    (name,) = names.values()
+    confirmed = texts.owner_named(name) if "user_name" in names else texts.bot_named(name)
+    assert answer(said(text), *did(call, "From now on."), tools=tools) == (Say(confirmed),)
+    assert answer(said(text), tools=TOOLS) == (Say(texts.NOT_HERE),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("call me back", "call me tomorrow", "call me Monday", "call me at 9", "call me a taxi"),
+        *("call me never", "what is my name", "your name is", "call me Ada, then wake me at 7"),
+    ],
+)
+def test_what_gives_no_name_changes_none(text: str) -> None:
+    (part,) = answer(said(text), tools=(*TOOLS, UPDATE_NAMES))
+    assert not isinstance(part, CallTool) or part.name != UPDATE_NAMES

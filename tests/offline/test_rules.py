@@ -264,4 +264,4 @@ def test_commands_are_named_as_they_can_be_typed_here() -> None:
     request = ModelRequest("m", (said("how do I connect a real model?"),))
     (part,) = OfflineModel(".venv/bin/ollim-bot").reply(request).parts
     assert isinstance(part, Say)
-    assert "\n- `.venv/bin/ollim-bot auth login`" in part.text
+    assert "In a terminal, `.venv/bin/ollim-bot setup model` connects" in part.text

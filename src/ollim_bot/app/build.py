@@ -79,6 +79,7 @@ from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, R
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
+from ollim_bot.domain.text import with_program
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import (
@@ -303,7 +304,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     messages = OwnerMessages(deps.keeper, chat, replies, clock)
     intake = MessageIntake(state, messages, poster, runner, board, items, clock)
 
-    set_up = read_set_up()
+    set_up = with_program(read_set_up(), deps.status.program)
     day = DaySources(deps.calendars, DueTasks(deps.tasks))
     overviews = Overviews(store, shelves, posting, poster, clock, day, deps.webhook_port)
     google = GoogleConnection(DataPaths(root), deps.google, store, posting, notices, clock)

@@ -24,10 +24,11 @@ from ollim_bot.offline.intents import schedule_intent
 from ollim_bot.offline.messages import CallTool, ModelRequest, Part, Reply, Say
 from ollim_bot.offline.phrasings import COURTESIES, Intent, intents_in
 from ollim_bot.offline.situation import Situation, said_by_owner, situation_of
-from ollim_bot.offline.vocabulary import Remind, Repeat
+from ollim_bot.offline.vocabulary import Remind, Repeat, is_negated, names_time
 
 PING = "mcp__discord__ping_user"
 REPORT = "mcp__discord__report_updates"
+UPDATE_NAMES = "mcp__discord__update_names"
 # Sentences of a job's instructions that forbid something, or mark a follow-up.
 _NO_PINGS = "`ping_user` and `discord_embed` are switched off"
 _NO_REPORTS = "`report_updates` is not available in this job"
@@ -38,6 +39,12 @@ _LONGEST_MEMORY = 120
 # The beginning of the prompt that `/setup` and its button send.
 _SET_UP = (
     "Set me up: I want you to know what you need to be of use to me, by a few short questions."
+)
+_NAMING = re.compile(
+    r"(?:please )?(?:(?P<owner>call me|my name is|i am called)"
+    r"|(?P<bot>your (?:new )?name is|you are called|i(?: will|'ll)? call you))"
+    r" (?P<name>[^\W\d_][^\s,;]*?(?: [^\s,;]+?){0,2}?)[.!]?",
+    re.IGNORECASE,
 )
 _POINTING = re.compile(r"\b(?:this|that)\b", re.IGNORECASE)
 _STANDING_FOR_IT = re.compile(r"\b(?:this|that|it|these|those|them)\b", re.IGNORECASE)
@@ -78,8 +85,9 @@ def _part(situation: Situation) -> Part:
 
 def _by_words(situation: Situation) -> Part:
     if situation.prompt.text.startswith(_SET_UP):
-        return Say(texts.SET_UP)
-    if settled := _settled(situation):
+        prompt = situation.prompt
+        return Say(texts.set_up(prompt.moment, prompt.zone))
+    if settled := _settled(situation) or _named(situation):
         return settled
     intents = intents_in(situation.prompt.text)
     if not intents:
@@ -97,6 +105,24 @@ def _settled(situation: Situation) -> Part | None:
     if meant is None or len(prompt.open_items) != 1:
         return None
     return settle(prompt.open_items[0], meant, situation)
+
+
+def _named(situation: Situation) -> Part | None:
+    """Keep the name that the owner gives; None if the words give none."""
+    found = _NAMING.fullmatch(situation.prompt.text.strip())
+    if found is None or names_time(found["name"]) or is_negated(found["name"]):
+        return None
+    name = found["name"]
+    # `call me back` gives no name.
+    if (found["owner"] or "").lower() == "call me" and not name[0].isupper():
+        return None
+    call = CallTool(UPDATE_NAMES, {"user_name" if found["owner"] else "bot_name": name})
+    outcome = situation.outcome(call)
+    if outcome is None:
+        return call if situation.may_call(UPDATE_NAMES) else Say(texts.NOT_HERE)
+    if outcome.is_error:
+        return Say(texts.not_changed(outcome.text))
+    return Say(texts.owner_named(name) if found["owner"] else texts.bot_named(name))
 
 
 def _by_schedule_intent(situation: Situation) -> Part:

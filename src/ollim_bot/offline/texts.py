@@ -12,14 +12,15 @@ REMIND_ME = re.compile(r"remind me (?:to|that|about|of) (?P<of>.+)", re.IGNORECA
 
 NO_LANGUAGE_MODEL = "I am not a language model: I answer by a few fixed rules."
 
-HOW_TO_CONNECT = """\
-A real model takes my place when ollim-bot is restarted after one of these:
-- `ollim-bot auth login`, with a Claude account
-- `ANTHROPIC_API_KEY=` and your key in `.env`
-- `ANTHROPIC_BASE_URL=` and an address in `.env`, for a server that speaks the Messages API, such \
-as Ollama on this machine
+NO_KEYS_HERE = "Do not send me a key or a token: what is written here is kept."
 
-Do not send me a key: what is written here is kept."""
+HOW_TO_CONNECT = f"""\
+In a terminal, `ollim-bot setup model` connects a real model, which takes my place after `/restart`:
+- a Claude account
+- an Anthropic API key
+- a server of your own that speaks the Messages API, such as Ollama
+
+{NO_KEYS_HERE}"""
 
 ABILITIES = """\
 What works here:
@@ -29,6 +30,7 @@ What works here:
 - `what is coming up`, `list my reminders`, `list my routines`
 - `snooze the rent reminder by 1 hour`, `pause the meds routine`, `cancel the water reminder`
 - tasks: `add a task: buy a card, due friday`, `what are my tasks`, `done with the card`
+- names: `call me Ada`, `your name is Max`
 - small talk: who I am, what time it is, what you said before, how to connect a real model
 - commands: `/help` says what they are for"""
 
@@ -39,16 +41,6 @@ WHAT_I_AM = (
     f"I am the offline model of ollim-bot. {NO_LANGUAGE_MODEL} Ask how to connect a real model."
 )
 WHAT_I_CAN_DO = f"{NO_LANGUAGE_MODEL} For anything else, connect a real model.\n\n{ABILITIES}"
-SET_UP = f"""\
-Set-up is a conversation, and for that I am too simple: I answer by a few fixed rules. Nothing was \
-changed. What you can do without a real model:
-- names and time zone: `OLLIM_USER_NAME=`, `OLLIM_BOT_NAME=` and `OLLIM_TIMEZONE=` in `.env`, then \
-`/restart`
-- a first routine: write `every weekday at 9 ask me for my plan`
-
-{HOW_TO_CONNECT}
-
-Then `/setup` asks you a few questions, one at a time."""
 NO_CLOCK = "I cannot see a clock here."
 NOTHING_SAID = "I know of nothing that you said before this."
 NOT_UNDERSTOOD = (
@@ -130,6 +122,28 @@ NO_TASKS = "No task is open. Write `add a task: buy a card`."
 SAY_WHICH_TASK = f"What is the task? {_NOTHING_DONE} Write it as in `add a task: buy a card`."
 SETTLED = "Noted."
 TASK_DONE = "Which reminder? Reply to its card, or press its button."
+
+
+def set_up(moment: datetime | None, zone: str) -> str:
+    """What the owner can set by a line of their own, and where the rest is."""
+    clock = "" if moment is None else f" (it is {clock_time(moment)} in {zone} now)"
+    return f"""\
+I answer by a few fixed rules, so write what you want to set, one line at a time:
+- your name: `call me Ada`
+- my name: `your name is Max`
+- your time zone{clock}: `/config timezone Europe/Berlin`
+- a first routine: `every day at 8:30 remind me to look at my day`
+
+In a terminal, `ollim-bot setup` asks for the rest: Claude, Discord, a calendar, the start with \
+the machine. {NO_KEYS_HERE}"""
+
+
+def owner_named(name: str) -> str:
+    return f"From now on I call you {name}."
+
+
+def bot_named(name: str) -> str:
+    return f"From now on I am {name}."
 
 
 def calendar_is_old(calendar: str, problem: str) -> str:
