@@ -359,6 +359,15 @@ class EnvSources:
     def has(self, name: str) -> bool:
         return self._source_of(name) is not None
 
+    def taken(self) -> dict[str, tuple[str, str]]:
+        """The value of each setting that was asked for and is set, and where it stands."""
+        found = ((name, self._source_of(name)) for name in sorted(self._asked))
+        return {
+            name: (source.values[name].strip(), source.where(name))
+            for name, source in found
+            if source is not None
+        }
+
     def ending_in(self, endings: tuple[str, ...]) -> dict[str, str]:
         """The values that no setting asked for and whose names have one of the endings.
 

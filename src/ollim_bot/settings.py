@@ -133,11 +133,23 @@ class Settings(Location):
         `proposed` has texts that are read in place of the `.env` files at their paths.
         """
         sources = EnvSources(environ, proposed=proposed)
-        place = find_location(sources, environ, cwd, etc)
+        return cls._read(sources, find_location(sources, environ, cwd, etc)), sources.problems
+
+    @classmethod
+    def values(
+        cls, environ: Mapping[str, str], *, cwd: Path, etc: Path = ETC
+    ) -> dict[str, tuple[str, str]]:
+        """The value of each setting that is set, right or wrong, and where it stands."""
+        sources = EnvSources(environ)
+        cls._read(sources, find_location(sources, environ, cwd, etc))
+        return sources.taken()
+
+    @classmethod
+    def _read(cls, sources: EnvSources, place: Location) -> Settings:
         take = sources.take
         web_port = take("OLLIM_WEB_PORT", _port, 8421)
         _check_addresses(sources)
-        settings = cls(
+        return cls(
             paths=place.paths,
             zone=place.zone,
             user_name=take("OLLIM_USER_NAME", _name, "friend"),
@@ -160,7 +172,6 @@ class Settings(Location):
             },
             overruled=tuple(sources.overruled()),
         )
-        return settings, sources.problems
 
     def hook_secret(self, name: str | None) -> Secret | None:
         """The secret that opens a webhook: the one with that name, or the common one."""

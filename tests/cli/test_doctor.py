@@ -45,6 +45,7 @@ NAMES = [
     "Discord",
     "Google",
     "page",
+    "service",
     "disk space",
     "memory",
 ]

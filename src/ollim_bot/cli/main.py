@@ -37,6 +37,7 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "config": ("what can be changed while the bot runs", "ollim_bot.cli.config"),
     "auth": ("the login at Claude", "ollim_bot.cli.auth"),
     "web": ("the address of the local page", "ollim_bot.cli.web"),
+    "service": ("the bot as a service of this machine", "ollim_bot.cli.service"),
 }
 _ALL: Mapping[str, tuple[str, str]] = {
     "setup": ("the first questions: names, model, Discord, calendar", "ollim_bot.cli.setup"),

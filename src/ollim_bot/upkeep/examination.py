@@ -11,7 +11,7 @@ from functools import partial
 from ollim_bot.domain.provider import Provider
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.settings import Settings
-from ollim_bot.upkeep.checks import bot, data, folder, jobs, machine, network, webhooks
+from ollim_bot.upkeep.checks import bot, data, folder, jobs, machine, network, service, webhooks
 from ollim_bot.upkeep.doctor import (
     Check,
     DoctorFinding,
@@ -52,6 +52,7 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
     ("Discord", network.check_discord),
     ("Google", network.check_google),
     ("page", network.check_page),
+    ("service", service.check_service),
     ("disk space", machine.check_disk_space),
     ("memory", machine.check_memory),
 )

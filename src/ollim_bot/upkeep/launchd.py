@@ -101,7 +101,9 @@ class Launchd:
         text = text_of(self.file)
         if text is None:
             return None
-        return InstalledService(self.file, definition_in(text), not is_unchanged(text))
+        return InstalledService(
+            self.file, definition_in(text), is_ours(text), not is_unchanged(text)
+        )
 
     def install(self, definition: ServiceDefinition) -> list[Path]:
         self._log.parent.mkdir(parents=True, exist_ok=True)

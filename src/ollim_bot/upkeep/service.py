@@ -23,7 +23,7 @@ from ollim_bot.upkeep.supervision import (
 from ollim_bot.upkeep.systemd import Systemd
 
 _LOOK = 0.1
-_BETWEEN_QUESTIONS = 1.0
+_BETWEEN_QUESTIONS = 0.3
 
 
 class Supervisor(Protocol):

@@ -43,11 +43,13 @@ class ServiceDefinition:
 class InstalledService:
     """`definition` is None if the file cannot be understood.
 
-    `is_edited` if another hand than `service install` has written the file or a part of it.
+    `is_ours` if `service install` wrote the file; `is_edited` if another hand changed it since, or
+    wrote it.
     """
 
     file: Path
     definition: ServiceDefinition | None
+    is_ours: bool
     is_edited: bool
 
 

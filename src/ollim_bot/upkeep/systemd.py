@@ -38,6 +38,11 @@ _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|(\S+)')
 _REFUSED = re.compile(r"""["'\\\x00-\x1f\x7f]""")
 _SHELL = ("/bin/sh", "-c", 'exec "$0" "$@"')
 
+_LOG_IN = (
+    "systemd runs services only for users who are logged in: log in as this user, not by su or "
+    "sudo, and do it again."
+)
+
 _SERVICE = """\
 [Unit]
 Description=ollim-bot, your assistant
@@ -178,7 +183,9 @@ class Systemd:
         text = text_of(self.file)
         if text is None:
             return None
-        return InstalledService(self.file, definition_in(text), not is_unchanged(text))
+        return InstalledService(
+            self.file, definition_in(text), is_ours(text), not is_unchanged(text)
+        )
 
     def install(self, definition: ServiceDefinition) -> list[Path]:
         """Write and enable the units, without a start. Gives where files of another hand are kept.
@@ -208,37 +215,38 @@ class Systemd:
                 kept.append(former)
             path.unlink(missing_ok=True)
         self._systemctl("daemon-reload")
-        self._programs.run("systemctl", "--user", "reset-failed", UNIT, SENTINEL)
+        self._tell("reset-failed", UNIT, SENTINEL)
         return kept
 
     def snapshot(self) -> ServiceSnapshot:
+        self._property(UNIT, "LoadState")  # raises if systemd does not answer
         return ServiceSnapshot(
             FileSnapshot.of(self._folder / name for name in (UNIT, SENTINEL, TIMER)),
-            frozenset(name for name in _ENABLED if self._is("is-enabled", name)),
-            frozenset(name for name in _ENABLED if self._is("is-active", name)),
+            frozenset(name for name in _ENABLED if self._tell("is-enabled", "--quiet", name)),
+            frozenset(name for name in _ENABLED if self._tell("is-active", "--quiet", name)),
             self.lingers(),
         )
 
     def put_back(self, earlier: ServiceSnapshot) -> None:
-        """Make everything as it was when the snapshot was taken."""
+        """Make everything as it was when the snapshot was taken, as far as systemd obeys."""
         for name in _ENABLED:
             if name not in earlier.enabled and text_of(self._folder / name) is not None:
-                self._programs.run("systemctl", "--user", "disable", name)
-        self._programs.run("systemctl", "--user", "stop", *_ENABLED)
+                self._tell("disable", name)
+        self._tell("stop", *_ENABLED)
         earlier.files.put_back()
-        self._systemctl("daemon-reload")
-        self._programs.run("systemctl", "--user", "reset-failed", UNIT, SENTINEL)
+        self._tell("daemon-reload")
+        self._tell("reset-failed", UNIT, SENTINEL)
         for name in _ENABLED:
             if name in earlier.enabled:
-                self._systemctl("enable", name)
+                self._tell("enable", name)
             if name in earlier.active:
-                self._systemctl("start", name)
+                self._tell("start", name)
         if earlier.lingers is False and self.lingers():
             self._programs.run("loginctl", "--no-ask-password", "disable-linger", _user())
 
     def start(self) -> None:
         # A unit that has failed too often would not be started otherwise.
-        self._programs.run("systemctl", "--user", "reset-failed", UNIT)
+        self._tell("reset-failed", UNIT)
         self._systemctl("start", UNIT)
 
     def start_sentinel(self) -> None:
@@ -303,15 +311,13 @@ class Systemd:
         try:
             return self._programs.done("systemctl", "--user", *words)
         except SupervisorFailed as failed:
-            if "bus" not in str(failed).lower() and "XDG_RUNTIME_DIR" not in str(failed):
-                raise
-            raise SupervisorFailed(
-                f"{failed} systemd runs services only for a user who is logged in: log in as that "
-                "user (not by su or sudo) and do it again."
-            ) from None
+            if re.search(r"(?i)\bbus\b|XDG_RUNTIME_DIR", str(failed)):
+                raise SupervisorFailed(f"{failed} {_LOG_IN}") from None
+            raise
 
-    def _is(self, question: str, unit: str) -> bool:
-        return self._programs.run("systemctl", "--user", question, "--quiet", unit).returncode == 0
+    def _tell(self, *words: str) -> bool:
+        """Whether systemd did it."""
+        return self._programs.run("systemctl", "--user", *words).returncode == 0
 
     def _is_ours(self, name: str) -> bool:
         return is_ours(text_of(self._folder / name) or "")

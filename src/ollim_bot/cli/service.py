@@ -1,0 +1,368 @@
+"""`ollim-bot service`: lets the machine start the bot, and start it again when it dies."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import note
+from ollim_bot.cli.framework import (
+    Flags,
+    Given,
+    Verb,
+    columns,
+    json_flag,
+    no_flags,
+    plain,
+    print_json,
+    run_verb,
+)
+from ollim_bot.cli.terminal import typed, width_of, wrapped
+from ollim_bot.errors import OllimError, WrongInput
+
+if TYPE_CHECKING:
+    from ollim_bot.settings import Settings
+    from ollim_bot.upkeep.installation import ServiceHealth
+    from ollim_bot.upkeep.service import Supervisor
+    from ollim_bot.upkeep.supervision import ServiceDefinition, SupervisorStatus
+
+_USUAL_LINES, _MOST_LINES = 50, 100_000
+_NO_SUPERVISOR = (
+    "This machine has neither systemd nor launchd. Let what starts programs here start "
+    "`ollim-bot`, and start it again when it fails."
+)
+_NOT_INSTALLED = "No service is installed. `ollim-bot service install` makes one."
+_UNSEEN = (
+    "The service would not see these settings, which hold only for this call: {names}. Put them "
+    "into {file}, one NAME=value in a line, or call this without them."
+)
+_TEMPORARY = (
+    "{program} is in a place that is emptied from time to time, and the service ends with it. "
+    "Better: install ollim-bot for good first, and then the service from there."
+)
+_OUTSIDE = "The bot runs already (process {pid}), outside the service."
+_STOP_IT = "Stop it (Ctrl-C in its terminal, or `kill {pid}`) and do this again, or say --yes."
+_EDITED = "{file} was changed by hand. It is kept as {kept}; the new one has none of it."
+_OTHER_DATA = (
+    "The service runs the bot of {there}; this installation replaces it by that of {here}."
+)
+_INSTALLED = (
+    "The bot lives, as process {pid}. It starts with this machine, and again if it dies. "
+    "`ollim-bot service logs` shows what it says."
+)
+_ALREADY = "The service is installed as it should be, and the bot lives, as process {pid}."
+_LINGER = "The bot still ends when you log out. Run this once: {command}"
+_MAC = "On a Mac it runs while you are logged in."
+_REMOVED = "The service is removed. The bot is stopped; its data stays in {root}."
+_LINGERING_STAYS = (
+    "Your services may still run while you are logged out, as others may need it. If not: "
+    "loginctl disable-linger"
+)
+_FOREIGN = "{file} was not made by `ollim-bot service install`, so it is left alone."
+
+
+def run(words: Sequence[str], caller: Caller) -> None:
+    run_verb("service", _VERBS, words, caller)
+
+
+def install_service(caller: Caller, *, is_agreed: bool) -> None:
+    """Install, after a question to the person unless that `is_agreed` or there is no terminal.
+
+    Raises `OllimError` if the bot does not live as a service; everything is put back then.
+    """
+    from ollim_bot.upkeep.installation import service_health
+    from ollim_bot.upkeep.maintenance import MaintenanceRunning, maintenance_in_progress
+
+    settings, supervisor = caller.settings(), _supervisor(caller)
+    if (running := maintenance_in_progress(settings.paths)) is not None:
+        raise MaintenanceRunning(running)
+    supervisor.status()  # raises if the supervisor does not answer
+    definition = _definition(settings, caller)
+    health = service_health(supervisor, settings.paths, caller.now())
+    files = supervisor.files(definition)
+    if health.is_alive and _are_written(files):
+        _finish(supervisor, supervisor.outlive_logout(), _ALREADY)
+        return
+    _show(files, caller)
+    _warn(definition, health, caller)
+    if not is_agreed and sys.stdin.isatty() and not _agrees("Write this and start the bot?"):
+        raise OllimError("Nothing was changed.")
+    outside = _bot_outside(settings, supervisor)
+    if outside is not None and not is_agreed:
+        _ask_for_take_over(outside)
+    _check_inside(definition, settings, caller)
+    _install(supervisor, definition, settings, caller)
+
+
+def _definition(settings: Settings, caller: Caller) -> ServiceDefinition:
+    from ollim_bot.upkeep.installation import (
+        installed_command,
+        service_definition,
+        unseen_settings,
+    )
+
+    command = installed_command(sys.argv[0], sys.executable, os.getcwd())
+    definition = service_definition(command, settings.paths, caller.environ)
+    if unseen := unseen_settings(definition, caller.environ, caller.path("")):
+        names = ", ".join(f"{name} ({where})" for name, where in unseen.items())
+        file = caller.shown(settings.paths.env_file)
+        raise WrongInput(_UNSEEN.format(names=names, file=file))
+    return definition
+
+
+def _are_written(files: dict[Path, str]) -> bool:
+    from ollim_bot.upkeep.supervision import text_of
+
+    return all(text_of(path) == text for path, text in files.items())
+
+
+def _show(files: dict[Path, str], caller: Caller) -> None:
+    for path, text in files.items():
+        lines = (f"  {line}".rstrip() for line in plain(text).splitlines())
+        print(f"{caller.shown(path)}:", *lines, "", sep="\n", flush=True)
+
+
+def _warn(definition: ServiceDefinition, health: ServiceHealth, caller: Caller) -> None:
+    from ollim_bot.upkeep.installation import is_temporary
+
+    if is_temporary(definition.program):
+        note(_TEMPORARY.format(program=caller.shown(definition.program)))
+    former = health.installed.definition if health.installed else None
+    if former is not None and former.data_dir != definition.data_dir:
+        there, here = caller.shown(former.data_dir), caller.shown(definition.data_dir)
+        note(_OTHER_DATA.format(there=there, here=here))
+
+
+def _bot_outside(settings: Settings, supervisor: Supervisor) -> int | None:
+    from ollim_bot.upkeep.instance import running_pid
+
+    pid = running_pid(settings.paths.bot_pid)
+    supervised = supervisor.status().pid if supervisor.installed() else None
+    return None if pid == supervised else pid
+
+
+def _ask_for_take_over(pid: int) -> None:
+    told = _OUTSIDE.format(pid=pid)
+    if not sys.stdin.isatty():
+        raise OllimError(f"{told} {_STOP_IT.format(pid=pid)}")
+    if not _agrees(f"{told} Stop it, and let the service take over?"):
+        raise OllimError("Nothing was changed.")
+
+
+def _agrees(question: str) -> bool:
+    try:
+        answer = input(f"{wrapped(question, width_of(sys.stdout))} [y/N] ")
+    except EOFError:
+        return False
+    return answer.strip().casefold() in ("y", "yes")
+
+
+def _check_inside(definition: ServiceDefinition, settings: Settings, caller: Caller) -> None:
+    """Refuse if something works here that would not work in the environment of the service."""
+    from ollim_bot.store.data_directory import prepare_data_directory
+    from ollim_bot.upkeep.installation import only_inside
+
+    prepare_data_directory(settings.paths)
+    print("Asking the doctor in the environment of the service …", flush=True)
+    if failures := only_inside(definition, caller.environ, caller.path("")):
+        told = [f"{failure.name}: {failure.detail}. {failure.next}" for failure in failures]
+        raise OllimError("\n".join(["This would fail in the service, and works here:", *told]))
+
+
+def _install(
+    supervisor: Supervisor, definition: ServiceDefinition, settings: Settings, caller: Caller
+) -> None:
+    from ollim_bot.upkeep.installation import PROOF_SECONDS, ServiceInstaller
+
+    print(f"Starting, and waiting up to {PROOF_SECONDS:g} s for its heartbeat …", flush=True)
+    done = ServiceInstaller(supervisor, settings.paths).install(definition)
+    for kept in done.kept:
+        file = kept.with_name(kept.name.rpartition(".bak")[0])
+        note(_EDITED.format(file=caller.shown(file), kept=kept.name))
+    _finish(supervisor, done.left_to_do, _INSTALLED)
+
+
+def _finish(supervisor: Supervisor, left_to_do: str, sentence: str) -> None:
+    pid = supervisor.status().pid
+    print(wrapped(typed(sentence.format(pid=pid)), width_of(sys.stdout)))
+    if left_to_do:
+        note(_LINGER.format(command=left_to_do))
+    elif supervisor.name == "launchd":
+        print(_MAC)
+
+
+def _yes_flag(parser: Flags) -> None:
+    parser.add_argument(
+        "--yes",
+        action="store_true",
+        help="ask nothing; a bot that runs outside the service is stopped",
+    )
+
+
+def _log_flags(parser: Flags) -> None:
+    parser.add_argument("-n", "--lines", metavar="N", help=f"how many ({_USUAL_LINES})")
+    parser.add_argument("-f", "--follow", action="store_true", help="and what is still to come")
+
+
+def _supervisor(caller: Caller) -> Supervisor:
+    from ollim_bot.upkeep.service import find_supervisor
+
+    supervisor = find_supervisor(caller.environ)
+    if supervisor is None:
+        raise OllimError(_NO_SUPERVISOR)
+    return supervisor
+
+
+def _run_install(given: Given, caller: Caller) -> None:
+    install_service(caller, is_agreed="yes" in given)
+
+
+def _uninstall(_: Given, caller: Caller) -> None:
+    supervisor = _supervisor(caller)
+    installed = supervisor.installed()
+    if installed is not None and not installed.is_ours:
+        raise OllimError(_FOREIGN.format(file=caller.shown(installed.file)))
+    lingers = supervisor.status().lingers if installed else None
+    kept = supervisor.uninstall()
+    if installed is None:
+        print("No service is installed.")
+        return
+    for each in kept:
+        note(f"{caller.shown(each)} was changed by hand, and is kept under this name.")
+    there = installed.definition.data_dir if installed.definition else caller.place().paths.root
+    print(wrapped(_REMOVED.format(root=caller.shown(there)), width_of(sys.stdout)))
+    if lingers:
+        print(wrapped(_LINGERING_STAYS, width_of(sys.stdout)))
+
+
+def _status(given: Given, caller: Caller) -> None:
+    from ollim_bot.upkeep.installation import service_health
+
+    supervisor = _supervisor(caller)
+    health = service_health(supervisor, caller.place().paths, caller.now())
+    if "json" in given:
+        print_json(_object(supervisor, health))
+    elif health.installed is not None:
+        print(columns(_rows(supervisor, health, caller)))
+    if not health.is_alive:
+        raise OllimError("" if "json" in given else _why_dead(health))
+
+
+def _object(supervisor: Supervisor, health: ServiceHealth) -> dict[str, object]:
+    status, installed = health.status, health.installed
+    definition = installed.definition if installed else None
+    return {
+        "alive": health.is_alive,
+        "supervisor": supervisor.name,
+        "installed": installed is not None,
+        "file": installed.file if installed else None,
+        "changed_by_hand": installed.is_edited if installed else False,
+        "program": definition.program if definition else None,
+        "data_directory": definition.data_dir if definition else None,
+        "state": status.words if status else None,
+        "running": status.is_running if status else False,
+        "enabled": status.is_enabled if status else False,
+        "survives_logout": status.lingers if status else None,
+        "service_process": status.pid if status else None,
+        "bot_process": health.pid,
+        "heartbeat": health.heartbeat,
+        "heartbeat_age": None if health.age is None else round(health.age.total_seconds(), 1),
+    }
+
+
+def _rows(supervisor: Supervisor, health: ServiceHealth, caller: Caller) -> list[tuple[str, str]]:
+    from ollim_bot.domain.moments import describe_with_distance
+
+    status, installed = health.status, health.installed
+    assert status is not None
+    assert installed is not None
+    now = caller.now().astimezone(caller.place().zone)
+    beat = health.heartbeat
+    rows = [
+        (supervisor.name, _told(status)),
+        ("heartbeat", describe_with_distance(beat, now) if beat else "none yet"),
+        (
+            "file",
+            caller.shown(installed.file) + (", changed by hand" if installed.is_edited else ""),
+        ),
+    ]
+    if installed.definition is not None:
+        rows.append(("program", caller.shown(installed.definition.program)))
+        rows.append(("data", caller.shown(installed.definition.data_dir)))
+    return [(name, plain(text)) for name, text in rows]
+
+
+def _told(status: SupervisorStatus) -> str:
+    told = [status.words]
+    if status.pid is not None:
+        told.append(f"process {status.pid}")
+    told.append("starts with the machine" if status.is_enabled else "does not start by itself")
+    if status.lingers is not None:
+        told.append("stays after log-out" if status.lingers else "ends at log-out")
+    return ", ".join(told)
+
+
+def _why_dead(health: ServiceHealth) -> str:
+    if health.installed is None:
+        if health.pid is not None:
+            return f"{_OUTSIDE.format(pid=health.pid)} {_NOT_INSTALLED}"
+        return _NOT_INSTALLED
+    if health.runs_outside:
+        return f"{_OUTSIDE.format(pid=health.pid)} Stop it, and the service can start."
+    if health.status is None or not health.status.is_running:
+        return (
+            "The bot does not run. `ollim-bot service logs` says why, and "
+            "`ollim-bot service install` starts it."
+        )
+    return (
+        "The bot runs, but its heartbeat does not come. `ollim-bot service logs` may say why; "
+        "`/restart` lets it begin anew."
+    )
+
+
+def _logs(given: Given, caller: Caller) -> None:
+    supervisor = _supervisor(caller)
+    if supervisor.installed() is None:
+        raise OllimError(_NOT_INSTALLED)
+    text = str(given.get("lines", _USUAL_LINES))
+    if not text.isdecimal() or not 0 < int(text) <= _MOST_LINES:
+        raise WrongInput(
+            f"--lines: {text!r} is not right. It takes a number from 1 on, such as 50."
+        )
+    supervisor.logs(int(text), follow="follow" in given)
+
+
+_VERBS = {
+    "install": Verb(
+        "let the machine start the bot now, at each start, and again when it dies",
+        "ollim-bot service install --yes",
+        _yes_flag,
+        _run_install,
+        needs_words=False,
+    ),
+    "uninstall": Verb(
+        "take the service away again; the bot's data stays",
+        "ollim-bot service uninstall",
+        no_flags,
+        _uninstall,
+        needs_words=False,
+    ),
+    "status": Verb(
+        "whether the bot lives: what the machine says, and its heartbeat",
+        "ollim-bot service status --json",
+        json_flag,
+        _status,
+        needs_words=False,
+    ),
+    "logs": Verb(
+        "what the bot said last as a service",
+        "ollim-bot service logs -f -n 100",
+        _log_flags,
+        _logs,
+        needs_words=False,
+    ),
+}

@@ -1,0 +1,343 @@
+"""Installs the service with a proof of life, or leaves everything as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from ollim_bot.domain.text import PROGRAM
+from ollim_bot.environment import program_path, search_path
+from ollim_bot.errors import OllimError, SupervisorFailed, WrongInput
+from ollim_bot.paths import DataPaths
+from ollim_bot.settings import Settings
+from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.upkeep.doctor import DoctorFinding, Level
+from ollim_bot.upkeep.instance import running_pid
+from ollim_bot.upkeep.service import Supervisor, wait_for_heartbeat
+from ollim_bot.upkeep.supervision import (
+    DATA_DIR,
+    STOP_SECONDS,
+    InstalledService,
+    ServiceDefinition,
+    SupervisorStatus,
+)
+
+SERVICE = "service"
+PROOF_SECONDS = 60.0
+_LAST_LINES = 12
+_MOST_RESTARTS = 3
+_DOCTOR_SECONDS = 90.0
+_LOOK = 0.1
+# Four heartbeats have not come.
+_STANDING_STILL = timedelta(minutes=2)
+
+_USUAL_FOLDERS = ("/usr/local/bin", "/opt/homebrew/bin", "/usr/bin", "/bin")
+_TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/private/tmp", "/private/var/folders")
+_CACHES = ("/.cache/", "/Library/Caches/", "/pipx/.cache/")
+# What every program of a logged-in user has.
+_BARE = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "XDG_RUNTIME_DIR")
+# What changes how programs work, and is no setting of the bot.
+_CARRIED = (
+    *("CLAUDE_CONFIG_DIR", "LANG", "LC_ALL", "TZ"),
+    *("NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+    *("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy"),
+)
+_NOT_IN_A_FILE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+def installed_command(called: str, executable: str, cwd: str) -> tuple[str, ...]:
+    """The command that starts this program from any folder.
+
+    `called` is its own file, `executable` the Python that runs it.
+    """
+    beside = os.path.join(os.path.dirname(executable), PROGRAM)
+    for each in (os.path.normpath(os.path.join(cwd, called)), beside):
+        if os.path.basename(each) == PROGRAM and os.access(each, os.X_OK):
+            return (each,)
+    return (executable, "-P", "-m", "ollim_bot")
+
+
+def service_definition(
+    command: tuple[str, ...], paths: DataPaths, environ: Mapping[str, str]
+) -> ServiceDefinition:
+    """What the service runs: no keys, and all paths absolute.
+
+    Raises `WrongInput` for a path that a supervisor cannot be told.
+    """
+    environment = {name: environ[name] for name in _CARRIED if environ.get(name)}
+    environment = {name: value for name, value in environment.items() if "@" not in value}
+    environment |= {DATA_DIR: str(paths.root), "PATH": _search_path(environ)}
+    data_dir = str(paths.root)
+    for text in (*command, *environment.values()):
+        if _NOT_IN_A_FILE.search(text):
+            raise WrongInput(f"{text!r} cannot be written into the file of a service.")
+    if data_dir != data_dir.strip() or data_dir.endswith("\\"):
+        raise WrongInput(f"{data_dir!r} ends in a way that no service can be told.")
+    return ServiceDefinition(command, paths.root, environment)
+
+
+def _search_path(environ: Mapping[str, str]) -> str:
+    """The folders of the search path that exist, with those where git usually is."""
+    folders = [
+        folder
+        for folder in search_path(environ.get("PATH", "")).split(os.pathsep)
+        if os.path.isdir(folder)
+    ]
+    path = os.pathsep.join(dict.fromkeys(folders))
+    if program_path("git", path) is None:
+        path = os.pathsep.join(dict.fromkeys((*folders, *_USUAL_FOLDERS)))
+    return path
+
+
+def is_temporary(program: Path) -> bool:
+    """Whether the program is in a place that is emptied from time to time."""
+    text = str(program)
+    places = (*_TEMPORARY, tempfile.gettempdir())
+    in_place = any(text.startswith(f"{place}/") for place in places)
+    return in_place or any(cache in text for cache in _CACHES)
+
+
+def unseen_settings(
+    definition: ServiceDefinition, environ: Mapping[str, str], cwd: Path
+) -> dict[str, str]:
+    """The settings that hold for this call and not for the service, and where each stands."""
+    here = Settings.values(environ, cwd=cwd)
+    there = Settings.values(bare_environment(definition, environ), cwd=definition.data_dir)
+    return {
+        name: where
+        for name, (value, where) in here.items()
+        if name != DATA_DIR and there.get(name, ("", ""))[0] != value
+    }
+
+
+def bare_environment(definition: ServiceDefinition, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment that the service has."""
+    bare = {name: environ[name] for name in _BARE if name in environ}
+    return {**bare, **definition.environment}
+
+
+def examined_by(
+    command: Sequence[str], environment: Mapping[str, str], folder: Path
+) -> list[DoctorFinding]:
+    """What the doctor of this command says in this environment. Raises `SupervisorFailed`."""
+    try:
+        ran = subprocess.run(
+            (*command, "doctor", "--json"),
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_DOCTOR_SECONDS,
+            check=False,
+        )
+        return list(_findings(json.loads(ran.stdout)["findings"]))
+    except OSError as refused:
+        reason = refused.strerror or str(refused)
+    except subprocess.TimeoutExpired:
+        reason = f"it was not done within {_DOCTOR_SECONDS:g} s"
+    except (ValueError, KeyError, TypeError):
+        reason = _last_line(ran.stderr) or f"exit {ran.returncode}"
+    raise SupervisorFailed(f"`{' '.join(command)} doctor` does not work: {reason}.")
+
+
+def only_inside(
+    definition: ServiceDefinition, environ: Mapping[str, str], cwd: Path
+) -> list[DoctorFinding]:
+    """What fails in the environment of the service and not in this one.
+
+    What fails in both does not keep the bot from living. Raises `SupervisorFailed`.
+    """
+    inside = _failures(
+        definition.command, bare_environment(definition, environ), definition.data_dir
+    )
+    if not inside:
+        return []
+    outside = {failure.name for failure in _failures(definition.command, environ, cwd)}
+    return [failure for failure in inside if failure.name not in outside]
+
+
+def _failures(
+    command: Sequence[str], environment: Mapping[str, str], folder: Path
+) -> list[DoctorFinding]:
+    # The service is what is about to be mended.
+    return [
+        finding
+        for finding in examined_by(command, environment, folder)
+        if finding.level is Level.FAIL and finding.name != SERVICE
+    ]
+
+
+def _findings(rows: Sequence[Mapping[str, str]]) -> Iterator[DoctorFinding]:
+    for row in rows:
+        yield DoctorFinding(Level(row["level"]), row["name"], row["detail"], row["next"])
+
+
+def _last_line(text: str) -> str:
+    return next(reversed(text.split("\n")[:-1]), "").strip(" .")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceHealth:
+    """What the supervisor says of the bot, and what the heartbeat says. `pid` is the bot's."""
+
+    installed: InstalledService | None
+    status: SupervisorStatus | None
+    pid: int | None
+    heartbeat: datetime | None
+    now: datetime
+
+    @property
+    def age(self) -> timedelta | None:
+        return None if self.heartbeat is None else self.now - self.heartbeat
+
+    @property
+    def is_beating(self) -> bool:
+        return self.pid is not None and self.age is not None and self.age < _STANDING_STILL
+
+    @property
+    def runs_outside(self) -> bool:
+        """Whether the bot runs, and not as the service."""
+        supervised = self.status.pid if self.status else None
+        return self.pid is not None and self.pid != supervised
+
+    @property
+    def is_alive(self) -> bool:
+        is_running = self.status is not None and self.status.is_running
+        return is_running and self.is_beating and not self.runs_outside
+
+
+def service_health(supervisor: Supervisor, paths: DataPaths, now: datetime) -> ServiceHealth:
+    """The health of the service with its own data directory; with `paths` if there is none.
+
+    Raises `SupervisorFailed` if the supervisor does not answer.
+    """
+    installed = supervisor.installed()
+    status = supervisor.status() if installed else None
+    if installed and installed.definition:
+        paths = DataPaths(installed.definition.data_dir)
+    heartbeat = HeartbeatFile(paths).read()
+    return ServiceHealth(installed, status, running_pid(paths.bot_pid), heartbeat, now)
+
+
+def end_bot(paths: DataPaths, pid: int) -> None:
+    """Stop a bot that is no service; returns when it has ended. Raises `SupervisorFailed`."""
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except OSError as refused:
+        reason = refused.strerror or str(refused)
+        raise SupervisorFailed(f"Process {pid} cannot be stopped: {reason}.") from None
+    deadline = time.monotonic() + STOP_SECONDS
+    while running_pid(paths.bot_pid) == pid:
+        if time.monotonic() > deadline:
+            raise SupervisorFailed(f"Process {pid} has not ended within {STOP_SECONDS} s.")
+        time.sleep(_LOOK)
+
+
+class ServiceNotStarted(OllimError):
+    """The bot did not come to life as a service, and everything is as it was before."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceInstalled:
+    """`kept` are files of another hand; `left_to_do` is a command for lingering, or empty."""
+
+    kept: Sequence[Path]
+    left_to_do: str
+
+
+class ServiceInstaller:
+    """`now` gives the time of this machine; `seconds` is how long the heartbeat may take."""
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        paths: DataPaths,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        seconds: float = PROOF_SECONDS,
+    ) -> None:
+        self._supervisor = supervisor
+        self._paths = paths
+        self._now = now
+        self._seconds = seconds
+
+    def install(self, definition: ServiceDefinition) -> ServiceInstalled:
+        """Install, start, and wait for the heartbeat.
+
+        Raises `ServiceNotStarted` after everything is put back, also when it is interrupted.
+        """
+        supervisor = self._supervisor
+        earlier = supervisor.snapshot()
+        was_running = supervisor.installed() is not None and supervisor.status().is_running
+        outside = self._bot_outside(was_running)
+        try:
+            left_to_do = supervisor.outlive_logout()
+            if was_running:
+                supervisor.stop()
+            if outside is not None:
+                end_bot(self._paths, outside)
+            kept = supervisor.install(definition)
+            self._start()
+            supervisor.start_sentinel()
+        except BaseException as error:
+            lines = self._last_lines()
+            supervisor.put_back(earlier)
+            after = self._told_after(was_running, outside)
+            if not isinstance(error, OllimError):
+                raise
+            raise ServiceNotStarted("\n".join([str(error), after, *lines])) from error
+        return ServiceInstalled(kept, left_to_do)
+
+    def _start(self) -> None:
+        since = self._now()
+        self._supervisor.start()
+        if not wait_for_heartbeat(self._paths, since, self._seconds, self._has_given_up):
+            words = self._supervisor.status().words
+            raise SupervisorFailed(
+                f"No heartbeat of the bot came within {self._seconds:g} s; "
+                f"{self._supervisor.name} says: {words}."
+            )
+        supervised, running = self._supervisor.status().pid, running_pid(self._paths.bot_pid)
+        if supervised != running:
+            raise SupervisorFailed(f"Another process ({running}) runs the bot already.")
+
+    def _has_given_up(self) -> bool:
+        status = self._supervisor.status()
+        return status.has_given_up or status.restarts >= _MOST_RESTARTS
+
+    def _bot_outside(self, was_running: bool) -> int | None:
+        pid = running_pid(self._paths.bot_pid)
+        supervised = self._supervisor.status().pid if was_running else None
+        return None if pid == supervised else pid
+
+    def _last_lines(self) -> list[str]:
+        with suppress(SupervisorFailed):
+            if lines := self._supervisor.last_lines(_LAST_LINES):
+                return ["Its last lines:", *(f"  {line}" for line in lines)]
+        return []
+
+    def _told_after(self, was_running: bool, outside: int | None) -> str:
+        if was_running and self._supervisor.status().is_running:
+            return "Everything is put back, and the service that was there before runs again."
+        if was_running:
+            return (
+                "Its files are put back, but the service that was there before does not start: "
+                "`ollim-bot service logs`."
+            )
+        if outside is not None and running_pid(self._paths.bot_pid) is None:
+            return (
+                "Everything is put back, but the bot that ran before was stopped: start it again "
+                "with `ollim-bot`."
+            )
+        return "Everything is put back."

@@ -1,0 +1,505 @@
+"""Stands in for systemd and launchd: reads their files, and runs what is in them for real.
+
+`systemctl`, `loginctl`, `journalctl` and `launchctl` are small programs in `bin`, which ask the
+stand-in inside the test's process. Services run with a bare environment, one process each, and
+have ended when the stand-in is closed.
+"""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import shutil
+import signal
+import socketserver
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Condition, Thread
+from typing import NamedTuple
+
+from tests.upkeep.unit_syntax import BadUnit, Unit
+
+LIMIT = 120.0
+_PAUSE = 0.1
+VERSION = 252
+# Started often, so it loads next to nothing.
+_CLIENT = """\
+#!{python} -IS
+import _socket, sys
+asked = _socket.socket(_socket.AF_UNIX)
+asked.connect({address!r})
+asked.sendall(chr(0).join([{name!r}, *sys.argv[1:]]).encode())
+asked.shutdown(_socket.SHUT_WR)
+answer = b"".join(iter(lambda: asked.recv(65536), b""))
+out, err, code = answer.decode().split(chr(0))
+sys.stdout.write(out)
+sys.stderr.write(err)
+sys.exit(int(code))
+"""
+_TOOLS = ("git", "tail")
+
+# A bot that does as `how` in its data directory says, and writes down its environment.
+_BOT = """\
+#!{python} -IS
+import fcntl, json, os, signal, sys
+from datetime import datetime, timezone
+data = os.environ["OLLIM_DATA_DIR"]
+how = open(f"{{data}}/how").read().split()
+if sys.argv[1:2] == ["doctor"]:
+    is_inside = "OUTSIDE" not in os.environ
+    failing = ["page", "model"] if is_inside and "forgets" in how else ["page"]
+    rows = [dict(level="FAIL", name=name, detail="broken", next="Mend it.") for name in failing]
+    print(json.dumps(dict(findings=rows)))
+    sys.exit(1)
+assert os.getcwd() == os.path.realpath(data), os.getcwd()
+print("hello from", how, flush=True)
+if how[0] == "exit":
+    sys.exit(int(how[1]))
+with open(f"{{data}}/environment", "w") as file:
+    json.dump(dict(os.environ), file)
+def end(*_):
+    if os.path.exists(f"{{data}}/state/bot.pid"):
+        os.unlink(f"{{data}}/state/bot.pid")
+    print("stopped cleanly", flush=True)
+    os._exit(0)
+signal.signal(signal.SIGTERM, end)
+lock = os.open(f"{{data}}/state/bot.pid", os.O_RDWR | os.O_CREAT)
+fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+os.truncate(lock, 0)
+os.pwrite(lock, str(os.getpid()).encode(), 0)
+if how[0] != "silent":
+    with open(f"{{data}}/state/heartbeat.new", "w") as file:
+        file.write(datetime.now(timezone.utc).isoformat())
+    os.rename(f"{{data}}/state/heartbeat.new", f"{{data}}/state/heartbeat")
+while True:
+    signal.pause()
+"""
+
+
+def write_bot(folder: Path) -> Path:
+    """A program that stands in for the bot: quick to start, and easy to break."""
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "ollim-bot"
+    program.write_text(_BOT.format(python=sys.executable))
+    program.chmod(0o755)
+    return program
+
+
+class Said(NamedTuple):
+    out: str = ""
+    err: str = ""
+    code: int = 0
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a supervisor's file says of one service."""
+
+    command: Sequence[str]
+    folder: str
+    environment: Mapping[str, str]
+    never_again_after: frozenset[int] = frozenset()
+
+
+@dataclass
+class _Service:
+    program: Program
+    state: str = "inactive"
+    process: subprocess.Popen[bytes] | None = None
+    starts: int = 0
+    exit_code: int | None = None
+    is_wanted: bool = False
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid if self.process is not None else 0
+
+
+@dataclass
+class Services:
+    """The processes, started again after a failure."""
+
+    log: Path
+    bare: Mapping[str, str]
+    changed: Condition = field(default_factory=Condition)
+    known: dict[str, _Service] = field(default_factory=dict)
+    threads: list[Thread] = field(default_factory=list)
+
+    def start(self, name: str, program: Program) -> None:
+        with self.changed:
+            found = self.known.get(name)
+            if found is not None and found.is_wanted:
+                return
+            service = self.known[name] = _Service(program, is_wanted=True)
+            self._spawn(service)
+            thread = Thread(target=self._keep, args=(service,), daemon=True)
+            self.threads.append(thread)
+        thread.start()
+
+    def _spawn(self, service: _Service) -> None:
+        program = service.program
+        service.starts += 1
+        with self.log.open("ab") as log:
+            try:
+                service.process = subprocess.Popen(
+                    program.command,
+                    cwd=program.folder,
+                    env={**self.bare, **program.environment},
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+                service.state = "active"
+            except OSError as refused:
+                log.write(f"Failed at step EXEC: {refused.strerror}\n".encode())
+                service.state, service.is_wanted = "failed", False
+        self.changed.notify_all()
+
+    def _keep(self, service: _Service) -> None:
+        """The life of one service, in its own thread."""
+        while service.process is not None:
+            code = service.process.wait()
+            with suppress(ProcessLookupError):
+                os.killpg(service.process.pid, signal.SIGKILL)
+            with self.changed:
+                service.process, service.exit_code = None, code
+                is_final = code in service.program.never_again_after
+                if service.is_wanted and code != 0 and not is_final:
+                    service.state = "activating"
+                    self.changed.notify_all()
+                    self.changed.wait_for(lambda: not service.is_wanted, _PAUSE)
+                if service.state == "activating" and service.is_wanted:
+                    self._spawn(service)
+                else:
+                    failed = service.is_wanted and code != 0
+                    service.state = "failed" if failed else "inactive"
+                    service.is_wanted = False
+                self.changed.notify_all()
+
+    def stop(self, name: str) -> None:
+        with self.changed:
+            service = self.known.get(name)
+            if service is None:
+                return
+            service.is_wanted = False
+            self.changed.notify_all()
+            if service.process is not None:
+                service.process.send_signal(signal.SIGTERM)
+            assert self.changed.wait_for(lambda: service.process is None, LIMIT)
+            if service.state != "failed":
+                service.state = "inactive"
+
+    def forget_failure(self, name: str) -> None:
+        with self.changed:
+            if self.state(name) == "failed":
+                del self.known[name]
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for a change of the services that makes it true."""
+        with self.changed:
+            assert self.changed.wait_for(condition, LIMIT)
+
+    def state(self, name: str) -> str:
+        service = self.known.get(name)
+        return service.state if service else "inactive"
+
+    def pid(self, name: str) -> int:
+        service = self.known.get(name)
+        return service.pid if service else 0
+
+    def starts(self, name: str) -> int:
+        service = self.known.get(name)
+        return service.starts if service else 0
+
+    def close(self) -> None:
+        with self.changed:
+            for service in self.known.values():
+                service.is_wanted = False
+                if service.process is not None:
+                    service.process.kill()
+        for thread in self.threads:
+            thread.join(LIMIT)
+
+
+class StandIn:
+    """`bin` is to be the search path of who calls; `calls` is what was asked."""
+
+    names: tuple[str, ...] = ()
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.home = home
+        self.bin = folder / "bin"
+        self.bin.mkdir(parents=True)
+        for tool in _TOOLS:
+            (self.bin / tool).symlink_to(shutil.which(tool) or tool)
+        self.log = folder / "journal.log"
+        self.log.touch()
+        self.calls: list[list[str]] = []
+        self.services = Services(self.log, self.bare())
+
+    def bare(self) -> dict[str, str]:
+        """What the manager of a user gives to each service."""
+        return {
+            "HOME": str(self.home),
+            "USER": "ada",
+            "LOGNAME": "ada",
+            "LANG": "C.UTF-8",
+            "PATH": "/usr/bin:/bin",
+        }
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment of a person's shell, with nothing of this machine's own supervisor."""
+        return {**self.bare(), "PATH": str(self.bin)}
+
+    def answer(self, words: Sequence[str]) -> Said:
+        raise NotImplementedError
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        # The address of a socket must be short.
+        with tempfile.TemporaryDirectory(prefix="su") as folder:
+            address = f"{folder}/socket"
+            stand_in = self
+
+            class Asked(socketserver.StreamRequestHandler):
+                def handle(self) -> None:
+                    words = self.rfile.read().decode().split("\0")
+                    stand_in.calls.append(words)
+                    said = stand_in.answer(words)
+                    self.wfile.write("\0".join(map(str, said)).encode())
+
+            for name in self.names:
+                path = self.bin / name
+                path.write_text(_CLIENT.format(python=sys.executable, address=address, name=name))
+                path.chmod(0o755)
+            with socketserver.ThreadingUnixStreamServer(address, Asked) as server:
+                server.daemon_threads = True
+                thread = Thread(target=server.serve_forever, args=(0.01,))
+                thread.start()
+                try:
+                    yield
+                finally:
+                    server.shutdown()
+                    thread.join()
+                    self.services.close()
+
+
+class UserManager(StandIn):
+    """systemd for one user, with `loginctl` and `journalctl`."""
+
+    names = ("systemctl", "loginctl", "journalctl")
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        super().__init__(folder, home)
+        self.folder = home / ".config" / "systemd" / "user"
+        self.version = VERSION
+        self.lingers = False
+        self.may_linger = True
+        self.is_reachable = True
+        self.reads_folder = True
+        self._loaded: dict[str, Unit] = {}
+        self._timers: set[str] = set()
+
+    def answer(self, words: Sequence[str]) -> Said:
+        program, *rest = words
+        if program == "journalctl":
+            return self._journal(rest)
+        if program == "loginctl":
+            return self._login([word for word in rest if word != "--no-ask-password"])
+        if rest == ["--version"]:
+            return Said(f"systemd {self.version} ({self.version}.1)\n+PAM\n")
+        if not self.is_reachable:
+            return Said(err="Failed to connect to bus: No medium found\n", code=1)
+        assert rest[0] == "--user", words
+        verb, *names = (word for word in rest[1:] if word not in ("--quiet", "--now"))
+        try:
+            return self._verb(verb, names, now="--now" in rest)
+        except (BadUnit, FileNotFoundError) as bad:
+            return Said(err=f"Failed: {bad}\n", code=1)
+
+    def _verb(self, verb: str, names: Sequence[str], *, now: bool) -> Said:
+        match verb:
+            case "daemon-reload":
+                self._loaded.clear()
+            case "show":
+                return self._show(names[0], names[1:])
+            case "is-enabled":
+                return Said(code=0 if self.is_enabled(names[0]) else 1)
+            case "is-active":
+                return Said(code=0 if self.is_active(names[0]) else 3)
+            case _:
+                for name in names:
+                    self._change(verb, name, now=now)
+                    if verb == "start" and self.services.state(name) == "failed":
+                        return Said(err=f"Job for {name} failed. See the journal.\n", code=1)
+        return Said()
+
+    def _change(self, verb: str, name: str, *, now: bool) -> None:
+        match verb:
+            case "enable":
+                link = self._link(name)
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.unlink(missing_ok=True)
+                link.symlink_to(self.folder / name)
+            case "disable":
+                self._link(name).unlink(missing_ok=True)
+                if now:
+                    self._stop(name)
+            case "start":
+                self._start(name)
+            case "restart":
+                self._stop(name)
+                self._start(name)
+            case "stop":
+                self._stop(name)
+            case "reset-failed":
+                self.services.forget_failure(name)
+            case _:
+                raise AssertionError(verb)
+
+    def _unit(self, name: str) -> Unit:
+        if name not in self._loaded:
+            if not self.reads_folder:
+                raise FileNotFoundError(f"Unit {name} not found.")
+            self._loaded[name] = Unit((self.folder / name).read_text())
+        return self._loaded[name]
+
+    def _link(self, name: str) -> Path:
+        wanted_by = self._unit(name).one("Install.WantedBy")
+        return self.folder / f"{wanted_by}.wants" / name
+
+    def _start(self, name: str) -> None:
+        unit = self._unit(name)
+        if name.endswith(".timer"):
+            self._timers.add(name)
+            return
+        environment = {**self.bare(), **unit.environment()}
+        never = unit.one("Service.RestartPreventExitStatus").split()
+        program = Program(
+            unit.command(environment), unit.folder(), environment, frozenset(map(int, never))
+        )
+        self.services.start(name, program)
+
+    def _stop(self, name: str) -> None:
+        self._timers.discard(name)
+        self.services.stop(name)
+
+    def is_enabled(self, name: str) -> bool:
+        return (self.folder / name).exists() and self._link(name).is_symlink()
+
+    def is_active(self, name: str) -> bool:
+        return name in self._timers or self.services.state(name) == "active"
+
+    def _show(self, name: str, asked: Sequence[str]) -> Said:
+        state = self.services.state(name)
+        exists = self.reads_folder and (self.folder / name).exists()
+        values = {
+            "LoadState": "loaded" if exists else "not-found",
+            "ActiveState": state,
+            "SubState": {"active": "running", "inactive": "dead"}.get(state, state),
+            "MainPID": str(self.services.pid(name)),
+            "UnitFileState": "enabled" if exists and self.is_enabled(name) else "disabled",
+            "NRestarts": str(max(0, self.services.starts(name) - 1)),
+        }
+        names = [word.removeprefix("--property=") for word in asked]
+        return Said("".join(f"{each}={values[each]}\n" for each in names))
+
+    def _login(self, words: Sequence[str]) -> Said:
+        match words:
+            case ["show-user", _, "--property=Linger"]:
+                return Said(f"Linger={'yes' if self.lingers else 'no'}\n")
+            case ["enable-linger", _] if not self.may_linger:
+                return Said(err="Could not enable linger: Access denied\n", code=1)
+            case ["enable-linger" | "disable-linger" as verb, _]:
+                self.lingers = verb == "enable-linger"
+                return Said()
+            case _:
+                raise AssertionError(words)
+
+    def _journal(self, words: Sequence[str]) -> Said:
+        lines = next(int(word.removeprefix("--lines=")) for word in words if "--lines" in word)
+        assert "--unit=ollim-bot.service" in words
+        return Said("".join(self.log.read_text().splitlines(keepends=True)[-lines:]))
+
+    def log_out(self) -> None:
+        """Without lingering, the manager of the user ends, and all services with it."""
+        if not self.lingers:
+            self._timers.clear()
+            for name in self.services.known:
+                self.services.stop(name)
+
+    def boot(self) -> None:
+        """All that is enabled starts; without lingering, at the next login only."""
+        for wants in ("default.target.wants", "timers.target.wants"):
+            for link in (self.folder / wants).glob("*"):
+                self._start(link.name)
+
+
+class LaunchDaemon(StandIn):
+    """launchd for one user."""
+
+    names = ("launchctl",)
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        super().__init__(folder, home)
+        self.folder = home / "Library" / "LaunchAgents"
+        self.domain = f"gui/{os.getuid()}"
+        self.loaded: dict[str, Program] = {}
+        self.log = home / "Library" / "Logs" / "ollim-bot.log"
+
+    def answer(self, words: Sequence[str]) -> Said:
+        match words[1:]:
+            case ["bootstrap", self.domain, path]:
+                return self._bootstrap(Path(path))
+            case ["enable", target]:
+                assert target.startswith(f"{self.domain}/")
+                return Said()
+            case [verb, *options, target]:
+                label = target.removeprefix(f"{self.domain}/")
+                if label not in self.loaded:
+                    return Said(err="Could not find service in domain for user\n", code=113)
+                return self._verb(verb, options, label)
+            case _:
+                raise AssertionError(words)
+
+    def _bootstrap(self, path: Path) -> Said:
+        agent = plistlib.loads(path.read_bytes())
+        label = agent["Label"]
+        if label in self.loaded:
+            return Said(err="Bootstrap failed: 5: Input/output error\n", code=5)
+        assert path.name == f"{label}.plist"
+        self.services.log = Path(agent["StandardOutPath"])
+        self.loaded[label] = Program(
+            agent["ProgramArguments"], agent["WorkingDirectory"], agent["EnvironmentVariables"]
+        )
+        if agent.get("RunAtLoad"):
+            self.services.start(label, self.loaded[label])
+        return Said()
+
+    def _verb(self, verb: str, options: Sequence[str], label: str) -> Said:
+        match verb, options:
+            case "print", []:
+                pid, starts = self.services.pid(label), self.services.starts(label)
+                state = "running" if pid else "not running"
+                shown = f"\tpid = {pid}\n" if pid else ""
+                return Said(f"{label} = {{\n\tstate = {state}\n{shown}\truns = {starts}\n}}\n")
+            case "bootout", []:
+                self.services.stop(label)
+                del self.loaded[label]
+            case "kickstart", []:
+                self.services.start(label, self.loaded[label])
+            case "kill", ["SIGTERM"]:
+                os.kill(self.services.pid(label), signal.SIGTERM)
+            case _:
+                raise AssertionError((verb, options))
+        return Said()
+
+    def is_active(self, name: str) -> bool:
+        return name in self.loaded
