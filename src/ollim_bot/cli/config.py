@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data, writable
 from ollim_bot.cli.framework import (
+    Completion,
     Flags,
     Given,
     Verb,
@@ -116,8 +117,20 @@ def _setting(config: RuntimeConfig, key: str) -> dict[str, object]:
     }
 
 
+def _keys(*_: object) -> Iterator[Completion]:
+    for key in LISTED_KEYS:
+        yield Completion(key, CONFIG_KEYS[key].about)
+
+
+def _values(_: Caller, given: Sequence[str]) -> Iterator[Completion]:
+    key = given[0].replace("-", "_")
+    if key in CONFIG_KEYS:
+        yield from map(Completion, CONFIG_KEYS[key].words())
+
+
 def _key_argument(parser: Flags) -> None:
-    parser.add_argument("key", metavar="KEY", help="as `ollim-bot config list` shows it")
+    about = "as `ollim-bot config list` shows it"
+    parser.add_argument("key", metavar="KEY", help=about, completions=_keys)
 
 
 def _get_flags(parser: Flags) -> None:
@@ -127,7 +140,7 @@ def _get_flags(parser: Flags) -> None:
 
 def _set_flags(parser: Flags) -> None:
     _key_argument(parser)
-    parser.add_argument("value", metavar="VALUE")
+    parser.add_argument("value", metavar="VALUE", completions=_values)
 
 
 _VERBS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -72,13 +72,49 @@ def rounded_up(moment: datetime) -> datetime:
     return exact.replace(microsecond=0).astimezone(moment.tzinfo)
 
 
+class WordAtCursor(str):
+    """The last word of an unfinished line. A command that meets it raises `CompletionAsked`."""
+
+    __slots__ = ()
+
+
+class Completion(NamedTuple):
+    """A word that can stand at the cursor, and what it means."""
+
+    word: str
+    about: str = ""
+
+
+class CompletionAsked(Exception):
+    """`find` finds the words that can stand at the cursor; `takes_files`: names of files can too.
+
+    Raised in place of the work of the command.
+    """
+
+    def __init__(
+        self, find: Callable[[Caller], Iterable[Completion]], *, takes_files: bool = False
+    ) -> None:
+        super().__init__()
+        self.find = find
+        self.takes_files = takes_files
+
+
+# The second argument has the words that stand before, without flags.
+Completions = Callable[["Caller", Sequence[str]], Iterable[Completion]]
+
+
 class Flags(Protocol):
-    """Declares the arguments of a verb, in the manner of `argparse`."""
+    """Declares the arguments of a verb, in the manner of `argparse`.
+
+    `completions` completes the argument in a shell.
+    """
 
     usage: str | None
     text_flag: str | None
 
-    def add_argument(self, *names: str, **reading: Any) -> object: ...
+    def add_argument(
+        self, *names: str, completions: Completions | None = None, **reading: Any
+    ) -> object: ...
 
 
 def no_flags(_: Flags) -> None:
@@ -103,6 +139,10 @@ def run_verb(noun: str, verbs: Mapping[str, Verb], words: Sequence[str], caller:
     if not words:
         raise WrongInput(f"Say what to do: ollim-bot {noun} {'|'.join(verbs)}.")
     word, *rest = words
+    if isinstance(word, WordAtCursor):
+        raise CompletionAsked(
+            lambda _: (Completion(name, verb.about) for name, verb in verbs.items())
+        )
     if word in _HELP:
         print(_overview(noun, verbs))
         return

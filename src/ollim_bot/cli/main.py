@@ -38,6 +38,7 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "auth": ("the login at Claude", "ollim_bot.cli.auth"),
     "web": ("the address of the local page", "ollim_bot.cli.web"),
     "service": ("the bot as a service of this machine", "ollim_bot.cli.service"),
+    "completion": ("completion of all this in your shell", "ollim_bot.cli.completion"),
 }
 _ALL: Mapping[str, tuple[str, str]] = {
     "setup": ("the first questions: names, model, Discord, calendar", "ollim_bot.cli.setup"),
@@ -47,13 +48,17 @@ _ALL: Mapping[str, tuple[str, str]] = {
     "rehearse": ("what the bot would do in the days to come", "ollim_bot.cli.rehearse"),
 }
 
+# What is answered here.
+_PAGES: Mapping[str, str] = {
+    "version": "which version this is",
+    "help": "this page, or `ollim-bot help routine`, or `ollim-bot help routine add`",
+}
+
 _HELP = """\
 usage: ollim-bot [COMMAND] [...]
 
 Alone, it runs the bot. Commands:
 {commands}
-  version   which version this is
-  help      this page, or `ollim-bot help routine`, or `ollim-bot help routine add`
 
 Example:
   ollim-bot reminder add -m "call the dentist" --at "tomorrow 9am"
@@ -112,6 +117,8 @@ def _dispatch(words: list[str], caller: Caller) -> None:
             import_module("ollim_bot.cli.start").run(caller, is_trial=True)
         case ["help"] | ["--help" | "-h", *_]:
             print(_help())
+        case ["completion", "ask", shell, *line]:
+            _complete(shell, line, caller)
         case ["help", *topic]:
             _dispatch([*topic, "--help"], caller)
         case ["version", "--help" | "-h" | "help"]:
@@ -124,15 +131,23 @@ def _dispatch(words: list[str], caller: Caller) -> None:
             raise _unknown(word)
 
 
+def _complete(shell: str, line: list[str], caller: Caller) -> None:
+    from ollim_bot.cli.completion import answer
+
+    commands = {**_ALL, **{name: (about, "") for name, about in _PAGES.items()}}
+    print(*answer(shell, line, commands, caller), sep="\n")
+
+
 def _help() -> str:
-    commands = "\n".join(f"  {name:<9} {about}" for name, (about, _) in _ALL.items())
+    rows = {**{name: about for name, (about, _) in _ALL.items()}, **_PAGES}
+    commands = "\n".join(f"  {name:<11} {about}" for name, about in rows.items())
     return _HELP.format(commands=commands)
 
 
 def _unknown(word: str) -> OllimError:
     from ollim_bot.cli.unknown_words import no_such
 
-    known = [*_ALL, "version", "help"]
+    known = [*_ALL, *_PAGES]
     return no_such(f"There is no command `{word}`.", word, known, "ollim-bot help")
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data, writable
 from ollim_bot.cli.framework import (
+    Completion,
     Flags,
     Given,
     Verb,
@@ -202,8 +203,13 @@ def _as_json(name: str, state: ServerState) -> dict[str, object]:
     }
 
 
+def _names(caller: Caller, _: Sequence[str]) -> Iterable[Completion]:
+    return map(Completion, _specs(open_data(caller), []))
+
+
 def _name(parser: Flags) -> None:
-    parser.add_argument("name", metavar="NAME", help="as `ollim-bot mcp list` shows it")
+    about = "as `ollim-bot mcp list` shows it"
+    parser.add_argument("name", metavar="NAME", help=about, completions=_names)
 
 
 def _approve_flags(parser: Flags) -> None:

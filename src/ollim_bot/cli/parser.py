@@ -7,13 +7,22 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from ollim_bot.cli.framework import Completion, CompletionAsked, Completions, WordAtCursor
 from ollim_bot.cli.terminal import width_of, wrapped
 from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.errors import WrongInput
+
+if TYPE_CHECKING:
+    from ollim_bot.cli.caller import Caller
+
+# The metavar of a flag that takes one of a few words, and of one that takes a file.
+_WORDS = re.compile(r"[a-z_-]+(?:\|[a-z_-]+)*")
+_FILES = re.compile(r"\b(?:DIRECTORY|FILE|FOLDER|SOURCE)\b")
 
 
 class Parser(argparse.ArgumentParser):
@@ -27,6 +36,7 @@ class Parser(argparse.ArgumentParser):
     text_flag: str | None = None
 
     def __init__(self, prog: str, about: str, example: str) -> None:
+        self._completions: dict[str, Completions] = {}
         super().__init__(
             prog,
             description=about,
@@ -38,11 +48,82 @@ class Parser(argparse.ArgumentParser):
         self.register("action", "either", _Either)
         self._example = example
 
+    def add_argument(
+        self, *names: str, completions: Completions | None = None, **reading: Any
+    ) -> argparse.Action:
+        action = super().add_argument(*names, **reading)
+        if completions is not None:
+            self._completions[action.dest] = completions
+        return action
+
     def read(self, words: Sequence[str]) -> Mapping[str, Any]:
+        if words and isinstance(words[-1], WordAtCursor):
+            raise self._completion(words[:-1], words[-1])
         given, unknown = self.parse_known_args(_joined(self._with_text_flag(words)))
         if unknown:
             raise self._not_understood(unknown[0], words)
         return vars(given)
+
+    def _completion(self, before: Sequence[str], current: str) -> CompletionAsked:
+        waiting, given, used = self._read_so_far(before)
+        flag, sign, _ = current.partition("=")
+        if waiting is None and sign and flag in self._option_string_actions:
+            return self._values(self._option_string_actions[flag], given, f"{flag}=")
+        if waiting is None and not current.startswith("-"):
+            waiting = self._positional(len(given))
+        if waiting is not None:
+            return self._values(waiting, given)
+        return CompletionAsked(lambda _: self._unused_flags(used))
+
+    def _read_so_far(
+        self, words: Sequence[str]
+    ) -> tuple[argparse.Action | None, list[str], set[argparse.Action]]:
+        """The flag that waits for its value, the words that are no flag's, the flags used."""
+        waiting: argparse.Action | None = None
+        given: list[str] = []
+        used: set[argparse.Action] = set()
+        for word in words:
+            action = self._option_string_actions.get(word.partition("=")[0])
+            if waiting is not None:
+                waiting = None
+            elif action is not None:
+                used.add(action)
+                waiting = None if "=" in word or action.nargs == 0 else action
+            else:
+                given.append(word)
+        return waiting, given, used
+
+    def _positional(self, place: int) -> argparse.Action | None:
+        actions = self._get_positional_actions()
+        if place < len(actions):
+            return actions[place]
+        return actions[-1] if actions and actions[-1].nargs in ("+", "*") else None
+
+    def _values(
+        self, action: argparse.Action, given: Sequence[str], head: str = ""
+    ) -> CompletionAsked:
+        find = partial(self._words_for, action, given, head)
+        takes_files = _FILES.search(str(action.metavar)) is not None
+        return CompletionAsked(find, takes_files=takes_files and not head)
+
+    def _words_for(
+        self, action: argparse.Action, given: Sequence[str], head: str, caller: Caller
+    ) -> Iterator[Completion]:
+        if action.dest in self._completions:
+            for each in self._completions[action.dest](caller, given):
+                yield each._replace(word=head + each.word)
+        words = action.choices
+        if words is None and _WORDS.fullmatch(str(action.metavar)):
+            words = str(action.metavar).split("|")
+        for word in words or ():
+            yield Completion(f"{head}{word}")
+
+    def _unused_flags(self, used: set[argparse.Action]) -> Iterator[Completion]:
+        for action in self._actions:
+            if action not in used or isinstance(action, argparse._AppendAction):
+                for name in action.option_strings:
+                    if name.startswith("--"):
+                        yield Completion(name, action.help or "")
 
     def _with_text_flag(self, words: Sequence[str]) -> Sequence[str]:
         if self.text_flag is None or not words or words[0].startswith("-"):

@@ -110,7 +110,7 @@ def _delay(text: str, now: datetime) -> datetime:
 
 
 def _snooze_flags(parser: Flags) -> None:
-    job_argument(parser)
+    job_argument(ReminderNoun(), parser)
     parser.add_argument("--for", metavar="15m", help="this much later")
     parser.add_argument("--until", metavar='"tomorrow 9am"', help="at that moment instead")
 

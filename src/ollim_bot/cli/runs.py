@@ -13,6 +13,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.exports import PAGE_SIZE, export, export_flags
 from ollim_bot.cli.framework import (
+    Completion,
     Flags,
     Given,
     Verb,
@@ -37,6 +38,7 @@ from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.store.codecs.rows import LEDGER_ROWS
 
 if TYPE_CHECKING:
+    from ollim_bot.domain.jobs import Job
     from ollim_bot.store.database import Step
     from ollim_bot.store.transaction import Transaction
 
@@ -504,16 +506,31 @@ def _export_page(
     return [(row.ts, LEDGER_ROWS.encode(_row_as_seen(row, caller))) for row in rows], last
 
 
+def _job_ids(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
+    from ollim_bot.store.job_formats import REMINDERS
+    from ollim_bot.store.routine_format import ROUTINES
+    from ollim_bot.store.webhook_format import WEBHOOKS
+
+    data = open_data(caller)
+    jobs: list[Job] = [
+        *(each.item for each in data.shelf(data.paths.routines, ROUTINES).all()),
+        *(each.item for each in data.shelf(data.paths.reminders, REMINDERS).all()),
+        *(each.item for each in data.shelf(data.paths.webhooks, WEBHOOKS).all()),
+    ]
+    for job in jobs:
+        yield Completion(job.spec.id, title(job.spec.title))
+
+
 def _list_flags(parser: Flags) -> None:
-    parser.add_argument("--job", metavar="ID", help="only the runs of this job")
+    about = "only the runs of this job"
+    parser.add_argument("--job", metavar="ID", help=about, completions=_job_ids)
     parser.add_argument("--since", metavar="7d", help="how far back; a week if not given")
     json_flag(parser)
 
 
 def _show_flags(parser: Flags) -> None:
-    parser.add_argument(
-        "run", metavar="ID", help="of the run, or its beginning; of a job, for its newest run"
-    )
+    about = "of the run, or its beginning; of a job, for its newest run"
+    parser.add_argument("run", metavar="ID", help=about, completions=_job_ids)
     json_flag(parser)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import open_data, writable
 from ollim_bot.cli.framework import (
+    Completion,
     Flags,
     Given,
     Verb,
@@ -16,6 +17,7 @@ from ollim_bot.cli.framework import (
     plain,
     print_json,
     run_verb,
+    title,
 )
 from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.domain.shared_files import SKILL_FILE
@@ -171,6 +173,11 @@ def _remove(given: Given, caller: Caller) -> None:
     print(f"Removed the skill {plain(name)}.")
 
 
+def _names(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
+    for name, skill in SkillFolder(open_data(caller).paths.skills).read().loaded.items():
+        yield Completion(name, title(skill.description))
+
+
 def _yes_flag(parser: Flags) -> None:
     parser.add_argument("--yes", action="store_true", help="do it without a question")
 
@@ -182,7 +189,8 @@ def _source_flags(parser: Flags) -> None:
 
 
 def _name_flag(parser: Flags) -> None:
-    parser.add_argument("name", metavar="NAME", help="as `ollim-bot skill list` shows it")
+    about = "as `ollim-bot skill list` shows it"
+    parser.add_argument("name", metavar="NAME", help=about, completions=_names)
 
 
 def _show_flags(parser: Flags) -> None:

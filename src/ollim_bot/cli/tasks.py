@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, open_data, writable
 from ollim_bot.cli.framework import (
+    Completion,
     Flags,
     Given,
     Verb,
@@ -53,9 +54,13 @@ def task_list(data: Data, caller: Caller) -> TaskList:
     return active_tasks(file, _service(data, caller))
 
 
+def _is_at_google(data: Data) -> bool:
+    return data.paths.token.exists() or data.paths.google_revoked.exists()
+
+
 def _service(data: Data, caller: Caller) -> TaskList | None:
     """The tasks at Google; None if they are not there."""
-    if not data.paths.token.exists() and not data.paths.google_revoked.exists():
+    if not _is_at_google(data):
         return None
     from ollim_bot.cli.google_client import google_tasks
 
@@ -193,6 +198,13 @@ def as_seen(task: Task, caller: Caller) -> Task:
     return replace(task, title=neutralised(task.title), notes=notes)
 
 
+def _ids(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
+    data = open_data(caller)
+    if not _is_at_google(data):  # a shell does not wait for a network
+        for task in task_list(data, caller).tasks(with_done=True):
+            yield Completion(task.id, title(task.title))
+
+
 def _list_flags(parser: Flags) -> None:
     parser.add_argument("--all", action="store_true", help="also those that are done")
     parser.add_argument("--list", metavar="L", help="of this list only; `tasks lists` names them")
@@ -200,7 +212,8 @@ def _list_flags(parser: Flags) -> None:
 
 
 def _task_flags(parser: Flags) -> None:
-    parser.add_argument("task", metavar="ID", help="its id, or the beginning of it")
+    about = "its id, or the beginning of it"
+    parser.add_argument("task", metavar="ID", help=about, completions=_ids)
     json_flag(parser)
 
 

@@ -189,7 +189,7 @@ def _schema(properties: Mapping[str, object]) -> dict[str, object]:
 
 
 def _url_flags(parser: Flags) -> None:
-    job_argument(parser)
+    job_argument(WebhookNoun(), parser)
     json_flag(parser)
 
 
@@ -252,7 +252,7 @@ def _sample_value(schema: object) -> object:
 
 
 def _run_flags(parser: Flags) -> None:
-    job_argument(parser)
+    job_argument(WebhookNoun(), parser)
     about = "what to send; @FILE reads a file, - standard input"
     parser.add_argument("--data", metavar="JSON", help=about)
     json_flag(parser)

@@ -46,6 +46,19 @@ class ConfigKey:
     about: str = ""
     unit: str = ""
 
+    def words(self) -> list[str]:
+        """The single words that `takes` names and `check` accepts, such as `on` and `off`."""
+        named = re.sub(r"^one of | \(.*\)", "", self.takes)
+        parts = re.split(r", or |, | or ", named)
+        return [part for part in parts if part.isalpha() and self._accepts(part)]
+
+    def _accepts(self, word: str) -> bool:
+        try:
+            self.check(word)
+        except ValueError:
+            return False
+        return True
+
 
 def _whole(low: int, high: int = _LARGEST) -> Callable[[object], int]:
     def check(value: object) -> int:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from zoneinfo import available_timezones
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.data import Data
-from ollim_bot.cli.framework import Flags, Given
+from ollim_bot.cli.data import Data, open_data
+from ollim_bot.cli.framework import Completion, Flags, Given
 from ollim_bot.domain.jobs import ItemKind, Job, named_by_words
 from ollim_bot.environment import near_zone, zone_named
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
@@ -60,6 +61,16 @@ def _zone(text: str) -> str:
     raise WrongInput(f"--timezone: {text!r} is not a time zone. {hint}")
 
 
+def _zones(*_: object) -> Iterable[Completion]:
+    return map(Completion, sorted(available_timezones()))
+
+
+def _skills(caller: Caller, _: Sequence[str]) -> Iterable[Completion]:
+    from ollim_bot.store.skill_files import SkillFolder
+
+    return map(Completion, sorted(SkillFolder(open_data(caller).paths.skills).read().loaded))
+
+
 def _single(text: str) -> str:
     before, _, behind = text.partition("(")
     if "," in before + behind.rpartition(")")[2]:
@@ -94,8 +105,18 @@ COMMON = (
         "a tool beyond the usual ones; repeat it for more",
         {"metavar": "TOOL", **_EACH},
     ),
-    Flag("--skill", "skills", "a skill to use; repeat it for more", {"metavar": "NAME", **_EACH}),
-    Flag("--timezone", "timezone", "of the job, if not yours", {"metavar": "ZONE", "type": _zone}),
+    Flag(
+        "--skill",
+        "skills",
+        "a skill to use; repeat it for more",
+        {"metavar": "NAME", "completions": _skills, **_EACH},
+    ),
+    Flag(
+        "--timezone",
+        "timezone",
+        "of the job, if not yours",
+        {"metavar": "ZONE", "type": _zone, "completions": _zones},
+    ),
     Flag("--late", "late", "what to do when it was missed", {"metavar": "run|skip|tell"}),
     Flag("--must --no-must", "must", "whether it comes whatever happens", _EITHER),
     Flag("--plain --no-plain", "plain", "as you wrote it, without a model", _EITHER),

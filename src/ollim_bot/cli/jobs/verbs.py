@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from ollim_bot.cli.framework import Flags, Verb, json_flag
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import open_data
+from ollim_bot.cli.framework import Completion, Flags, Verb, json_flag, title
 from ollim_bot.cli.jobs import changes, views
 from ollim_bot.cli.jobs.fields import ID, MESSAGE, JobNoun, S, add_flags
 
@@ -29,7 +31,7 @@ def job_verbs(noun: JobNoun[S]) -> Mapping[str, Verb]:
         "show": Verb(
             "everything about one",
             f"{command} show {noun.example_id}",
-            _show_flags,
+            partial(_show_flags, noun),
             partial(views.show_job, noun),
         ),
         "edit": Verb(
@@ -41,32 +43,43 @@ def job_verbs(noun: JobNoun[S]) -> Mapping[str, Verb]:
         "cancel": Verb(
             "take one away for good",
             f"{command} cancel {noun.example_words}",
-            job_argument,
+            partial(job_argument, noun),
             partial(changes.cancel_job, noun),
         ),
         "pause": Verb(
             "keep one, but do not run it",
             f"{command} pause {noun.example_id}",
-            job_argument,
+            partial(job_argument, noun),
             partial(changes.pause_job, noun),
         ),
         "resume": Verb(
             "let a paused one run again",
             f"{command} resume {noun.example_id}",
-            job_argument,
+            partial(job_argument, noun),
             partial(changes.resume_job, noun),
         ),
         "run": Verb(
             "run one now, besides its own moments; needs the bot running",
             f"{command} run 3f2a9c1b",
-            job_argument,
+            partial(job_argument, noun),
             partial(changes.run_job, noun),
         ),
     }
 
 
-def job_argument(parser: Flags) -> None:
-    parser.add_argument("job", metavar="NAME", help="words of it, its id, or the name of its file")
+def job_argument(noun: JobNoun[S], parser: Flags) -> None:
+    parser.add_argument(
+        "job",
+        metavar="NAME",
+        help="words of it, its id, or the name of its file",
+        completions=partial(job_ids, noun),
+    )
+
+
+def job_ids(noun: JobNoun[S], caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
+    """The ids of all jobs of this kind, to complete one."""
+    for each in noun.shelf(open_data(caller)).all():
+        yield Completion(each.item.spec.id, title(each.item.spec.title))
 
 
 def _add_flags(noun: JobNoun[S], parser: Flags) -> None:
@@ -76,15 +89,19 @@ def _add_flags(noun: JobNoun[S], parser: Flags) -> None:
     json_flag(parser)
 
 
-def _show_flags(parser: Flags) -> None:
-    job_argument(parser)
+def _show_flags(noun: JobNoun[S], parser: Flags) -> None:
+    job_argument(noun, parser)
     json_flag(parser)
 
 
 def _edit_flags(noun: JobNoun[S], parser: Flags) -> None:
     parser.usage = "%(prog)s NAME [...]"
-    job_argument(parser)
+    job_argument(noun, parser)
     add_flags(parser, MESSAGE, *noun.flags, *noun.common, ID)
     parser.add_argument(
-        "--clear", metavar="FIELD", action="append", help="take a field away; repeat it for more"
+        "--clear",
+        metavar="FIELD",
+        action="append",
+        help="take a field away; repeat it for more",
+        completions=lambda *_: map(Completion, noun.rules),
     )
