@@ -12,15 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ollim_bot.cli.framework import (
-    Completion,
-    CompletionAsked,
-    Verb,
-    WordAtCursor,
-    no_flags,
-    plain,
-    run_verb,
-)
+from ollim_bot.cli.completions import Completion, CompletionAsked, WordAtCursor
+from ollim_bot.cli.framework import Verb, no_flags, plain, run_verb
 from ollim_bot.cli.terminal import own_name
 from ollim_bot.domain.text import PROGRAM
 from ollim_bot.environment import program_path

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, note, open_data, writable
 from ollim_bot.cli.framework import (
-    Completion,
     Flags,
     Given,
     Verb,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ollim_bot.cli.completions import Completion, CompletionAsked, WordAtCursor
 from ollim_bot.cli.terminal import width_of, wrapped
 from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.errors import WrongInput
 
 if TYPE_CHECKING:
     from ollim_bot.cli.caller import Caller
+    from ollim_bot.cli.completions import Completions
 
 Given = Mapping[str, Any]
 
@@ -70,37 +72,6 @@ def rounded_up(moment: datetime) -> datetime:
     """The moment itself if it is a whole second, else the next whole second."""
     exact = moment.astimezone(UTC) + timedelta(seconds=1) - timedelta.resolution
     return exact.replace(microsecond=0).astimezone(moment.tzinfo)
-
-
-class WordAtCursor(str):
-    """The last word of an unfinished line. A command that meets it raises `CompletionAsked`."""
-
-    __slots__ = ()
-
-
-class Completion(NamedTuple):
-    """A word that can stand at the cursor, and what it means."""
-
-    word: str
-    about: str = ""
-
-
-class CompletionAsked(Exception):
-    """`find` finds the words that can stand at the cursor; `takes_files`: names of files can too.
-
-    Raised in place of the work of the command.
-    """
-
-    def __init__(
-        self, find: Callable[[Caller], Iterable[Completion]], *, takes_files: bool = False
-    ) -> None:
-        super().__init__()
-        self.find = find
-        self.takes_files = takes_files
-
-
-# The second argument has the words that stand before, without flags.
-Completions = Callable[["Caller", Sequence[str]], Iterable[Completion]]
 
 
 class Flags(Protocol):

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 
 from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, note, open_data, writable
 from ollim_bot.cli.framework import (
-    Completion,
     Flags,
     Given,
     Verb,

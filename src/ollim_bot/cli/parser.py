@@ -12,7 +12,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ollim_bot.cli.framework import Completion, CompletionAsked, Completions, WordAtCursor
+from ollim_bot.cli.completions import Completion, CompletionAsked, Completions, WordAtCursor
 from ollim_bot.cli.terminal import width_of, wrapped
 from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.errors import WrongInput

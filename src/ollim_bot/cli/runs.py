@@ -10,10 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeGuard
 
 from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.exports import PAGE_SIZE, export, export_flags
 from ollim_bot.cli.framework import (
-    Completion,
     Flags,
     Given,
     Verb,

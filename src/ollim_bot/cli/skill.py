@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import open_data, writable
 from ollim_bot.cli.framework import (
-    Completion,
     Flags,
     Given,
     Verb,

@@ -9,9 +9,9 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, open_data, writable
 from ollim_bot.cli.framework import (
-    Completion,
     Flags,
     Given,
     Verb,

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from zoneinfo import available_timezones
 
 from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, open_data
-from ollim_bot.cli.framework import Completion, Flags, Given
+from ollim_bot.cli.framework import Flags, Given
 from ollim_bot.domain.jobs import ItemKind, Job, named_by_words
 from ollim_bot.environment import near_zone, zone_named
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput

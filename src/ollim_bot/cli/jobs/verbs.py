@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import open_data
-from ollim_bot.cli.framework import Completion, Flags, Verb, json_flag, title
+from ollim_bot.cli.framework import Flags, Verb, json_flag, title
 from ollim_bot.cli.jobs import changes, views
 from ollim_bot.cli.jobs.fields import ID, MESSAGE, JobNoun, S, add_flags
 
