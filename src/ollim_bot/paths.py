@@ -52,6 +52,7 @@ class DataPaths:
     messages = _Below("state/messages.jsonl")
     memory = _Below("state/memory.json")
     heartbeat = _Below("state/heartbeat")
+    sentinel = _Below("state/sentinel.json")
     maintenance = _Below("state/maintenance.json")
     update = _Below("state/update.json")
     before_update = _Below("state/before-update")

@@ -68,6 +68,7 @@ from ollim_bot.store.job_files import open_shelves
 from ollim_bot.store.journal import open_journal
 from ollim_bot.store.opening import open_for_bot
 from ollim_bot.store.policy_file import PolicyFile
+from ollim_bot.store.sentinel import SentinelFile
 from ollim_bot.store.server_file import ServerFile
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.steps import count_set, holder_of_id
@@ -287,7 +288,7 @@ class App:
         journal: Journal,
     ) -> Store:
         def opened() -> Database | DatabaseImage:
-            return open_for_bot(
+            database = open_for_bot(
                 self._settings.paths,
                 self._clock.now,
                 report=self._state_problem,
@@ -295,8 +296,14 @@ class App:
                 disk=self._adapters.disk,
                 journal=journal,
             )
+            if isinstance(database, Database):
+                take_over(database)
+            return database
 
-        store = SqliteStore(await asyncio.to_thread(opened), self._clock)
+        left = SentinelFile(self._settings.paths, self._state_problem, self._adapters.disk)
+        # A trial may be put back, and what it had taken over would be lost.
+        take_over = (lambda _: None) if self._is_trial else left.give_to
+        store = SqliteStore(await asyncio.to_thread(opened), self._clock, take_over)
         lifetime.push_async_callback(store.close)
         upkeep.append(store.run_upkeep)
         return store

@@ -45,6 +45,7 @@ _ALL: Mapping[str, tuple[str, str]] = {
     "today": ("what waits for you, what comes today, what is done", "ollim_bot.cli.today"),
     **GROUPS,
     "doctor": ("whether everything is as it should be", "ollim_bot.cli.doctor"),
+    "sentinel": ("brings what must come while the bot is away", "ollim_bot.cli.sentinel"),
     "rehearse": ("what the bot would do in the days to come", "ollim_bot.cli.rehearse"),
 }
 

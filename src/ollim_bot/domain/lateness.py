@@ -11,6 +11,8 @@ from ollim_bot.domain.schedule import ScheduledJob
 
 STILL_ON_TIME = timedelta(seconds=60)
 LONGEST_PATIENCE = timedelta(hours=2)
+# A longer gap between two looks means that the machine slept, or that the program stood still.
+ASLEEP = timedelta(seconds=90)
 
 
 def is_late(due: datetime, now: datetime) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Iterator, Set
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 
 from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.domain.catch_up import CatchUp, Missed, catch_up
 from ollim_bot.domain.decision import BETWEEN_LATE_RUNS
 from ollim_bot.domain.jobs import Job, Reminder, Routine
-from ollim_bot.domain.lateness import is_late, late_since
+from ollim_bot.domain.lateness import ASLEEP, is_late, late_since
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.owner_choices import Skips
@@ -33,9 +33,6 @@ from ollim_bot.schedule.job_index import Changes, JobIndex, job_of, scheduled_jo
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
-
-# A longer gap between two looks means that the machine slept, and leads to a catch-up.
-_ASLEEP = timedelta(seconds=90)
 
 
 class JobAgenda:
@@ -146,7 +143,7 @@ class DueJobs:
                 self._dispatch.resume(DueOccurrence(job, one, late_since(one, now)), story)
 
     async def serve_due(self, since: datetime, now: datetime) -> None:
-        if not self._is_planned or now - since > _ASLEEP:
+        if not self._is_planned or now - since > ASLEEP:
             await self._catch_up(since, now)
         for key, at in self._agenda.due(now):
             job = job_of(self._index, key)

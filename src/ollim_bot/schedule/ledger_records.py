@@ -44,6 +44,10 @@ class ArmedJobs:
             self._armed = await self._store.read(lambda tx: tx.ledger.armed())
         return self._armed.marks
 
+    def forget(self) -> None:
+        """Read the ledger again at the next write: another process may have written to it."""
+        self._armed = None
+
     async def write_all(self, jobs: Iterable[Job], now: datetime, since: datetime) -> None:
         """Write that exactly `jobs` are armed."""
         armed = self._armed

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.lateness import ASLEEP
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.job_index import Changes, JobIndex, job_of
@@ -142,6 +143,9 @@ class Scheduler:
         await self._beat(now)
 
     async def _look(self) -> None:
+        if self._now - self._watched_until > ASLEEP:
+            # The sentinel may have armed a job while this process stood still.
+            self._armed.forget()
         changes = await self._index.refresh()
         self._look_at = self._clock.monotonic() + changes.next_look_in
         if not changes:

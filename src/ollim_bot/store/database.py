@@ -107,6 +107,7 @@ class Database:
         self._reader: sqlite3.Connection | None = None
         self._unknown: OutcomeUnknown | None = None
         self._is_closed = False
+        self._was_busy = False
         self._has_changed = True
         self._wal = path.with_name(f"{path.name}-wal")
         self._seen_version = self._data_version()
@@ -127,13 +128,15 @@ class Database:
             try:
                 result, statements = self._with_ballast(step)
             except WriteFailed as refused:
-                self.is_writable = self.is_writable and isinstance(refused, Busy)
+                self._was_busy = isinstance(refused, Busy)
+                self.is_writable = self.is_writable and self._was_busy
                 raise
             except Damaged:
                 suspect(self.path)
                 raise
             except Malformed as wrong:
                 raise Damaged(self.path, str(wrong)) from wrong
+            self._was_busy = False
             self._has_changed = self._has_changed or bool(statements.changed)
             if self._mirrors is not None:
                 self._mirrors.follow(self._connection, statements.changed, statements.lines)
@@ -214,7 +217,9 @@ class Database:
             if self._is_closed:
                 return
             self._is_closed = True
-            if self._mirrors is not None and self._unknown is None:
+            # Another process that holds the database is not waited for a second time.
+            can_write = self._unknown is None and not self._was_busy
+            if self._mirrors is not None and can_write:
                 self._forget_old_hashes(self._mirrors)
             for connection in (self._reader, self._connection):
                 if connection is not None:

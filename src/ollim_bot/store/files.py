@@ -201,14 +201,31 @@ class FileLock:
         self._path = path
 
     @contextmanager
+    def held_if_free(self) -> Iterator[bool]:
+        """Hold the lock, or yield False if another process holds it. Raises `WriteFailed`."""
+        descriptor = self._opened()
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_free = True
+            except BlockingIOError:
+                is_free = False
+            yield is_free
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
     def held(self) -> Iterator[None]:
         """Wait for the lock and hold it; raises `WriteFailed` if its file cannot be created."""
-        try:
-            descriptor = open_file(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        except OSError as refused:
-            raise WriteFailed(self._path, f"could not be locked: {refused.strerror}.") from refused
+        descriptor = self._opened()
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
             os.close(descriptor)
+
+    def _opened(self) -> int:
+        try:
+            return open_file(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError as refused:
+            raise WriteFailed(self._path, f"could not be locked: {refused.strerror}.") from refused

@@ -60,10 +60,19 @@ class Store(Protocol):
 
 
 class SqliteStore:
-    """A `Store` on the database of this process; `run_upkeep` is a service to run beside it."""
+    """A `Store` on the database of this process; `run_upkeep` is a service to run beside it.
 
-    def __init__(self, database: Database | DatabaseImage, clock: Clock) -> None:
+    `before_step` is called before each step with the database, and raises nothing.
+    """
+
+    def __init__(
+        self,
+        database: Database | DatabaseImage,
+        clock: Clock,
+        before_step: Callable[[Database], None] = lambda _: None,
+    ) -> None:
         self._database = database
+        self._before_step = before_step
         self._clock = clock
         self._writer = ThreadPoolExecutor(1, "store-writer")
         self._reader = ThreadPoolExecutor(1, "store-reader")
@@ -84,6 +93,8 @@ class SqliteStore:
         return await _outcome(self._reader.submit(self._database.query, question))
 
     def run(self, step: Step[R]) -> R:
+        if isinstance(self._database, Database):
+            self._before_step(self._database)
         result, changed = self._database.run_noting(step)
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._publish, changed)

@@ -70,7 +70,7 @@ Description=Deliver what must not be missed if ollim-bot is dead
 Type=oneshot
 ExecStart={command}
 {place}
-TimeoutStartSec=120
+TimeoutStartSec=420
 SyslogIdentifier=ollim-bot-sentinel
 """
 _TIMER = """\

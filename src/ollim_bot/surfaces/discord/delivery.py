@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from ollim_bot.domain.chat import ChatMessage
@@ -16,7 +16,7 @@ from ollim_bot.surfaces.discord.messages import (
     OutgoingMessage,
     ReceivedMessage,
 )
-from ollim_bot.surfaces.discord.rendering import dated, outgoing_of, parts_of, undated
+from ollim_bot.surfaces.discord.rendering import dated, found_among, outgoing_of, parts_of
 
 _LOOK_BACK = 100
 _DISCORD_EPOCH = 1_420_070_400_000
@@ -62,14 +62,8 @@ class DiscordDelivery:
         self._drafts.begin(part.content.id)
         outgoing = outgoing_of(part.content)
         ours = [each for each in reversed(await self._seen(since)) if each.is_ours]
-        same_words = (
-            each
-            for each in ours
-            if each.ref not in others
-            and _says(each, outgoing)
-            and not self._drafts.is_draft(each.ref)
-        )
-        return _first(each for each in ours if each.nonce == part.nonce) or _first(same_words)
+        drafts = (each.ref for each in ours if self._drafts.is_draft(each.ref))
+        return found_among(ours, outgoing, part.nonce, {*others, *drafts})
 
     async def edit(self, ref: str, content: ChatMessage) -> None:
         outgoing = outgoing_of(content)
@@ -97,16 +91,6 @@ class DiscordDelivery:
             raise DeliveryUncertain(str(hidden)) from hidden
 
 
-def _first(seen: Iterable[ReceivedMessage]) -> str | None:
-    return next((each.ref for each in seen), None)
-
-
 def _ref_at(moment: datetime) -> str:
     """The id that a message of that moment would have."""
     return str(max(0, int(moment.timestamp() * 1000) - _DISCORD_EPOCH) << 22)
-
-
-def _says(seen: ReceivedMessage, outgoing: OutgoingMessage) -> bool:
-    card = "" if outgoing.card is None else outgoing.card.text
-    same_words = undated(seen.text).split() == (outgoing.text or card).split()
-    return same_words and len(seen.files) == len(outgoing.files)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
@@ -11,7 +11,7 @@ from ollim_bot.domain.cards import Button, Card, CardField
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.taint import Untrusted
-from ollim_bot.surfaces.discord.messages import Forwarded, OutgoingMessage
+from ollim_bot.surfaces.discord.messages import Forwarded, OutgoingMessage, ReceivedMessage
 from ollim_bot.surfaces.discord.split import LONGEST, Fence, Pieces, opened_by, shortened, split
 
 FORK = "side conversation · apart from the main one"
@@ -84,6 +84,24 @@ def undated(text: str) -> str:
     """Remove the line that `dated` adds."""
     first, _, rest = text.partition("\n")
     return rest if first.startswith(small(_LATE_MARK)) else text
+
+
+def found_among(
+    ours: Sequence[ReceivedMessage], outgoing: OutgoingMessage, nonce: str, others: Collection[str]
+) -> str | None:
+    """The message that was sent with this nonce, or that has the same words.
+
+    Messages with the same words are not it if they are among `others`.
+    """
+    by_nonce = (each.ref for each in ours if each.nonce == nonce)
+    by_words = (each.ref for each in ours if each.ref not in others and _says(each, outgoing))
+    return next(by_nonce, None) or next(by_words, None)
+
+
+def _says(seen: ReceivedMessage, outgoing: OutgoingMessage) -> bool:
+    card = "" if outgoing.card is None else outgoing.card.text
+    same_words = undated(seen.text).split() == (outgoing.text or card).split()
+    return same_words and len(seen.files) == len(outgoing.files)
 
 
 def untrusted_of(forwarded: Forwarded, zone: tzinfo | None) -> Untrusted:

@@ -1,0 +1,175 @@
+"""`ollim-bot sentinel`: delivers what must come while the bot does not run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import Data, note, open_data
+from ollim_bot.cli.framework import json_flag, print_json, title, zone_of
+from ollim_bot.cli.parser import Parser
+from ollim_bot.domain.sentinel import BotState, Outcome, SentinelReport, is_alive
+from ollim_bot.errors import BadSettings, OllimError, SupervisorFailed
+from ollim_bot.store.heartbeat import HeartbeatFile
+
+if TYPE_CHECKING:
+    from ollim_bot.upkeep.direct_channels import (
+        DirectChannel,
+        SentinelClock,
+        SentinelEnvironment,
+    )
+
+_COMMAND = "ollim-bot sentinel"
+_ABOUT = (
+    "delivers what must come while the bot does not run; a timer calls it every 5 minutes. It says "
+    "nothing when there is nothing to do. Exit codes: 0 nothing was left undone, 1 something that "
+    "must come could not be shown anywhere, 2 wrong settings"
+)
+_WITHOUT_DISCORD = "the settings are wrong, so Discord is left out. {}"
+
+
+def run(words: Sequence[str], caller: Caller) -> None:
+    parser = Parser(_COMMAND, _ABOUT, _COMMAND)
+    json_flag(parser)
+    is_json = "json" in parser.read(words)
+    data = open_data(caller)
+    heartbeat = HeartbeatFile(data.paths).read()
+    # Nearly every call ends here, so the rest is not imported before.
+    if heartbeat is None or is_alive(heartbeat, data.now):
+        state = BotState.UNUSED if heartbeat is None else BotState.RUNNING
+        if is_json:
+            print_json({"bot": state, "heartbeat": heartbeat, "delivered": [], "undelivered": []})
+        return
+    report = _report(data, caller)
+    if is_json:
+        print_json(_object(report))
+    else:
+        _tell(report)
+    if report.has_failed:
+        raise OllimError("" if is_json else _undelivered(report))
+
+
+class _Clock:
+    """The real time, or the one that the caller was given."""
+
+    def __init__(self, caller: Caller, data: Data) -> None:
+        self._caller = caller
+        self._zone = zone_of(data.now)
+
+    def now(self) -> datetime:
+        return self._caller.now().astimezone(self._zone)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+def _report(data: Data, caller: Caller) -> SentinelReport:
+    from ollim_bot.upkeep.sentinel import Sentinel
+
+    clock = _Clock(caller, data)
+    around = _surroundings(data, caller, clock)
+    report = Sentinel(data.paths, zone_of(data.now), clock, around).run()
+    for problem in report.problems:
+        note(problem)
+    return report
+
+
+def _surroundings(data: Data, caller: Caller, clock: SentinelClock) -> SentinelEnvironment:
+    from ollim_bot.upkeep.direct_channels import DesktopNotifier, SentinelEnvironment
+    from ollim_bot.upkeep.maintenance import maintenance_in_progress
+
+    def maintenance() -> str | None:
+        found = maintenance_in_progress(data.paths)
+        return None if found is None else found.kind
+
+    return SentinelEnvironment(
+        channel=_channel(data, caller, clock),
+        notifier=DesktopNotifier(caller.environ),
+        revive=partial(_is_asked, data, caller),
+        maintenance=maintenance,
+    )
+
+
+def _is_asked(data: Data, caller: Caller, is_running: bool) -> bool:
+    """Ask the supervisor for the bot; False if none keeps it, or the supervisor refuses."""
+    from ollim_bot.upkeep.service import service_of
+
+    supervisor = service_of(data.paths, caller.environ)
+    if supervisor is None:
+        return False
+    try:
+        supervisor.restart() if is_running else supervisor.start()
+    except SupervisorFailed as failed:
+        note(str(failed))
+        return False
+    return True
+
+
+def _channel(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel | None:
+    """Discord, if it is set up; without it if the settings are wrong."""
+    from ollim_bot.store.sentinel import CHANNEL
+    from ollim_bot.surfaces.discord.rest import DiscordRest
+
+    try:
+        settings = caller.settings()
+    except BadSettings as bad:
+        note(_WITHOUT_DISCORD.format(" ".join(bad.problems)))
+        return None
+    if settings.discord_token is None:
+        return None
+    joined = data.read(lambda tx: tx.channels.all()) or []
+    dm = next((each.identity for each in joined if each.name == CHANNEL), "")
+    owner, address = settings.discord_owner_id, settings.discord_api_url
+    return DiscordRest(settings.discord_token, owner, address, dm, clock)
+
+
+def _tell(report: SentinelReport) -> None:
+    if report.is_revived:
+        print("The bot was silent. The supervisor was asked to start it.")
+    if report.came_back and report.is_revived:
+        print("The bot is back.")
+    for each in report.outcomes:
+        if each.through:
+            print(f"“{title(each.title)}” was delivered: {', '.join(each.through)}.")
+            if each.problem:
+                print(f"  Not by Discord: {each.problem}")
+
+
+def _undelivered(report: SentinelReport) -> str:
+    missing = [each for each in report.outcomes if not each.through]
+    return "\n".join(_missing(each) for each in missing)
+
+
+def _missing(outcome: Outcome) -> str:
+    name = f"“{title(outcome.title)}” is due and could not be shown: {outcome.problem.rstrip('.')}."
+    if not outcome.kept_in:
+        return f"{name} It could not be kept either."
+    return f"{name} It is kept, and the page shows it when the bot runs again."
+
+
+def _object(report: SentinelReport) -> dict[str, object]:
+    return {
+        "bot": report.state,
+        "heartbeat": report.heartbeat,
+        "is_second": report.is_second,
+        "asked_supervisor": report.is_revived,
+        "bot_came_back": report.came_back,
+        "due": [
+            {"occurrence": one.occurrence.id, "title": one.job.spec.title, "due": one.due}
+            for one in report.waits_for
+        ],
+        "delivered": [_outcome(each) for each in report.outcomes if each.through],
+        "undelivered": [_outcome(each) for each in report.outcomes if not each.through],
+        "problems": report.problems,
+    }
+
+
+def _outcome(outcome: Outcome) -> dict[str, object]:
+    return outcome._asdict()

@@ -1,0 +1,166 @@
+"""When the sentinel acts in the place of a bot that does not run, for what, and in which words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, tzinfo
+from enum import StrEnum
+from typing import NamedTuple
+
+from ollim_bot.domain.catch_up import missed_since
+from ollim_bot.domain.jobs import Routine
+from ollim_bot.domain.moments import clock_time
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.schedule import ScheduledJob, moments_between, next_due, occurrence_at
+
+# The heartbeat of a bot that runs is never older than this: it beats every 30 seconds.
+ALIVE = timedelta(seconds=90)
+# A bot whose heartbeat is older than this counts as dead.
+SILENT = timedelta(minutes=5)
+# A run ends before the timer starts the next one.
+LONGEST_RUN = timedelta(seconds=280)
+# After the machine has slept, or after the supervisor was asked, the bot has so long to beat.
+PATIENCE = timedelta(seconds=60)
+
+# The fact of the rows that the sentinel wrote.
+BY = "by"
+SENTINEL = "sentinel"
+THROUGH = "through"
+
+
+class BotState(StrEnum):
+    """What is known of the bot."""
+
+    UNUSED = "never started"
+    RUNNING = "running"
+    SILENT = "silent"
+    STOPPED = "stopped"
+    UPDATE = "update"
+    RESTORE = "restore"
+
+    @property
+    def may_be_started(self) -> bool:
+        return self is BotState.SILENT
+
+    @property
+    def keeps_database(self) -> bool:
+        """Whether the database may be written: an update or a restore may replace it."""
+        return self not in (BotState.UPDATE, BotState.RESTORE)
+
+
+_REASONS = {
+    BotState.STOPPED: "The bot is stopped; this came from its watch.",
+    BotState.UPDATE: "The bot is being updated; this came from its watch.",
+    BotState.RESTORE: "A backup is being restored; this came from the bot's watch.",
+}
+_NO_ANSWER = "The bot does not answer; this came from its watch."
+
+
+def reason_of(state: BotState) -> str:
+    """The footer of what the sentinel delivers."""
+    return _REASONS.get(state, _NO_ANSWER)
+
+
+def brought(title: str, at: datetime) -> str:
+    """What the bot tells of a delivery when it runs again."""
+    return f"While I was away, my watch brought “{title}” at {clock_time(_minute(at))}."
+
+
+def perhaps_again(title: str) -> str:
+    """The words of a notification that may have been shown before."""
+    return f"{title} (this may be the second time it is shown)"
+
+
+def is_alive(heartbeat: datetime, now: datetime) -> bool:
+    """Whether the bot has beaten just now. A heartbeat of the future is one of a clock set back."""
+    return -ALIVE < now.astimezone(UTC) - heartbeat.astimezone(UTC) < ALIVE
+
+
+def acts_from(heartbeat: datetime, now: datetime) -> datetime:
+    """The moment from which on the bot counts as dead.
+
+    After the clock was set back, the age of the heartbeat is unknown: a bot that runs beats soon.
+    """
+    heartbeat, now = heartbeat.astimezone(UTC), now.astimezone(UTC)
+    return heartbeat + SILENT if heartbeat <= now else now + PATIENCE
+
+
+@dataclass(frozen=True, slots=True)
+class DueDelivery:
+    """An occurrence that must be delivered at `due`."""
+
+    job: ScheduledJob
+    occurrence: Occurrence
+    due: datetime
+
+
+def due_deliveries(
+    jobs: Iterable[ScheduledJob], heartbeat: datetime, now: datetime, zone: tzinfo
+) -> list[DueDelivery]:
+    """What must be delivered and is due since the heartbeat, or becomes due during this run.
+
+    Of the missed moments of one routine only the newest counts. Every due reminder counts that
+    still has its file.
+    """
+    found = [
+        DueDelivery(job, occurrence_at(job, moment), moment)
+        for job in jobs
+        if job.must
+        for moment in _moments(job, heartbeat, now, zone)
+    ]
+    return sorted(found, key=lambda one: (one.due, one.occurrence.id))
+
+
+def _moments(
+    job: ScheduledJob, heartbeat: datetime, now: datetime, zone: tzinfo
+) -> Iterator[datetime]:
+    end = now.astimezone(UTC) + LONGEST_RUN
+    if not isinstance(job, Routine):
+        at = next_due(job, datetime.min.replace(tzinfo=UTC), zone)
+        if at is not None and at <= end:
+            yield at
+        return
+    # After the clock was set back, the time of the last run is as good a beginning as any.
+    since = min(heartbeat, now - LONGEST_RUN)
+    missed = missed_since(job, since, now, zone)
+    if missed is not None:
+        yield missed.newest
+    yield from moments_between(job, now, end, zone)
+
+
+def _minute(at: datetime) -> datetime:
+    return at.replace(second=0, microsecond=0)
+
+
+class Outcome(NamedTuple):
+    """One delivery: `through` is empty if it did not reach the owner, and `problem` says why.
+
+    `kept_in` is `ledger`, `sentinel.json`, or empty if it could not be kept.
+    """
+
+    title: str
+    occurrence: str
+    due: datetime
+    at: datetime
+    through: tuple[str, ...] = ()
+    kept_in: str = ""
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class SentinelReport:
+    """What a run saw and did."""
+
+    state: BotState
+    heartbeat: datetime | None = None
+    waits_for: list[DueDelivery] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    is_revived: bool = False
+    came_back: bool = False
+    is_second: bool = False
+
+    @property
+    def has_failed(self) -> bool:
+        return any(not each.through for each in self.outcomes)

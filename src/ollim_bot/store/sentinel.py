@@ -1,0 +1,314 @@
+"""The deliveries that the sentinel makes in the place of the bot.
+
+A delivery is two steps: `begin_delivery` claims the occurrence and adds the message, before it is
+sent; `end_delivery` records how far it came. Where the database cannot be written, the delivery is
+kept in `state/sentinel.json`, and the bot takes it over before its next step.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
+
+from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.decision import Circumstances, decide, has_to_come
+from ollim_bot.domain.definitions import Armed, Definition
+from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.jobs import Reminder
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.run_history import DELIVERED, PLAINLY, claim_facts, claiming_row
+from ollim_bot.domain.schedule import ScheduledJob, key_of
+from ollim_bot.domain.sentinel import BY, SENTINEL, THROUGH, DueDelivery, brought
+from ollim_bot.errors import NewerFormat, StorageError
+from ollim_bot.paths import DataPaths
+from ollim_bot.ports import Disk
+from ollim_bot.store.codecs.plain import decode_plain, encode_plain
+from ollim_bot.store.codecs.rows import message_json, message_of
+from ollim_bot.store.database import Database
+from ollim_bot.store.deliveries import DeliveryState
+from ollim_bot.store.file_store import FileStore, Malformed, StoreProblem
+from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.item_answers import add_item
+from ollim_bot.store.job_files import remove_reminder
+from ollim_bot.store.json_fields import FORMAT, Fields, parse_json, render_json, versioned
+from ollim_bot.store.steps import leave_notice, new_notice
+from ollim_bot.store.transaction import JobOp, Transaction
+
+# The name of the channel on which the sentinel can deliver by itself.
+CHANNEL = "discord"
+
+_REVIVED = "sentinel_revived"
+_MOST_OPEN = 200
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SentinelDelivery:
+    """A message with its item, and how far its delivery came.
+
+    `claim` are the facts of the first row of the occurrence. `removal` removes the file of a
+    reminder. `tried_at` is set while the message may have arrived without `ref`, its id on the
+    channel. `through` names the ways by which it reached the owner.
+    """
+
+    message: ChatMessage
+    item: DueItem
+    claim: Mapping[str, object]
+    removal: JobOp | None = None
+    tried_at: datetime | None = None
+    ref: str = ""
+    through: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, job: ScheduledJob, occurrence: Occurrence, message: ChatMessage, item: DueItem
+    ) -> SentinelDelivery:
+        removal = remove_reminder(job, occurrence.id) if isinstance(job, Reminder) else None
+        return cls(message, item, claim_facts(job), removal)
+
+    @property
+    def occurrence(self) -> Occurrence:
+        return Occurrence.parse(self.message.occurrence)
+
+
+def is_owed(tx: Transaction, one: DueDelivery, now: datetime, zone: tzinfo) -> bool:
+    """Whether it has to be delivered now, and no message of it is in the log."""
+    story = tx.ledger.story(one.occurrence)
+    if story.delivery is not None or story.is_left_out:
+        return False
+    if tx.messages.of_occurrence(one.occurrence.id):
+        return False
+    given = Circumstances(
+        one.occurrence.scheduled_at,
+        now,
+        zone,
+        story.progress,
+        was_away=True,
+        is_skipped=tx.skips.get().has(one.occurrence),
+    )
+    return has_to_come(decide(one.job, given))
+
+
+def begin_delivery(
+    tx: Transaction, one: DueDelivery, wanted: SentinelDelivery, heartbeat: datetime, zone: tzinfo
+) -> bool:
+    """Claim the occurrence, and add its message to the log; False if it is not owed.
+
+    An occurrence that the bot had claimed is left to the bot to end. With `wanted.tried_at`, the
+    channel looks for the message before it sends it.
+    """
+    if not is_owed(tx, one, tx.now, zone):
+        return False
+    _arm(tx, one.job, heartbeat, zone)
+    _enter(tx, wanted)
+    return True
+
+
+def _arm(tx: Transaction, job: ScheduledJob, heartbeat: datetime, zone: tzinfo) -> None:
+    """Record the definition, if the bot has not seen it, so that the ledger knows the cause."""
+    armed, key = tx.ledger.armed(), key_of(job)
+    if armed.rostered is not None:
+        known = {key: armed.jobs[key]} if key in armed.jobs else {}
+        wanted = [Definition.of(job, zone)]
+        since = min(heartbeat.astimezone(UTC), tx.now.astimezone(UTC))
+        tx.ledger.append(*Armed(known, tx.now).rows_for(wanted, tx.now, since))
+
+
+def _enter(tx: Transaction, one: SentinelDelivery) -> None:
+    occurrence = one.occurrence
+    if not tx.ledger.has(occurrence):
+        moment = occurrence.scheduled_at or tx.now
+        at = max(tx.now.astimezone(UTC), moment.astimezone(UTC))
+        done = {"job": one.item.title, **PLAINLY, BY: SENTINEL}
+        end = LedgerRow(at, OccurrenceState.DONE.value, occurrence, done)
+        tx.ledger.append(claiming_row(occurrence, at, one.claim), end)
+    if tx.messages.get(one.message.id) is None:
+        tx.messages.add(one.message)
+        add_item(tx, one.item)
+    if one.tried_at is not None:
+        tx.deliveries.require(CHANNEL, one.message.id, (), one.tried_at)
+
+
+def end_delivery(tx: Transaction, one: SentinelDelivery) -> None:
+    """Record how far the delivery came, and have the bot tell of it when it runs again."""
+    message_id, occurrence = one.message.id, one.occurrence
+    if one.ref:
+        tx.deliveries.note_received(CHANNEL, message_id, [one.ref])
+    elif one.tried_at is None:
+        tx.deliveries.note_absent(CHANNEL, message_id)
+    if tx.ledger.story(occurrence).delivery is None:
+        facts = {BY: SENTINEL, THROUGH: [*one.through]}
+        tx.ledger.append(LedgerRow(tx.now, DELIVERED, occurrence, facts))
+    if one.removal is not None:
+        tx.job_ops.add(one.removal)
+    sentence = brought(one.item.short_title, one.message.at)
+    notice = new_notice(sentence, key=f"sentinel {one.message.id}", for_reminder=True)
+    leave_notice(tx, replace(notice, id=f"sentinel-{one.message.id}"), tx.now)
+
+
+def unfinished_deliveries(tx: Transaction, *, has_channel: bool) -> list[SentinelDelivery]:
+    """The messages of open items that must come and may not have reached the owner.
+
+    A crash came between the commit and the sending, or the channel could not be reached.
+    """
+    waiting = {each.message.id: each for each in tx.deliveries.open(CHANNEL, _MOST_OPEN)}
+    found: list[SentinelDelivery] = []
+    for item in tx.due_items.open():
+        message = tx.messages.get(item.card)
+        if message is None or not message.occurrence or not item.as_reminder.must:
+            continue
+        known = waiting.get(message.id)
+        told = tx.ledger.story(Occurrence.parse(item.occurrence)).delivery
+        if known is None if has_channel else told is not None:
+            continue
+        tried_at = None if known is None else known.tried_at
+        one = SentinelDelivery(message, item, {}, tried_at=tried_at, through=_ways(told))
+        found.append(one)
+    return found
+
+
+def _ways(told: Mapping[str, object] | None) -> tuple[str, ...]:
+    """The ways by which the sentinel has reached the owner, or the log if the bot wrote it."""
+    if told is None:
+        return ()
+    through = told.get(THROUGH) if told.get(BY) == SENTINEL else ["log"]
+    return tuple(map(str, through)) if isinstance(through, list) else ()
+
+
+def may_send(tx: Transaction, message_id: MessageId) -> bool:
+    """Note a try of a message that waits; False if it has arrived since."""
+    known = tx.deliveries.get(CHANNEL, message_id)
+    if known is None or known.state is not DeliveryState.OPEN:
+        return False
+    tx.deliveries.require(CHANNEL, message_id, (), known.tried_at or tx.now)
+    return True
+
+
+def note_revival(tx: Transaction, heartbeat: datetime) -> bool:
+    """Note that the supervisor is asked; False if it was asked since this heartbeat."""
+    is_new = tx.meta.get(_REVIVED) != heartbeat.isoformat()
+    if is_new:
+        tx.meta.put(_REVIVED, heartbeat.isoformat())
+    return is_new
+
+
+Deliveries = tuple[SentinelDelivery, ...]
+
+
+class _Codec:
+    def missing(self) -> Deliveries:
+        return ()
+
+    def decode(self, raw: bytes) -> tuple[Deliveries, tuple[str, ...]]:
+        fields = Fields(versioned(parse_json(raw)))
+        return tuple(_delivery(Fields(each)) for each in fields.items("deliveries")), ()
+
+    def encode(self, value: Deliveries) -> bytes | None:
+        if not value:
+            return None
+        entries = [_json(each) for each in value]
+        return render_json({"version": FORMAT, "deliveries": entries}, indent=2) + b"\n"
+
+
+def _json(one: SentinelDelivery) -> dict[str, object]:
+    removal = one.removal
+    return {
+        "message": message_json(one.message),
+        "item": parse_json(encode_plain(one.item)),
+        "claim": dict(one.claim),
+        "removal": None if removal is None else {"id": removal.id, **removal.what},
+        "tried_at": None if one.tried_at is None else one.tried_at.isoformat(),
+        "ref": one.ref,
+        "through": [*one.through],
+    }
+
+
+def _delivery(fields: Fields) -> SentinelDelivery:
+    message, removal = _below(fields, "message"), fields.below("removal")
+    try:
+        found = message_of(message)
+        Occurrence.parse(found.occurrence)
+        item = decode_plain(DueItem, render_json(_below(fields, "item").others()))
+    except (TypeError, ValueError) as wrong:
+        raise Malformed(str(wrong)) from None
+    return SentinelDelivery(
+        found,
+        item,
+        _below(fields, "claim").others(),
+        None if removal is None else _removal(removal),
+        fields.moment("tried_at") if fields.text_or_none("tried_at") else None,
+        fields.text("ref"),
+        tuple(fields.texts("through")),
+    )
+
+
+def _removal(fields: Fields) -> JobOp:
+    what = {name: fields.text(name) for name in ("op", "reminder", "due")}
+    return JobOp(fields.text("id"), what)
+
+
+def _below(fields: Fields, name: str) -> Fields:
+    found = fields.below(name)
+    if found is None:
+        raise Malformed(f"{name} is missing")
+    return found
+
+
+class SentinelFile:
+    """The deliveries that the database could not take, in `state/sentinel.json`.
+
+    A file that cannot be understood is set aside, and one of a newer version is left; `report` gets
+    a sentence for both.
+    """
+
+    def __init__(
+        self, paths: DataPaths, report: Callable[[StoreProblem], None], disk: Disk | None = None
+    ) -> None:
+        path = paths.sentinel
+        self._path = path
+        lock = FileLock(paths.lock_of(path))
+        self._file = FileStore(path, _Codec(), lock, disk=disk or OsDisk(), report=report)
+        self._refused: tuple[int, int] | None = None
+
+    def read(self) -> Deliveries:
+        """The deliveries. Raises `Unreadable`."""
+        return self._file.read()
+
+    def put(self, one: SentinelDelivery) -> None:
+        """Keep a delivery, or how far it came. Raises `StorageError`."""
+
+        def changed(known: Deliveries) -> tuple[Deliveries, None]:
+            others = tuple(each for each in known if each.message.id != one.message.id)
+            return (*others, one), None
+
+        self._file.transact(changed)
+
+    def give_to(self, database: Database) -> None:
+        """Move what is in the file into the database; a failure leaves the file for later."""
+        mark = self._mark()
+        if mark is None or mark == self._refused:
+            return
+        try:
+            self._file.transact(lambda known: ((), database.run(lambda tx: _take_over(tx, known))))
+        except NewerFormat:
+            self._refused = mark
+            self._file.read()  # reports it
+        except StorageError:
+            _logger.warning("What the sentinel has delivered waits", exc_info=True)
+
+    def _mark(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size
+
+
+def _take_over(tx: Transaction, known: Deliveries) -> None:
+    for one in known:
+        _enter(tx, one)
+        end_delivery(tx, one)

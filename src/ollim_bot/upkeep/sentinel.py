@@ -1,0 +1,361 @@
+"""Delivers what must come while the bot does not run, without starting anything itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import TypeVar
+
+from ollim_bot.domain.definitions import holder_among
+from ollim_bot.domain.item_messages import item_message, why_now
+from ollim_bot.domain.jobs import Reminder, Routine
+from ollim_bot.domain.lateness import late_since
+from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of
+from ollim_bot.domain.sentinel import (
+    LONGEST_RUN,
+    PATIENCE,
+    BotState,
+    DueDelivery,
+    Outcome,
+    SentinelReport,
+    acts_from,
+    due_deliveries,
+    is_alive,
+    perhaps_again,
+    reason_of,
+)
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, StorageError, Unreachable
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.database import Database, Step
+from ollim_bot.store.deliveries import part_nonce
+from ollim_bot.store.errors import OutcomeUnknown
+from ollim_bot.store.file_store import StoreProblem
+from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.job_folder import FolderWatch, kept_versions
+from ollim_bot.store.job_formats import REMINDERS, JobFormat
+from ollim_bot.store.opening import look_into, open_database
+from ollim_bot.store.routine_format import ROUTINES
+from ollim_bot.store.sentinel import (
+    CHANNEL,
+    SentinelDelivery,
+    SentinelFile,
+    begin_delivery,
+    end_delivery,
+    is_owed,
+    may_send,
+    note_revival,
+    unfinished_deliveries,
+)
+from ollim_bot.store.steps import armed_marks
+from ollim_bot.store.transaction import Transaction
+from ollim_bot.upkeep.direct_channels import LookUp, SentinelClock, SentinelEnvironment
+from ollim_bot.upkeep.instance import running_pid
+
+_T = TypeVar("_T")
+_J = TypeVar("_J", Reminder, Routine)
+
+NOTIFICATION = "notification"
+
+_LOCK = "sentinel"
+_BETWEEN_LOOKS = 5.0
+_KNOWN = 500
+# A message of this occurrence is not older; the clocks of two machines differ by less.
+_SKEW = timedelta(minutes=10)
+_LEDGER, _FILE = "ledger", "sentinel.json"
+_NOWHERE = "there is no Discord and no way to show a notification on this machine"
+
+_logger = logging.getLogger(__name__)
+
+
+class _BotIsBack(Exception):
+    """The heartbeat has moved, so the bot delivers by itself."""
+
+
+class Sentinel:
+    """One run of the sentinel."""
+
+    def __init__(
+        self, paths: DataPaths, zone: tzinfo, clock: SentinelClock, around: SentinelEnvironment
+    ) -> None:
+        self._paths = paths
+        self._zone = zone
+        self._clock = clock
+        self._around = around
+        self._heartbeat_file = HeartbeatFile(paths)
+        self._file = SentinelFile(paths, self._report_problem)
+        self._report = SentinelReport(BotState.UNUSED)
+        self._jobs: dict[JobKey, ScheduledJob] = {}
+        self._heartbeat = datetime.min.replace(tzinfo=UTC)
+
+    def run(self) -> SentinelReport:
+        """Look, and deliver what must come. Ends before the timer starts the next run."""
+        report, heartbeat, now = self._report, self._heartbeat_file.read(), self._clock.now()
+        if heartbeat is None:
+            return report
+        self._heartbeat = report.heartbeat = heartbeat
+        report.state = BotState.RUNNING if is_alive(heartbeat, now) else self._state()
+        if report.state is BotState.RUNNING:
+            return report
+        self._jobs = {key_of(job): job for job in self._read_jobs()}
+        due, unfinished = self._look(now)
+        if not (due or unfinished or any(not each.through for each in self._kept())):
+            return report
+        report.waits_for = due
+        with ExitStack() as stack:
+            # A disk that takes no lock must not keep a reminder from coming.
+            with suppress(StorageError):
+                lock = FileLock(self._paths.lock_of(self._paths.state / _LOCK))
+                report.is_second = not stack.enter_context(lock.held_if_free())
+            if not report.is_second:
+                with suppress(_BotIsBack):
+                    self._act(due, self._clock.monotonic() + LONGEST_RUN.total_seconds())
+        return report
+
+    def _act(self, due: list[DueDelivery], deadline: float) -> None:
+        """Wait until the bot counts as dead, give it a last chance, and then deliver."""
+        if not self._wait_until(acts_from(self._heartbeat, self._clock.now()), deadline):
+            return
+        is_running = running_pid(self._paths.bot_pid) is not None
+        has_revived = bool(due) and self._has_revived(is_running=is_running)
+        if has_revived or is_running:
+            self._wait_until(self._clock.now().astimezone(UTC) + PATIENCE, deadline)
+        self._take_over()
+        for kept in self._kept():
+            self._resume(kept)
+        for waiting in self._look(self._clock.now())[1]:
+            self._finish(waiting)
+        for one in due:
+            if not self._wait_until(one.due, deadline):
+                return
+            self._deliver(one)
+
+    def _wait_until(self, moment: datetime, deadline: float) -> bool:
+        """Wait for the moment; False if it comes after the deadline. Raises `_BotIsBack`."""
+        while True:
+            if self._heartbeat_file.read() != self._heartbeat:
+                self._report.came_back = True
+                raise _BotIsBack
+            left = (moment - self._clock.now().astimezone(UTC)).total_seconds()
+            if left <= 0:
+                return True
+            if self._clock.monotonic() + left > deadline:
+                return False
+            self._clock.sleep(min(left, _BETWEEN_LOOKS))
+
+    def _state(self) -> BotState:
+        """Why the bot does not beat."""
+        kind = self._around.maintenance()
+        if kind is not None:
+            return BotState.RESTORE if kind == BotState.RESTORE else BotState.UPDATE
+        presence = self._ask(lambda tx: tx.presence.get())
+        is_running = running_pid(self._paths.bot_pid) is not None
+        if presence is not None and presence.running_since is None and not is_running:
+            return BotState.STOPPED
+        return BotState.SILENT
+
+    def _has_revived(self, *, is_running: bool) -> bool:
+        """Ask the supervisor, once for each silence, unless the disk is the reason for it."""
+        revive = self._around.revive
+        if revive is None or not self._state().may_be_started:
+            return False
+        if not self._commit(lambda tx: note_revival(tx, self._heartbeat)):
+            return False
+        self._report.is_revived = revive(is_running)
+        return self._report.is_revived
+
+    def _look(self, now: datetime) -> tuple[list[DueDelivery], list[SentinelDelivery]]:
+        """What is owed now or becomes due in this run, and what did not arrive."""
+        found = due_deliveries(self._jobs.values(), self._heartbeat, now, self._zone)
+        found += self._begun_before({one.occurrence.id for one in found})
+        kept = {one.message.occurrence for one in self._kept()}
+        found = [one for one in found if one.occurrence.id not in kept]
+        has_channel = self._around.channel is not None
+        known = self._ask(
+            lambda tx: (
+                [one for one in found if is_owed(tx, one, max(now, one.due), self._zone)],
+                unfinished_deliveries(tx, has_channel=has_channel),
+            )
+        )
+        return known if known is not None else (self._unremembered(found, now), [])
+
+    def _begun_before(self, known: Collection[str]) -> list[DueDelivery]:
+        """What the bot had claimed before its last heartbeat, and left without an end."""
+
+        def question(tx: Transaction) -> list[DueDelivery]:
+            history = tx.ledger.open_history()
+            found = []
+            for story in (*history.begun, *history.owed):
+                one = story.occurrence
+                job, at = self._jobs.get(JobKey(one.kind, one.job_id)), one.scheduled_at
+                is_wanted = job is not None and job.must and not one.manual and not one.part
+                if is_wanted and job is not None and at is not None and one.id not in known:
+                    found.append(DueDelivery(job, one, at))
+            return found
+
+        return self._ask(question) or []
+
+    def _unremembered(self, found: list[DueDelivery], now: datetime) -> list[DueDelivery]:
+        """Without the ledger, only what no earlier run has had to deliver."""
+        return [one for one in found if self._is_of_this_run(one, now)]
+
+    def _is_of_this_run(self, one: DueDelivery, now: datetime) -> bool:
+        begins = acts_from(self._heartbeat, now)
+        return max(one.due, begins) > now.astimezone(UTC) - LONGEST_RUN
+
+    def _deliver(self, due: DueDelivery) -> None:
+        now, state = self._clock.now(), self._state()
+        footer = why_now(reason_of(state), late_since(due.occurrence, now), now)
+        message, item = item_message(due.job, due.occurrence, now, footer)
+        one = SentinelDelivery.of(due.job, due.occurrence, message, item)
+        if self._around.channel is not None:
+            one = replace(one, tried_at=now)
+        kept_in = self._begun(due, one, is_in_ledger=state.keeps_database)
+        # What cannot be kept may be sent by each run: an earlier one may have sent it.
+        is_new = bool(kept_in) or self._is_of_this_run(due, now)
+        if kept_in is None or not (is_new or self._around.channel):
+            return
+        sent, problem = self._sent(one, is_new=is_new)
+        self._conclude(sent, kept_in)
+        self._report.outcomes.append(_outcome(sent, due.due, now, kept_in, problem))
+
+    def _begun(self, due: DueDelivery, one: SentinelDelivery, *, is_in_ledger: bool) -> str | None:
+        """Where the claim is kept, empty if nowhere; None if it is not owed any more."""
+        begun = None
+        if is_in_ledger:
+            begun = self._commit(
+                lambda tx: begin_delivery(tx, due, one, self._heartbeat, self._zone)
+            )
+        if begun is None:
+            now = self._clock.now()
+            if self._ask(lambda tx: is_owed(tx, due, now, self._zone)) is False:
+                return None
+            return _FILE if self._is_kept(one) else ""
+        return _LEDGER if begun else None
+
+    def _resume(self, one: SentinelDelivery) -> None:
+        """Deliver what an earlier run has kept in its file, and may not have sent."""
+        if not one.through:
+            sent, problem = self._sent(one, is_new=False)
+            self._conclude(sent, _FILE)
+            outcome = _outcome(sent, one.item.due, self._clock.now(), _FILE, problem)
+            self._report.outcomes.append(outcome)
+
+    def _finish(self, one: SentinelDelivery) -> None:
+        """Deliver a message that is in the log and may not have reached the owner."""
+        is_new, channel = one.tried_at is None, self._around.channel
+        if channel is not None:
+            if not self._commit(lambda tx: may_send(tx, one.message.id)):
+                return
+            one = replace(one, tried_at=one.tried_at or self._clock.now())
+        sent, problem = self._sent(one, is_new=is_new and channel is not None)
+        self._conclude(sent, _LEDGER)
+        if sent.through != one.through:
+            now = self._clock.now()
+            self._report.outcomes.append(_outcome(sent, one.item.due, now, _LEDGER, problem))
+
+    def _sent(self, one: SentinelDelivery, *, is_new: bool) -> tuple[SentinelDelivery, str]:
+        """The delivery after all ways were tried, and why it did not arrive on the channel."""
+        problem, channel = _NOWHERE, self._around.channel
+        if channel is not None:
+            others = self._ask(lambda tx: set(tx.deliveries.known_refs(CHANNEL, _KNOWN)))
+            since = one.item.due.astimezone(UTC) - _SKEW
+            look = LookUp(others or (), since, not is_new or others is None)
+            try:
+                ref = channel.deliver(one.message, part_nonce(one.message.id, 0), look)
+                return replace(one, ref=ref, tried_at=None, through=(*one.through, CHANNEL)), ""
+            except DeliveryUncertain as lost:
+                problem = str(lost)
+            except (Unreachable, DeliveryFailed) as refused:
+                problem = str(refused)
+                one = one if look.is_in_doubt else replace(one, tried_at=None)
+        notifier = None if one.through else self._around.notifier
+        words = one.message.text if is_new else perhaps_again(one.message.text)
+        if notifier is not None and notifier.notify(words, one.message.footer):
+            return replace(one, through=(NOTIFICATION,)), problem
+        return one, problem
+
+    def _conclude(self, one: SentinelDelivery, kept_in: str) -> None:
+        is_in_ledger = kept_in == _LEDGER
+        if is_in_ledger and self._commit(lambda tx: end_delivery(tx, one)) is not None:
+            return
+        if kept_in:
+            self._is_kept(one)
+
+    def _take_over(self) -> None:
+        """Move what an earlier run left in its file into the database, if that works again."""
+        if self._state().keeps_database and self._paths.sentinel.exists():
+            with suppress(StorageError), closing(self._database()) as database:
+                self._file.give_to(database)
+
+    def _kept(self) -> tuple[SentinelDelivery, ...]:
+        try:
+            return self._file.read()
+        except StorageError as unreadable:
+            self._report.problems.append(str(unreadable))
+            return ()
+
+    def _is_kept(self, one: SentinelDelivery) -> bool:
+        try:
+            self._file.put(one)
+        except StorageError as refused:
+            self._report.problems.append(str(refused))
+            return False
+        return True
+
+    def _database(self) -> Database:
+        return open_database(
+            self._paths, self._clock.now, is_holder=False, report=self._report_problem
+        )
+
+    def _commit(self, step: Step[bool | None]) -> bool | None:
+        """The answer of the step; None if the database cannot be written."""
+        try:
+            with closing(self._database()) as database:
+                return database.run(lambda tx: step(tx) is not False)
+        except (StorageError, OutcomeUnknown) as refused:
+            _logger.info("The database cannot be written: %s", refused)
+            return None
+
+    def _ask(self, question: Step[_T]) -> _T | None:
+        return look_into(self._paths, self._clock.now(), question)
+
+    def _report_problem(self, problem: StoreProblem) -> None:
+        self._report.problems.append(str(problem))
+
+    def _read_jobs(self) -> Iterator[ScheduledJob]:
+        """The jobs as the bot reads them: of a wrong file, the last valid version."""
+        armed: Mapping[JobKey, str] = self._ask(armed_marks) or {}
+        yield from self._jobs_in(self._paths.reminders, REMINDERS, armed)
+        yield from self._jobs_in(self._paths.routines, ROUTINES, armed)
+
+    def _jobs_in(
+        self, folder: Path, form: JobFormat[_J], armed: Mapping[JobKey, str]
+    ) -> Iterator[_J]:
+        disk = OsDisk()
+        try:
+            readings = FolderWatch(folder, form, disk).readings()
+            kept = kept_versions(self._paths, folder, form, disk).all()
+        except StorageError as unreadable:
+            self._report.problems.append(str(unreadable))
+            return
+        claimed: dict[str, list[_J]] = {}
+        for reading in readings.values():
+            if reading.job is not None:
+                claimed.setdefault(reading.job.spec.id, []).append(reading.job)
+        for name, reading in readings.items():
+            if reading.job is None and name in kept:
+                claimed.setdefault(kept[name].spec.id, [kept[name]])
+        for rivals in claimed.values():
+            yield rivals[holder_among(rivals, armed)]
+
+
+def _outcome(
+    one: SentinelDelivery, due: datetime, now: datetime, kept_in: str, problem: str
+) -> Outcome:
+    title, occurrence = one.item.short_title, one.message.occurrence
+    return Outcome(title, occurrence, due, now, one.through, kept_in, problem)
