@@ -85,6 +85,7 @@ def test_the_real_bot_lives_as_a_service(shell: Shell) -> None:
     status = shell.service("status")
     assert (status.code, status.err) == (0, "")
     assert "active (running)" in status.out
+    assert status.out.endswith("\nThe bot lives.\n")
     assert shell.manager.services.starts(UNIT) == 2
 
     removed = shell.service("uninstall")
@@ -164,7 +165,7 @@ def test_what_fails_only_in_the_service_is_refused(stub: Shell) -> None:
     answer = stub.service("install", "--yes")
     assert answer.code == 1
     assert answer.err.endswith(
-        "This would fail in the service, and works here:\nmodel: broken. Mend it.\n"
+        "In the service this would be worse than here:\nmodel: broken. Mend it.\n"
     )
     assert "/bin/ollim-bot is in a place that is emptied" in answer.err
     assert stub.units == []
@@ -214,6 +215,12 @@ def test_a_hand_in_the_unit_is_respected(stub: Shell) -> None:
     assert answer.code == 1
     assert "was not made by `" in answer.err
     assert unit.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be called by sudo")
+def test_sudo_is_refused(stub: Shell) -> None:
+    stub.environ["SUDO_USER"] = "ada"
+    assert stub.service("install").err.endswith("run this without sudo.\n")
 
 
 def test_no_supervisor_and_an_update_in_progress_are_said(stub: Shell) -> None:

@@ -52,9 +52,13 @@ data = os.environ["OLLIM_DATA_DIR"]
 how = open(f"{{data}}/how").read().split()
 if sys.argv[1:2] == ["doctor"]:
     is_inside = "OUTSIDE" not in os.environ
-    failing = ["page", "model"] if is_inside and "forgets" in how else ["page"]
-    rows = [dict(level="FAIL", name=name, detail="broken", next="Mend it.") for name in failing]
-    print(json.dumps(dict(findings=rows)))
+    rows = [dict(level="FAIL", name="page", detail="broken", next="Mend it.")]
+    model = dict(level="PASS", name="model", detail="Claude", next="")
+    if is_inside and "forgets" in how:
+        model = dict(rows[0], name="model")
+    if is_inside and "dumb" in how:
+        model["detail"] = "offline model"
+    print(json.dumps(dict(findings=[*rows, model])))
     sys.exit(1)
 assert os.getcwd() == os.path.realpath(data), os.getcwd()
 print("hello from", how, flush=True)

@@ -23,10 +23,10 @@ from ollim_bot.upkeep.installation import (
     ServiceNotStarted,
     installed_command,
     is_temporary,
-    only_inside,
     service_definition,
     service_health,
     unseen_settings,
+    worse_inside,
 )
 from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.launchd import LABEL
@@ -448,13 +448,16 @@ def test_a_program_in_a_temporary_place_is_known(program: str, is_so: bool) -> N
     assert is_temporary(Path(program)) is is_so
 
 
-def test_what_fails_only_in_the_environment_of_the_service_is_found(systemd: Machine) -> None:
+def test_what_is_worse_in_the_environment_of_the_service_is_found(systemd: Machine) -> None:
     outside = {**systemd.environ, "OLLIM_DATA_DIR": str(systemd.paths.root), "OUTSIDE": "yes"}
     definition = systemd.definition()
-    assert only_inside(definition, outside, systemd.paths.root) == []
+    assert worse_inside(definition, outside, systemd.paths.root) == []
     systemd.how("forgets")
-    (failure,) = only_inside(definition, outside, systemd.paths.root)
-    assert failure.name == "model"
+    (failure,) = worse_inside(definition, outside, systemd.paths.root)
+    assert (failure.name, failure.detail) == ("model", "broken")
+    systemd.how("dumb")
+    (failure,) = worse_inside(definition, outside, systemd.paths.root)
+    assert failure.detail == "here it is Claude, there it would be offline model"
     broken = systemd.definition(systemd.program.with_name("gone"))
     with pytest.raises(SupervisorFailed, match="does not work: No such file"):
-        only_inside(broken, outside, systemd.paths.root)
+        worse_inside(broken, outside, systemd.paths.root)

@@ -35,6 +35,7 @@ _NO_SUPERVISOR = (
     "This machine has neither systemd nor launchd. Let what starts programs here start "
     "`ollim-bot`, and start it again when it fails."
 )
+_WITH_SUDO = "The service is your own, not the machine's: run this without sudo."
 _NOT_INSTALLED = "No service is installed. `ollim-bot service install` makes one."
 _UNSEEN = (
     "The service would not see these settings, which hold only for this call: {names}. Put them "
@@ -77,6 +78,8 @@ def install_service(caller: Caller, *, is_agreed: bool) -> None:
     from ollim_bot.upkeep.installation import service_health
     from ollim_bot.upkeep.maintenance import MaintenanceRunning, maintenance_in_progress
 
+    if caller.environ.get("SUDO_USER") and os.geteuid() == 0:
+        raise WrongInput(_WITH_SUDO)
     settings, supervisor = caller.settings(), _supervisor(caller)
     if (running := maintenance_in_progress(settings.paths)) is not None:
         raise MaintenanceRunning(running)
@@ -87,6 +90,7 @@ def install_service(caller: Caller, *, is_agreed: bool) -> None:
     if health.is_alive and _are_written(files):
         _finish(supervisor, supervisor.outlive_logout(), _ALREADY)
         return
+    print(f"These files let {supervisor.name} run the bot:\n")
     _show(files, caller)
     _warn(definition, health, caller)
     if not is_agreed and sys.stdin.isatty() and not _agrees("Write this and start the bot?"):
@@ -164,13 +168,13 @@ def _agrees(question: str) -> bool:
 def _check_inside(definition: ServiceDefinition, settings: Settings, caller: Caller) -> None:
     """Refuse if something works here that would not work in the environment of the service."""
     from ollim_bot.store.data_directory import prepare_data_directory
-    from ollim_bot.upkeep.installation import only_inside
+    from ollim_bot.upkeep.installation import worse_inside
 
     prepare_data_directory(settings.paths)
     print("Asking the doctor in the environment of the service …", flush=True)
-    if failures := only_inside(definition, caller.environ, caller.path("")):
+    if failures := worse_inside(definition, caller.environ, caller.path("")):
         told = [f"{failure.name}: {failure.detail}. {failure.next}" for failure in failures]
-        raise OllimError("\n".join(["This would fail in the service, and works here:", *told]))
+        raise OllimError("\n".join(["In the service this would be worse than here:", *told]))
 
 
 def _install(
@@ -248,6 +252,8 @@ def _status(given: Given, caller: Caller) -> None:
         print_json(_object(supervisor, health))
     elif health.installed is not None:
         print(columns(_rows(supervisor, health, caller)))
+        if health.is_alive:
+            print("The bot lives.")
     if not health.is_alive:
         raise OllimError("" if "json" in given else _why_dead(health))
 

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,7 +22,7 @@ from ollim_bot.errors import OllimError, SupervisorFailed, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Settings
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.upkeep.doctor import DoctorFinding, Level
+from ollim_bot.upkeep.doctor import DoctorFinding, Level, failed
 from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.service import Supervisor, wait_for_heartbeat
 from ollim_bot.upkeep.supervision import (
@@ -34,6 +35,11 @@ from ollim_bot.upkeep.supervision import (
 
 SERVICE = "service"
 PROOF_SECONDS = 60.0
+_MODEL = "model"
+_OTHER_MODEL = (
+    "Put the key that your shell has into the `.env` of the data directory, or run "
+    "`ollim-bot auth login`."
+)
 _LAST_LINES = 12
 _MOST_RESTARTS = 3
 _DOCTOR_SECONDS = 90.0
@@ -152,31 +158,33 @@ def examined_by(
     raise SupervisorFailed(f"`{' '.join(command)} doctor` does not work: {reason}.")
 
 
-def only_inside(
+def worse_inside(
     definition: ServiceDefinition, environ: Mapping[str, str], cwd: Path
 ) -> list[DoctorFinding]:
-    """What fails in the environment of the service and not in this one.
+    """What fails in the environment of the service and not in this one, and another model.
 
     What fails in both does not keep the bot from living. Raises `SupervisorFailed`.
     """
-    inside = _failures(
-        definition.command, bare_environment(definition, environ), definition.data_dir
-    )
-    if not inside:
-        return []
-    outside = {failure.name for failure in _failures(definition.command, environ, cwd)}
-    return [failure for failure in inside if failure.name not in outside]
-
-
-def _failures(
-    command: Sequence[str], environment: Mapping[str, str], folder: Path
-) -> list[DoctorFinding]:
-    # The service is what is about to be mended.
-    return [
+    bare = bare_environment(definition, environ)
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        asked = pool.submit(examined_by, definition.command, environ, cwd)
+        inside = examined_by(definition.command, bare, definition.data_dir)
+        outside = asked.result()
+    failing = {finding.name for finding in outside if finding.level is Level.FAIL}
+    worse = [
         finding
-        for finding in examined_by(command, environment, folder)
-        if finding.level is Level.FAIL and finding.name != SERVICE
+        for finding in inside
+        # The service is what is about to be mended.
+        if finding.level is Level.FAIL and finding.name not in {*failing, SERVICE}
     ]
+    here, there = _model_of(outside), _model_of(inside)
+    if here != there and not any(finding.name == _MODEL for finding in worse):
+        worse.append(failed(_MODEL, f"here it is {here}, there it would be {there}", _OTHER_MODEL))
+    return worse
+
+
+def _model_of(findings: Sequence[DoctorFinding]) -> str:
+    return next((finding.detail for finding in findings if finding.name == _MODEL), "unknown")
 
 
 def _findings(rows: Sequence[Mapping[str, str]]) -> Iterator[DoctorFinding]:
