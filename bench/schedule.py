@@ -29,6 +29,7 @@ from ollim_bot.schedule.heads_ups import HeadsUps
 from ollim_bot.schedule.job_index import JobIndex
 from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
 from ollim_bot.schedule.nags import Nags
+from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Watcher
@@ -124,11 +125,15 @@ async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
         changes,
         (
             Nags(store, nobody),
-            HeadsUps(store, book, nobody, UTC),
-            DueJobs(store, book, dispatch, nobody, changes, clock, UTC),
+            HeadsUps(store, book, nobody, clock),
+            DueJobs(store, book, dispatch, nobody, changes, clock),
         ),
         [requests.run],
-        ScheduleRecords(ArmedJobs(store, UTC), Heartbeat(store, HeartbeatFile(paths))),
+        ScheduleRecords(
+            ArmedJobs(store, clock),
+            Heartbeat(store, HeartbeatFile(paths)),
+            OwnerZone(store, clock, UTC),
+        ),
         clock,
     )
     began = time.perf_counter()

@@ -84,7 +84,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class WallClock:
-    """`Clock`. `jump` moves what is on the wall, and nobody wakes by it. `zone` may be changed."""
+    """`MovableClock`. `jump` moves what is on the wall, and nobody wakes by it."""
 
     def __init__(self, loop: HurryingLoop, start: datetime, zone: tzinfo) -> None:
         self._loop = loop
@@ -97,6 +97,9 @@ class WallClock:
 
     def now(self) -> datetime:
         return datetime.fromtimestamp(self.seconds, self.zone)
+
+    def set_zone(self, zone: tzinfo) -> None:
+        self.zone = zone
 
     def utc(self) -> datetime:
         return datetime.fromtimestamp(self.seconds, UTC)

@@ -1,16 +1,28 @@
-"""The system clock, in the owner's zone, and waiting by any clock."""
+"""The system clock, in the owner's zone, which can change, and waiting by any clock."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Coroutine
-from datetime import datetime, tzinfo
-from typing import Any, TypeVar
+from datetime import UTC, datetime, tzinfo
+from typing import Any, Protocol, TypeVar
 
 from ollim_bot.ports import Clock
 
 R = TypeVar("R")
+
+
+class MovableClock(Clock, Protocol):
+    """The clock of the bot, which owns the owner's zone: it can change while the bot runs."""
+
+    def set_zone(self, zone: tzinfo) -> None:
+        """Show the time of another zone from now on."""
+
+
+def zone_of(clock: Clock) -> tzinfo:
+    """The owner's zone as of now."""
+    return clock.now().tzinfo or UTC
 
 
 class SystemClock:
@@ -19,6 +31,9 @@ class SystemClock:
 
     def now(self) -> datetime:
         return datetime.now(self._zone)
+
+    def set_zone(self, zone: tzinfo) -> None:
+        self._zone = zone
 
     def monotonic(self) -> float:
         return time.monotonic()

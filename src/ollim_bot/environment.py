@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
+from ollim_bot.domain.moments import zone_hint, zone_named
 from ollim_bot.domain.text import PROGRAM, nearest
 from ollim_bot.errors import BadSettings
 from ollim_bot.paths import DataPaths
@@ -43,25 +44,10 @@ _WRONG_OWNER = "belongs to another account. Make it a file of yours, or start in
 _NOT_ONE_LINE = "[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 
 
-def zone_named(name: str) -> ZoneInfo | None:
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # unknown; `../x`, NUL; `Europe` is a folder
-        return None
-
-
 def system_zone(environ: Mapping[str, str], etc: Path = ETC) -> ZoneInfo | None:
     """The machine's zone: from `TZ`, then `/etc/localtime`, then `/etc/timezone`."""
     zones = map(zone_named, _system_zone_names(environ.get("TZ", "").strip(), etc))
     return next((zone for zone in zones if zone), None)
-
-
-def near_zone(text: str) -> str | None:
-    """The likely zone for a misspelt name: `berlin` and `Europe/Berln` give Europe/Berlin."""
-    names = sorted(name for name in available_timezones() if not re.search("[0-9]", name))
-    by_city = {name.rpartition("/")[2].lower(): name for name in names}
-    by_words = by_city | {name.lower(): name for name in names}
-    return by_words.get(nearest(text.lower(), by_words) or "")
 
 
 def _system_zone_names(tz: str, etc: Path) -> Iterator[str]:
@@ -543,6 +529,4 @@ def read_zone(text: str) -> ZoneInfo:
     """Raises `InvalidSetting`."""
     if zone := zone_named(text):
         return zone
-    near = near_zone(text)
-    hint = f"Did you mean {near}?" if near else "Right: Europe/Berlin, or UTC."
-    raise InvalidSetting(f"is not a time zone. {hint}")
+    raise InvalidSetting(f"is not a time zone. {zone_hint(text)}")

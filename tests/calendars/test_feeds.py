@@ -30,7 +30,7 @@ class Place:
         (root / "state" / ".locks").mkdir(parents=True)
         self.paths = DataPaths(root)
         self.files = CalendarFiles(self.paths)
-        self.feeds = CalendarFeeds(self.paths, BERLIN, self.files)
+        self.feeds = CalendarFeeds(self.paths, self.files)
         self.clock = ManualClock(NOW, BERLIN)
         self.told: list[tuple[str, str | None]] = []
         self.refresher = CalendarRefresher(self.feeds, self._tell, self.clock)

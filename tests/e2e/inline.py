@@ -19,7 +19,7 @@ from tests.e2e.model_engine import ModelEngine
 
 from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.app.surfaces import MakeChannel
-from ollim_bot.clock import SystemClock
+from ollim_bot.clock import MovableClock, SystemClock
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.ports import Channel, Clock, OpenAttachment
 from ollim_bot.settings import Settings
@@ -35,7 +35,7 @@ class InlineBot(Bot):
         home: Path,
         model: ScriptedModel,
         settings: Mapping[str, str],
-        clock: Clock | None = None,
+        clock: MovableClock | None = None,
     ) -> None:
         super().__init__(home, None, settings)
         self._read = Settings.from_env(self.environment(), cwd=home)

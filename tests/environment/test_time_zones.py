@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ollim_bot.domain.moments import near_zone, zone_named
 from ollim_bot.domain.text import nearest
-from ollim_bot.environment import near_zone, system_zone, zone_named
+from ollim_bot.environment import system_zone
 
 
 def key(tz: str, etc: Path) -> str | None:

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextvars import Context
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from heapq import heappop, heappush
 from itertools import count
 from typing import TypeVar, TypeVarTuple, Unpack
@@ -60,17 +60,21 @@ class HurryingLoop(asyncio.SelectorEventLoop):
 
 
 class HurryingClock:
-    """`Clock`. `jump` moves what the wall clock shows, and nobody wakes by it."""
+    """`MovableClock`. `jump` moves what the wall clock shows, and nobody wakes by it."""
 
     def __init__(self, start: datetime) -> None:
-        self._start = start
+        self._start = start.astimezone(UTC)
+        self._zone = start.tzinfo
         self._passed = timedelta()
         self._jumped = timedelta()
         self._order = count()
         self._sleepers: list[tuple[timedelta, int, asyncio.Future[None]]] = []
 
     def now(self) -> datetime:
-        return self._start + self._passed + self._jumped
+        return (self._start + self._passed + self._jumped).astimezone(self._zone)
+
+    def set_zone(self, zone: tzinfo) -> None:
+        self._zone = zone
 
     def monotonic(self) -> float:
         return self._passed.total_seconds()
@@ -124,12 +128,15 @@ class Turner:
         self._goes.set()
         await self._stands.wait()
 
+    def wake(self) -> None:
+        """Whoever waits for it wakes soon enough."""
+
     async def run(self) -> None:
         await asyncio.Event().wait()
 
     async def wait(self, at_most: float) -> None:
         await self._quiet()
-        now = self._clock.now()
+        now = self._clock.now().astimezone(UTC)
         if now >= self._until:
             self._goes.clear()
             self._stands.set()
@@ -139,8 +146,8 @@ class Turner:
         while left > timedelta():
             self._clock.go(left)
             await self._quiet()
-            left -= self._clock.now() - now
-            now = self._clock.now()
+            left -= self._clock.now().astimezone(UTC) - now
+            now = self._clock.now().astimezone(UTC)
 
     def _pause(self, now: datetime, at_most: timedelta) -> timedelta:
         if at_most >= _SOME_TIME:

@@ -27,6 +27,7 @@ from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentEngine, Channel, Disk
 from ollim_bot.schedule.hand_edits import HandEdits
+from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.errors import DiskFull
@@ -196,8 +197,9 @@ async def day(
     )
     talk = build_conversation(deps)
     await talk.load()
+    zone = OwnerZone(shown.state, clock, UTC)
     scheduler = build_schedule(
-        paths, shown.state, shown.shelves, talk, edits, clock, UTC, events=quiet, disk=disk
+        paths, shown.state, shown.shelves, talk, edits, clock, zone, events=quiet, disk=disk
     )
     chat = talk.conversation
     made = Day(paths, talk, chat, stores, clock, surface, scheduler)

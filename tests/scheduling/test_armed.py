@@ -15,6 +15,7 @@ from ollim_bot.domain.jobs import Job, JobSpec, Routine
 from ollim_bot.errors import StorageError
 from ollim_bot.schedule.job_index import Changes, IndexedJob
 from ollim_bot.schedule.ledger_records import ArmedJobs
+from ollim_bot.testing.clock import ManualClock
 
 NOW = datetime(2026, 2, 24, 10, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -38,7 +39,7 @@ def of(*jobs: Job) -> set[Definition]:
 
 async def test_only_what_has_changed_is_written() -> None:
     stores = memory_stores(NOW)
-    armed = ArmedJobs(stores.state, UTC)
+    armed = ArmedJobs(stores.state, ManualClock(NOW))
     a, b, c, d = routine("a"), routine("b"), routine("c"), routine("d")
     await armed.write_all([a, b, c], NOW, NOW)
     newer = routine("b", "0 10 * * *")
@@ -51,7 +52,7 @@ async def test_only_what_has_changed_is_written() -> None:
 async def test_after_a_write_that_failed_all_is_compared_again() -> None:
     stores = memory_stores(NOW)
     disk = RefusingState(stores.state, is_full=False)
-    armed = ArmedJobs(disk, UTC)
+    armed = ArmedJobs(disk, ManualClock(NOW))
     a, b, c = routine("a"), routine("b"), routine("c")
     await armed.write_all([a], NOW, NOW)
     disk.is_full = True
@@ -64,7 +65,7 @@ async def test_after_a_write_that_failed_all_is_compared_again() -> None:
 
 async def test_the_whole_list_is_written_anew_each_month() -> None:
     stores = memory_stores(NOW)
-    armed = ArmedJobs(stores.state, UTC)
+    armed = ArmedJobs(stores.state, ManualClock(NOW))
     jobs = [routine(f"r{number}") for number in range(40)]
     await armed.write_all([], NOW, NOW)
     for day, job in enumerate(jobs):

@@ -24,6 +24,7 @@ from ollim_bot.schedule.heads_ups import HeadsUps
 from ollim_bot.schedule.job_index import Changes, IndexedJob, rest_after
 from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
 from ollim_bot.schedule.nags import Nags
+from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.store.job_files import JobFileChanges
@@ -45,6 +46,9 @@ class Watching:
     async def wait(self, at_most: float) -> bool:
         await self.clock.sleep(at_most)
         return self.is_calm
+
+    def wake(self) -> None:
+        """The clock wakes it soon enough."""
 
 
 @dataclass
@@ -98,11 +102,15 @@ async def looking(book: Book, nobody: Nobody, *, is_calm: bool) -> AsyncIterator
         files,
         (
             Nags(store, double),
-            HeadsUps(store, own, double, zone),
-            DueJobs(store, own, double, double, files, book.clock, zone),
+            HeadsUps(store, own, double, book.clock),
+            DueJobs(store, own, double, double, files, book.clock),
         ),
         [],
-        ScheduleRecords(ArmedJobs(store, zone), Heartbeat(store, beats)),
+        ScheduleRecords(
+            ArmedJobs(store, book.clock),
+            Heartbeat(store, beats),
+            OwnerZone(store, book.clock, zone),
+        ),
         book.clock,
     )
     running = asyncio.create_task(scheduler.run())

@@ -29,6 +29,7 @@ from ollim_bot.schedule.job_index import Changes, IndexedJob
 from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
 from ollim_bot.schedule.must_deliveries import MustDeliveries
 from ollim_bot.schedule.nags import Nags
+from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.job_formats import REMINDERS
@@ -198,11 +199,15 @@ class Machine:
                 files,
                 (
                     Nags(store, poster),
-                    HeadsUps(store, book, poster, self._zone),
-                    DueJobs(store, book, dispatch, gate, files, clock, self._zone),
+                    HeadsUps(store, book, poster, clock),
+                    DueJobs(store, book, dispatch, gate, files, clock),
                 ),
                 [requests.run],
-                ScheduleRecords(ArmedJobs(store, self._zone), Heartbeat(store, self._beats)),
+                ScheduleRecords(
+                    ArmedJobs(store, clock),
+                    Heartbeat(store, self._beats),
+                    OwnerZone(store, clock, self._zone),
+                ),
                 clock,
             )
             self._life = asyncio.create_task(scheduler.run()), scheduler

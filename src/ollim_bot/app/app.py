@@ -21,7 +21,7 @@ from ollim_bot.app.build import (
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.provider_engine import ProviderEngine, open_provider_engine
 from ollim_bot.app.surfaces import MakeChannel, Surfaces, kept_up, open_surfaces
-from ollim_bot.clock import SystemClock
+from ollim_bot.clock import MovableClock, SystemClock, zone_of
 from ollim_bot.conversation import texts
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.jobs import Job, JobKind, WebhookSpec
@@ -43,7 +43,6 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import (
     AgentEngine,
     ChatSurface,
-    Clock,
     Disk,
     Gate,
     JobShelves,
@@ -52,6 +51,7 @@ from ollim_bot.ports import (
     TaskList,
 )
 from ollim_bot.schedule.hand_edits import HandEdits
+from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Events, file_events
 from ollim_bot.settings import Settings
@@ -108,7 +108,7 @@ class Ending(Enum):
 class Adapters:
     """The implementations of the ports; None means the real one."""
 
-    clock: Clock | None = None
+    clock: MovableClock | None = None
     engine: AgentEngine | None = None
     surfaces: Sequence[ChatSurface] | None = None
     store: Store | None = None
@@ -156,7 +156,7 @@ class App:
         self._policy = PolicyFile(settings.paths, self._problem)
         self._subagents = SubagentFiles(settings.paths)
         calendars = CalendarFiles(settings.paths, self._adapters.disk, self._state_problem)
-        self._feeds = CalendarFeeds(settings.paths, settings.zone, calendars)
+        self._feeds = CalendarFeeds(settings.paths, calendars)
         self._google_tokens = GoogleTokenStore(settings.paths, self._clock.now, settings.google)
         self._google = GoogleClient(self._google_tokens, settings.google.api)
         self._scheduler: Scheduler | None = None
@@ -177,6 +177,8 @@ class App:
             upkeep: list[Callable[[], Coroutine[None, None, None]]] = []
             edits = HandEdits(await self._journal(lifetime), paths.root, self._clock)
             store = self._adapters.store or await self._opened_store(lifetime, upkeep, edits)
+            zone = OwnerZone(store, self._clock, self._settings.zone)
+            await zone.set_clock()
             shelves = self._opened_shelves(store, edits)
             chosen = await lifetime.enter_async_context(
                 open_provider_engine(self._settings, store, self._adapters.engine, self._program)
@@ -197,7 +199,7 @@ class App:
                     parts,
                     edits,
                     self._clock,
-                    self._settings.zone,
+                    zone,
                     events=self._adapters.events,
                     disk=self._adapters.disk,
                 )
@@ -336,7 +338,9 @@ class App:
         surfaces: Surfaces,
     ) -> ConversationDeps:
         settings, paths = self._settings, self._settings.paths
-        persona = Persona(settings, store, self._subagents, self._skills.read, self._problem)
+        persona = Persona(
+            settings, store, self._clock, self._subagents, self._skills.read, self._problem
+        )
         return ConversationDeps(
             store=store,
             engine=chosen.engine,
@@ -398,7 +402,7 @@ class App:
             self._settings.paths,
             self._google_tokens,
             self._google,
-            self._settings.zone,
+            zone_of(self._clock),
             config.google_calendars,
         )
 

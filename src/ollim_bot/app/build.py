@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import tzinfo
 from functools import partial
 from pathlib import Path
 
@@ -106,6 +105,7 @@ from ollim_bot.schedule.job_index import JobIndex
 from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
 from ollim_bot.schedule.must_deliveries import MustDeliveries
 from ollim_bot.schedule.nags import Nags
+from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Events, Watcher, file_events
@@ -499,7 +499,7 @@ def build_schedule(
     conversation: ConversationParts,
     edits: HandEdits,
     clock: Clock,
-    zone: tzinfo,
+    zone: OwnerZone,
     *,
     events: Events = file_events,
     disk: Disk | None = None,
@@ -518,7 +518,7 @@ def build_schedule(
             conversation.reminders, conversation.gate, conversation.job_file_changes, clock
         ),
         clock,
-        UpcomingReader(index, clock, zone, paths.root, partial(readable_copies, paths)),
+        UpcomingReader(index, clock, paths.root, partial(readable_copies, paths)),
         conversation.manual_runs,
     )
     files, poster = conversation.job_file_changes, conversation.poster
@@ -528,13 +528,17 @@ def build_schedule(
         files,
         (
             Nags(store, poster),
-            HeadsUps(store, index, poster, zone),
-            DueJobs(store, index, dispatch, conversation.gate, files, clock, zone),
+            HeadsUps(store, index, poster, clock),
+            DueJobs(store, index, dispatch, conversation.gate, files, clock),
         ),
         (
             RunRequests(RequestFolder(paths), shelves, dispatch, clock).run,
             WebhookRuns(store, index, dispatch, conversation.gate, clock).run,
         ),
-        ScheduleRecords(ArmedJobs(store, zone), Heartbeat(store, HeartbeatFile(paths, disk))),
+        ScheduleRecords(
+            ArmedJobs(store, clock),
+            Heartbeat(store, HeartbeatFile(paths, disk)),
+            zone,
+        ),
         clock,
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from ollim_bot.clock import zone_of
 from ollim_bot.domain.shared_files import Names
 from ollim_bot.domain.skills import SkillSet
-from ollim_bot.ports import OfferedSkill, SessionSpec
+from ollim_bot.ports import Clock, OfferedSkill, SessionSpec
 from ollim_bot.prompts.system import build_system_prompt, read_manual
 from ollim_bot.settings import Settings
 from ollim_bot.store.data_directory import TEXTS
@@ -27,12 +28,14 @@ class Persona:
         self,
         settings: Settings,
         store: Store,
+        clock: Clock,
         subagents: SubagentFiles,
         skills: Callable[[], SkillSet],
         tell: Callable[[str], None],
     ) -> None:
         self._settings = settings
         self._store = store
+        self._clock = clock
         self._skills = skills
         self._tell = tell
         self._files = ProfileFiles(settings.paths)
@@ -53,7 +56,7 @@ class Persona:
             user=given.user or self._settings.user_name,
             bot=given.bot or self._settings.bot_name,
         )
-        prompt = build_system_prompt(profile, names, str(self._settings.zone), self._manual)
+        prompt = build_system_prompt(profile, names, str(zone_of(self._clock)), self._manual)
         spec = SessionSpec(
             prompt,
             self._settings.paths.root,

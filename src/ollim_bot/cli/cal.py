@@ -210,13 +210,9 @@ def _files(data: Data) -> CalendarFiles:
 
 
 def _feeds(data: Data) -> CalendarFeeds:
-    from zoneinfo import ZoneInfo
-
     from ollim_bot.integrations.calendars.feeds import CalendarFeeds
 
-    zone = zone_of(data.now)
-    assert isinstance(zone, ZoneInfo)
-    return CalendarFeeds(data.paths, zone, _files(data))
+    return CalendarFeeds(data.paths, _files(data))
 
 
 def _print_events(

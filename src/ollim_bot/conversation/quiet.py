@@ -30,7 +30,7 @@ from ollim_bot.store.transaction import Transaction
 # The wall clock may be set, or the machine may sleep.
 _LONGEST_SLEEP = 30.0
 _BETWEEN_TRIES = 5.0
-_CAUSES = frozenset({"held", "quiet", "config"})
+_CAUSES = frozenset({"held", "quiet", "config", "zone"})
 
 _logger = logging.getLogger(__name__)
 

@@ -21,6 +21,8 @@ from ollim_bot.domain.schedule import (
 )
 
 MOST_LISTED = 5000
+WHILE_AWAY = "While I was away I missed"
+JUMPED_OVER = "Your clock has jumped over"
 _MOST_TOLD = 5
 
 
@@ -141,16 +143,19 @@ def missed_since(
     return Missed(job, newest, older, len(older) + beyond)
 
 
-def away_message(told: Sequence[Missed], now: datetime) -> str:
-    """The one message about everything missed and not run; empty if there is nothing to tell."""
+def away_message(told: Sequence[Missed], now: datetime, cause: str = WHILE_AWAY) -> str:
+    """The one message about everything missed and not run; empty if there is nothing to tell.
+
+    `cause` begins it.
+    """
     if not told:
         return ""
     if len(told) == 1:
         missed = f"“{told[0].job.spec.short_title}”, {_times(told[0], now)}"
-        return f"While I was away I missed {missed}. Tell me if it should still run."
+        return f"{cause} {missed}. Tell me if it should still run."
     shown = [f"- {each.job.spec.short_title}: {_times(each, now)}" for each in told[:_MOST_TOLD]]
     more = [f"- and {len(told) - _MOST_TOLD} more"] if len(told) > _MOST_TOLD else []
-    head = f"While I was away I missed {len(told)} things:"
+    head = f"{cause} {len(told)} things:"
     return "\n".join([head, *shown, *more, "Tell me which of them should still run."])
 
 

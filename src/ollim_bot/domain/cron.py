@@ -100,6 +100,10 @@ class Cron:
         walk = self._in_real_time if self._matches_every_hour else self._by_the_wall
         return (moment.astimezone(zone) for moment in walk(_rounded_up(start), zone))
 
+    def walls(self, after: datetime, until: datetime) -> Iterator[datetime]:
+        """The wall-clock times later than `after` and not later than `until`, in order."""
+        return takewhile(lambda wall: wall <= until, _wall_times(self._spec, after))
+
     def _by_the_wall(self, start: datetime, zone: tzinfo) -> Iterator[datetime]:
         last = start - _SECOND
         for wall in _wall_times(self._spec, _shown(last, offset_at(last, zone))):

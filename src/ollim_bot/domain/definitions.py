@@ -165,6 +165,14 @@ class Armed:
     def marks(self) -> Mapping[JobKey, str]:
         return {key: job.mark for key, job in self.jobs.items()}
 
+    def current(self, new: Definition, now: datetime) -> Definition:
+        """`new`, but a reminder that has come due keeps the zone in which it did."""
+        armed = self.jobs.get(new.key)
+        if new.key.kind is JobKind.REMINDER and armed is not None and armed.mark == new.mark:
+            with suppress(ValueError):
+                return armed if next(armed.moments(now)) <= now.astimezone(UTC) else new
+        return new
+
     def followed_by(self, rows: Iterable[LedgerRow]) -> Armed:
         jobs, rostered = dict(self.jobs), self.rostered
         for row in rows:

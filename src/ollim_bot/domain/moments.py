@@ -5,7 +5,11 @@ A wall-clock time is a `datetime` without a zone; an instant is one with a zone.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo, available_timezones
+
+from ollim_bot.domain.text import nearest
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -130,3 +134,24 @@ def duration_in_words(length: timedelta) -> str:
 def _two(total: int, ratio: int, large_unit: str, small_unit: str) -> str:
     large, small = divmod(total, ratio)
     return f"{large} {large_unit}" + (f" {small} {small_unit}" if small else "")
+
+
+def zone_named(name: str) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # unknown; `../x`, NUL; `Europe` is a folder
+        return None
+
+
+def near_zone(text: str) -> str | None:
+    """The likely zone for a misspelt name: `berlin` and `Europe/Berln` give Europe/Berlin."""
+    names = sorted(name for name in available_timezones() if not re.search("[0-9]", name))
+    by_city = {name.rpartition("/")[2].lower(): name for name in names}
+    by_words = by_city | {name.lower(): name for name in names}
+    return by_words.get(nearest(text.lower().replace(" ", "_"), by_words) or "")
+
+
+def zone_hint(text: str) -> str:
+    """What would be right in place of a name that is none."""
+    near = near_zone(text)
+    return f"Did you mean {near}?" if near else "Right: Europe/Berlin, or UTC."

@@ -69,8 +69,8 @@ _Groups = Mapping[str, Sequence[_Line]]
 def next_moment(job: ScheduledJob, skips: Skips, now: datetime) -> datetime | None:
     """The first moment that is not skipped; None if there is none."""
     moment = next_due(job, now, now.tzinfo or UTC)
-    if moment is not None and skips.has(occurrence_at(job, moment)):
-        return next_due(job, moment, now.tzinfo or UTC)
+    while moment is not None and skips.has(occurrence_at(job, moment)):
+        moment = next_due(job, moment, now.tzinfo or UTC)
     return moment
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from ollim_bot.domain.jobs import Nag
+from ollim_bot.domain.moments import zone_hint, zone_named
 from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.domain.text import shortened
 from ollim_bot.errors import WrongInput
@@ -139,6 +140,20 @@ def _word(value: object) -> str:
     return word
 
 
+def _zone(value: object) -> str | None:
+    if value is None or _is_word(value, "default", "none"):
+        return None
+    if not isinstance(value, str):
+        raise ValueError
+    if zone_named(value) is None:
+        raise _NearMiss(zone_hint(value))
+    return value
+
+
+class _NearMiss(ValueError):
+    """Says what would be right, in place of what the setting takes."""
+
+
 def _is_word(value: object, *words: str) -> bool:
     return isinstance(value, str) and value.lower() in words
 
@@ -245,6 +260,14 @@ class RuntimeConfig:
         "off",
         about="when only what must come comes; the rest waits until the end",
     )
+    timezone: str | None = _setting(
+        "timezone",
+        None,
+        "the name of a time zone such as Asia/Tokyo, or default",
+        _zone,
+        "default",
+        about="whose clock counts for you and for your jobs",
+    )
     nag_default: str | None = _setting(
         "nag_default",
         None,
@@ -309,9 +332,10 @@ class RuntimeConfig:
         known = config_key(key)
         try:
             checked = known.check(value.strip() if isinstance(value, str) else value)
-        except ValueError:
+        except ValueError as error:
             wrong = shortened(repr(value), _LONGEST_SHOWN)
-            raise WrongInput(f"{key}: {wrong} is not right. It takes {known.takes}.") from None
+            right = str(error) if isinstance(error, _NearMiss) else f"It takes {known.takes}."
+            raise WrongInput(f"{key}: {wrong} is not right. {right}") from None
         return self._with(key, known.attribute, checked)
 
     def with_default(self, key: str) -> RuntimeConfig:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, tzinfo
+from datetime import datetime
 
+from ollim_bot.clock import zone_of
 from ollim_bot.domain.catch_up import CatchUp, Missed, away_message, unfinished_circumstances
 from ollim_bot.domain.decision import Abandon, Miss, Skip
 from ollim_bot.domain.jobs import Job, Reminder, Routine
@@ -33,13 +34,15 @@ def end_missed(tx: Transaction, plan: CatchUp, away: Notice | None) -> None:
             tx.job_ops.add(remove_reminder(missed.job, missed.occurrence.id))
 
 
-def away_notice(missed: Sequence[Missed], now: datetime) -> Notice | None:
+def away_notice(missed: Sequence[Missed], now: datetime, cause: str) -> Notice | None:
     """The notice of what was missed; None if nothing was."""
     if not missed:
         return None
     names = " ".join(one.occurrence.id for one in missed)
     for_reminder = any(isinstance(one.job, Reminder) for one in missed)
-    return new_notice(away_message(missed, now), key=f"away {names}", for_reminder=for_reminder)
+    return new_notice(
+        away_message(missed, now, cause), key=f"away {names}", for_reminder=for_reminder
+    )
 
 
 def ended_rows(plan: CatchUp, now: datetime) -> list[LedgerRow]:
@@ -74,11 +77,10 @@ FILE_GONE = {"reason": SkipReason.DISABLED.value, "silent_because": "its file is
 class UnfinishedRuns:
     """Brings each occurrence that has no end row to its end, or resumes it."""
 
-    def __init__(self, store: Store, dispatch: Dispatcher, clock: Clock, zone: tzinfo) -> None:
+    def __init__(self, store: Store, dispatch: Dispatcher, clock: Clock) -> None:
         self._store = store
         self._dispatch = dispatch
         self._clock = clock
-        self._zone = zone
 
     async def recover(self, job: Job | None, story: RunStory, watched_until: datetime) -> None:
         """End or resume the occurrence; `job` is None if its file is gone.
@@ -89,7 +91,7 @@ class UnfinishedRuns:
         one, now = story.occurrence, self._clock.now()
         given = await self._store.read(
             lambda tx: unfinished_circumstances(
-                job, story, tx.ledger.has, watched_until, now, self._zone
+                job, story, tx.ledger.has, watched_until, now, zone_of(self._clock)
             )
         )
         decision = await self._dispatch.decide_at_start(job, one, given)

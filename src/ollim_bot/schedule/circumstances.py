@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ollim_bot.conversation.background import BackgroundRuns
@@ -151,21 +151,19 @@ class UpcomingReader:
         self,
         index: JobIndex,
         clock: Clock,
-        zone: tzinfo,
         root: Path,
         calendars: Callable[[], Sequence[CalendarCopy]],
     ) -> None:
         self._index = index
         self._clock = clock
-        self._zone = zone
         self._root = root
         self._calendars = calendars
 
     def __call__(self, current: Occurrence) -> UpcomingSchedule:
         """The schedule around `current`. Slow with very many jobs: call it in a thread."""
-        indexed = [*self._index.jobs.values()]
+        now, indexed = self._clock.now(), [*self._index.jobs.values()]
         paths = {key_of(one.job): str(one.path.relative_to(self._root)) for one in indexed}
         upcoming = build_upcoming_schedule(
-            [*scheduled_jobs(self._index)], self._clock.now(), current, self._zone, paths
+            [*scheduled_jobs(self._index)], now, current, now.tzinfo or UTC, paths
         )
         return upcoming.with_calendars(self._calendars())

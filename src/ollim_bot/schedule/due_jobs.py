@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator, Set
-from datetime import UTC, datetime, tzinfo
+from collections.abc import Coroutine, Iterable, Iterator, Sequence, Set
+from datetime import UTC, datetime, timedelta
 
+from ollim_bot.clock import wait_until_set, zone_of
 from ollim_bot.conversation.disk_gate import DiskGate
-from ollim_bot.domain.catch_up import CatchUp, Missed, catch_up
+from ollim_bot.domain.catch_up import JUMPED_OVER, WHILE_AWAY, CatchUp, Missed, catch_up
 from ollim_bot.domain.decision import BETWEEN_LATE_RUNS
+from ollim_bot.domain.definitions import Definition
 from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.lateness import ASLEEP, is_late, late_since
 from ollim_bot.domain.notices import Notice
@@ -24,22 +26,28 @@ from ollim_bot.domain.schedule import (
     next_due,
     occurrence_at,
 )
+from ollim_bot.domain.travel import ZoneMove
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.catch_up import UnfinishedRuns, away_notice, end_missed
 from ollim_bot.schedule.circumstances import DueOccurrence, SkipWishes
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.job_index import Changes, JobIndex, job_of, scheduled_jobs
+from ollim_bot.schedule.owner_zone import move_skips
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
+# Two zones are at most 26 hours apart.
+_LONGEST_JUMP = timedelta(hours=26)
+_LONGEST_CLAIM = 5.0
+
 
 class JobAgenda:
-    """The next moment of every job; `zone` is for jobs without a time zone of their own."""
+    """The next moment of every job; a job without its own time zone has that of the clock."""
 
-    def __init__(self, zone: tzinfo) -> None:
-        self._zone = zone
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._agenda: Agenda[JobKey] = Agenda()
 
     @property
@@ -57,9 +65,9 @@ class JobAgenda:
         self, jobs: Iterable[ScheduledJob], since: datetime, now: datetime
     ) -> list[ScheduledJob]:
         """Schedule the next moments after `now`. Returns the jobs that were due since `since`."""
-        missed = []
+        missed, zone = [], zone_of(self._clock)
         for job in jobs:
-            at = next_due(job, since, self._zone)
+            at = next_due(job, since, zone)
             if at is not None and at <= now:
                 missed.append(job)
                 self.put_next(job, now)
@@ -69,20 +77,21 @@ class JobAgenda:
 
     def put_all(self, jobs: Iterable[ScheduledJob], now: datetime) -> None:
         """Schedule the next moments after `now`. Earlier reminders are left to the catch-up."""
+        zone = zone_of(self._clock)
         for job in jobs:
-            if isinstance(job, Routine) or job.due(self._zone).astimezone(UTC) > now:
+            if isinstance(job, Routine) or job.due(zone).astimezone(UTC) > now:
                 self.put(job, now)
 
     def put(self, job: Job, after: datetime) -> None:
         """Schedule the job. An overdue reminder is due at once; its claim prevents a second run."""
         if isinstance(job, Reminder) and job.spec.enabled:
-            self._agenda.put(key_of(job), job.due(self._zone))
+            self._agenda.put(key_of(job), job.due(zone_of(self._clock)))
         else:
             self.put_next(job, after)
 
     def put_next(self, job: Job, after: datetime) -> None:
         """Schedule the next moment of a routine; a reminder has none."""
-        at = next_due(job, after, self._zone) if isinstance(job, Routine) else None
+        at = next_due(job, after, zone_of(self._clock)) if isinstance(job, Routine) else None
         if at is not None:
             self._agenda.put(key_of(job), at)
         else:
@@ -100,7 +109,6 @@ class DueJobs:
         gate: DiskGate,
         files: JobFileChanges,
         clock: Clock,
-        zone: tzinfo,
     ) -> None:
         self._store = store
         self._index = index
@@ -108,10 +116,10 @@ class DueJobs:
         self._gate = gate
         self._files = files
         self._clock = clock
-        self._zone = zone
-        self._agenda = JobAgenda(zone)
-        self._unfinished = UnfinishedRuns(store, dispatch, clock, zone)
+        self._agenda = JobAgenda(clock)
+        self._unfinished = UnfinishedRuns(store, dispatch, clock)
         self._is_planned = False
+        self._came: dict[JobKey, datetime] = {}
         self._late: set[asyncio.Task[None]] = set()
         self._claiming: list[asyncio.Event] = []
 
@@ -130,6 +138,7 @@ class DueJobs:
         The calls of webhooks are left to `WebhookRuns`.
         """
         history = await self._store.read(lambda tx: tx.ledger.open_history())
+        await self._note_came(story.occurrence for story in (*history.begun, *history.owed))
         for story in history.begun:
             one = story.occurrence
             if one.is_call:
@@ -154,12 +163,37 @@ class DueJobs:
     def follow_changes(self, changes: Changes, since: datetime) -> None:
         for gone in changes.removed:
             self._agenda.remove(gone.key)
+            self._came.pop(gone.key, None)
         for indexed in (*changes.added, *changes.changed):
             self._agenda.put(indexed.job, since)
 
     async def follow_clock(self, now: datetime) -> None:
         """Claimed occurrences stay claimed."""
         self._agenda.put_all(scheduled_jobs(self._index), now)
+
+    async def follow_zone(self, move: ZoneMove, now: datetime) -> None:
+        """Plan by the new clock, and catch up on what it jumped over."""
+        for claim in self._claiming:
+            await wait_until_set(claim, self._clock, _LONGEST_CLAIM)
+        jobs = [*scheduled_jobs(self._index)]
+        for job in jobs:
+            if isinstance(job, Reminder) and key_of(job) in move.came:
+                self._came[key_of(job)] = job.due(move.before).astimezone(UTC)
+                self._agenda.remove(key_of(job))
+        moved = [job for job in jobs if move.moves(job)]
+        self._agenda.put_all(moved, now)
+        skips = await self._moved_skips(moved, move, now)
+        plan = await asyncio.to_thread(_jumped_plan, moved, move, now, skips)
+        await self._carry_out(plan, await self._claimed(plan, now), now, JUMPED_OVER)
+
+    async def _moved_skips(
+        self, jobs: Sequence[ScheduledJob], move: ZoneMove, now: datetime
+    ) -> Skips:
+        """Skip by the new clock what is to be skipped, and what came by the old one."""
+        try:
+            return await self._store.transact(lambda tx: move_skips(tx, jobs, move, now))
+        except StorageError:
+            return await SkipWishes(self._store).read()
 
     async def close(self) -> None:
         for task in self._late:
@@ -168,21 +202,28 @@ class DueJobs:
 
     async def _catch_up(self, since: datetime, now: datetime) -> None:
         """Plan all jobs, start late runs one by one, and tell the rest in one message."""
-        plan, claimed = await self._caught_up(since, now)
+        skips = await SkipWishes(self._store).read()
+        plan = await asyncio.to_thread(self._plan, skips, since, now)
+        claimed = await self._claimed(plan, now)
         self._is_planned = True
-        for reminder in self._overdue(since):
-            self._claim(_due(reminder, reminder.due(self._zone), now))
+        for reminder, at in self._overdue(since):
+            self._claim(_due(reminder, at, now))
+        await self._carry_out(plan, claimed, now, WHILE_AWAY)
+
+    async def _carry_out(
+        self, plan: CatchUp, claimed: Set[Occurrence], now: datetime, cause: str
+    ) -> None:
         for missed in plan.run:
             if missed.occurrence not in claimed:
                 self._claim(_due(missed.job, missed.newest, now))
         runs = [missed for missed in plan.run if missed.occurrence in claimed]
         self._do_later(self._run_late(runs, now))
-        await self._end_missed(plan)
+        await self._end_missed(plan, cause)
 
-    async def _end_missed(self, plan: CatchUp) -> None:
+    async def _end_missed(self, plan: CatchUp, cause: str) -> None:
         """Write the ends of occurrences that do not run, and tell them; on a full disk, later."""
         news = await self._store.read(lambda tx: _unclaimed(tx, plan.tell))
-        away = away_notice(news, self._clock.now())
+        away = away_notice(news, self._clock.now(), cause)
         try:
             await self._store.transact(lambda tx: end_missed(tx, plan, away))
         except StorageError:
@@ -202,19 +243,18 @@ class DueJobs:
     def _claim(self, due: DueOccurrence) -> None:
         self._claiming.append(self._dispatch.claim_and_start(due))
 
-    async def _caught_up(self, since: datetime, now: datetime) -> tuple[CatchUp, Set[Occurrence]]:
-        """The plan, and the occurrences that were claimed for it; none on a full disk."""
-        skips = await SkipWishes(self._store).read()
-        plan = await asyncio.to_thread(self._plan, skips, since, now)
+    async def _claimed(self, plan: CatchUp, now: datetime) -> Set[Occurrence]:
+        """The occurrences that were claimed for the plan; none on a full disk."""
         begun = [claiming_row(one.occurrence, now, one.facts) for one in plan.run]
         try:
-            return plan, await self._store.transact(lambda tx: tx.ledger.claim_all(begun))
+            return await self._store.transact(lambda tx: tx.ledger.claim_all(begun))
         except StorageError:
-            return plan, frozenset()
+            return frozenset()
 
     def _plan(self, skips: Skips, since: datetime, now: datetime) -> CatchUp:
-        due = self._agenda.catch_up(scheduled_jobs(self._index), since, now)
-        return catch_up(due, since, now, self._zone, skips.has)
+        jobs = (job for job in scheduled_jobs(self._index) if key_of(job) not in self._came)
+        due = self._agenda.catch_up(jobs, since, now)
+        return catch_up(due, since, now, zone_of(self._clock), skips.has)
 
     def _do_later(self, work: Coroutine[None, None, None]) -> None:
         going = {task for task in self._late if not task.done()}
@@ -227,14 +267,48 @@ class DueJobs:
             if each.late_since(now) is not None:
                 await self._clock.sleep(BETWEEN_LATE_RUNS.total_seconds())
 
-    def _overdue(self, since: datetime) -> Iterator[Reminder]:
-        """Reminders due before `since` whose files still exist.
+    def _overdue(self, since: datetime) -> Iterator[tuple[Reminder, datetime]]:
+        """Reminders due before `since` whose files still exist, with the moments they had.
 
         Such a file was written with a past moment, or a crash prevented its removal.
         """
+        zone = zone_of(self._clock)
         for job in scheduled_jobs(self._index):
-            if isinstance(job, Reminder) and last_due(job, since, self._zone):
-                yield job
+            if isinstance(job, Reminder):
+                at = self._came.get(key_of(job)) or last_due(job, since, zone)
+                if at is not None:
+                    yield job, at
+
+    async def _note_came(self, begun: Iterable[Occurrence]) -> None:
+        """Note the reminders that came by the clock of another zone, and have not ended."""
+        open_ones = {JobKey(one.kind, one.job_id): one for one in begun if not one.manual}
+        jobs = [(job, open_ones.get(key_of(job))) for job in scheduled_jobs(self._index)]
+        came = [(job, one) for job, one in jobs if isinstance(job, Reminder) and one is not None]
+        if not came:
+            return
+        armed = (await self._store.read(lambda tx: tx.ledger.armed())).jobs
+        for job, one in came:
+            known, own = armed.get(key_of(job)), Definition.of(job, zone_of(self._clock))
+            if known is not None and known.mark == own.mark and known.zone != own.zone:
+                self._came[key_of(job)] = one.scheduled_at or job.due(zone_of(self._clock))
+
+
+def _jumped_plan(
+    jobs: Iterable[ScheduledJob], move: ZoneMove, now: datetime, skips: Skips
+) -> CatchUp:
+    """What to do about the moments that the new clock has jumped over."""
+    jumped = [job for job in jobs if move.may_jump(job)]
+    routines = [job for job in jumped if isinstance(job, Routine)]
+    reminders = [job for job in jumped if isinstance(job, Reminder)]
+    plans = [
+        catch_up(routines, move.jumped_since, now, move.after, skips.has),
+        catch_up(reminders, move.at - _LONGEST_JUMP, now, move.after, skips.has),
+    ]
+    return CatchUp(
+        run=tuple(each for plan in plans for each in plan.run),
+        tell=tuple(each for plan in plans for each in plan.tell),
+        skip=tuple(each for plan in plans for each in plan.skip),
+    )
 
 
 def _due(job: Job, at: datetime, now: datetime) -> DueOccurrence:

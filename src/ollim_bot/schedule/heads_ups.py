@@ -6,6 +6,7 @@ import logging
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
+from ollim_bot.clock import zone_of
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.item_messages import delivery_id
@@ -23,7 +24,9 @@ from ollim_bot.domain.schedule import (
     next_due,
     occurrence_at,
 )
+from ollim_bot.domain.travel import ZoneMove
 from ollim_bot.errors import StorageError
+from ollim_bot.ports import Clock
 from ollim_bot.schedule.job_index import Changes, JobIndex, job_of, scheduled_jobs
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store
@@ -83,11 +86,11 @@ class HeadsUps:
     could not be recorded, which are tried again.
     """
 
-    def __init__(self, store: Store, index: JobIndex, poster: MessagePoster, zone: tzinfo) -> None:
+    def __init__(self, store: Store, index: JobIndex, poster: MessagePoster, clock: Clock) -> None:
         self._store = store
         self._index = index
         self._poster = poster
-        self._zone = zone
+        self._clock = clock
         self._agenda: Agenda[JobKey] = Agenda()
         self._unrecorded: dict[JobKey, datetime] = {}
 
@@ -115,6 +118,12 @@ class HeadsUps:
         for indexed in (*changes.added, *changes.changed):
             self._put(indexed.job, since)
 
+    async def follow_zone(self, move: ZoneMove, now: datetime) -> None:  # noqa: ARG002
+        """Those that the new clock jumped over come at once, if their moments are still ahead."""
+        for job in scheduled_jobs(self._index):
+            if job.spec.before and move.moves(job):
+                self._put(job, move.jumped_since if move.may_jump(job) else move.at)
+
     async def follow_clock(self, now: datetime) -> None:
         self._put_all(now)
 
@@ -130,7 +139,7 @@ class HeadsUps:
         """Plan the next heads-up later than `after`."""
         at = None
         if job.spec.before and isinstance(job, Routine | Reminder):
-            at = next_heads_up(job, after, self._zone)
+            at = next_heads_up(job, after, zone_of(self._clock))
         if at is None:
             self._remove(key_of(job))
         else:
@@ -142,7 +151,7 @@ class HeadsUps:
 
     async def _send(self, job: ScheduledJob, since: datetime, now: datetime) -> None:
         """Send or skip the heads-ups of the job from `since` until `now`, and plan the next."""
-        found = heads_ups_between(job, since - _HAIR, now, self._zone)
+        found = heads_ups_between(job, since - _HAIR, now, zone_of(self._clock))
         try:
             await self._store.transact(lambda tx: self._record(tx, job, found, now))
         except StorageError:

@@ -6,15 +6,19 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, timedelta
 
+from ollim_bot.clock import zone_of
 from ollim_bot.domain.definitions import Armed, Definition
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.run_history import STARTED
-from ollim_bot.domain.schedule import JobKey
+from ollim_bot.domain.schedule import JobKey, key_of
+from ollim_bot.domain.travel import ZoneMove
 from ollim_bot.errors import StorageError
+from ollim_bot.ports import Clock
 from ollim_bot.schedule.job_index import Changes
+from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.store import Store
 
@@ -32,9 +36,9 @@ class ArmedJobs:
     `since` is the moment until which all due occurrences are claimed.
     """
 
-    def __init__(self, store: Store, zone: tzinfo) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
-        self._zone = zone
+        self._clock = clock
         self._armed: Armed | None = None
         self._compared_at: datetime | None = None
 
@@ -69,10 +73,19 @@ class ArmedJobs:
         new = [one.job for one in (*changes.added, *changes.changed)]
         await self._write(armed, Armed(known, now), new, now, since)
 
+    async def move(self, jobs: Sequence[Job], move: ZoneMove, now: datetime) -> None:
+        """Write the jobs with their new zone; those that have come keep the old one."""
+        armed = await self._store.read(lambda tx: tx.ledger.armed())
+        rows, after = await asyncio.to_thread(_moved_rows, armed, jobs, move, now)
+        await self._append(rows, after)
+
     async def _write(
         self, armed: Armed, concerned: Armed, jobs: Iterable[Job], now: datetime, since: datetime
     ) -> None:
         rows, after = await asyncio.to_thread(self._rows, armed, concerned, [*jobs], now, since)
+        await self._append(rows, after)
+
+    async def _append(self, rows: Sequence[LedgerRow], after: Armed) -> None:
         # After a failed write, the content of the ledger is unknown.
         self._armed = None
         if rows:
@@ -82,9 +95,27 @@ class ArmedJobs:
     def _rows(
         self, armed: Armed, concerned: Armed, jobs: Iterable[Job], now: datetime, since: datetime
     ) -> tuple[Sequence[LedgerRow], Armed]:
-        wanted = [Definition.of(job, self._zone) for job in jobs]
+        zone = zone_of(self._clock)
+        wanted = [armed.current(Definition.of(job, zone), now) for job in jobs]
         rows = concerned.rows_for(wanted, now, since)
         return rows, armed.with_changes(concerned.jobs, wanted, rows)
+
+
+def _moved_rows(
+    armed: Armed, jobs: Iterable[Job], move: ZoneMove, now: datetime
+) -> tuple[Sequence[LedgerRow], Armed]:
+    """A job that the new clock may have jumped over counts since before the move."""
+    groups: dict[datetime, list[Definition]] = {}
+    for job in jobs:
+        if key_of(job) not in move.came:
+            since = move.jumped_since if move.may_jump(job) else move.at
+            groups.setdefault(since, []).append(Definition.of(job, move.after))
+    rows: list[LedgerRow] = []
+    for since, wanted in groups.items():
+        known = {new.key: armed.jobs[new.key] for new in wanted if new.key in armed.jobs}
+        rows += Armed(known, now).rows_for(wanted, now, since)
+    moved = [new for wanted in groups.values() for new in wanted]
+    return rows, armed.with_changes((), moved, rows)
 
 
 class Heartbeat:
@@ -129,6 +160,7 @@ class Heartbeat:
 class ScheduleRecords:
     armed: ArmedJobs
     heartbeat: Heartbeat
+    zone: OwnerZone
 
 
 async def kept(what: str, write: Awaitable[None]) -> None:

@@ -18,6 +18,7 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import HELD, PLAINLY, PLANNED_AT, RELEASED, RunStory
 from ollim_bot.domain.schedule import Agenda
+from ollim_bot.domain.travel import ZoneMove
 from ollim_bot.errors import StorageError
 from ollim_bot.schedule.job_index import Changes
 from ollim_bot.store.item_answers import move_card
@@ -75,6 +76,9 @@ class Nags:
 
     def follow_changes(self, changes: Changes, since: datetime) -> None:
         """An open item keeps the nag that its job had when it came."""
+
+    async def follow_zone(self, move: ZoneMove, now: datetime) -> None:
+        """An open item comes again after its pause, by any clock."""
 
     async def follow_clock(self, now: datetime) -> None:
         """After the clock was set back, bring no time later than its pause."""

@@ -10,6 +10,7 @@ from typing import Protocol
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.lateness import ASLEEP
 from ollim_bot.domain.schedule import JobKey
+from ollim_bot.domain.travel import ZoneMove
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.job_index import Changes, JobIndex, job_of
 from ollim_bot.schedule.ledger_records import ScheduleRecords, kept
@@ -43,6 +44,9 @@ class DueSource(Protocol):
 
     def follow_changes(self, changes: Changes, since: datetime) -> None:
         """Plan added and changed jobs for their moments later than `since`; forget removed ones."""
+
+    async def follow_zone(self, move: ZoneMove, now: datetime) -> None:
+        """Plan what follows the owner's clock by the new one, which the clock shows already."""
 
     async def follow_clock(self, now: datetime) -> None:
         """Plan everything anew after the clock was set back to `now`."""
@@ -78,6 +82,7 @@ class Scheduler:
         self._beside = beside
         self._armed = records.armed
         self._heartbeat = records.heartbeat
+        self._zone = records.zone
         self._clock = clock
         self._watched_until = self._now
         self._look_at = clock.monotonic() + _LONGEST_SLEEP
@@ -119,6 +124,7 @@ class Scheduler:
 
     async def close(self) -> None:
         """Call after `run` and the background runs have ended. The next start resumes the rest."""
+        self._zone.close()
         for source in self._sources:
             await source.close()
         if self._looked_at is not None:
@@ -135,9 +141,14 @@ class Scheduler:
             # Beat before arming: after a crash, no job must be armed without a heartbeat.
             await self._beat(now)
         await self._heartbeat.start(now)
+        self._zone.watch(self._watcher.wake)
+        move = await self._zone.last_move(self._watched_until, self._jobs)
+        if move is not None:
+            await self._write_moved(move, now)
         await self._write_armed(now)
         for source in self._sources:
             await source.start(self._watched_until, now)
+        await self._plan_in_zone(move, now)
         await self._serve(now)
         await self._heartbeat.checkpoint(now, now)
         await self._beat(now)
@@ -160,7 +171,26 @@ class Scheduler:
         if now < self._watched_until:
             await self._follow_clock(now)
         await self._serve(now)
+        move = await self._zone.next_move(now, self._jobs)
+        if move is not None:
+            self._zone.follow(move)
+            await self._write_moved(move, now)
+            await self._plan_in_zone(move, now)
         await self._beat(now)
+
+    async def _plan_in_zone(self, move: ZoneMove | None, now: datetime) -> None:
+        """Follow the move, if there is one. A crash before its end repeats it."""
+        if move is not None:
+            for source in self._sources:
+                await source.follow_zone(move, now)
+        await kept("The time zone", self._zone.note_planned())
+
+    async def _write_moved(self, move: ZoneMove, now: datetime) -> None:
+        await kept("The list of jobs", self._armed.move(self._jobs, move, now))
+
+    @property
+    def _jobs(self) -> list[Job]:
+        return [one.job for one in self._index.jobs.values()]
 
     async def _follow_clock(self, now: datetime) -> None:
         self._watched_until = now

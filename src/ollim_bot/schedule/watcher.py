@@ -100,6 +100,10 @@ class Watcher:
         self._stirred.clear()
         return is_calm
 
+    def wake(self) -> None:
+        """Let the present or the next caller of `wait` go on at once."""
+        self._stirred.set()
+
     async def run(self) -> None:
         """Listen to the system until cancelled."""
         while True:

@@ -23,9 +23,9 @@ from ollim_bot.domain.jobs import (
     length_text,
     parse_length,
 )
+from ollim_bot.domain.moments import zone_named
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.tool_patterns import problems
-from ollim_bot.environment import zone_named
 from ollim_bot.errors import BadJob
 from ollim_bot.store.document import Document, Field
 

@@ -28,6 +28,7 @@ from ollim_bot.domain.taint import ConversationTaint
 from ollim_bot.domain.task_cards import TaskUndos
 from ollim_bot.domain.task_move import TaskMoves
 from ollim_bot.domain.tool_servers import SERVER_RECORD, ToolServerRecord
+from ollim_bot.domain.travel import PlannedZone
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.store.codecs.plain import PlainCodec
 from ollim_bot.store.codecs.records import (
@@ -140,6 +141,7 @@ class Records:
     grants = _plain("grants", Grants)
     skips = _plain("skips", Skips)
     quiet = _plain("quiet", QuietChoice)
+    zone = _plain("zone", PlannedZone)
     held = RecordSpec("held", HeldMessagesCodec(), lambda _: HeldMessages())
     initiative = _plain("initiative", SetInBackground)
     tool_servers = _plain(SERVER_RECORD, ToolServerRecord)

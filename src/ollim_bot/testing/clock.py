@@ -26,7 +26,7 @@ async def run_ready_tasks(at_most: int = _TURNS_TO_SETTLE) -> None:
 
 
 class ManualClock:
-    """Doubles `Clock`. `advance` lets time pass; `jump` moves the wall clock only."""
+    """Doubles `MovableClock`. `advance` lets time pass; `jump` moves the wall clock only."""
 
     def __init__(self, start: datetime, zone: tzinfo = UTC) -> None:
         self._start = instant(start, zone).astimezone(UTC)
@@ -38,6 +38,9 @@ class ManualClock:
 
     def now(self) -> datetime:
         return (self._start + self._passed + self._jumped).astimezone(self._zone)
+
+    def set_zone(self, zone: tzinfo) -> None:
+        self._zone = zone
 
     def monotonic(self) -> float:
         return self._passed.total_seconds()

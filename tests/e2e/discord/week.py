@@ -7,7 +7,7 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
@@ -36,17 +36,21 @@ _SHARE_OF_THE_REST = 0.02
 
 
 class WeekClock:
-    """Doubles `Clock`. Time passes only in `move_to` and, a little at a time, in `tick`."""
+    """Doubles `MovableClock`. Time passes only in `move_to` and, a little at a time, in `tick`."""
 
     def __init__(self, start: datetime) -> None:
-        self._start = start
+        self._start = start.astimezone(UTC)
+        self._zone = start.tzinfo
         self._passed = 0.0
         self._end_of_scene = _LONGEST_SCENE
         self._order = count()
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
 
     def now(self) -> datetime:
-        return self._start + timedelta(seconds=self._passed)
+        return (self._start + timedelta(seconds=self._passed)).astimezone(self._zone)
+
+    def set_zone(self, zone: tzinfo) -> None:
+        self._zone = zone
 
     def monotonic(self) -> float:
         return self._passed

@@ -15,7 +15,7 @@ from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.framework import Flags, Given
 from ollim_bot.domain.jobs import ItemKind, Job, named_by_words
-from ollim_bot.environment import near_zone, zone_named
+from ollim_bot.domain.moments import near_zone, zone_named
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_formats import FieldRule, JobFormat

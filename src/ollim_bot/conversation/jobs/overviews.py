@@ -38,7 +38,7 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
 # The records and tables that an overview is made of. The ledger has a row for each change of a job.
-_MADE_OF = frozenset({"ledger", "due_items", "skips", "overviews", "task_undos"})
+_MADE_OF = frozenset({"ledger", "due_items", "skips", "overviews", "task_undos", "zone"})
 _TODAY = "today"
 _EVENTS = Untrusted("calendar entry", "an overview of the day, with the titles of events")
 _BETWEEN_LOOKS = 1.0

@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.calendar import CalendarCopy, free_name, name_problem
 from ollim_bot.errors import CalendarFailed, OllimError, WrongInput
@@ -46,21 +45,19 @@ class NewCalendar(NamedTuple):
 class CalendarFeeds:
     """Reads calendars at addresses and from files. May block: not for the event loop.
 
-    `zone` is where times without a zone are. `expand_seconds` is how long a calendar may take to
-    be computed.
+    Times without a zone are in that of `now`, the owner's. `expand_seconds` is how long a calendar
+    may take to be computed.
     """
 
     def __init__(
         self,
         paths: DataPaths,
-        zone: ZoneInfo,
         files: CalendarFiles,
         *,
         expand_seconds: float = EXPAND_SECONDS,
     ) -> None:
         self._expand_seconds = expand_seconds
         self._paths = paths
-        self._zone = zone
         self._files = files
 
     def sources(self) -> tuple[CalendarSource, ...]:
@@ -147,8 +144,8 @@ class CalendarFeeds:
         """The copy as of now. An unchanged text is computed again on another day only."""
         is_of_today = (
             copy.as_of is not None
-            and copy.zone == self._zone.key
-            and (copy.as_of.astimezone(self._zone).date() == now.astimezone(self._zone).date())
+            and copy.zone == str(now.tzinfo)
+            and copy.as_of.astimezone(now.tzinfo).date() == now.date()
         )
         if is_new or not is_of_today:
             return self._expanded(copy, text, now)
@@ -179,7 +176,7 @@ class CalendarFeeds:
 
     def _expanded(self, copy: CalendarCopy, text: bytes, now: datetime) -> CalendarCopy:
         command = [sys.executable, "-P", "-m", _EXPANSION]
-        command += [copy.name, self._zone.key, now.isoformat()]
+        command += [copy.name, str(now.tzinfo), now.isoformat()]
         try:
             ran = subprocess.run(
                 command,
@@ -201,5 +198,5 @@ class CalendarFeeds:
             raise CalendarFailed(_TOO_MUCH) from None
         as_of = now.replace(microsecond=0)
         return CalendarCopy(
-            copy.name, copy.origin, events, as_of, first, last, self._zone.key, limits=limits
+            copy.name, copy.origin, events, as_of, first, last, str(now.tzinfo), limits=limits
         )

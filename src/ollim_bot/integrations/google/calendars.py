@@ -7,10 +7,9 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
 from urllib.parse import quote
-from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, between, find_event
 from ollim_bot.domain.google import GoogleService
@@ -88,7 +87,7 @@ class GoogleCalendars:
         paths: DataPaths,
         tokens: GoogleTokenStore,
         client: GoogleClient,
-        zone: ZoneInfo,
+        zone: tzinfo,
         ids: Sequence[str] = (PRIMARY,),
     ) -> None:
         self._paths = paths
@@ -294,7 +293,7 @@ class GoogleCalendars:
         last = date.fromisoformat(synced.read_on) + _AHEAD
         copy = CalendarCopy(synced.name, _origin(synced.id), tuple(events.values()))
         within = between([copy], self._midnight(first), self._midnight(last))
-        return replace(copy, events=within, as_of=now, first=first, last=last, zone=self._zone.key)
+        return replace(copy, events=within, as_of=now, first=first, last=last, zone=str(self._zone))
 
     def _named(self, calendar_id: str) -> _Synced:
         """A calendar that was not read before, with a name that no other has."""

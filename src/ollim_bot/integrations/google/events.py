@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 from zlib import crc32
 from zoneinfo import ZoneInfo
@@ -103,7 +103,7 @@ def name_of(entry: Mapping[str, Any], calendar_id: str, taken: frozenset[str]) -
     return next(each for each in (name, *numbered) if not name_problem(each, taken))
 
 
-def draft_body(draft: EventDraft, event_id: str, zone: ZoneInfo) -> dict[str, object]:
+def draft_body(draft: EventDraft, event_id: str, zone: tzinfo) -> dict[str, object]:
     body: dict[str, object] = {
         "id": event_id,
         "summary": draft.summary,
@@ -113,7 +113,7 @@ def draft_body(draft: EventDraft, event_id: str, zone: ZoneInfo) -> dict[str, ob
     return {**body, "description": draft.description} if draft.description else body
 
 
-def change_body(change: EventChange, zone: ZoneInfo) -> dict[str, object]:
+def change_body(change: EventChange, zone: tzinfo) -> dict[str, object]:
     body: dict[str, object] = {}
     if change.summary is not None:
         body["summary"] = change.summary
@@ -126,9 +126,9 @@ def change_body(change: EventChange, zone: ZoneInfo) -> dict[str, object]:
     return body
 
 
-def _written(moment: date, zone: ZoneInfo) -> dict[str, object]:
+def _written(moment: date, zone: tzinfo) -> dict[str, object]:
     if isinstance(moment, datetime):
-        return {"dateTime": moment.astimezone(zone).isoformat(), "timeZone": zone.key}
+        return {"dateTime": moment.astimezone(zone).isoformat(), "timeZone": str(zone)}
     return {"date": moment.isoformat()}
 
 

@@ -1,0 +1,127 @@
+"""The owner's time zone: the one that the bot uses, and the one that the owner chose since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, tzinfo
+
+from ollim_bot.clock import MovableClock, zone_of
+from ollim_bot.domain.jobs import Job, Reminder, Routine
+from ollim_bot.domain.moments import zone_named
+from ollim_bot.domain.owner_choices import Skips
+from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
+from ollim_bot.domain.travel import PlannedZone, ZoneMove, follows_zone
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
+
+
+class OwnerZone:
+    """Moves the clock to the zone of the configuration, and remembers where the schedule is.
+
+    `default` is the zone while the configuration names none.
+    """
+
+    def __init__(self, store: Store, clock: MovableClock, default: tzinfo) -> None:
+        self._store = store
+        self._clock = clock
+        self._default = default
+        self._is_outdated = True
+        self._wake: Callable[[], None] | None = None
+        self._unsubscribe: Callable[[], None] | None = None
+
+    async def set_clock(self) -> None:
+        """Let the clock show the chosen zone."""
+        self._clock.set_zone(await self._chosen())
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Call back when the configuration has changed."""
+        self._wake = wake
+        self._unsubscribe = self._store.subscribe(self._note_change)
+
+    def close(self) -> None:
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+
+    async def last_move(self, watched_until: datetime, jobs: Sequence[Job]) -> ZoneMove | None:
+        """The move that the last process did not make, or did not finish; the clock is moved."""
+        planned = await self._store.read(lambda tx: tx.zone.get())
+        await self.set_clock()
+        before, after = zone_named(planned.name) if planned.name else None, zone_of(self._clock)
+        if before is None or str(before) == str(after):
+            return None
+        return await self._noted(ZoneMove(watched_until, before, after), jobs)
+
+    async def next_move(self, now: datetime, jobs: Sequence[Job]) -> ZoneMove | None:
+        """The move that the owner has asked for since; the clock is as it was."""
+        if not self._is_outdated:
+            return None
+        before, after = zone_of(self._clock), await self._chosen()
+        if str(before) == str(after):
+            return None
+        return await self._noted(ZoneMove(now, before, after), jobs)
+
+    async def _noted(self, move: ZoneMove, jobs: Sequence[Job]) -> ZoneMove:
+        """The move with the reminders that have come, also since a crash cut off the records."""
+        reminders = [job for job in jobs if isinstance(job, Reminder) and follows_zone(job)]
+
+        def came(tx: Transaction) -> frozenset[JobKey]:
+            return frozenset(key_of(each) for each in reminders if _has_come(tx, each, move))
+
+        return replace(move, came=await self._store.read(came))
+
+    def follow(self, move: ZoneMove) -> None:
+        self._clock.set_zone(move.after)
+
+    async def note_planned(self) -> None:
+        """Remember that the schedule is planned in the zone of the clock."""
+        planned = PlannedZone(str(zone_of(self._clock)))
+        if await self._store.read(lambda tx: tx.zone.get()) != planned:
+            await self._store.transact(lambda tx: tx.zone.put(planned))
+
+    async def _chosen(self) -> tzinfo:
+        self._is_outdated = False
+        name = await self._store.read(lambda tx: tx.config.get().timezone)
+        return (zone_named(name) if name else None) or self._default
+
+    def _note_change(self, changed: frozenset[str]) -> None:
+        if "config" in changed and self._wake is not None:
+            self._is_outdated = True
+            self._wake()
+
+
+def _has_come(tx: Transaction, reminder: Reminder, move: ZoneMove) -> bool:
+    due = reminder.due(move.before).astimezone(UTC)
+    return due <= move.at.astimezone(UTC) or tx.ledger.has(occurrence_at(reminder, due))
+
+
+def move_skips(
+    tx: Transaction, jobs: Sequence[ScheduledJob], move: ZoneMove, now: datetime
+) -> Skips:
+    """Skip by the new clock what the owner wants skipped, and what came by the old clock."""
+    before = tx.skips.get()
+    moments = {
+        name: move.moved(before.moments[name])
+        for job in jobs
+        if (name := _name(job)) in before.moments and before.moments[name] > move.at
+    }
+    repeated = {
+        _name(job): found
+        for job in jobs
+        if isinstance(job, Routine) and (found := _repeated(tx, job, move, now))
+    }
+    return tx.skips.change(lambda skips: skips.moved(moments, repeated))
+
+
+def _repeated(
+    tx: Transaction, routine: Routine, move: ZoneMove, now: datetime
+) -> tuple[datetime, ...]:
+    """The moments that came by the old clock and would come again."""
+    found = move.repetitions(routine, now)
+    return tuple(new for new, old in found if tx.ledger.has(occurrence_at(routine, old)))
+
+
+def _name(job: ScheduledJob) -> str:
+    kind, job_id = key_of(job)
+    return f"{kind}:{job_id}"

@@ -1,0 +1,201 @@
+"""When the owner travels: jobs follow the new clock, none is lost untold, none comes twice."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from tests.scheduling.scene import Day, day
+from tests.scheduling.test_firing import pings
+
+from ollim_bot.domain.ledger_check import check
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.travel import PlannedZone
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.engine import ScriptedEngine, Waits
+
+# 10:15 in Berlin, 18:15 in Tokyo, 4:15 in New York.
+NOON = datetime(2026, 2, 24, 9, 15, tzinfo=UTC)
+BERLIN, TOKYO, NEW_YORK = "Europe/Berlin", "Asia/Tokyo", "America/New_York"
+PLAIN = {"plain": "true", "background": "true"}
+
+
+def clock_in(zone: str, at: datetime = NOON) -> ManualClock:
+    return ManualClock(at, ZoneInfo(zone))
+
+
+async def travel(at: Day, zone: str | None) -> None:
+    value = zone or "default"
+    await at.store.transact(
+        lambda tx: tx.config.change(lambda config: config.with_value("timezone", value))
+    )
+    expected = zone or "UTC"
+    await at.until(lambda: at.store.query(lambda tx: tx.zone.get()) == PlannedZone(expected))
+
+
+async def wait_for(at: Day, moment: str) -> None:
+    """Let the machine sleep until a minute before the moment in UTC, and then let it pass."""
+    due = datetime.fromisoformat(f"{moment}Z")
+    at.clock.jump((due - at.clock.now()).total_seconds() - 60)
+    await at.passes(75, step=15)
+
+
+async def settled(at: Day) -> None:
+    await at.passes(10)
+    assert check(at.rows, at.clock.now()) == []
+
+
+def came(at: Day, job: str) -> list[tuple[str, str]]:
+    """When each occurrence of the job was due, and how it ended."""
+    ends = ((row.occurrence, row.state) for row in at.ended(job))
+    return [(one.key, state) for one, state in ends if one is not None]
+
+
+async def test_a_time_of_day_follows_the_owner_at_once(tmp_path: Path) -> None:
+    clock = clock_in(BERLIN)
+    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await travel(at, BERLIN)
+        at.routine("tea", "0 19 * * *", **PLAIN)
+        at.write("reminders/call.md", {"id": "call", "run-at": "2026-02-24T20:00:00"}, "Call.")
+        at.remind("fixed", timedelta(hours=3))
+        at.routine("own", "0 19 * * *", timezone=BERLIN, **PLAIN)
+        await at.passes(20)
+        await travel(at, TOKYO)
+        assert clock.now().tzinfo == ZoneInfo(TOKYO)
+        await wait_for(at, "2026-02-24T10:00")
+        await wait_for(at, "2026-02-24T11:00")
+        assert came(at, "tea") == [("2026-02-24T10:00:00Z", "done")]
+        assert came(at, "call") == [("2026-02-24T11:00:00Z", "done")]
+        assert came(at, "own") == came(at, "fixed") == []
+        await settled(at)
+
+
+async def test_what_came_by_the_old_clock_does_not_come_again(tmp_path: Path) -> None:
+    clock = clock_in(BERLIN, NOON - timedelta(hours=3))
+    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await travel(at, BERLIN)
+        at.routine("pills", "0 9 * * *", **PLAIN)
+        at.routine("noon", "0 12 * * *", **PLAIN)
+        await at.passes(20)
+        await wait_for(at, "2026-02-24T07:00")
+        await wait_for(at, "2026-02-24T08:00")
+        await travel(at, NEW_YORK)
+        for moment in ("24T09:00", "24T11:00", "24T14:00", "24T17:00", "25T14:00"):
+            await wait_for(at, f"2026-02-{moment}")
+        assert came(at, "pills") == [
+            ("2026-02-24T08:00:00Z", "done"),
+            ("2026-02-24T14:00:00Z", "skipped"),
+            ("2026-02-25T14:00:00Z", "done"),
+        ]
+        # It had not come yet, so it comes by the new clock.
+        assert came(at, "noon")[0] == ("2026-02-24T17:00:00Z", "done")
+        await settled(at)
+
+
+async def test_what_the_clock_jumps_over_is_told_or_comes_late(tmp_path: Path) -> None:
+    clock = clock_in(BERLIN)
+    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await travel(at, BERLIN)
+        at.routine("lunch", "0 12 * * *", description='"Eat lunch"', background="true")
+        at.routine("walk", "0 18 * * *", **PLAIN)
+        at.write(
+            "reminders/mom.md", {"id": "mom", "run-at": "2026-02-24T15:00:00", **PLAIN}, "Call mom."
+        )
+        await at.passes(20)
+        await travel(at, TOKYO)
+        await at.passes(30)
+        await at.until(lambda: at.reminders == [])
+        assert came(at, "lunch") == [("2026-02-24T03:00:00Z", "missed")]
+        assert came(at, "walk") == [("2026-02-24T09:00:00Z", "done")]
+        assert came(at, "mom") == [("2026-02-24T06:00:00Z", "done")]
+        told = [text for text in at.told if "jumped over" in text]
+        assert told == [
+            "Your clock has jumped over “Eat lunch”, today 12:00. Tell me if it should still run."
+        ]
+        await settled(at)
+
+
+async def test_a_reminder_under_way_ends_once(tmp_path: Path) -> None:
+    engine, clock = ScriptedEngine().then(Waits(), pings("Call.")), clock_in(BERLIN)
+    async with day(engine, tmp_path, clock=clock) as at:
+        await travel(at, BERLIN)
+        at.write("reminders/call.md", {"id": "call", "run-at": "2026-02-24T10:16:00"}, "Call.")
+        await at.passes(20)
+        await at.passes(50)
+        await at.until(lambda: "running" in at.states("call"))
+        await travel(at, TOKYO)
+        await at.passes(20)
+    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await at.until(lambda: at.reminders == [])
+        await wait_for(at, "2026-02-25T01:16")
+        assert len({row.occurrence for row in at.ended("call")}) == 1
+        assert len(at.pings) == 1
+        assert check(at.rows, clock.now()) == []
+
+
+async def test_a_skip_follows_the_new_clock(tmp_path: Path) -> None:
+    clock = clock_in(BERLIN)
+    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await travel(at, BERLIN)
+        at.routine("tea", "0 19 * * *", **PLAIN)
+        await at.passes(20)
+        tea = Occurrence.parse("routine:tea:2026-02-24T18:00:00Z")
+        await at.store.transact(lambda tx: tx.skips.change(lambda s: s.with_moment(tea, tx.now)))
+        await travel(at, TOKYO)
+        await wait_for(at, "2026-02-24T10:00")
+        assert came(at, "tea") == [("2026-02-24T10:00:00Z", "skipped")]
+        await settled(at)
+
+
+@pytest.mark.parametrize("zone", [TOKYO, NEW_YORK])
+async def test_a_zone_that_changed_while_the_bot_was_off_loses_nothing(
+    tmp_path: Path, zone: str
+) -> None:
+    clock = clock_in(BERLIN)
+    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await travel(at, BERLIN)
+        at.routine("tea", "30 10 * * *", **PLAIN, late="run")
+        at.write("reminders/call.md", {"id": "call", "run-at": "2026-02-24T10:40:00"}, "Call.")
+        await at.passes(20)
+    await clock.advance(3600)
+    async with day(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
+        change = at.store.transact(
+            lambda tx: tx.config.change(lambda config: config.with_value("timezone", zone))
+        )
+        await change
+    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await at.passes(30)
+        if zone == NEW_YORK:
+            await wait_for(at, "2026-02-24T15:30")
+            await wait_for(at, "2026-02-24T15:40")
+        ends = [state for _, state in came(at, "tea")]
+        assert ends.count("done") == 1
+        assert [state for _, state in came(at, "call")] == ["done"]
+        await settled(at)
+
+
+async def test_a_crash_after_the_change_repeats_nothing(tmp_path: Path) -> None:
+    """The process dies after the configuration is stored, before anything has followed it."""
+    clock = clock_in(BERLIN)
+    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await travel(at, BERLIN)
+        at.routine("pills", "16 10 * * *", **PLAIN)
+        at.write("reminders/call.md", {"id": "call", "run-at": "2026-02-24T10:16:00"}, "Call.")
+        await at.passes(65, step=1)
+        await at.until(lambda: at.reminders == [])
+        for task in at.tasks:
+            task.cancel()
+        await asyncio.gather(*at.tasks, return_exceptions=True)
+        at.tasks.clear()
+        await at.store.transact(
+            lambda tx: tx.config.change(lambda config: config.with_value("timezone", NEW_YORK))
+        )
+    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await at.passes(30)
+        await wait_for(at, "2026-02-24T15:16")
+        assert [state for _, state in came(at, "pills")] == ["done", "skipped"]
+        assert len(came(at, "call")) == 1
+        await settled(at)
