@@ -182,7 +182,7 @@ class Installation:
     def _feeds(self) -> CalendarFeeds:
         from ollim_bot.integrations.calendars.feeds import CalendarFeeds
 
-        return CalendarFeeds(self.paths, self.settings.zone, self._calendar_files())
+        return CalendarFeeds(self.paths, self._calendar_files())
 
 
 class GivenAnswers(NamedTuple):

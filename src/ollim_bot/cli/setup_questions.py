@@ -11,7 +11,7 @@ from ollim_bot.cli.framework import plain
 from ollim_bot.cli.setup_changes import MODEL_SETTINGS, Installation, ModelInUse, judged_bot
 from ollim_bot.cli.terminal import typed, width_of, wrapped
 from ollim_bot.domain.calendar import added_words
-from ollim_bot.environment import near_zone
+from ollim_bot.domain.moments import near_zone
 from ollim_bot.errors import CalendarFailed, EngineError, OllimError, WrongInput
 from ollim_bot.settings import problem_with
 from ollim_bot.upkeep.doctor import DoctorFinding
