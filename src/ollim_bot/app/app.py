@@ -177,8 +177,7 @@ class App:
             upkeep: list[Callable[[], Coroutine[None, None, None]]] = []
             edits = HandEdits(await self._journal(lifetime), paths.root, self._clock)
             store = self._adapters.store or await self._opened_store(lifetime, upkeep, edits)
-            zone = OwnerZone(store, self._clock, self._settings.zone)
-            await zone.set_clock()
+            zone = await self._owner_zone(store)
             shelves = self._opened_shelves(store, edits)
             chosen = await lifetime.enter_async_context(
                 open_provider_engine(self._settings, store, self._adapters.engine, self._program)
@@ -255,6 +254,11 @@ class App:
         journal = open_journal(self._settings.paths, on_problem=self._problem)
         await asyncio.to_thread(lifetime.enter_context(journal).prepare)
         return journal
+
+    async def _owner_zone(self, store: Store) -> OwnerZone:
+        zone = OwnerZone(store, self._clock, self._settings.zone)
+        await zone.set_clock()
+        return zone
 
     def _opened_shelves(self, store: Store, edits: HandEdits) -> JobShelves:
         def choose_holder(rivals: Sequence[Job]) -> int:
