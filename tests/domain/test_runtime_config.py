@@ -197,3 +197,9 @@ def test_no_stored_object_is_too_odd_to_read(stored: dict[str, object]) -> None:
     assert len(problems) == len(config.unread)
     assert config.unread.items() <= stored.items()
     assert config.changed().keys() <= stored.keys() - config.unread.keys()
+
+
+@pytest.mark.parametrize("word", ["tokyo", "Asia/Tokio", "asia/tokyo"])
+def test_a_wrong_time_zone_is_answered_with_the_nearest(word: str) -> None:
+    with pytest.raises(WrongInput, match=r"Did you mean Asia/Tokyo\?"):
+        RuntimeConfig().with_value("timezone", word)

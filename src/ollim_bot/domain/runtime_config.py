@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from ollim_bot.domain.jobs import Nag
-from ollim_bot.domain.moments import zone_hint, zone_named
+from ollim_bot.domain.moments import near_zone, zone_named
 from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.domain.text import shortened
 from ollim_bot.errors import WrongInput
@@ -146,12 +146,13 @@ def _zone(value: object) -> str | None:
     if not isinstance(value, str):
         raise ValueError
     if zone_named(value) is None:
-        raise _NearMiss(zone_hint(value))
+        near = near_zone(value)
+        raise ValueError if near is None else _NearMiss(near)
     return value
 
 
 class _NearMiss(ValueError):
-    """Says what would be right, in place of what the setting takes."""
+    """`str()` is the value that was probably meant."""
 
 
 def _is_word(value: object, *words: str) -> bool:
@@ -334,8 +335,9 @@ class RuntimeConfig:
             checked = known.check(value.strip() if isinstance(value, str) else value)
         except ValueError as error:
             wrong = shortened(repr(value), _LONGEST_SHOWN)
-            right = str(error) if isinstance(error, _NearMiss) else f"It takes {known.takes}."
-            raise WrongInput(f"{key}: {wrong} is not right. {right}") from None
+            hint = f" Did you mean {error}?" if isinstance(error, _NearMiss) else ""
+            sentence = f"{key}: {wrong} is not right.{hint} It takes {known.takes}."
+            raise WrongInput(sentence) from None
         return self._with(key, known.attribute, checked)
 
     def with_default(self, key: str) -> RuntimeConfig:
