@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.e2e import warm
 from tests.e2e.bot import LIMIT, PROGRAM, Bot
+from tests.install.places import listed_places
 
 _IN_A_GROUP_OF_ITS_OWN = """
 import os, runpy
@@ -58,6 +59,11 @@ async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path
         assert "ERROR" not in said
         assert "Traceback" not in said
         assert said.count("ollim-bot has stopped.") == 1
+
+        # Nothing is written but what the page about removing it all names.
+        written = {path.name for path in bot.home.iterdir()} - {bot.data.name, bot.output.name}
+        assert written
+        assert {f"~/{name}" for name in written} <= listed_places()
     finally:
         await bot.kill()
 
