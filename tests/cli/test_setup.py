@@ -186,8 +186,10 @@ def test_a_login_that_is_not_finished_is_said_and_changes_nothing(scene: SetUpSc
 def test_what_counts_before_the_file_is_said_and_not_asked(scene: SetUpScene) -> None:
     scene.environ["OLLIM_USER_NAME"] = "Eve"
     (scene.home / ".env").write_text("DISCORD_TOKEN=abc\n")
+    scene.environ["ANTHROPIC_API_KEY"] = "any"
     person = Person()
-    assert scene.run(person, "name", "discord") is None
+    assert scene.run(person, "name", "discord", "model") is None
+    assert "ANTHROPIC_API_KEY is set in the environment" in person.screen
     assert "OLLIM_USER_NAME is set in the environment" in person.screen
     assert "DISCORD_TOKEN is set in ~/.env" in person.screen
     silent = Person()
@@ -358,11 +360,13 @@ def test_a_service_that_cannot_be_installed_is_told(scene: SetUpScene) -> None:
 def test_beside_a_running_bot_it_says_what_counts_when(scene: SetUpScene) -> None:
     scene.paths.state.mkdir(parents=True)
     with held("bot", scene.paths.bot_pid):
-        unchanged, changed = Person(""), Person("Ada")
+        unchanged, changed, signed_in = Person(""), Person("Ada"), Person("1")
         scene.run(unchanged, "name")
         scene.run(changed, "name")
+        scene.run(signed_in, "model")
     assert "all of this counts already" in unchanged.screen
     assert "after `/restart` in the chat" in changed.screen
+    assert "after `/restart` in the chat" in signed_in.screen
 
 
 def test_a_full_disk_ends_it_with_a_sentence_and_the_old_file(scene: SetUpScene) -> None:

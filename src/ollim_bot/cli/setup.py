@@ -182,7 +182,7 @@ def _finish(of: Installation, to: Surroundings) -> None:
         to.console.say(_MEND)
         raise OllimError("")  # all is said; only the exit code is left
     if of.is_running:
-        to.console.say(_RESTART if of.written else _RUNS)
+        to.console.say(_RESTART if of.needs_restart else _RUNS)
     else:
         to.console.say(_START if of.settings.discord_token is None else _START_DISCORD)
 

@@ -55,7 +55,8 @@ class Installation:
         self.caller = caller
         # The names of the settings that were changed.
         self.written: set[str] = set()
-        self.has_added = False
+        # Whether a running bot does not know all of it yet.
+        self.needs_restart = False
         self._examine()
         if unclear := [problem for problem in self.problems if f"{_DATA_DIR}: " in problem]:
             raise BadSettings(unclear)
@@ -109,6 +110,7 @@ class Installation:
         with self._writable():
             change_env_file(self.paths, changes)
         self.written.update(changed)
+        self.needs_restart = True
         self._examine()
 
     def _read(self, proposed: str | None = None) -> tuple[Settings, list[str]]:
@@ -171,7 +173,6 @@ class Installation:
     def add_calendar(self, new: NewCalendar) -> None:
         with self._writable():
             self._feeds().add(new)
-        self.has_added = True
 
     def has_routines(self) -> bool:
         return any(self.paths.routines.glob("*.md"))

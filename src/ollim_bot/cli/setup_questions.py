@@ -181,6 +181,8 @@ def _ask_time_zone(at: Interview) -> None:
 
 
 def _ask_model(at: Interview) -> None:
+    if at.is_taken(*(name for name in MODEL_SETTINGS if name != "ANTHROPIC_MODEL")):
+        return
     try:
         at.say(f"Who answers? {_answering(at.of.model_in_use(at.login))}")
     except EngineError as unknown:
@@ -189,7 +191,7 @@ def _ask_model(at: Interview) -> None:
     ways = {"1": _sign_in, "2": _ask_key, "3": _ask_server, "4": _stay_offline}
     problem = dict.fromkeys(ways, "")
     answer = at.ask_right("1 to 4 (Enter: keep it)", lambda text: problem.get(text, _NOT_A_MODEL))
-    if answer and not at.is_taken(*MODEL_SETTINGS):
+    if answer:
         ways[answer](at)
 
 
@@ -209,6 +211,7 @@ def _sign_in(at: Interview) -> None:
     except OllimError as refused:
         at.say(f"{refused} `ollim-bot auth login` tries it again.")
         return
+    at.of.needs_restart = True
     _write_model(at, {})
     at.say(at.login.status(environ).sentence)
 
@@ -322,7 +325,6 @@ def _ask_routine(at: Interview) -> None:
         except WrongInput:
             at.say(_NO_TIME)
             continue
-        at.of.has_added = True
         return
 
 
