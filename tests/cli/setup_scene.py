@@ -107,7 +107,7 @@ class SetUpScene:
         self.environ = {"HOME": str(home), "TZ": "Europe/Berlin", "PATH": os.environ["PATH"]}
         self.paths = DataPaths(home / ".ollim-bot")
         self.claude = Claude(home)
-        self.service: Service | None = None
+        self.service: MachineStart | None = None
         self.has_failed = False
         self.reports = 0
         self.printed = ""

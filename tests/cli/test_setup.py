@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
 from devtools.localdiscord.server import LocalDiscord
 from tests.calendars.calendar_server import Answer, ics, served
 from tests.cli.setup_scene import HANG_UP, NOW, STOP, Person, Service, SetUpScene, sentences
-from tests.cli.terminal import held
+from tests.cli.terminal import Terminal, held
 from tests.ports import unused_port
+from tests.upkeep.supervisors import UserManager, write_bot
 
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.setup import ServiceStart
 from ollim_bot.cli.setup_questions import STEPS
 from ollim_bot.domain.owner_choices import GivenNames
 from ollim_bot.errors import BadSettings, OllimError, WriteFailed, WrongInput
 from ollim_bot.store.opening import look_into, open_database
 from ollim_bot.upkeep.checks.network import DiscordBot
+from ollim_bot.upkeep.systemd import Systemd
 
 DENTIST = "SUMMARY:Dentist\nDTSTART:20261116T160000\nDTEND:20261116T170000"
 TOKEN = "MTIzNDU2.abcdef.a-token-of-ours"
@@ -119,8 +124,7 @@ def test_a_near_zone_takes_one_enter(scene: SetUpScene) -> None:
     assert scene.env == {"OLLIM_TIMEZONE": "Europe/Berlin"}
 
 
-@pytest.mark.parametrize("stop", [STOP, HANG_UP], ids=["ctrl-c", "ctrl-d"])
-@pytest.mark.parametrize("at", range(8))
+@pytest.mark.parametrize(("at", "stop"), [*((at, STOP) for at in range(8)), (3, HANG_UP)])
 def test_a_stop_at_any_step_keeps_what_was_confirmed(scene: SetUpScene, at: int, stop: str) -> None:
     scene.service = Service()
     answers = ["Ada", "Max", "Europe/Paris", "4", "", "", "8:30", ""]
@@ -350,11 +354,37 @@ def test_a_failure_that_the_doctor_finds_is_the_end(scene: SetUpScene) -> None:
 
 
 def test_a_service_that_cannot_be_installed_is_told(scene: SetUpScene) -> None:
-    scene.service = Service()
-    scene.service.refusal = "It did not start, so all is as it was."
+    service = scene.service = Service()
+    service.refusal = "It did not start, so all is as it was."
     person = Person("y")
     assert scene.run(person, "service") is None
     assert scene.service.refusal in person.screen
+
+
+def test_the_service_is_installed_by_its_own_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    scene, manager = SetUpScene(home), UserManager(tmp_path / "stand-in", home)
+    monkeypatch.setattr(sys, "argv", [str(write_bot(home / "bin"))])
+    scene.write(f"OLLIM_WEB_PORT={unused_port()}\n")
+    scene.paths.state.mkdir()
+    (scene.paths.root / "how").write_text("alive")
+    scene.environ |= {"PATH": str(manager.bin), "OLLIM_DATA_DIR": str(scene.paths.root)}
+    del scene.environ["TZ"]
+    with manager.open():
+        caller = Caller(scene.environ, home)
+        scene.service = ServiceStart(caller, Systemd(scene.environ))
+        assert not scene.service.is_installed()
+        person = Person("y")
+        assert scene.run(person, "service") is None
+        assert scene.service.is_installed(), person.screen + scene.printed
+        assert "ExecStart=" in scene.printed
+        assert "The bot runs" in person.screen
+        again = Person(*[""] * 7)
+        assert scene.run(again) is None
+    assert "start with this machine" not in again.screen
 
 
 def test_beside_a_running_bot_it_says_what_counts_when(scene: SetUpScene) -> None:
@@ -377,3 +407,8 @@ def test_a_full_disk_ends_it_with_a_sentence_and_the_old_file(scene: SetUpScene)
     assert isinstance(ended, WriteFailed)
     assert ".env" in str(ended)
     assert scene.text == "MINE=1\n"
+
+
+def test_the_steps_are_offered_by_the_shell(terminal: Terminal) -> None:
+    said = terminal.done("completion", "ask", "zsh", "setup", "")
+    assert [step.word for step in STEPS if f"{step.word}\t" not in said] == []

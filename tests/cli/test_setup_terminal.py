@@ -33,11 +33,17 @@ class Screen:
     """The installed program in a terminal of 60 columns."""
 
     def __init__(self, scene: SetUpScene, *words: str) -> None:
+        # In place of the machine's own supervisor, which is never asked.
+        systemctl = scene.home / "stand-in" / "systemctl"
+        systemctl.parent.mkdir()
+        systemctl.write_text("#!/bin/sh\nexit 1\n")
+        systemctl.chmod(0o700)
+        path = f"{systemctl.parent}:{scene.environ['PATH']}"
         self._own, its = pty.openpty()
         fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
         self._child = subprocess.Popen(
             [sys.executable, "-I", "-c", _IN_TERMINAL, PROGRAM, *words],
-            env=scene.environ | {"TERM": "dumb"},
+            env=scene.environ | {"TERM": "dumb", "PATH": path},
             cwd=scene.home,
             stdin=its,
             stdout=its,
@@ -78,13 +84,14 @@ async def test_the_first_run_in_a_terminal_of_60_columns(tmp_path: Path) -> None
 
     def talk() -> str:
         screen = Screen(scene, "setup")
-        screen.answer("1/7  Your name", "Ada\n")
-        screen.answer("2/7  The bot's name", "\n")
+        screen.answer("1/8  Your name", "Ada\n")
+        screen.answer("2/8  The bot's name", "\n")
         screen.answer("Your time zone", "\n")
         screen.answer("1 to 4", "\n")
         screen.answer("Token", f"{TOKEN}\n")
         screen.answer("Its address", "\n")
         screen.answer("At what time", "8:30\n")
+        screen.answer("Set that up", "\n")
         assert screen.end() == 0, screen.shown
         return screen.shown
 

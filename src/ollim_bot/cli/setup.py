@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from ollim_bot.cli.auth import ClaudeLogin, Login
 from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import note
 from ollim_bot.cli.doctor import print_short_report
 from ollim_bot.cli.framework import Flags, Given
@@ -27,6 +28,9 @@ from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.domain.calendar import added_words
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import BadSettings, OllimError, WrongInput
+
+if TYPE_CHECKING:
+    from ollim_bot.upkeep.service import Supervisor
 
 _COMMAND = "ollim-bot setup"
 _ABOUT = "asks the first questions, one at a time; or takes the answers as flags"
@@ -73,8 +77,32 @@ class Surroundings(NamedTuple):
 
 def run(words: Sequence[str], caller: Caller) -> None:
     console, is_terminal = TerminalConsole(), sys.stdin.isatty()
-    to = Surroundings(console, ClaudeLogin(), None, print_short_report, is_terminal, sys.stdin)
+    service = _machine_start(caller)
+    to = Surroundings(console, ClaudeLogin(), service, print_short_report, is_terminal, sys.stdin)
     set_up(words, caller, to)
+
+
+class ServiceStart:
+    """Installs the service, as `ollim-bot service install --yes` does."""
+
+    def __init__(self, caller: Caller, supervisor: Supervisor) -> None:
+        self._caller = caller
+        self._supervisor = supervisor
+
+    def is_installed(self) -> bool:
+        return self._supervisor.installed() is not None
+
+    def install(self) -> None:
+        from ollim_bot.cli.service import install_service
+
+        install_service(self._caller, is_agreed=True)
+
+
+def _machine_start(caller: Caller) -> MachineStart | None:
+    from ollim_bot.upkeep.service import find_supervisor
+
+    supervisor = find_supervisor(caller.environ)
+    return None if supervisor is None else ServiceStart(caller, supervisor)
 
 
 def set_up(words: Sequence[str], caller: Caller, to: Surroundings) -> None:
@@ -187,9 +215,14 @@ def _finish(of: Installation, to: Surroundings) -> None:
         to.console.say(_START if of.settings.discord_token is None else _START_DISCORD)
 
 
+def _step_words(*_: object) -> Iterator[Completion]:
+    return (Completion(step.word, step.title) for step in STEPS)
+
+
 def _flags(parser: Flags) -> None:
     words = ", ".join(step.word for step in STEPS)
-    parser.add_argument("steps", metavar="STEP", nargs="*", help=f"ask only this: {words}")
+    about = f"ask only this: {words}"
+    parser.add_argument("steps", metavar="STEP", nargs="*", help=about, completions=_step_words)
     parser.add_argument(
         "--non-interactive", action="store_true", help="ask nothing, take the flags only"
     )

@@ -340,6 +340,8 @@ def _ask_service(at: Interview) -> None:
         at.say("This machine has neither systemd nor launchd for your account.")
         return
     at.say("The bot can start with this machine, and again whenever it dies.")
+    if at.of.is_running:
+        at.say("The one that runs now is stopped for it.")
     if at.ask("Set that up? y or Enter for no").lower() in _YES:
         try:
             at.service.install()
