@@ -121,7 +121,7 @@ def everything_below(folder: Path) -> dict[str, bytes]:
     }
 
 
-def manifest_of(files: Iterable[tuple[str, bytes]], **fields: object) -> dict[str, object]:
+def manifest_of(files: Iterable[tuple[str, bytes]], /, **fields: object) -> dict[str, object]:
     return {
         "program": "ollim-bot",
         "format": 1,

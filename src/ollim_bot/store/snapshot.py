@@ -44,7 +44,7 @@ class Snapshot:
 def take_snapshot(
     paths: DataPaths, target: Path, now: Callable[[], datetime], *, is_running: bool
 ) -> Snapshot | None:
-    """Copy the database to `target`, also while it is written; None if there is none.
+    """Copy the database to `target`, also while it is written; None if there is none yet.
 
     What a person wrote into a mirror while no bot runs stays; a running bot ignores it, so there
     the database counts. Raises `StorageError`; a damaged database raises `Damaged`.
@@ -59,9 +59,12 @@ def take_snapshot(
         back_up(source, target)
         if damage := damage_of(target):
             raise Damaged(source, damage)
-        mark_copy(target, at, at)
         with closing(connect_for_reading(target)) as connection:
             schema = schema_of(connection)
+        if not schema:
+            return None
+        mark_copy(target, at, at)
+        with closing(connect_for_reading(target)) as connection:
             connection.execute("BEGIN")
             statements = Statements(connection, target)
             mirrors = _mirrors(statements, by_hand)
@@ -70,11 +73,13 @@ def take_snapshot(
         raise translated(source, refused) from refused
 
 
-def check_database(path: Path) -> None:
+def check_database(path: Path, schema: int) -> None:
     """Look through the whole database. Raises `Damaged`, or another `StorageError`."""
     try:
         with closing(connect_for_reading(path)) as connection:
             found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if not schema or schema_of(connection) != schema:
+                found = "it has not the tables that it should have"
     except sqlite3.Error as refused:
         raise translated(path, refused) from refused
     if found != "ok":

@@ -165,7 +165,7 @@ def _extracted(backup: BackupReader, paths: DataPaths, keys_from: Path | None) -
         with suppress(OSError):
             os.utime(_place(paths.root, entry), (entry.mtime, entry.mtime))
     if (paths.state / DATABASE).exists():
-        check_database(paths.state / DATABASE)
+        check_database(paths.state / DATABASE, backup.manifest.schema)
     taken, missing = _take_keys(backup.manifest, paths.root, keys_from)
     notes = tuple(_restored_history(paths.root))
     return Restored(backup.manifest, taken, missing, notes)
