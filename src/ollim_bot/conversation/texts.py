@@ -43,6 +43,14 @@ def no_room(refused: StorageError) -> str:
 def returned_to_copy(returned: AfterReturn, now: datetime) -> str:
     since = describe(returned.since.astimezone(now.tzinfo).replace(second=0, microsecond=0), now)
     open_then = len(returned.inputs) + len(returned.occurrences)
+    if returned.since_backup is not None:
+        said = "; ".join(f"“{words}”" for words in returned.since_backup.said)
+        listed = f"Since this backup you said: {said}. " if said else ""
+        return (
+            f"I am back from the backup made {since}, and know what I knew then. {listed}Nothing "
+            f"since this backup is answered or done again (open then: {open_then}). Ask again for "
+            "what is still wanted."
+        )
     return (
         f"The state had to be taken from a copy, made {since}. What was open then is not repeated "
         f"(messages and runs: {open_then}). Ask again for what is still wanted."

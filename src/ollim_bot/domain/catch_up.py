@@ -159,6 +159,16 @@ def away_message(told: Sequence[Missed], now: datetime, cause: str = WHILE_AWAY)
     return "\n".join([head, *shown, *more, "Tell me which of them should still run."])
 
 
+def passed_over_message(told: Sequence[Missed], now: datetime) -> str:
+    """The one message about what was due between a backup and its restore, and does not run."""
+    shown = [f"“{each.job.spec.short_title}”, {_times(each, now)}" for each in told[:_MOST_TOLD]]
+    more = [f"{len(told) - _MOST_TOLD} more"] if len(told) > _MOST_TOLD else []
+    return (
+        f"Since this backup these were due, and may have come already: {'; '.join((*shown, *more))}. "
+        "Nothing of it is repeated. Tell me which of them should still run."
+    )
+
+
 def _times(missed: Missed, now: datetime) -> str:
     """`today 8:00`, `today 8:00 and 3 times before`."""
     moment = describe(missed.newest, now)

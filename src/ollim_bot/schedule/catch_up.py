@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from ollim_bot.clock import zone_of
-from ollim_bot.domain.catch_up import CatchUp, Missed, away_message, unfinished_circumstances
+from ollim_bot.domain.catch_up import (
+    CatchUp,
+    Missed,
+    away_message,
+    passed_over_message,
+    unfinished_circumstances,
+)
 from ollim_bot.domain.decision import Abandon, Miss, Skip
 from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.lateness import late_since
@@ -43,6 +49,20 @@ def away_notice(missed: Sequence[Missed], now: datetime, cause: str) -> Notice |
     return new_notice(
         away_message(missed, now, cause), key=f"away {names}", for_reminder=for_reminder
     )
+
+
+def passed_over(plan: CatchUp) -> CatchUp:
+    """The plan with nothing to run: all of it ends as missed, and is told."""
+    return CatchUp(tell=(*plan.run, *plan.tell), skip=plan.skip)
+
+
+def passed_over_notice(missed: Sequence[Missed], now: datetime) -> Notice | None:
+    """The notice of what a restore passes over; None if there is nothing."""
+    if not missed:
+        return None
+    names = " ".join(one.occurrence.id for one in missed)
+    text = passed_over_message(missed, now)
+    return new_notice(text, key=f"passed over {names}", for_reminder=True)
 
 
 def ended_rows(plan: CatchUp, now: datetime) -> list[LedgerRow]:

@@ -16,6 +16,7 @@ from ollim_bot.domain.lateness import ASLEEP, is_late, late_since
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.owner_choices import Skips
+from ollim_bot.domain.presence import PassedOver
 from ollim_bot.domain.run_history import claiming_row
 from ollim_bot.domain.schedule import (
     Agenda,
@@ -29,7 +30,13 @@ from ollim_bot.domain.schedule import (
 from ollim_bot.domain.travel import ZoneMove
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
-from ollim_bot.schedule.catch_up import UnfinishedRuns, away_notice, end_missed
+from ollim_bot.schedule.catch_up import (
+    UnfinishedRuns,
+    away_notice,
+    end_missed,
+    passed_over,
+    passed_over_notice,
+)
 from ollim_bot.schedule.circumstances import DueOccurrence, SkipWishes
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.job_index import Changes, JobIndex, job_of, scheduled_jobs
@@ -135,8 +142,10 @@ class DueJobs:
     async def start(self, since: datetime, now: datetime) -> None:
         """End or resume the occurrences that have begun without an end.
 
-        The calls of webhooks are left to `WebhookRuns`.
+        The calls of webhooks are left to `WebhookRuns`. What was due between a backup and its
+        restore is ended first.
         """
+        await self._pass_over()
         history = await self._store.read(lambda tx: tx.ledger.open_history())
         await self._note_came(story.occurrence for story in (*history.begun, *history.owed))
         for story in history.begun:
@@ -219,6 +228,25 @@ class DueJobs:
         runs = [missed for missed in plan.run if missed.occurrence in claimed]
         self._do_later(self._run_late(runs, now))
         await self._end_missed(plan, cause)
+
+    async def _pass_over(self) -> None:
+        """End what came due between a backup and its restore, and tell it."""
+        window = await self._store.read(lambda tx: tx.passed_over.get())
+        since, until = window.since, window.until
+        if since is None or until is None:
+            return
+        jobs = scheduled_jobs(self._index)
+        found = await asyncio.to_thread(catch_up, jobs, since, until, zone_of(self._clock))
+        plan = passed_over(found)
+        news = await self._store.read(lambda tx: _unclaimed(tx, plan.tell))
+        notice = passed_over_notice(news, self._clock.now())
+
+        def step(tx: Transaction) -> None:
+            end_missed(tx, plan, notice)
+            tx.passed_over.put(PassedOver())
+
+        await self._gate.commit(step)
+        await self._files.make()
 
     async def _end_missed(self, plan: CatchUp, cause: str) -> None:
         """Write the ends of occurrences that do not run, and tell them; on a full disk, later."""
