@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -84,8 +85,10 @@ from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 from ollim_bot.tools.taint import TaintCheck
+from ollim_bot.upkeep.daily import AutomaticBackup, DailyTask, DailyUpkeep
 from ollim_bot.upkeep.examination import examine_in_chat
 from ollim_bot.upkeep.instance import single_instance
+from ollim_bot.upkeep.restore import place_transcripts
 from ollim_bot.webhooks.server import WebhookServer
 
 # How many seconds running work may take to end after the bot is told to stop.
@@ -174,6 +177,10 @@ class App:
         async with AsyncExitStack() as lifetime:
             closing = await asyncio.to_thread(self._prepare, paths)
             lifetime.enter_context(single_instance(paths.bot_pid, report=self._problem))
+            for note in await asyncio.to_thread(
+                place_transcripts, paths, os.environ, self._clock.now()
+            ):
+                self._problem(note)
             upkeep: list[Callable[[], Coroutine[None, None, None]]] = []
             edits = HandEdits(await self._journal(lifetime), paths.root, self._clock)
             store = self._adapters.store or await self._opened_store(lifetime, upkeep, edits)
@@ -213,6 +220,7 @@ class App:
                 services += [run() for run in upkeep]
                 services.append(self._refresher(store, parts).run())
                 services.append(self._webhooks(store, parts, self._scheduler))
+                services.append(self._daily(store, parts).run())
                 await self._serve(parts, self._scheduler, services)
             except BaseExceptionGroup as several:
                 error = _first(several)
@@ -393,6 +401,11 @@ class App:
                 program=self._program,
             ),
         )
+
+    def _daily(self, store: Store, parts: ConversationParts) -> DailyUpkeep:
+        backup = AutomaticBackup(self._settings.paths, os.environ, self._clock, parts.notices.tell)
+        tasks = [DailyTask("backup", lambda config: config.auto_backup, backup.run)]
+        return DailyUpkeep(store, self._clock, tasks, lambda: parts.is_idle)
 
     def _refresher(self, store: Store, parts: ConversationParts) -> CalendarRefresher:
         def read_google(now: datetime) -> Sequence[CalendarCopy]:

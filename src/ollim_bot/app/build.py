@@ -203,6 +203,11 @@ class ConversationParts:
     task_mover: TaskMover
     google: GoogleConnection
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs and nothing waits to be answered."""
+        return self.state.is_quiet and self.background.is_idle
+
     async def load(self) -> None:
         """Read the stored state; inputs that were accepted earlier are queued again."""
         await self.fanout.load()

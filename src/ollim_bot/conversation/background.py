@@ -124,6 +124,11 @@ class BackgroundRuns:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no run goes on or waits for a slot."""
+        return not self._tasks
+
     async def close(self) -> None:
         """Give the runs a while to end, then cut them off; waiting runs do not start."""
         self._slots.close()

@@ -163,9 +163,10 @@ def passed_over_message(told: Sequence[Missed], now: datetime) -> str:
     """The one message about what was due between a backup and its restore, and does not run."""
     shown = [f"“{each.job.spec.short_title}”, {_times(each, now)}" for each in told[:_MOST_TOLD]]
     more = [f"{len(told) - _MOST_TOLD} more"] if len(told) > _MOST_TOLD else []
+    listed = "; ".join((*shown, *more))
     return (
-        f"Since this backup these were due, and may have come already: {'; '.join((*shown, *more))}. "
-        "Nothing of it is repeated. Tell me which of them should still run."
+        f"Since this backup these were due, and may have come already: {listed}. None of them is "
+        "repeated. Tell me which should still run."
     )
 
 

@@ -47,6 +47,7 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 _NAME = re.compile(r"ollim-bot-\d{8}T\d{6}Z(?:-\d+)?\.tar\.gz")
 _WORK_PREFIX = ".ollim-bot-backup-"
 _GIT_LIMIT = 300.0
+_SHOWN = 5
 # Of no use in another directory, or made anew by each start.
 _REMADE = frozenset(
     (
@@ -135,6 +136,16 @@ class BackupReport:
     @property
     def is_complete(self) -> bool:
         return self.manifest.is_complete
+
+
+def incomplete(report: BackupReport) -> str:
+    """The sentence about a backup that has gaps: what is missing, and why."""
+    gaps = report.manifest.unread
+    shown = ", ".join(
+        f"{gap.path.removeprefix(f'{DATA}/')} ({gap.reason})" for gap in gaps[:_SHOWN]
+    )
+    more = f", and {len(gaps) - _SHOWN} more" if len(gaps) > _SHOWN else ""
+    return f"The backup {report.path} is not complete. It could not read {shown}{more}."
 
 
 def automatic_folder(paths: DataPaths) -> Path:

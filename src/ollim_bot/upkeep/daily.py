@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Event
 
 from ollim_bot.domain.daily import is_due
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import OllimError
+from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
+from ollim_bot.upkeep.backup import KEPT, BackupReport, incomplete, write_backup
 
 _BETWEEN_LOOKS = 60.0
 
@@ -80,3 +84,45 @@ class DailyUpkeep:
 
         # Asked first without a write: the tasks are not due most of the time.
         return await self._store.read(due) and await self._store.transact(claim)
+
+
+class AutomaticBackup:
+    """Makes the backup of the day; a failure is told, and so is a file that could not be read."""
+
+    def __init__(
+        self,
+        paths: DataPaths,
+        environment: Mapping[str, str],
+        clock: Clock,
+        tell: Callable[[str], Awaitable[object]],
+    ) -> None:
+        self._paths = paths
+        self._environment = environment
+        self._clock = clock
+        self._tell = tell
+
+    async def run(self) -> None:
+        """Make the backup on a thread of its own, which ends if this is cancelled."""
+        is_cancelled = Event()
+
+        def check() -> None:
+            if is_cancelled.is_set():
+                raise OllimError("The bot is stopping.")
+
+        def write() -> BackupReport:
+            return write_backup(
+                self._paths, self._environment, self._clock.now, keep=KEPT, check=check
+            )
+
+        try:
+            report = await asyncio.to_thread(write)
+        except asyncio.CancelledError:
+            is_cancelled.set()
+            raise
+        except OllimError as error:
+            day = f"{self._clock.now():%Y-%m-%d}"
+            await self._tell(f"The automatic backup of {day} was not made. {error}")
+            return
+        _logger.info("A backup was made: %s", report.path)
+        if not report.is_complete:
+            await self._tell(incomplete(report))

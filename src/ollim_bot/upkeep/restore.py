@@ -17,7 +17,6 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 from zoneinfo import ZoneInfo
 
-from ollim_bot.domain.chat import Author
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.text import shortened
 from ollim_bot.engine.transcripts import Transcripts
@@ -321,7 +320,7 @@ def _said_since(paths: DataPaths, manifest: Manifest, now: datetime) -> tuple[st
 
     def question(tx: Transaction) -> list[str]:
         newer = (each.message for each in tx.messages.since(manifest.made_at))
-        return [message.text for message in newer if message.author is Author.OWNER]
+        return [message.text for message in newer if message.is_typed]
 
     said = look_into(paths, now, question) or []
     lines = tuple(shortened(" ".join(text.split()), _LONGEST_LISTED) for text in said if text)
