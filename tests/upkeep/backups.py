@@ -19,8 +19,9 @@ from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.database import Database
 from ollim_bot.store.journal import open_journal
 from ollim_bot.store.opening import open_database
-from ollim_bot.upkeep.backup import BackupReport, write_backup
-from ollim_bot.upkeep.restore import RestoreReport, restore
+from ollim_bot.upkeep.backup import write_backup
+from ollim_bot.upkeep.backup_reports import BackupReport, RestoreReport
+from ollim_bot.upkeep.restore import restore
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 SESSION = SessionId("11111111-2222-4333-8444-555555555555")

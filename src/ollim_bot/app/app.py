@@ -88,7 +88,7 @@ from ollim_bot.tools.taint import TaintCheck
 from ollim_bot.upkeep.daily import AutomaticBackup, DailyTask, DailyUpkeep
 from ollim_bot.upkeep.examination import examine_in_chat
 from ollim_bot.upkeep.instance import single_instance
-from ollim_bot.upkeep.restore import place_transcripts
+from ollim_bot.upkeep.restore import place_transcripts, refuse_cut_off
 from ollim_bot.webhooks.server import WebhookServer
 
 # How many seconds running work may take to end after the bot is told to stop.
@@ -177,10 +177,7 @@ class App:
         async with AsyncExitStack() as lifetime:
             closing = await asyncio.to_thread(self._prepare, paths)
             lifetime.enter_context(single_instance(paths.bot_pid, report=self._problem))
-            for note in await asyncio.to_thread(
-                place_transcripts, paths, os.environ, self._clock.now()
-            ):
-                self._problem(note)
+            await asyncio.to_thread(self._place_transcripts, paths)
             upkeep: list[Callable[[], Coroutine[None, None, None]]] = []
             edits = HandEdits(await self._journal(lifetime), paths.root, self._clock)
             store = self._adapters.store or await self._opened_store(lifetime, upkeep, edits)
@@ -244,9 +241,14 @@ class App:
             await parts.notices.tell(sentence, for_agent=for_agent)
 
     def _prepare(self, paths: DataPaths) -> Closing:
+        refuse_cut_off(paths)
         for problem in prepare_data_directory(paths).problems:
             self._problem(problem)
         return close_to_others(paths)
+
+    def _place_transcripts(self, paths: DataPaths) -> None:
+        for problem in place_transcripts(paths, os.environ, self._clock.now()):
+            self._problem(problem)
 
     async def _tell_of(self, closing: Closing, parts: ConversationParts) -> None:
         if closing.mended:

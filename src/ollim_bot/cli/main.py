@@ -44,6 +44,8 @@ _ALL: Mapping[str, tuple[str, str]] = {
     "setup": ("the first questions: names, model, Discord, calendar", "ollim_bot.cli.setup"),
     "today": ("what waits for you, what comes today, what is done", "ollim_bot.cli.today"),
     **GROUPS,
+    "backup": ("all that the bot knows, in one file", "ollim_bot.cli.backup"),
+    "restore": ("a backup put back, or tried out", "ollim_bot.cli.restore"),
     "doctor": ("whether everything is as it should be", "ollim_bot.cli.doctor"),
     "sentinel": ("brings what must come while the bot is away", "ollim_bot.cli.sentinel"),
     "rehearse": ("what the bot would do in the days to come", "ollim_bot.cli.rehearse"),

@@ -12,7 +12,6 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import Enum
 from pathlib import Path, PurePosixPath
@@ -38,6 +37,7 @@ from ollim_bot.upkeep.archive import (
     opened_backup,
     write_archive,
 )
+from ollim_bot.upkeep.backup_reports import BackupReport
 from ollim_bot.upkeep.instance import running_pid
 
 # How many automatic backups are kept.
@@ -47,12 +47,11 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 _NAME = re.compile(r"ollim-bot-\d{8}T\d{6}Z(?:-\d+)?\.tar\.gz")
 _WORK_PREFIX = ".ollim-bot-backup-"
 _GIT_LIMIT = 300.0
-_SHOWN = 5
 # Of no use in another directory, or made anew by each start.
 _REMADE = frozenset(
     (
         *("bot.pid", ".locks", "copies", "ballast", "engine", "uploads", "run_requests", "discord"),
-        *("maintenance.json", "maintenance.lock", "restored_transcripts"),
+        *("maintenance.json", "restored_transcripts"),
         *DATABASE_FILES,
         *MIRROR_FILES,
     )
@@ -122,30 +121,6 @@ def keys_in(root: Path) -> Iterator[PurePosixPath]:
         is_key = kind_of(relative) is Kind.KEY
         if is_key and path.is_file() and not path.is_symlink() and os.access(path, os.R_OK):
             yield relative
-
-
-@dataclass(frozen=True, slots=True)
-class BackupReport:
-    """`removed` are the older backups that `keep` has removed."""
-
-    path: Path
-    size: int
-    manifest: Manifest
-    removed: tuple[Path, ...] = ()
-
-    @property
-    def is_complete(self) -> bool:
-        return self.manifest.is_complete
-
-
-def incomplete(report: BackupReport) -> str:
-    """The sentence about a backup that has gaps: what is missing, and why."""
-    gaps = report.manifest.unread
-    shown = ", ".join(
-        f"{gap.path.removeprefix(f'{DATA}/')} ({gap.reason})" for gap in gaps[:_SHOWN]
-    )
-    more = f", and {len(gaps) - _SHOWN} more" if len(gaps) > _SHOWN else ""
-    return f"The backup {report.path} is not complete. It could not read {shown}{more}."
 
 
 def automatic_folder(paths: DataPaths) -> Path:

@@ -15,7 +15,8 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.upkeep.backup import KEPT, BackupReport, incomplete, write_backup
+from ollim_bot.upkeep.backup import KEPT, write_backup
+from ollim_bot.upkeep.backup_reports import BackupReport, incomplete
 
 _BETWEEN_LOOKS = 60.0
 

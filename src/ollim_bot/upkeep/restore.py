@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -29,7 +29,7 @@ from ollim_bot.store.copies import SinceBackup, mark_restored, remove_mark
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.git import Git, GitTrouble, Repository
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.opening import look_into
+from ollim_bot.store.opening import BALLAST_FILE, look_into
 from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.snapshot import MIRROR_FILES, check_database
@@ -45,9 +45,11 @@ from ollim_bot.upkeep.archive import (
     opened_backup,
 )
 from ollim_bot.upkeep.backup import Kind, keys_in, kind_of, locked_folder
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput
+from ollim_bot.upkeep.backup_reports import Restored, RestoreReport, TrialReport
+from ollim_bot.upkeep.doctor import DoctorInput
 from ollim_bot.upkeep.examination import examine
 from ollim_bot.upkeep.instance import single_instance
+from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
 
 _STAMP = "%Y%m%dT%H%M%SZ"
 _GIT_LIMIT = 300.0
@@ -63,40 +65,6 @@ _LONGEST_LISTED = 80
 _SPARE = 16 * 1024 * 1024
 _SWAP = 2
 _AT_CWD = -100
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """What came out of a backup.
-
-    `keys` were taken from the present data directory, `missing` keys are in neither. `notes` are
-    sentences about what is not as it was.
-    """
-
-    manifest: Manifest
-    keys: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RestoreReport:
-    """`aside` is where the former data directory is; None if there was none.
-
-    `said` is what the owner said after the backup, as far as the former directory knows it.
-    """
-
-    restored: Restored
-    aside: Path | None
-    said: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TrialReport:
-    """A backup that was restored into a scratch place; `findings` are the doctor's."""
-
-    restored: Restored
-    findings: tuple[DoctorFinding, ...]
 
 
 def restore_into(file: Path, root: Path, keys_from: Path | None = None) -> Restored:
@@ -243,6 +211,8 @@ def try_out(file: Path, environ: Mapping[str, str], now: datetime) -> TrialRepor
     with tempfile.TemporaryDirectory(prefix="ollim-bot-verify-") as scratch:
         root = Path(scratch) / "data"
         restored = restore_into(file, root)
+        # The reserve for a full disk is made by the first start.
+        (root / "state" / BALLAST_FILE).touch()
         given = _doctor_input({**environ, "OLLIM_DATA_DIR": str(root)}, root, now)
         return TrialReport(restored, tuple(examine(given, _NOT_OF_A_COPY)))
 
@@ -269,14 +239,17 @@ def restore(
     """Put the backup in the place of the data directory, which is moved aside.
 
     No bot may run. With `is_return` nothing has happened since the backup, so what came due is
-    caught up on; else the next start lists it, and repeats nothing. A kill at any moment leaves the
-    former or the restored directory in place. Raises `OllimError`.
+    caught up on, and the caller holds the maintenance; else the next start lists it, and repeats
+    nothing. A kill at any moment leaves the former or the restored directory in place. Raises
+    `OllimError`.
     """
     root = Path(os.path.realpath(paths.root))
     present = DataPaths(root)
     with ExitStack() as held:
         if present.state.is_dir():
             held.enter_context(single_instance(present.bot_pid))
+            if not is_return:
+                held.enter_context(maintenance(present, MaintenanceKind.RESTORE, now))
         staging = DataPaths(held.enter_context(_staging(root)) / root.name)
         former = root if root.is_dir() else left_aside(root)
         restored = restore_into(file, staging.root, former)
@@ -285,6 +258,10 @@ def restore(
         held.enter_context(single_instance(staging.bot_pid))
         os.sync()
         aside = _exchanged(root, staging.root, now)
+        if aside is not None:
+            # The moved directory must not tell of a restore that was cut off.
+            for record in (DataPaths(aside).maintenance, DataPaths(aside).bot_pid):
+                record.unlink(missing_ok=True)
     notes = place_transcripts(paths, environment, now)
     restored = replace(restored, notes=(*restored.notes, *notes))
     return RestoreReport(restored, aside, said)
@@ -308,6 +285,24 @@ def _staging(root: Path) -> Iterator[Path]:
         raise _not_written(folder, refused) from refused
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def refuse_cut_off(paths: DataPaths) -> None:
+    """Raise `OllimError` if a restore was cut off where the disk cannot exchange two names.
+
+    A start would make a new data directory between the former and the restored one.
+    """
+    root = Path(os.path.realpath(paths.root))
+    former = left_aside(root)
+    if former is not None and not root.exists() and _new_of(former).exists():
+        raise OllimError(
+            f"A restore was cut off, and {root} is not there. Run the restore again, or have what "
+            f"was before: mv {former} {root}"
+        )
+
+
+def _new_of(aside: Path) -> Path:
+    return aside.with_name(f".{aside.name}.new")
 
 
 def left_aside(root: Path) -> Path | None:
@@ -398,7 +393,7 @@ def _swapped(one: Path, other: Path) -> bool:
 
 
 def _swap_in_two_steps(root: Path, aside: Path) -> None:
-    between = aside.with_name(f"{aside.name}.new")
+    between = _new_of(aside)
     os.rename(aside, between)
     os.rename(root, aside)
     try:
