@@ -28,7 +28,7 @@ HOSTILE = "$(touch here) `touch here` 'a' \"b\" \x1b[31m\x07\t;touch here"
 def offered(terminal: Terminal, *line: str) -> dict[str, str]:
     """The words that can stand for the last word of the line, with what they mean."""
     kind, *lines = terminal.done("completion", "ask", "zsh", *line).splitlines()
-    assert kind in ("", "words")
+    assert kind in ("", "words", "files")
     return dict(line.split("\t") for line in lines)
 
 

@@ -177,7 +177,6 @@ class App:
         async with AsyncExitStack() as lifetime:
             closing = await asyncio.to_thread(self._prepare, paths)
             lifetime.enter_context(single_instance(paths.bot_pid, report=self._problem))
-            await asyncio.to_thread(self._place_transcripts, paths)
             upkeep: list[Callable[[], Coroutine[None, None, None]]] = []
             edits = HandEdits(await self._journal(lifetime), paths.root, self._clock)
             store = self._adapters.store or await self._opened_store(lifetime, upkeep, edits)
@@ -215,9 +214,8 @@ class App:
                 announce = partial(self._announce, chosen.provider)
                 services = surfaces.services(parts.conversation, parts, announce)
                 services += [run() for run in upkeep]
-                services.append(self._refresher(store, parts).run())
+                services += [self._refresher(store, parts).run(), self._daily(store, parts).run()]
                 services.append(self._webhooks(store, parts, self._scheduler))
-                services.append(self._daily(store, parts).run())
                 await self._serve(parts, self._scheduler, services)
             except BaseExceptionGroup as several:
                 error = _first(several)
@@ -304,6 +302,7 @@ class App:
         journal: Journal,
     ) -> Store:
         def opened() -> Database | DatabaseImage:
+            self._place_transcripts(self._settings.paths)
             database = open_for_bot(
                 self._settings.paths,
                 self._clock.now,

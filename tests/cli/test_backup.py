@@ -1,0 +1,150 @@
+"""`ollim-bot backup` and `restore` say what they did, what they left out, and what to do next."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.cli.terminal import Terminal, held
+
+from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
+
+
+@pytest.fixture
+def used(terminal: Terminal) -> Terminal:
+    """A terminal with a reminder, a database and keys."""
+    terminal.done("reminder", "add", "-m", "call the dentist", "--at", "tomorrow 9am")
+    terminal.done("config", "set", "bg_concurrency", "5")
+    terminal.write(".env", "OLLIM_USER_NAME=Ada\n")
+    return terminal
+
+
+def made(terminal: Terminal, *words: str) -> Path:
+    return Path(terminal.json("backup", *words)["path"])
+
+
+def test_a_backup_is_put_beside_the_data_and_says_what_it_lacks(used: Terminal) -> None:
+    (used.paths.root / "notes").symlink_to("/etc")
+    first, second, *rest = used.done("backup").splitlines()
+    assert first == "Backup: ~/.ollim-bot-backups/ollim-bot-20261115T133000Z.tar.gz"
+    assert second.startswith("It has ")
+    assert second.endswith(" kB. Only you can read it.")
+    assert rest == [
+        "Keys are not in it: .env. `--with-keys` takes them along.",
+        "Links and pipes are not in it, nor what they lead to: notes.",
+    ]
+    with_keys = used.done("backup", "--with-keys", "mine.tar.gz")
+    assert "Your keys are in it: keep it where nobody else gets at it." in with_keys
+    assert (used.home / "mine.tar.gz").stat().st_mode & 0o777 == 0o600
+
+
+def test_older_ones_are_removed_by_number(used: Terminal) -> None:
+    (used.home / "disk").mkdir()
+    made(used, "disk")
+    assert "Removed: ollim-bot-20261115T133000Z.tar.gz." in used.done(
+        "backup", "disk", "--keep", "1"
+    )
+    assert os.listdir(used.home / "disk") == ["ollim-bot-20261115T133000Z-2.tar.gz"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason"),
+    [
+        (["backup", "--keep", "0"], 2, "number from 1 on"),
+        (["backup", "--keep", "many"], 2, "number from 1 on"),
+        (["backup", "gone/"], 2, "Make it first"),
+        (["backup", "gone/x.tar.gz"], 2, "is not a folder"),
+        (["backup", ".ollim-bot"], 2, "in the data directory itself"),
+        (["backup", "taken"], 1, "exists already"),
+        (["restore", "gone.tar.gz"], 2, "is not a file"),
+        (["restore", ".ollim-bot"], 2, "is not a file"),
+        (["restore"], 2, "required"),
+        (["restore", "taken"], 1, "is cut off"),
+        (["restore", "taken", "--verify"], 1, "is cut off"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line_and_nothing_is_left(
+    used: Terminal, words: list[str], code: int, reason: str
+) -> None:
+    (used.home / "taken").write_text("")
+    before = sorted(os.listdir(used.home))
+    answer = used.run(*words)
+    assert (answer.code, answer.out) == (code, "")
+    assert reason in answer.err
+    assert len(answer.err.splitlines()) == 1
+    assert sorted(os.listdir(used.home)) == before
+
+
+def test_without_a_data_directory_there_is_nothing_to_back_up(terminal: Terminal) -> None:
+    assert terminal.run("backup").code == 1
+    assert os.listdir(terminal.home) == []
+
+
+def test_a_restore_keeps_what_was_there_and_takes_its_keys(used: Terminal) -> None:
+    file = made(used)
+    used.write(".env", "OLLIM_USER_NAME=Grace\n")
+    used.done("reminder", "add", "-m", "something later", "--at", "tomorrow 10am")
+    lines = used.done("restore", str(file)).splitlines()
+    aside = used.home / ".ollim-bot.before-restore-20261115T133000Z"
+    assert lines[0].startswith("Restored the backup of today 14:30 (ollim-bot ")
+    assert lines[1:] == [
+        "What was there before is kept: ~/.ollim-bot.before-restore-20261115T133000Z",
+        "Keys come from there: .env.",
+        "Start the bot again: `ollim-bot`. It lists what was due since, and repeats nothing.",
+    ]
+    assert "call the dentist" in used.done("reminder", "list")
+    assert "something later" not in used.done("reminder", "list")
+    assert used.paths.env_file.read_text() == "OLLIM_USER_NAME=Grace\n"
+    assert len(list((aside / "reminders").iterdir())) == 2
+    assert not (aside / "state" / "maintenance.json").exists()
+    assert used.done("config", "get", "bg_concurrency") == "5\n"
+
+
+def test_a_restore_on_another_machine_names_the_keys_that_are_missing(
+    used: Terminal, tmp_path: Path
+) -> None:
+    file = made(used, "there.tar.gz")
+    other = Terminal(tmp_path / "another home")
+    other.home.mkdir()
+    told = other.json("restore", str(file))
+    assert told["missing"] == [".env"]
+    assert told["aside"] is None
+    assert "call the dentist" in other.done("reminder", "list")
+    assert os.listdir(other.home) == [".ollim-bot"]
+
+
+def test_a_restore_waits_for_no_bot_and_for_no_update(used: Terminal) -> None:
+    file = made(used)
+    with held("bot", used.paths.bot_pid):
+        answer = used.run("restore", str(file))
+        assert answer.code == 1
+        assert "Stop it first." in answer.err
+    with maintenance(used.paths, MaintenanceKind.UPDATE, used.now):
+        answer = used.run("restore", str(file))
+        assert answer.code == 1
+        assert "the update that began at 14:30" in answer.err
+    assert sorted(os.listdir(used.home)) == [".ollim-bot", ".ollim-bot-backups"]
+
+
+def test_a_trial_checks_everything_and_changes_nothing(used: Terminal) -> None:
+    file = made(used, "--with-keys")
+
+    def state() -> dict[Path, tuple[int, int]]:
+        files = (path for path in used.home.rglob("*") if path.is_file())
+        return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in files}
+
+    before = state()
+    trial = used.json("restore", str(file), "--verify")
+    assert trial["complete"] is True
+    assert {finding["level"] for finding in trial["findings"]} <= {"PASS", "WARN", "FAIL"}
+    first, second, *rest = used.done("restore", str(file), "--verify").splitlines()
+    assert first.startswith("The backup of today 14:30 (ollim-bot ")
+    assert second.endswith(
+        "every checksum is right, and the database is whole. Nothing was changed."
+    )
+    assert rest[-1].startswith("The doctor there: ")
+    assert not [line for line in rest if "Discord" in line or "page" in line]
+    claude = used.home / ".claude"
+    after = {path: how for path, how in state().items() if not path.is_relative_to(claude)}
+    assert {path: how for path, how in after.items() if path.name != ".claude.json"} == before
