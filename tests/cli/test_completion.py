@@ -103,6 +103,8 @@ def test_words_that_a_flag_takes_are_offered(terminal: Terminal) -> None:
     assert [*offered(terminal, "history", "search", "--who", "")] == ["owner", "bot", "job"]
     assert [*offered(terminal, "reminder", "add", "--timezone", "Europe/Berl")] == ["Europe/Berlin"]
     assert "cron" in offered(terminal, "routine", "edit", "x", "--clear", "")
+    assert [*offered(terminal, "setup", "disc")] == ["discord"]
+    assert [*offered(terminal, "setup", "--timezone", "Europe/Berl")] == ["Europe/Berlin"]
     assert offered(terminal, "reminder", "add", "-m", "") == {}
 
 
@@ -119,6 +121,7 @@ def test_keys_and_their_words_are_offered(terminal: Terminal) -> None:
         *("opus", "sonnet", "haiku", "default")
     ]
     assert [*offered(terminal, "config", "set", "permission-mode", "acc")] == ["acceptEdits"]
+    assert [*offered(terminal, "config", "set", "timezone", "Europe/Berl")] == ["Europe/Berlin"]
     assert offered(terminal, "config", "set", "no_such_key", "") == {}
 
 

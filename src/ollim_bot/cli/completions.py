@@ -36,5 +36,11 @@ class CompletionAsked(Exception):
         self.takes_files = takes_files
 
 
+def time_zones(*_: object) -> Iterable[Completion]:
+    from zoneinfo import available_timezones
+
+    return map(Completion, sorted(available_timezones()))
+
+
 # The second argument has the words that stand before, without flags.
 Completions = Callable[["Caller", Sequence[str]], Iterable[Completion]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.completions import Completion
+from ollim_bot.cli.completions import Completion, time_zones
 from ollim_bot.cli.data import Data, note, open_data, writable
 from ollim_bot.cli.framework import (
     Flags,
@@ -126,6 +126,8 @@ def _values(_: Caller, given: Sequence[str]) -> Iterator[Completion]:
     key = given[0].replace("-", "_")
     if key in CONFIG_KEYS:
         yield from map(Completion, CONFIG_KEYS[key].words())
+    if key == "timezone":
+        yield from time_zones()
 
 
 def _key_argument(parser: Flags) -> None:

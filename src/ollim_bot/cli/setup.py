@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from ollim_bot.cli.auth import ClaudeLogin, Login
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.completions import Completion
+from ollim_bot.cli.completions import Completion, time_zones
 from ollim_bot.cli.data import note
 from ollim_bot.cli.doctor import print_short_report
 from ollim_bot.cli.framework import Flags, Given
@@ -228,7 +228,8 @@ def _flags(parser: Flags) -> None:
     )
     parser.add_argument("--user-name", metavar="NAME", help="your name")
     parser.add_argument("--bot-name", metavar="NAME", help="the bot's name")
-    parser.add_argument("--timezone", metavar="ZONE", help="yours, such as Europe/Berlin")
+    zone = "yours, such as Europe/Berlin"
+    parser.add_argument("--timezone", metavar="ZONE", help=zone, completions=time_zones)
     secret = "- reads it from standard input, one line for each secret"
     parser.add_argument("--api-key", metavar="-", help=f"for Claude; {secret}")
     parser.add_argument("--discord-token", metavar="-", help="the same for Discord, the next line")

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
-from zoneinfo import available_timezones
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.completions import Completion
+from ollim_bot.cli.completions import Completion, time_zones
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.framework import Flags, Given
 from ollim_bot.domain.jobs import ItemKind, Job, named_by_words
@@ -60,10 +59,6 @@ def _zone(text: str) -> str:
     near = near_zone(text)
     hint = f"Did you mean {near}?" if near else "It takes a name such as Europe/Berlin."
     raise WrongInput(f"--timezone: {text!r} is not a time zone. {hint}")
-
-
-def _zones(*_: object) -> Iterable[Completion]:
-    return map(Completion, sorted(available_timezones()))
 
 
 def _skills(caller: Caller, _: Sequence[str]) -> Iterable[Completion]:
@@ -116,7 +111,7 @@ COMMON = (
         "--timezone",
         "timezone",
         "of the job, if not yours",
-        {"metavar": "ZONE", "type": _zone, "completions": _zones},
+        {"metavar": "ZONE", "type": _zone, "completions": time_zones},
     ),
     Flag("--late", "late", "what to do when it was missed", {"metavar": "run|skip|tell"}),
     Flag("--must --no-must", "must", "whether it comes whatever happens", _EITHER),
