@@ -354,6 +354,7 @@ def test_what_the_cli_imports_at_its_top_is_light() -> None:
 NEEDS = {
     "version": (("dataclasses", "datetime", "json", "pathlib", "zoneinfo"), 7),
     "tasks list": (("argparse", "cronsim", "hashlib", "sqlite3", "subprocess"), 40),
+    "sentinel": (("argparse", "cronsim", "hashlib", "sqlite3", "subprocess"), 32),
     "reminder list": (("argparse", "cronsim", "hashlib", "sqlite3", "subprocess"), 34),
 }
 

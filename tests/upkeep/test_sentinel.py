@@ -28,10 +28,10 @@ from tests.upkeep.sentinel_scene import (
 
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.domain.sentinel import BotState, is_alive
+from ollim_bot.domain.sentinel import BotState
 from ollim_bot.ports import SessionSpec, Toolset
 from ollim_bot.store.files import FileLock
-from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.sentinel import SentinelFile
@@ -554,7 +554,7 @@ async def test_two_runs_without_a_lock_send_one_message(dead: Scene) -> None:
     assert [row.state for row in rows_of(dead)] == ["due", "done", "delivered"]
 
 
-def test_a_heartbeat_of_now_is_alive() -> None:
+def test_a_heartbeat_of_now_is_one() -> None:
     now = datetime(2026, 2, 24, 10, tzinfo=UTC)
-    assert is_alive(now - timedelta(seconds=89), now)
-    assert not is_alive(now - timedelta(seconds=91), now)
+    assert is_beating(now - timedelta(seconds=89), now)
+    assert not is_beating(now - timedelta(seconds=91), now)

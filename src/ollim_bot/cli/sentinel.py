@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data
 from ollim_bot.cli.framework import json_flag, print_json, title, zone_of
-from ollim_bot.cli.parser import Parser
-from ollim_bot.domain.sentinel import BotState, Outcome, SentinelReport, is_alive
 from ollim_bot.errors import BadSettings, OllimError, SupervisorFailed
-from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
 
 if TYPE_CHECKING:
+    from ollim_bot.domain.sentinel import Outcome, SentinelReport
     from ollim_bot.upkeep.direct_channels import (
         DirectChannel,
         SentinelClock,
@@ -33,15 +32,13 @@ _WITHOUT_DISCORD = "the settings are wrong, so Discord is left out. {}"
 
 
 def run(words: Sequence[str], caller: Caller) -> None:
-    parser = Parser(_COMMAND, _ABOUT, _COMMAND)
-    json_flag(parser)
-    is_json = "json" in parser.read(words)
+    is_json = _wants_json(words)
     data = open_data(caller)
     heartbeat = HeartbeatFile(data.paths).read()
     # Nearly every call ends here, so the rest is not imported before.
-    if heartbeat is None or is_alive(heartbeat, data.now):
-        state = BotState.UNUSED if heartbeat is None else BotState.RUNNING
+    if heartbeat is None or is_beating(heartbeat, data.now):
         if is_json:
+            state = "never started" if heartbeat is None else "running"
             print_json({"bot": state, "heartbeat": heartbeat, "delivered": [], "undelivered": []})
         return
     report = _report(data, caller)
@@ -51,6 +48,16 @@ def run(words: Sequence[str], caller: Caller) -> None:
         _tell(report)
     if report.has_failed:
         raise OllimError("" if is_json else _undelivered(report))
+
+
+def _wants_json(words: Sequence[str]) -> bool:
+    if not words:
+        return False
+    from ollim_bot.cli.parser import Parser
+
+    parser = Parser(_COMMAND, _ABOUT, _COMMAND)
+    json_flag(parser)
+    return "json" in parser.read(words)
 
 
 class _Clock:

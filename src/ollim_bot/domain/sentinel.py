@@ -14,8 +14,6 @@ from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import ScheduledJob, moments_between, next_due, occurrence_at
 
-# The heartbeat of a bot that runs is never older than this: it beats every 30 seconds.
-ALIVE = timedelta(seconds=90)
 # A bot whose heartbeat is older than this counts as dead.
 SILENT = timedelta(minutes=5)
 # A run ends before the timer starts the next one.
@@ -70,11 +68,6 @@ def brought(title: str, at: datetime) -> str:
 def perhaps_again(title: str) -> str:
     """The words of a notification that may have been shown before."""
     return f"{title} (this may be the second time it is shown)"
-
-
-def is_alive(heartbeat: datetime, now: datetime) -> bool:
-    """Whether the bot has beaten just now. A heartbeat of the future is one of a clock set back."""
-    return -ALIVE < now.astimezone(UTC) - heartbeat.astimezone(UTC) < ALIVE
 
 
 def acts_from(heartbeat: datetime, now: datetime) -> datetime:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
 from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
 
 _MOST = 100
+# The heartbeat of a bot that runs is never older than this: it beats every 30 seconds.
+_FRESH = timedelta(seconds=90)
+
+
+def is_beating(heartbeat: datetime, now: datetime) -> bool:
+    """Whether the bot has beaten just now. A heartbeat of the future is one of a clock set back."""
+    return -_FRESH < now.astimezone(UTC) - heartbeat.astimezone(UTC) < _FRESH
 
 
 class HeartbeatFile:

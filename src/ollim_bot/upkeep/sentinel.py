@@ -24,7 +24,6 @@ from ollim_bot.domain.sentinel import (
     SentinelReport,
     acts_from,
     due_deliveries,
-    is_alive,
     perhaps_again,
     reason_of,
 )
@@ -35,7 +34,7 @@ from ollim_bot.store.deliveries import part_nonce
 from ollim_bot.store.errors import OutcomeUnknown
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
 from ollim_bot.store.job_folder import FolderWatch, kept_versions
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
 from ollim_bot.store.opening import look_into, open_database
@@ -98,7 +97,7 @@ class Sentinel:
         if heartbeat is None:
             return report
         self._heartbeat = report.heartbeat = heartbeat
-        report.state = BotState.RUNNING if is_alive(heartbeat, now) else self._state()
+        report.state = BotState.RUNNING if is_beating(heartbeat, now) else self._state()
         if report.state is BotState.RUNNING:
             return report
         self._jobs = {key_of(job): job for job in self._read_jobs()}
@@ -260,7 +259,7 @@ class Sentinel:
 
     def _sent(self, one: SentinelDelivery, *, is_new: bool) -> tuple[SentinelDelivery, str]:
         """The delivery after all ways were tried, and why it did not arrive on the channel."""
-        problem, channel = _NOWHERE, self._around.channel
+        problem, channel = "", self._around.channel
         if channel is not None:
             others = self._ask(lambda tx: set(tx.deliveries.known_refs(CHANNEL, _KNOWN)))
             since = one.item.due.astimezone(UTC) - _SKEW
@@ -277,7 +276,7 @@ class Sentinel:
         words = one.message.text if is_new else perhaps_again(one.message.text)
         if notifier is not None and notifier.notify(words, one.message.footer):
             return replace(one, through=(NOTIFICATION,)), problem
-        return one, problem
+        return one, problem or _NOWHERE
 
     def _conclude(self, one: SentinelDelivery, kept_in: str) -> None:
         is_in_ledger = kept_in == _LEDGER
