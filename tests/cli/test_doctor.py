@@ -46,6 +46,7 @@ NAMES = [
     "Google",
     "page",
     "service",
+    "sentinel",
     "disk space",
     "memory",
 ]

@@ -24,6 +24,7 @@ from ollim_bot.domain.schedule import ScheduledJob, key_of
 from ollim_bot.domain.sentinel import BY, SENTINEL, THROUGH, DueDelivery, brought
 from ollim_bot.errors import NewerFormat, StorageError
 from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk
 from ollim_bot.store.codecs.plain import decode_plain, encode_plain
 from ollim_bot.store.codecs.rows import message_json, message_of
@@ -256,6 +257,16 @@ def _below(fields: Fields, name: str) -> Fields:
     if found is None:
         raise Malformed(f"{name} is missing")
     return found
+
+
+def deliveries_left(paths: DataPaths) -> Deliveries:
+    """What is in the file, which stays as it is. Raises `Malformed` or `FormatIsNewer`."""
+    try:
+        return _Codec().decode(OsDisk().read(paths.sentinel, SizeLimit.STATE))[0]
+    except FileNotFoundError:
+        return ()
+    except OSError as refused:
+        raise Malformed(refused.strerror or str(refused)) from refused
 
 
 class SentinelFile:

@@ -53,6 +53,7 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
     ("Google", network.check_google),
     ("page", network.check_page),
     ("service", service.check_service),
+    ("sentinel", service.check_sentinel),
     ("disk space", machine.check_disk_space),
     ("memory", machine.check_memory),
 )

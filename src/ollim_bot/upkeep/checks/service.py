@@ -1,17 +1,32 @@
-"""Checks the service that keeps the bot running."""
+"""Checks the service that keeps the bot running, and the sentinel beside it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from ollim_bot.domain.moments import duration_in_words
+from ollim_bot.domain.moments import describe, duration_in_words
+from ollim_bot.domain.text import counted
 from ollim_bot.errors import SupervisorFailed
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.file_store import FormatIsNewer, Malformed
+from ollim_bot.store.sentinel import deliveries_left
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
 from ollim_bot.upkeep.installation import SERVICE, ServiceHealth, service_health
-from ollim_bot.upkeep.service import find_supervisor
+from ollim_bot.upkeep.instance import running_pid
+from ollim_bot.upkeep.service import find_supervisor, service_of
+from ollim_bot.upkeep.supervision import SupervisorPrograms
+from ollim_bot.upkeep.systemd import TIMER
 
+SENTINEL = "sentinel"
+_NO_TIMER = "off; `ollim-bot service install` sets it up together with the service"
+_SET_ASIDE = "The bot sets it aside at its next start, and says so."
+_READ_NEXT = "`/restart` in the chat lets the bot read it."
+_READ_AT_START = "Run `ollim-bot`: it reads it first."
+# A machine that slept, or a run that waited for a moment, may have left out some.
+_OVERDUE = timedelta(minutes=20)
 _NOT_INSTALLED = "not installed; `ollim-bot service install` lets the bot start with this machine"
 _INSTALL = "Run `ollim-bot service install`."
 _LOGS = "`ollim-bot service logs` says why; `ollim-bot service install` starts it."
@@ -59,6 +74,67 @@ def service(supervisor: str, health: ServiceHealth) -> DoctorFinding:
         told = "the bot lives, but ends when you log out"
         return warned(SERVICE, told, "Run `sudo loginctl enable-linger $USER`.")
     return passed(SERVICE, f"{supervisor} runs the bot (process {status.pid}), heartbeat {age} ago")
+
+
+def check_sentinel(given: DoctorInput) -> Iterator[DoctorFinding]:
+    paths = given.data.paths
+    is_running = running_pid(paths.bot_pid) is not None
+    yield from left_by_sentinel(paths, is_running=is_running)
+    supervisor = service_of(paths, given.environ)
+    if supervisor is None:
+        yield passed(SENTINEL, _NO_TIMER)
+        return
+    installed = supervisor.installed()
+    definition = installed.definition if installed else None
+    files = supervisor.files(definition) if definition else {}
+    missing = [path for path in files if "sentinel" in path.name and not path.exists()]
+    if missing:
+        yield warned(SENTINEL, f"its timer is missing: {missing[0]} is not there", _INSTALL)
+    else:
+        yield sentinel_timer(_timer(given.environ), given.local_now)
+
+
+def left_by_sentinel(paths: DataPaths, *, is_running: bool) -> Iterator[DoctorFinding]:
+    """What the sentinel has delivered and the bot has not read."""
+    name = f"state/{paths.sentinel.name}"
+    try:
+        left = deliveries_left(paths)
+    except FormatIsNewer:
+        yield warned(SENTINEL, f"{name} is of a newer version", "Update ollim-bot: it reads it.")
+        return
+    except Malformed as wrong:
+        yield warned(SENTINEL, f"{name} cannot be understood: {wrong}", _SET_ASIDE)
+        return
+    unsent = sum(not one.through for one in left)
+    if left:
+        told = f"{name} has {counted(len(left), 'message')} that the bot has not read"
+        told += f", and {unsent} of them did not reach you" if unsent else ""
+        yield warned(SENTINEL, told, _READ_NEXT if is_running else _READ_AT_START)
+
+
+def sentinel_timer(said: Mapping[str, str], now: datetime) -> DoctorFinding:
+    """`said` is what the supervisor says of the timer; empty if it says nothing."""
+    if said.get("ActiveState", "active") != "active":
+        return warned(SENTINEL, "its timer does not run", _INSTALL)
+    number = said.get("LastTriggerUSec", "").removeprefix("@")
+    if not number.isdigit() or number == "0":
+        return passed(SENTINEL, "its timer is there, every 5 minutes")
+    ran_at = datetime.fromtimestamp(int(number), now.tzinfo)
+    if now - ran_at > _OVERDUE:
+        return warned(SENTINEL, f"its timer last ran {describe(ran_at, now)}", _INSTALL)
+    return passed(SENTINEL, f"it looks every 5 minutes, last {describe(ran_at, now)}")
+
+
+def _timer(environ: Mapping[str, str]) -> dict[str, str]:
+    programs = SupervisorPrograms(environ)
+    if programs.path("systemctl") is None:
+        return {}
+    wanted = ("--property=ActiveState,LastTriggerUSec", "--timestamp=unix")
+    try:
+        said = programs.done("systemctl", "--user", "show", TIMER, *wanted)
+    except SupervisorFailed:
+        return {}
+    return dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -1,0 +1,141 @@
+"""What the sentinel left in its file is in the database before any other step of the bot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ollim_bot.domain.item_messages import item_message
+from ollim_bot.domain.jobs import JobSpec, Nag, Reminder
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.schedule import occurrence_at
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.deliveries import DeliveryState
+from ollim_bot.store.file_store import StoreProblem
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.sentinel import CHANNEL, SentinelDelivery, SentinelFile, deliveries_left
+from ollim_bot.store.store import SqliteStore
+from ollim_bot.testing.clock import ManualClock
+
+NOW = datetime(2026, 11, 15, 14, 30, tzinfo=UTC)
+SPEC = JobSpec(
+    id="pill",
+    message="Take the „blue“ pill.\nNow.",
+    nag=Nag(timedelta(minutes=10), 2),
+    first_step="Open the box.",
+)
+PILL = Reminder(SPEC, NOW)
+
+
+class Left:
+    """A data directory with a delivery in the file."""
+
+    def __init__(self, root: Path) -> None:
+        self.paths = DataPaths(root)
+        prepare_data_directory(self.paths)
+        self.told: list[StoreProblem] = []
+        self.database = open_database(
+            self.paths, lambda: NOW, is_holder=True, report=self.told.append
+        )
+        self.file = SentinelFile(self.paths, self.told.append)
+
+    @property
+    def occurrence(self) -> Occurrence:
+        return occurrence_at(PILL, NOW)
+
+    def put(self, **more: object) -> SentinelDelivery:
+        message, item = item_message(PILL, self.occurrence, NOW, "It came from the watch.")
+        one = SentinelDelivery.of(PILL, self.occurrence, message, item)
+        kept = replace(one, **more)  # type: ignore[arg-type]
+        self.file.put(kept)
+        return kept
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Iterator[Left]:
+    made = Left(tmp_path)
+    yield made
+    made.database.close()
+
+
+def test_what_is_written_is_read_again(left: Left) -> None:
+    first = left.put()
+    assert deliveries_left(left.paths) == (first,)
+    after = left.put(tried_at=NOW, ref="77", through=("discord", "notification"))
+    assert deliveries_left(left.paths) == (after,)
+    assert left.paths.sentinel.stat().st_mode & 0o777 == 0o600
+
+
+async def test_the_claim_counts_before_the_next_step(left: Left) -> None:
+    store = SqliteStore(left.database, ManualClock(NOW), left.file.give_to)
+    assert await store.transact(lambda tx: tx.ledger.count()) == 0
+    left.put(ref="77", through=("discord",))
+    assert not await store.transact(lambda tx: tx.ledger.claim(left.occurrence, NOW))
+    assert not left.paths.sentinel.exists()
+    found = await store.read(lambda tx: tx.deliveries.by_ref(CHANNEL, "77"))
+    assert found is not None
+    assert found.message.text == "Take the „blue“ pill. Now."
+    (item,) = await store.read(lambda tx: tx.due_items.open())
+    assert item.again_at == NOW + timedelta(minutes=10)
+    (notice,) = (await store.read(lambda tx: tx.notices.get())).untold
+    assert notice.text.startswith("While I was away, my watch brought “Take the")
+    await store.close()
+
+
+@pytest.mark.parametrize("tried_at", [None, NOW])
+def test_what_did_not_surely_arrive_is_sent_or_looked_for(
+    left: Left, tried_at: datetime | None
+) -> None:
+    left.database.run(lambda tx: tx.channels.join(CHANNEL, "1"))
+    one = left.put(tried_at=tried_at)
+    left.file.give_to(left.database)
+    delivery = left.database.query(lambda tx: tx.deliveries.get(CHANNEL, one.message.id))
+    assert delivery is not None
+    assert (delivery.state, delivery.is_in_doubt) == (DeliveryState.OPEN, tried_at is not None)
+
+
+def test_a_newer_file_is_left_and_told_once(left: Left) -> None:
+    left.paths.sentinel.write_text('{"version": 2, "deliveries": {}}')
+    for _ in range(3):
+        left.file.give_to(left.database)
+    assert left.paths.sentinel.read_text() == '{"version": 2, "deliveries": {}}'
+    (problem,) = left.told
+    assert "state/sentinel.json" in str(problem)
+
+
+@pytest.mark.parametrize("content", ["", "no", "[]", '{"deliveries": [{"message": 1}]}', "\x00"])
+def test_a_file_that_cannot_be_understood_is_set_aside(left: Left, content: str) -> None:
+    left.paths.sentinel.write_text(content)
+    left.file.give_to(left.database)
+    (problem,) = left.told
+    assert problem.kept_as is not None
+    assert problem.kept_as.read_text() == content
+    assert not left.paths.sentinel.exists()
+
+
+def test_any_field_that_is_missing_is_a_reason_to_set_it_aside(left: Left) -> None:
+    left.put()
+    whole = json.loads(left.paths.sentinel.read_text())
+    for name in ("message", "item", "claim"):
+        broken = {**whole, "deliveries": [{**whole["deliveries"][0], name: {}}]}
+        del broken["deliveries"][0][name]
+        left.paths.sentinel.write_text(json.dumps(broken))
+        left.file.give_to(left.database)
+        assert not left.paths.sentinel.exists()
+    assert len(left.told) == 3
+
+
+def test_a_database_that_refuses_leaves_the_file(left: Left) -> None:
+    left.put()
+    left.database._connection.execute("PRAGMA query_only=1")
+    left.file.give_to(left.database)
+    assert left.paths.sentinel.exists()
+    left.database._connection.execute("PRAGMA query_only=0")
+    left.file.give_to(left.database)
+    assert not left.paths.sentinel.exists()
