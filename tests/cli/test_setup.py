@@ -202,16 +202,30 @@ def test_what_counts_before_the_file_is_said_and_not_asked(scene: SetUpScene) ->
     assert scene.env == {"OLLIM_USER_NAME": "Ada"}
 
 
-def test_a_name_from_the_chat_is_shown_and_gives_way(scene: SetUpScene) -> None:
+@pytest.mark.parametrize("is_asked", [True, False], ids=["asked", "by flags"])
+def test_what_was_chosen_in_the_chat_is_shown_and_gives_way(
+    scene: SetUpScene, *, is_asked: bool
+) -> None:
+    scene.environ["OLLIM_TIMEZONE"] = "UTC"
     scene.paths.locks.mkdir(parents=True)
     database = open_database(scene.paths, lambda: NOW, is_holder=True, report=print)
     database.run(lambda tx: tx.names.put(GivenNames("Eve", None)))
+    # The file says it already, but what was chosen in the chat counts before.
+    scene.write("OLLIM_USER_NAME=Ada\n")
+    database.run(lambda tx: tx.config.change(lambda it: it.with_value("timezone", "Asia/Tokyo")))
     database.close()
-    person = Person("Ada", "")
-    assert scene.run(person, "name", "bot-name") is None
-    assert "Your name [Eve]" in person.questions[0]
-    assert look_into(scene.paths, NOW, lambda tx: tx.names.get()) == GivenNames("Ada", None)
-    assert scene.env == {"OLLIM_USER_NAME": "Ada"}
+    person = Person("Ada", "Max", "Europe/Paris")
+    if is_asked:
+        assert scene.run(person, "name", "bot-name", "timezone") is None
+        assert "Your name [Eve]" in person.questions[0]
+        assert "It is 15:15 in Asia/Tokyo." in person.screen
+    else:
+        words = ("--user-name", "Ada", "--bot-name", "Max", "--timezone", "Europe/Paris")
+        assert scene.run(person, "--non-interactive", *words) is None
+    kept = look_into(scene.paths, NOW, lambda tx: (tx.names.get(), tx.config.get().timezone))
+    assert kept == (GivenNames("Ada", None), "Europe/Paris")
+    wanted = {"OLLIM_USER_NAME": "Ada", "OLLIM_BOT_NAME": "Max", "OLLIM_TIMEZONE": "Europe/Paris"}
+    assert scene.env == wanted
 
 
 async def test_a_token_is_checked_with_discord_before_it_is_kept(scene: SetUpScene) -> None:

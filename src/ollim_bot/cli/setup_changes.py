@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
+from zoneinfo import ZoneInfo
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, opened_journal
@@ -17,6 +18,8 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret, Settings, problem_with
 from ollim_bot.store.calendars import CalendarFiles
 from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.opening import look_into
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.env_file import (
     EnvChanges,
     change_env_file,
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from ollim_bot.upkeep.doctor import DoctorFinding
 
 _DATA_DIR = "OLLIM_DATA_DIR"
+_USER_NAME, _BOT_NAME, _ZONE = "OLLIM_USER_NAME", "OLLIM_BOT_NAME", "OLLIM_TIMEZONE"
 _LINE_NUMBER = re.compile(r":\d+: ")
 
 
@@ -63,6 +67,17 @@ class Installation:
 
     def _examine(self) -> None:
         self.settings, self.problems = self._read()
+        self._chosen = self._chosen_in_chat()
+
+    def _chosen_in_chat(self) -> dict[str, str]:
+        """What was chosen there, by the names of the settings before which it counts."""
+        now = self.caller.now()
+        found = look_into(self.paths, now, lambda tx: (tx.names.get(), tx.config.get()))
+        if found is None:
+            return {}
+        names, config = found
+        values = {_USER_NAME: names.user, _BOT_NAME: names.bot, _ZONE: config.timezone}
+        return {name: value for name, value in values.items() if value}
 
     @property
     def paths(self) -> DataPaths:
@@ -70,7 +85,20 @@ class Installation:
 
     @property
     def now(self) -> datetime:
-        return self.caller.now().astimezone(self.settings.zone)
+        return self.caller.now().astimezone(self.zone)
+
+    @property
+    def zone(self) -> ZoneInfo:
+        chosen = self._chosen.get(_ZONE)
+        return ZoneInfo(chosen) if chosen else self.settings.zone
+
+    @property
+    def user_name(self) -> str:
+        return self._chosen.get(_USER_NAME) or self.settings.user_name
+
+    @property
+    def bot_name(self) -> str:
+        return self._chosen.get(_BOT_NAME) or self.settings.bot_name
 
     @property
     def is_running(self) -> bool:
@@ -78,6 +106,8 @@ class Installation:
 
     def stronger_place(self, name: str) -> str | None:
         """Where a value stands that counts before the one that set-up writes."""
+        if name in self._chosen:
+            return None
         environ, beside = self.caller.environ, self.caller.path(".env")
         place = stronger_place(name, environ, beside, self.paths)
         return place if place != str(beside) else self.caller.shown(beside)
@@ -102,15 +132,15 @@ class Installation:
 
     def write(self, changes: EnvChanges) -> None:
         """Change the `.env` of the data directory. Raises `BadSettings` and `WriteFailed`."""
-        changed = [name for name, value in changes.items() if self._value(name) != (value or None)]
-        if not changed:
-            return
         if problems := self.problems_after(changes):
             raise BadSettings(problems)
-        with self._writable():
-            change_env_file(self.paths, changes)
-        self.written.update(changed)
-        self.needs_restart = True
+        changed = [name for name, value in changes.items() if self._value(name) != (value or None)]
+        if changed:
+            with self._writable():
+                change_env_file(self.paths, changes)
+            self.written.update(changed)
+            self.needs_restart = True
+        self._overrule(changes)
         self._examine()
 
     def _read(self, proposed: str | None = None) -> tuple[Settings, list[str]]:
@@ -131,22 +161,25 @@ class Installation:
         finally:
             journal.flush()
 
-    def _data(self) -> Data:
-        return Data(self.paths, self.now, opened_journal(self.paths))
+    def _overrule(self, changes: EnvChanges) -> None:
+        """Change what was chosen in the chat too, which would count before the settings."""
+        new = {
+            name: value
+            for name, value in changes.items()
+            if value and self._chosen.get(name, value) != value
+        }
+        if not new:
+            return
 
-    def given_names(self) -> GivenNames:
-        """The names that were given in the chat, which count before the settings."""
-        return self._data().read(lambda tx: tx.names.get()) or GivenNames()
+        def step(tx: Transaction) -> None:
+            names = tx.names.get()
+            user, bot = new.get(_USER_NAME, names.user), new.get(_BOT_NAME, names.bot)
+            tx.names.put(GivenNames(user, bot))
+            if zone := new.get(_ZONE):
+                tx.config.change(lambda config: config.with_value("timezone", zone))
 
-    def rename(self, *, user: str | None = None, bot: str | None = None) -> None:
-        """Write the new names, also over those that were given in the chat."""
-        given = self.given_names()
-        wanted = {"OLLIM_USER_NAME": user, "OLLIM_BOT_NAME": bot}
-        self.write({name: value for name, value in wanted.items() if value})
-        new = GivenNames(given.user and (user or given.user), given.bot and (bot or given.bot))
-        if new != given:
-            with self._writable() as data, data.database() as database:
-                database.run(lambda tx: tx.names.put(new))
+        with self._writable() as data, data.database() as database:
+            database.run(step)
 
     def model_in_use(self, login: Login) -> ModelInUse:
         """The model that answers after the next start. Asks the login only if it counts."""

@@ -146,30 +146,26 @@ class Interview:
 
 
 def _ask_user_name(at: Interview) -> None:
-    given, name = at.of.given_names().user, "OLLIM_USER_NAME"
-    if not given and at.is_taken(name):
-        return
-    present = given or at.of.settings.user_name
-    answer = at.ask_right("Your name", lambda text: problem_with(name, text), present)
-    if answer != present or at.of.is_wrong(name):
-        at.of.rename(user=answer)
+    _ask_setting(at, "OLLIM_USER_NAME", "Your name", at.of.user_name)
 
 
 def _ask_bot_name(at: Interview) -> None:
-    given, name = at.of.given_names().bot, "OLLIM_BOT_NAME"
-    if not given and at.is_taken(name):
+    _ask_setting(at, "OLLIM_BOT_NAME", "The bot's name", at.of.bot_name)
+
+
+def _ask_setting(at: Interview, name: str, question: str, present: str) -> None:
+    if at.is_taken(name):
         return
-    present = given or at.of.settings.bot_name
-    answer = at.ask_right("The bot's name", lambda text: problem_with(name, text), present)
+    answer = at.ask_right(question, lambda text: problem_with(name, text), present)
     if answer != present or at.of.is_wrong(name):
-        at.of.rename(bot=answer)
+        at.of.write({name: answer})
 
 
 def _ask_time_zone(at: Interview) -> None:
     name = "OLLIM_TIMEZONE"
     if at.is_taken(name):
         return
-    present = default = at.of.settings.zone.key
+    present = default = at.of.zone.key
     at.say(f"It is {at.of.now:%H:%M} in {present}.")
     while (answer := at.ask("Your time zone", default)) != present or at.of.is_wrong(name):
         problem = problem_with(name, answer)
