@@ -17,6 +17,7 @@ from tests.cli.terminal import PROGRAM, Answer, Terminal, held
 from tests.ports import unused_port
 from tests.upkeep.supervisors import LIMIT, UserManager, write_bot
 
+from ollim_bot.paths import DataPaths
 from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
 from ollim_bot.upkeep.service import wait_for_heartbeat
@@ -78,6 +79,8 @@ def test_the_real_bot_lives_as_a_service(shell: Shell) -> None:
     first = told["service_process"]
     assert told["alive"]
     assert first == told["bot_process"] == running_pid(shell.paths.bot_pid)
+
+    assert shell.manager.elapse(TIMER) == 0, shell.manager.log.read_text()
 
     killed_at = datetime.now(UTC)
     os.kill(first, signal.SIGKILL)
@@ -215,6 +218,20 @@ def test_a_hand_in_the_unit_is_respected(stub: Shell) -> None:
     assert answer.code == 1
     assert "was not made by `" in answer.err
     assert unit.exists()
+
+
+def test_a_service_of_another_data_directory_is_replaced_and_that_is_said(stub: Shell) -> None:
+    stub.service("install", "--yes")
+    former = stub.paths
+    stub.paths = DataPaths(stub.home / "other")
+    stub.paths.state.mkdir(parents=True)
+    stub.how("alive")
+    stub.environ["OLLIM_DATA_DIR"] = str(stub.paths.root)
+    answer = stub.service("install", "--yes")
+    assert answer.code == 0, answer
+    assert "The service runs the bot of ~/.ollim-bot" in answer.err
+    assert running_pid(former.bot_pid) is None
+    assert running_pid(stub.paths.bot_pid) == stub.manager.services.pid(UNIT)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be called by sudo")

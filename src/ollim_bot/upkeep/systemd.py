@@ -299,12 +299,12 @@ class Systemd:
         self._programs.show(self._log_command(lines, *(["--follow"] if follow else [])))
 
     def last_lines(self, lines: int) -> list[str]:
-        ran = self._programs.run(*self._log_command(lines))
+        ran = self._programs.run(*self._log_command(lines, "--quiet"))
         return ran.stdout.splitlines()[-lines:]
 
     def _log_command(self, lines: int, *more: str) -> tuple[str, ...]:
         unit = f"--unit={UNIT}"
-        shape = ("--output=cat", "--no-pager", "--quiet")
+        shape = ("--output=cat", "--no-pager")
         return ("journalctl", "--user", unit, *shape, f"--lines={lines}", *more)
 
     def _systemctl(self, *words: str) -> str:
