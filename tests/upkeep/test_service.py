@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -85,6 +86,13 @@ class Machine:
     def health(self) -> ServiceHealth:
         return service_health(self.supervisor, self.paths, datetime.now(UTC))
 
+    @contextmanager
+    def next_heartbeat(self) -> Iterator[None]:
+        """Ends when a bot that is started inside has shown that it lives."""
+        since = datetime.now(UTC)
+        yield
+        assert wait_for_heartbeat(self.paths, since, LONG)
+
     def files(self) -> dict[Path, str]:
         """All that is in the supervisor's folder."""
         there = self.supervisor.file.parent
@@ -151,9 +159,8 @@ def test_systemd_keeps_the_bot_alive_from_installation_to_removal(
 
     first = systemd.health().pid
     assert first is not None
-    killed_at = datetime.now(UTC)
-    os.kill(first, signal.SIGKILL)
-    assert wait_for_heartbeat(systemd.paths, killed_at, LONG)
+    with systemd.next_heartbeat():
+        os.kill(first, signal.SIGKILL)
     restarted = systemd.supervisor.status()
     assert (restarted.is_running, restarted.pid != first, restarted.restarts) == (True, True, 1)
 
@@ -179,16 +186,16 @@ def test_launchd_keeps_the_bot_alive_from_installation_to_removal(launchd: Machi
     assert health.is_alive
     assert health.pid is not None
     assert len(launchd.files()) == 2
-    services = launchd.stand_in.services
-    os.kill(health.pid, signal.SIGKILL)
-    services.until(lambda: services.starts(LABEL) == 2)
-    supervisor = launchd.supervisor
-    supervisor.restart()
-    assert supervisor.status().is_running
+    supervisor, services = launchd.supervisor, launchd.stand_in.services
+    with launchd.next_heartbeat():
+        os.kill(health.pid, signal.SIGKILL)
+    assert services.starts(LABEL) == 2
+    with launchd.next_heartbeat():
+        supervisor.restart()
     supervisor.stop()
     assert not supervisor.status().is_running
-    supervisor.start()
-    assert supervisor.status().is_running
+    with launchd.next_heartbeat():
+        supervisor.start()
     assert any(line.startswith("hello") for line in supervisor.last_lines(3))
     assert supervisor.uninstall() == []
     assert launchd.files() == {}
@@ -221,6 +228,21 @@ def test_a_heartbeat_that_never_comes_leaves_nothing(
     assert systemd.files() == {}
     assert running_pid(systemd.paths.bot_pid) is None
     assert not manager.lingers
+
+
+def test_launchd_runs_the_new_program_and_else_the_old_one_again(
+    launchd: Machine, tmp_path: Path
+) -> None:
+    launchd.install()
+    before = launchd.files()
+    gone = launchd.definition(tmp_path / "gone")
+    assert launchd.refusal(gone, SHORT)[1].endswith("was there before runs again.")
+    assert launchd.files() == before
+    moved = write_bot(tmp_path / "new place")
+    launchd.install(launchd.definition(moved))
+    assert launchd.health().is_alive
+    assert isinstance(launchd.stand_in, LaunchDaemon)
+    assert launchd.stand_in.loaded[LABEL].command == [str(moved)]
 
 
 def test_launchd_leaves_nothing_either(launchd: Machine) -> None:

@@ -183,7 +183,11 @@ def _install(
     from ollim_bot.upkeep.installation import PROOF_SECONDS, ServiceInstaller
 
     print(f"Starting, and waiting up to {PROOF_SECONDS:g} s for its heartbeat …", flush=True)
-    done = ServiceInstaller(supervisor, settings.paths).install(definition)
+    try:
+        done = ServiceInstaller(supervisor, settings.paths).install(definition)
+    except KeyboardInterrupt:
+        note("Everything is put back.")
+        raise
     for kept in done.kept:
         file = kept.with_name(kept.name.rpartition(".bak")[0])
         note(_EDITED.format(file=caller.shown(file), kept=kept.name))

@@ -259,7 +259,7 @@ class ServiceNotStarted(OllimError):
 
 @dataclass(frozen=True, slots=True)
 class ServiceInstalled:
-    """`kept` are files of another hand; `left_to_do` is a command for lingering, or empty."""
+    """`kept` are edited files; `left_to_do` is a command for lingering, or empty."""
 
     kept: Sequence[Path]
     left_to_do: str

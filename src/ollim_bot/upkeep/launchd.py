@@ -107,6 +107,9 @@ class Launchd:
 
     def install(self, definition: ServiceDefinition) -> list[Path]:
         self._log.parent.mkdir(parents=True, exist_ok=True)
+        for label in _LABELS:
+            # launchd goes by the file as it was when it was loaded.
+            self._unload(label)
         kept = write_service_files(self.files(definition))
         for label in _LABELS:
             self._programs.run("launchctl", "enable", self._target(label))

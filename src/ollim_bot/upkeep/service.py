@@ -45,10 +45,10 @@ class Supervisor(Protocol):
         """The service that is installed, read from its file."""
 
     def install(self, definition: ServiceDefinition) -> list[Path]:
-        """Write and enable, without a start; gives where files of another hand are kept."""
+        """Write and enable, without a start; gives where edited files are kept."""
 
     def uninstall(self) -> list[Path]:
-        """Stop, and remove what `install` wrote; gives where files of another hand are kept."""
+        """Stop, and remove what `install` wrote; gives where edited files are kept."""
 
     def snapshot(self) -> ServiceSnapshot:
         """All that `install`, `start` and `outlive_logout` change, for `put_back`."""

@@ -43,8 +43,8 @@ class ServiceDefinition:
 class InstalledService:
     """`definition` is None if the file cannot be understood.
 
-    `is_ours` if `service install` wrote the file; `is_edited` if another hand changed it since, or
-    wrote it.
+    `is_ours` if `service install` wrote the file; `is_edited` if it has another content
+    than that.
     """
 
     file: Path
@@ -124,7 +124,7 @@ def _with_runtime_dir(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def marked(text: str, comment: str) -> str:
-    """The text with a first comment that shows later whether another hand has changed it.
+    """The text with a first comment that shows later whether it was edited.
 
     `comment` has `{}` in the place of the mark, and stands behind the lines that must come first.
     """
@@ -175,7 +175,7 @@ def backup_name(path: Path) -> Path:
 
 
 def write_service_files(files: Mapping[Path, str]) -> list[Path]:
-    """Write the files. What another hand wrote in their place is kept; its new paths are given."""
+    """Write the files. Edited files in their place are renamed; gives their new paths."""
     kept = []
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -188,7 +188,7 @@ class Systemd:
         )
 
     def install(self, definition: ServiceDefinition) -> list[Path]:
-        """Write and enable the units, without a start. Gives where files of another hand are kept.
+        """Write and enable the units, without a start. Gives where edited files are kept.
 
         Raises `SupervisorFailed`.
         """
@@ -203,7 +203,7 @@ class Systemd:
         return kept
 
     def uninstall(self) -> list[Path]:
-        """Stop the service and remove what `install` wrote. Files of another hand are renamed."""
+        """Stop the service and remove what `install` wrote. Edited files are renamed."""
         present = [name for name in (TIMER, UNIT, SENTINEL) if self._is_ours(name)]
         if not present:
             return []
