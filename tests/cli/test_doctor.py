@@ -22,6 +22,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
 NAMES = [
     "environment",
     "bot",
+    "update",
     "data directory",
     "leftovers",
     "files",

@@ -130,6 +130,10 @@ async def all_well() -> str:
     return "All is well."
 
 
+async def _no_update() -> str:
+    return "no update"
+
+
 async def no_login() -> str:
     return ""
 
@@ -277,6 +281,7 @@ def world(
         "status": STATUS,
         "doctor": all_well,
         "restart": lambda: None,
+        "update": _no_update,
         "login": no_login,
         "tasks": MemoryTasks,
         "events": MemoryEvents,

@@ -26,6 +26,7 @@ from tests.upkeep.test_doctor_webhooks import FREE_TEXT, OFFLINE, hook
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.presence import Presence
 from ollim_bot.domain.provider import NO_LOGIN
+from ollim_bot.domain.releases import Version
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.tool_servers import ToolServerRecord
 from ollim_bot.environment import Location
@@ -43,6 +44,8 @@ from ollim_bot.store.skill_lock import AddedSkill, SkillLock
 from ollim_bot.upkeep.checks import bot, data, folder, jobs, machine, network, webhooks
 from ollim_bot.upkeep.checks.network import HttpAnswer
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, Level, failed, warned
+from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, write_update
+from ollim_bot.upkeep.installed_program import InstalledProgram, InstallKind
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
 
@@ -75,6 +78,17 @@ def of_the_bot(there: DataDirectory) -> Findings:
     there.paths.bot_pid.touch()
     yield from bot.stopped(Presence(running_since=NOW), None, there.paths.bot_pid, NOW)
     yield from bot.stopped(crashed, NOW, there.paths.heartbeat, NOW)
+
+
+def of_updates(there: DataDirectory) -> Findings:
+    environment = there.paths.root / "env"
+    installation = InstalledProgram(InstallKind.PIP, environment, Version(0, 12, 0))
+    installation.beside.mkdir(parents=True)
+    record = UpdateRecord("0.12.0", "0.13.0", "a", "b", NOW - DAY, Phase.SWITCHED)
+    write_update(there.paths, record)
+    yield from bot.check_update(given(there.paths))
+    yield from bot.of_the_last(replace(record, phase=Phase.RETURNED, reason="no"), NOW)
+    yield from bot.of_installation(installation, Version(0, 13, 0))
 
 
 def of_the_history(there: DataDirectory) -> Findings:
@@ -350,7 +364,15 @@ def of_a_state_file_behind(there: DataDirectory) -> Findings:
 
 
 CASES: tuple[Callable[[DataDirectory], Findings], ...] = (
-    *(of_the_bot, of_the_history, of_files_of_the_owner, of_tool_servers, of_calendars, of_copies),
+    *(
+        of_the_bot,
+        of_updates,
+        of_the_history,
+        of_files_of_the_owner,
+        of_tool_servers,
+        of_calendars,
+        of_copies,
+    ),
     *(of_the_folder, of_another_account, of_leftovers, of_jobs, of_the_ledger, of_the_machine),
     *(of_settings, of_discord, of_google, of_the_page, of_webhooks, of_the_database),
     *(of_state_files, of_a_state_file_behind),

@@ -22,6 +22,7 @@ from ollim_bot.app.build import (
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.provider_engine import ProviderEngine, open_provider_engine
 from ollim_bot.app.surfaces import MakeChannel, Surfaces, kept_up, open_surfaces
+from ollim_bot.app.updates import BotUpdates, detached
 from ollim_bot.clock import MovableClock, SystemClock, zone_of
 from ollim_bot.conversation import texts
 from ollim_bot.domain.calendar import CalendarCopy
@@ -87,6 +88,7 @@ from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 from ollim_bot.tools.taint import TaintCheck
 from ollim_bot.upkeep.daily import AutomaticBackup, DailyTask, DailyUpkeep
 from ollim_bot.upkeep.examination import examine_in_chat
+from ollim_bot.upkeep.hand_over import settle_update
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.restore import place_transcripts, refuse_cut_off
 from ollim_bot.webhooks.server import WebhookServer
@@ -164,6 +166,7 @@ class App:
         self._google = GoogleClient(self._google_tokens, settings.google.api)
         self._scheduler: Scheduler | None = None
         self._servers: ToolServers | None = None
+        self._updates: BotUpdates | None = None
 
     def stop(self, ending: Ending = Ending.STOPPED) -> None:
         """Tell the bot to end. A second call is harmless."""
@@ -214,8 +217,7 @@ class App:
                 announce = partial(self._announce, chosen.provider)
                 services = surfaces.services(parts.conversation, parts, announce)
                 services += [run() for run in upkeep]
-                services += [self._refresher(store, parts).run(), self._daily(store, parts).run()]
-                services.append(self._webhooks(store, parts, self._scheduler))
+                services += self._own_services(store, parts, self._scheduler)
                 await self._serve(parts, self._scheduler, services)
             except BaseExceptionGroup as several:
                 error = _first(several)
@@ -230,6 +232,17 @@ class App:
                 event = SessionEvent(parts.state.session, SessionChange.RESTARTING, now)
                 await store.transact(lambda tx: tx.session_history.append(event))
         return self._ending
+
+    def _own_services(
+        self, store: Store, parts: ConversationParts, scheduler: Scheduler
+    ) -> list[Coroutine[None, None, None]]:
+        self._updates = self._made_updates(parts)
+        return [
+            self._updates.run(scheduler.started),
+            self._daily(store, parts, self._updates).run(),
+            self._refresher(store, parts).run(),
+            self._webhooks(store, parts, scheduler),
+        ]
 
     async def _tried_out(self, parts: ConversationParts, scheduler: Scheduler) -> None:
         """Read all jobs too, and leave the problems found so far for the start that follows."""
@@ -302,7 +315,9 @@ class App:
         journal: Journal,
     ) -> Store:
         def opened() -> Database | DatabaseImage:
-            self._place_transcripts(self._settings.paths)
+            if not self._is_trial:
+                settle_update(self._settings.paths, __version__, self._clock.now())
+                self._place_transcripts(self._settings.paths)
             database = open_for_bot(
                 self._settings.paths,
                 self._clock.now,
@@ -380,6 +395,7 @@ class App:
             working_directory=paths.root,
             doctor=lambda: examine_in_chat(settings, chosen.provider, self._clock.now()),
             restart=lambda: self.stop(Ending.RESTART),
+            update=self._begin_update,
             login=chosen.login,
             tasks=partial(self._tasks, store, journal),
             events=lambda: self._google_calendars(store),
@@ -390,23 +406,47 @@ class App:
             },
             webhook_port=settings.webhook_port,
             google=settings.google,
-            status=Status(
-                provider=chosen.provider.name,
-                is_offline=chosen.provider.is_offline,
-                model=settings.engine_environment().get("ANTHROPIC_MODEL", "default"),
-                is_busy=False,
-                user_name=settings.user_name,
-                bot_name=settings.bot_name,
-                version=__version__,
-                price=chosen.provider.price,
-                program=self._program,
-            ),
+            status=self._status(chosen.provider),
         )
 
-    def _daily(self, store: Store, parts: ConversationParts) -> DailyUpkeep:
+    def _status(self, provider: Provider) -> Status:
+        settings = self._settings
+        return Status(
+            provider=provider.name,
+            is_offline=provider.is_offline,
+            model=settings.engine_environment().get("ANTHROPIC_MODEL", "default"),
+            is_busy=False,
+            user_name=settings.user_name,
+            bot_name=settings.bot_name,
+            version=__version__,
+            price=provider.price,
+            program=self._program,
+        )
+
+    def _daily(self, store: Store, parts: ConversationParts, updates: BotUpdates) -> DailyUpkeep:
         backup = AutomaticBackup(self._settings.paths, os.environ, self._clock, parts.notices.tell)
-        tasks = [DailyTask("backup", lambda config: config.auto_backup, backup.run)]
+        tasks = [
+            DailyTask("backup", lambda config: config.auto_backup, backup.run),
+            DailyTask(
+                "update", lambda config: config.auto_update, updates.begin_daily, only_in_hour=True
+            ),
+        ]
         return DailyUpkeep(store, self._clock, tasks, lambda: parts.is_idle)
+
+    def _made_updates(self, parts: ConversationParts) -> BotUpdates:
+        paths = self._settings.paths
+        return BotUpdates(
+            paths,
+            self._clock,
+            parts.notices.tell,
+            lambda: parts.is_idle,
+            lambda: self.stop(Ending.RESTART),
+            detached(paths, os.environ),
+        )
+
+    async def _begin_update(self) -> str:
+        assert self._updates is not None
+        return await self._updates.begin()
 
     def _refresher(self, store: Store, parts: ConversationParts) -> CalendarRefresher:
         def read_google(now: datetime) -> Sequence[CalendarCopy]:

@@ -155,6 +155,7 @@ class ConversationDeps:
     status: Status
     doctor: Callable[[], Awaitable[str]]
     restart: Callable[[], None]
+    update: Callable[[], Awaitable[str]]
     login: LoginMark
     tasks: Callable[[], TaskList]
     events: Callable[[], EventCalendar]
@@ -491,7 +492,7 @@ def _command_services(
         JobCommands(store, overviews, clock),
         TaskCommands(store, deps.tasks, posting, clock),
         set_up,
-        ProgramCommands(deps.doctor, deps.restart),
+        ProgramCommands(deps.doctor, deps.restart, deps.update),
         HelpCommands(store, posting),
         google,
     )

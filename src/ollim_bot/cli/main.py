@@ -47,6 +47,7 @@ _ALL: Mapping[str, tuple[str, str]] = {
     "backup": ("all that the bot knows, in one file", "ollim_bot.cli.backup"),
     "restore": ("a backup put back, or tried out", "ollim_bot.cli.restore"),
     "doctor": ("whether everything is as it should be", "ollim_bot.cli.doctor"),
+    "update": ("a newer version in the place of this one", "ollim_bot.cli.update"),
     "sentinel": ("brings what must come while the bot is away", "ollim_bot.cli.sentinel"),
     "rehearse": ("what the bot would do in the days to come", "ollim_bot.cli.rehearse"),
 }

@@ -24,6 +24,7 @@ from ollim_bot.ports import Channel, Clock, OpenAttachment
 from ollim_bot.settings import Settings
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web.surface import WebSurface
+from ollim_bot.upkeep.hand_over import asked_to_hand_over, hand_over
 
 _RUNNING = "ollim-bot {version} is running with its data in {root}. Ctrl-C stops it."
 _STOPPED = "ollim-bot has stopped. Until it runs again, nothing comes; what was due is told then."
@@ -66,6 +67,9 @@ def run(caller: Caller, *, is_trial: bool = False) -> None:
     if ending is Ending.STOPPED and not is_trial:
         print(wrapped(_STOPPED, width_of(sys.stdout)), flush=True)
     if ending is Ending.RESTART:
+        if asked := asked_to_hand_over(settings.paths, os.getpid()):
+            # The version in place afterwards is the one that the command starts.
+            hand_over(settings.paths, asked, caller.environ, caller.now)
         command = own_command()
         os.execve(command[0], command, {**os.environ, **python_places(os.environ, os.getcwd())})
 
@@ -92,8 +96,13 @@ async def _until_stopped(
         is_trial=is_trial,
     )
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, app.stop)
+
+    def end() -> None:
+        is_update = asked_to_hand_over(settings.paths, os.getpid()) is not None
+        app.stop(Ending.RESTART if is_update else Ending.STOPPED)
+
+    loop.add_signal_handler(signal.SIGINT, app.stop)
+    loop.add_signal_handler(signal.SIGTERM, end)
     return await app.run()
 
 

@@ -287,7 +287,13 @@ class RuntimeConfig:
         1,
         about="how many calls a minute all webhooks accept together",
     )
-    auto_update: bool = _setting("auto_update", default=False, takes="on or off", check=_switch)
+    auto_update: bool = _setting(
+        "auto_update",
+        default=False,
+        takes="on or off",
+        check=_switch,
+        about="newer versions put in place, in the hour auto_update_hour",
+    )
     auto_update_hour: int = _number(
         "auto_update_hour", 6, "an hour", 0, 23, about="when the upkeep of the day is done"
     )

@@ -52,6 +52,7 @@ _REMADE = frozenset(
     (
         *("bot.pid", ".locks", "copies", "ballast", "engine", "uploads", "run_requests", "discord"),
         *("maintenance.json", "restored_transcripts"),
+        *("update.json", "before-update", ".before-update.tmp"),
         *DATABASE_FILES,
         *MIRROR_FILES,
     )

@@ -29,6 +29,7 @@ _LIMIT_IN_CHAT = 2.5
 CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...] = (
     ("environment", machine.check_environment),
     ("bot", bot.check_bot),
+    ("update", bot.check_update),
     ("data directory", folder.check_data_directory),
     ("leftovers", folder.check_leftovers),
     ("files", folder.check_files),

@@ -192,17 +192,26 @@ def _limits(budget: PingBudget) -> str:
 
 
 class ProgramCommands:
-    """`doctor` examines the installation; `restart` restarts the whole bot."""
+    """`doctor` examines the installation; `restart` restarts the whole bot; `update` updates it."""
 
-    def __init__(self, doctor: Callable[[], Awaitable[str]], restart: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        doctor: Callable[[], Awaitable[str]],
+        restart: Callable[[], None],
+        update: Callable[[], Awaitable[str]],
+    ) -> None:
         self._doctor = doctor
         self._restart = restart
+        self._update = update
 
     async def doctor(self, _: CommandCall) -> str:
         return await self._doctor()
 
     async def version(self, _: CommandCall) -> str:
         return f"ollim-bot {__version__}"
+
+    async def update(self, _: CommandCall) -> str:
+        return await self._update()
 
     async def restart(self, _: CommandCall) -> str:
         self._restart()

@@ -237,6 +237,11 @@ COMMANDS: tuple[SlashCommand, ...] = (
         handler=lambda to: Immediate(to.program.version),
     ),
     SlashCommand(
+        "update",
+        "Put a newer version in place, after a backup, if it works",
+        handler=lambda to: Immediate(to.program.update),
+    ),
+    SlashCommand(
         "restart",
         "Stop the bot and start it again",
         handler=lambda to: Immediate(to.program.restart),

@@ -1,7 +1,8 @@
-"""The check of the running bot: alive, of the installed version, and how it last ended."""
+"""The checks of the running bot and of its updates: alive, current, and how each last ended."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -10,16 +11,23 @@ from pathlib import Path
 import ollim_bot
 from ollim_bot.domain.moments import describe, duration_in_words
 from ollim_bot.domain.presence import Presence
+from ollim_bot.domain.releases import Version
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.store.opening import look_into
 from ollim_bot.upkeep.checks.jobs import heartbeat
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
+from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, read_update
+from ollim_bot.upkeep.installed_program import InstalledProgram, NotUpdatable, find_installation
 from ollim_bot.upkeep.instance import removed_if_free, running_pid
+from ollim_bot.upkeep.maintenance import maintenance_in_progress
+from ollim_bot.upkeep.releases import newest_known
 
 NAME = "bot"
+UPDATE = "update"
 # It is written every 30 seconds, and a busy machine may be late.
 _STANDS_STILL = timedelta(minutes=5)
 _RECENTLY = timedelta(days=1)
+_NEWS_OF_UPDATES = timedelta(days=7)
 _RESTART = "`/restart` in the chat, or stop it and run `ollim-bot`; nothing is lost."
 _START = "Run `ollim-bot`; what was due is told then."
 
@@ -89,3 +97,44 @@ def installed_version() -> str:
         return ollim_bot.__version__
     found = re.search(r'^__version__ = "([^"]+)"', text, re.MULTILINE)
     return found[1] if found else ollim_bot.__version__
+
+
+def check_update(given: DoctorInput) -> Iterator[DoctorFinding]:
+    paths, now = given.data.paths, given.local_now
+    if running := maintenance_in_progress(paths):
+        yield passed(UPDATE, f"{running} goes on")
+        return
+    record = read_update(paths)
+    if record is not None:
+        yield from of_the_last(record, now)
+    try:
+        installation = find_installation()
+    except NotUpdatable as refused:
+        yield passed(UPDATE, f"{ollim_bot.__version__}; {refused}")
+        return
+    yield from of_installation(installation, newest_known(installation, os.environ))
+
+
+def of_the_last(record: UpdateRecord, now: datetime) -> Iterator[DoctorFinding]:
+    when = describe(record.began_at, now)
+    if not record.phase.is_over:
+        words = f"the one to {record.new} of {when} was cut off"
+        yield warned(UPDATE, words, "Run `ollim-bot`, which finishes or undoes it.")
+        return
+    is_failure = record.phase is not Phase.DONE and record.old != record.new
+    if is_failure and now - record.began_at < _NEWS_OF_UPDATES:
+        yield warned(UPDATE, f"{when}: {record}", "Run `ollim-bot update` to try it again.")
+
+
+def of_installation(
+    installation: InstalledProgram, newest: Version | None
+) -> Iterator[DoctorFinding]:
+    """`newest` is the newest version that is known without asking the network."""
+    if installation.beside.exists():
+        left = f"{installation.beside} was left behind by an update"
+        yield warned(UPDATE, left, f"Run `rm -r {installation.beside}`.")
+    if newest is not None and newest > installation.version:
+        words = f"{newest} is there; this is {installation.version}"
+        yield warned(UPDATE, words, "`ollim-bot update --check` says what is new.")
+        return
+    yield passed(UPDATE, f"{installation.version}, {installation}")

@@ -1,0 +1,164 @@
+"""The running bot's part of an update: it starts the updater, hands over, and tells the outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from ollim_bot.environment import own_command, program_path, python_places
+from ollim_bot.errors import OllimError, StorageError
+from ollim_bot.paths import DataPaths
+from ollim_bot.ports import Clock
+from ollim_bot.upkeep.hand_over import (
+    UpdateRecord,
+    asked_to_hand_over,
+    confirm_update,
+    read_update,
+)
+from ollim_bot.upkeep.maintenance import maintenance_in_progress
+
+BEGUN = "Looking for a newer version. I say here what comes of it."
+_GOES_ON = "An update is going on already. I say here what comes of it."
+_NOT_BEGUN = "The update did not begin. Run `ollim-bot update` in a terminal to see why."
+
+# The pause lets the shell end first: the updater must not be a child of the bot, since the bot
+# ends before it, and since commands below the bot count as the agent's.
+_DETACHED = '(sleep 1; exec "$@") </dev/null >/dev/null 2>&1 &'
+# Else systemd would end the updater together with the service.
+_IN_A_SCOPE = (
+    "(sleep 1; in_scope='systemd-run --user --scope --quiet --collect'; "
+    '$in_scope true && exec $in_scope "$@"; exec "$@") </dev/null >/dev/null 2>&1 &'
+)
+_BETWEEN_LOOKS = 1.0
+_TIME_TO_BEGIN = 30.0
+# An older outcome is no news.
+_NEWS = timedelta(days=1)
+
+
+class TellOutcome(Protocol):
+    def __call__(
+        self, sentence: str, *, key: str | None = None, for_reminder: bool = False
+    ) -> Awaitable[object]: ...
+
+
+StartDetached = Callable[[Sequence[str]], Awaitable[None]]
+
+
+class BotUpdates:
+    """`start` starts a program that outlives the bot; `restart` ends the bot, to start again."""
+
+    def __init__(
+        self,
+        paths: DataPaths,
+        clock: Clock,
+        tell: TellOutcome,
+        is_idle: Callable[[], bool],
+        restart: Callable[[], None],
+        start: StartDetached,
+    ) -> None:
+        self._paths = paths
+        self._clock = clock
+        self._tell = tell
+        self._is_idle = is_idle
+        self._restart = restart
+        self._start = start
+        self._wanted = asyncio.Event()
+        self._is_daily = False
+
+    async def begin(self) -> str:
+        """Begin an update, for the owner, at once."""
+        if await asyncio.to_thread(maintenance_in_progress, self._paths) is not None:
+            return _GOES_ON
+        self._is_daily = False
+        await self._begin("update")
+        return BEGUN
+
+    async def begin_daily(self) -> None:
+        """Begin an update that hands over when the bot is idle, and tells only what matters."""
+        if await asyncio.to_thread(maintenance_in_progress, self._paths) is None:
+            self._is_daily = True
+            await self._begin("update", "--when-idle")
+
+    async def run(self, started: Callable[[], Awaitable[None]]) -> None:
+        """Tell how the last update went once the bot has `started`; then follow those begun."""
+        await started()
+        await self._confirm()
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            await self._follow()
+
+    async def _begin(self, *words: str) -> None:
+        await self._start(words)
+        self._wanted.set()
+
+    async def _confirm(self) -> None:
+        try:
+            record = await asyncio.to_thread(confirm_update, self._paths)
+        except StorageError:  # the next start confirms it
+            return
+        if record is not None and self._clock.now() - record.began_at < _NEWS:
+            await self._tell_of(record)
+
+    async def _follow(self) -> None:
+        if not await self._has_begun():
+            await self._tell(_NOT_BEGUN, key=f"{_NOT_BEGUN} {self._clock.now().isoformat()}")
+            return
+        while await asyncio.to_thread(maintenance_in_progress, self._paths) is not None:
+            asked = await asyncio.to_thread(asked_to_hand_over, self._paths, os.getpid())
+            if asked is not None and asked.when_idle and self._is_idle():
+                self._restart()
+            await self._clock.sleep(_BETWEEN_LOOKS)
+        record = await asyncio.to_thread(read_update, self._paths)
+        if record is not None and self._is_news(record):
+            await self._tell_of(record)
+
+    async def _has_begun(self) -> bool:
+        """Whether the updater shows itself, or has ended already, soon after its start."""
+        before = await asyncio.to_thread(read_update, self._paths)
+        for _ in range(int(_TIME_TO_BEGIN / _BETWEEN_LOOKS)):
+            if await asyncio.to_thread(maintenance_in_progress, self._paths) is not None:
+                return True
+            if await asyncio.to_thread(read_update, self._paths) != before:
+                return True
+            await self._clock.sleep(_BETWEEN_LOOKS)
+        return False
+
+    def _is_news(self, record: UpdateRecord) -> bool:
+        """Each morning without a newer version, or without a network, is no news."""
+        return record.old != record.new or not self._is_daily
+
+    async def _tell_of(self, record: UpdateRecord) -> None:
+        if record.phase.is_over:
+            # At once, like what concerns a reminder: the bot was away for it.
+            key = f"update {record.began_at.isoformat()}"
+            await self._tell(str(record), key=key, for_reminder=True)
+
+
+def detached(paths: DataPaths, environ: Mapping[str, str]) -> StartDetached:
+    """Starts commands of this program, of the version in use, for this data directory."""
+
+    async def start(words: Sequence[str]) -> None:
+        path = environ.get("PATH", "")
+        is_service = "INVOCATION_ID" in environ and program_path("systemd-run", path)
+        script = _IN_A_SCOPE if is_service else _DETACHED
+        places = python_places(environ, os.getcwd())
+        try:
+            shell = await asyncio.create_subprocess_exec(
+                "/bin/sh",
+                "-c",
+                script,
+                "sh",
+                *own_command(),
+                *words,
+                env={**environ, **places, "OLLIM_DATA_DIR": str(paths.root)},
+                start_new_session=True,
+            )
+            await shell.wait()
+        except OSError as refused:
+            raise OllimError(f"The updater cannot be started: {refused.strerror}.") from refused
+
+    return start

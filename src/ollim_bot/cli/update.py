@@ -1,0 +1,67 @@
+"""`ollim-bot update`: puts a newer version in the place of this one, if that one works."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.framework import plain
+from ollim_bot.cli.parser import Parser
+from ollim_bot.cli.terminal import typed, width_of, wrapped
+from ollim_bot.errors import OllimError
+
+_COMMAND = "ollim-bot update"
+_ABOUT = "puts a newer version in the place of this one, after a backup, and only if it works"
+_PLAN = """\
+{new} is there; this is {old}, {installation}.
+`ollim-bot update` makes a backup, installs {new} beside this version, tries it on a copy of your \
+data, and hands over. If it does not start, this version goes on.
+
+{changes}"""
+
+
+def run(words: Sequence[str], caller: Caller) -> None:
+    parser = Parser(_COMMAND, _ABOUT, f"{_COMMAND} --check")
+    parser.add_argument(
+        "--check", action="store_true", help="only say what would happen, and what would change"
+    )
+    parser.add_argument(
+        "--when-idle", action="store_true", help="let the running bot choose an idle moment"
+    )
+    given = parser.read(words)
+    from ollim_bot.upkeep.hand_over import Phase
+    from ollim_bot.upkeep.installed_program import find_installation
+    from ollim_bot.upkeep.releases import release_source
+    from ollim_bot.upkeep.updater import Updater
+
+    installation, place = find_installation(), caller.place()
+    updater = Updater(
+        place.paths,
+        installation,
+        release_source(installation, caller.environ),
+        caller.environ,
+        lambda: caller.now().astimezone(place.zone),
+        _print,
+    )
+    if "check" in given:
+        available = updater.check()
+        _print(
+            _PLAN.format(
+                new=available.release.version,
+                old=installation.version,
+                installation=installation,
+                changes=available.changes or "It has no changelog.",
+            )
+        )
+        return
+    outcome = updater.run(when_idle="when_idle" in given)
+    if outcome.phase is not Phase.DONE:
+        raise OllimError(str(outcome))
+    _print(str(outcome))
+
+
+def _print(text: str) -> None:
+    width = width_of(sys.stdout)
+    for line in typed(plain(text)).splitlines():
+        print(wrapped(line, width), flush=True)

@@ -1,0 +1,110 @@
+"""The state of the program as it was before a new version tried it, to put it back unchanged."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from contextlib import closing, suppress
+from datetime import datetime
+from pathlib import Path
+
+from ollim_bot.errors import WriteFailed
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.copies import back_up, mark_copy
+from ollim_bot.store.errors import translated
+from ollim_bot.store.files import OsDisk
+from ollim_bot.store.reading import DATABASE
+from ollim_bot.store.records import HISTORY_FILE, MIRRORED
+from ollim_bot.store.schema import schema_of
+
+_MIRRORS = (HISTORY_FILE, *(spec.file for spec in MIRRORED))
+
+
+def keep_state(paths: DataPaths) -> None:
+    """Copy the database and its mirrors, whole and synced. No bot may run.
+
+    Raises `StorageError`; nothing is kept then.
+    """
+    folder = paths.before_update
+    temporary = folder.with_name(f".{folder.name}.tmp")
+    database = paths.state / DATABASE
+    drop_kept_state(paths)
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(mode=0o700)
+        if database.exists():
+            back_up(database, temporary / DATABASE)
+        for name in _MIRRORS:
+            with suppress(FileNotFoundError):
+                _copy(paths.state / name, temporary / name)
+        OsDisk().sync_folder(temporary)
+        os.replace(temporary, folder)
+        OsDisk().sync_folder(paths.state)
+    except sqlite3.Error as refused:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise translated(database, refused) from refused
+    except OSError as refused:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise WriteFailed(folder, f"could not be written: {refused.strerror}.") from refused
+
+
+def put_state_back(paths: DataPaths, used_since: datetime | None, now: datetime) -> None:
+    """Put the kept state back, if there is one. Repeatable; the holder of the instance lock calls.
+
+    `used_since` is the moment after which another version may have taken input or delivered on the
+    present database; the next start then settles that as after any return to a copy. Raises
+    `StorageError`; what is kept stays kept then.
+    """
+    folder, database = paths.before_update, paths.state / DATABASE
+    if not folder.is_dir():
+        return
+    if used_since is not None and (folder / DATABASE).exists():
+        mark_copy(folder / DATABASE, used_since, now)
+    try:
+        for suffix in ("-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.unlink(f"{database}{suffix}")
+        for name in (DATABASE, *_MIRRORS):
+            _put_back(folder / name, paths.state / name)
+        OsDisk().sync_folder(paths.state)
+    except OSError as refused:
+        reason = f"cannot be put back from {folder}: {refused.strerror}."
+        raise WriteFailed(database, reason) from refused
+    drop_kept_state(paths)
+
+
+def drop_kept_state(paths: DataPaths) -> None:
+    shutil.rmtree(paths.before_update, ignore_errors=True)
+
+
+def has_other_schema(paths: DataPaths) -> bool:
+    """Whether the present database has another schema than the kept one."""
+    kept = paths.before_update / DATABASE
+    return kept.exists() and _schema(kept) != _schema(paths.state / DATABASE)
+
+
+def _schema(database: Path) -> int:
+    try:
+        with closing(sqlite3.connect(database)) as connection:
+            return schema_of(connection)
+    except sqlite3.Error:
+        return -1
+
+
+def _copy(source: Path, target: Path) -> None:
+    shutil.copy2(source, target)
+    OsDisk().sync(target)
+
+
+def _put_back(kept: Path, present: Path) -> None:
+    if not kept.exists():
+        present.unlink(missing_ok=True)
+        return
+    temporary = present.with_name(f".{present.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        os.link(kept, temporary)  # takes no room, which a full disk does not have
+    except OSError:
+        _copy(kept, temporary)
+    os.replace(temporary, present)

@@ -1,0 +1,268 @@
+"""Hands the bot over to a new version that is installed beside the old one.
+
+The record `state/update.json` says at each moment what a start has to finish or to undo. Until the
+environments are exchanged, which is one step, every start is one of the old version.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from ollim_bot.errors import AlreadyRunning, OllimError
+from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import SizeLimit, read_file
+from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
+from ollim_bot.store.kept_state import (
+    drop_kept_state,
+    has_other_schema,
+    keep_state,
+    put_state_back,
+)
+from ollim_bot.upkeep.instance import single_instance
+from ollim_bot.upkeep.releases import last_words
+
+HEARTBEAT_LIMIT = 60.0
+TRIAL = "--trial"
+_CUT_OFF = "the update was cut off"
+
+
+class Phase(StrEnum):
+    """How far an update has come."""
+
+    PREPARING = "preparing"  # nothing of the bot has changed
+    READY = "ready"  # the running bot is asked to hand over
+    TRIAL = "trial"  # the state is kept, and the new version may have changed the present one
+    SWITCHED = "switched"  # the new version is in place, and its heartbeat is awaited
+    RETURNING = "returning"  # the old version is in place, and its start puts the state back
+    DONE = "done"
+    RETURNED = "returned"
+    FAILED = "failed"
+
+    @property
+    def is_over(self) -> bool:
+        return self in (Phase.DONE, Phase.RETURNED, Phase.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRecord:
+    """An update from one version to another, in the environments of an installation.
+
+    `began_at` names it. `bot` is the process that is asked to hand over, at once or `when_idle`.
+    `reason` says why the new version is not in use. `switched_at` is when it began to be used.
+    """
+
+    old: str
+    new: str
+    environment: str
+    beside: str
+    began_at: datetime
+    phase: Phase = Phase.PREPARING
+    bot: int | None = None
+    when_idle: bool = False
+    reason: str = ""
+    switched_at: datetime | None = None
+
+    @property
+    def python(self) -> Path:
+        """The program of the version beside the one in place."""
+        return Path(self.beside) / "bin" / "python"
+
+    def __str__(self) -> str:
+        match self.phase:
+            case Phase.DONE | Phase.SWITCHED:
+                return f"Updated from {self.old} to {self.new}."
+            case Phase.RETURNED | Phase.RETURNING:
+                whole = " with all data as it was" if self.switched_at is None else ""
+                goes_on = f"so {self.old} goes on{whole}"
+                return f"Version {self.new} did not start, {goes_on}: {_ended(self.reason)}"
+            case Phase.FAILED if self.old == self.new:
+                return _ended(self.reason)
+            case _:
+                return f"No update to {self.new}; {self.old} goes on: {_ended(self.reason)}"
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."
+
+
+def read_update(paths: DataPaths) -> UpdateRecord | None:
+    """The last update, or the one that goes on; None if there is none that can be understood."""
+    try:
+        found = json.loads(read_file(paths.update, SizeLimit.SETTINGS))
+        switched = found["switched_at"]
+        return UpdateRecord(
+            old=str(found["old"]),
+            new=str(found["new"]),
+            environment=str(found["environment"]),
+            beside=str(found["beside"]),
+            began_at=datetime.fromisoformat(found["began_at"]),
+            phase=Phase(found["phase"]),
+            bot=found["bot"],
+            when_idle=bool(found["when_idle"]),
+            reason=str(found["reason"]),
+            switched_at=None if switched is None else datetime.fromisoformat(switched),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_update(paths: DataPaths, record: UpdateRecord) -> UpdateRecord:
+    """Write the record, whole and synced. Raises `StorageError`."""
+    values = {**asdict(record), "began_at": record.began_at.isoformat()}
+    if record.switched_at is not None:
+        values["switched_at"] = record.switched_at.isoformat()
+    content = json.dumps(values, indent=2).encode() + b"\n"
+    write_atomically(OsDisk(), paths.update, content, PRIVATE)
+    return record
+
+
+def asked_to_hand_over(paths: DataPaths, pid: int) -> UpdateRecord | None:
+    """The update that waits for the bot of this process to hand over."""
+    record = read_update(paths)
+    is_asked = record is not None and record.phase is Phase.READY and record.bot == pid
+    return record if is_asked else None
+
+
+def hand_over(
+    paths: DataPaths,
+    record: UpdateRecord,
+    environ: Mapping[str, str],
+    now: Callable[[], datetime],
+    limit: float = HEARTBEAT_LIMIT,
+) -> UpdateRecord:
+    """Let the new version start on trial, and put it in place if it does. The bot has stopped.
+
+    Otherwise the state is put back, and the old version stays. Never raises `OllimError`: what the
+    disk refuses is the reason. The returned record is written as well, if the disk takes it.
+    """
+    try:
+        keep_state(paths)
+        record = write_update(paths, replace(record, phase=Phase.TRIAL))
+    except OllimError as refused:
+        return _noted(paths, replace(record, phase=Phase.FAILED, reason=str(refused)))
+    reason = try_start(record.python, environ, limit)
+    if not reason:
+        try:
+            exchange(Path(record.environment), Path(record.beside))
+        except OSError as refused:
+            reason = f"{record.environment} cannot be exchanged: {refused.strerror}"
+    if not reason:
+        return _noted(paths, replace(record, phase=Phase.SWITCHED, switched_at=now()))
+    with suppress(AlreadyRunning), single_instance(paths.bot_pid):
+        put_state_back(paths, None, now())
+    return _noted(paths, replace(record, phase=Phase.RETURNED, reason=reason))
+
+
+def settle_update(paths: DataPaths, version: str, now: datetime) -> None:
+    """Finish or undo what an update left that was cut off, before the store is opened.
+
+    Called at the start of the bot of this `version`, which holds the instance lock. Raises
+    `StorageError` if the state cannot be put back.
+    """
+    record = read_update(paths)
+    if record is None:
+        return
+    if record.phase is Phase.READY:
+        drop_kept_state(paths)
+        _noted(paths, replace(record, phase=Phase.FAILED, reason=_CUT_OFF))
+    elif record.phase is Phase.TRIAL and version == record.old:
+        put_state_back(paths, None, now)
+        _noted(paths, replace(record, phase=Phase.RETURNED, reason=_CUT_OFF))
+    elif record.phase is Phase.TRIAL and version == record.new:
+        _noted(paths, replace(record, phase=Phase.SWITCHED, switched_at=now))
+    elif record.phase is Phase.RETURNING and version == record.old:
+        if has_other_schema(paths):
+            put_state_back(paths, record.switched_at, now)
+        drop_kept_state(paths)
+        _noted(paths, replace(record, phase=Phase.RETURNED))
+
+
+def confirm_update(paths: DataPaths) -> UpdateRecord | None:
+    """Note that the version in use has written its heartbeat; returns the last update."""
+    record = read_update(paths)
+    if record is not None and record.phase is Phase.SWITCHED:
+        drop_kept_state(paths)
+        record = write_update(paths, replace(record, phase=Phase.DONE))
+    return record
+
+
+def try_start(
+    python: Path, environ: Mapping[str, str], limit: float, cwd: Path | None = None
+) -> str:
+    """Start a version on trial; returns why it does not start, or nothing."""
+    with tempfile.TemporaryFile() as output:
+        try:
+            process = subprocess.Popen(
+                bot_command(python, TRIAL),
+                env=dict(environ),
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as refused:
+            return f"{python}: {refused.strerror}"
+        try:
+            code = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            return f"it gave no sign of life within {limit:g} s"
+        finally:
+            # Also what it has started itself.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        output.seek(0)
+        return last_words(output.read().decode(errors="replace")) if code else ""
+
+
+def bot_command(python: Path, *words: str) -> Sequence[str]:
+    return (str(python), "-P", "-m", "ollim_bot", *words)
+
+
+def exchange(first: Path, second: Path) -> None:
+    """Let two folders take each other's names, in one step where the system can do that."""
+    if not _exchanged_at_once(first, second):
+        aside = first.with_name(f"{first.name}.aside")
+        os.rename(first, aside)
+        os.rename(second, first)
+        os.rename(aside, second)
+    OsDisk().sync_folder(first.parent)
+
+
+def _exchanged_at_once(first: Path, second: Path) -> bool:
+    libc = ctypes.CDLL(None, use_errno=True)
+    names = os.fsencode(first), os.fsencode(second)
+    swap, here = 2, -100  # RENAME_EXCHANGE and RENAME_SWAP; AT_FDCWD
+    try:
+        if sys.platform == "darwin":
+            code = libc.renamex_np(*names, swap)
+        else:
+            code = libc.renameat2(here, names[0], here, names[1], swap)
+    except AttributeError:
+        return False
+    if code == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        return False
+    raise OSError(number, os.strerror(number), str(first))
+
+
+def _noted(paths: DataPaths, record: UpdateRecord) -> UpdateRecord:
+    with suppress(OllimError):  # the next start finds out by itself
+        write_update(paths, record)
+    return record

@@ -1,0 +1,348 @@
+"""Finds newer versions, and installs one beside the present one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ollim_bot.domain.releases import Version, newest_tag
+from ollim_bot.domain.text import PROGRAM
+from ollim_bot.environment import program_path
+from ollim_bot.errors import OllimError
+from ollim_bot.plain_files import SizeLimit, read_file
+from ollim_bot.store.files import SHARED, OsDisk, write_atomically
+from ollim_bot.upkeep.installed_program import (
+    PIPX_RECORD,
+    UV_RECORD,
+    InstalledProgram,
+    InstallKind,
+    installed_record,
+    version_of,
+)
+
+CHANGELOG = "CHANGELOG.md"
+# The exported tree of a tag, inside the environment that runs it.
+SOURCE = "source"
+LOCK_FILE = "requirements.lock"
+
+_LOOK_LIMIT = 120.0
+_INSTALL_LIMIT = 1800.0
+_MOST_WORDS = 300
+_QUIET = ("--quiet", "--disable-pip-version-check", "--no-input")
+
+
+class UpdateFailed(OllimError):
+    """The update ends, and the present version goes on; the sentence says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """`changelog` is the whole changelog of that version; it may be empty."""
+
+    version: Version
+    changelog: str = ""
+
+
+class ReleaseSource(Protocol):
+    """Where new versions come from. All methods raise `UpdateFailed`."""
+
+    def newest(self) -> Release | None:
+        """The newest version there is; None if there is none."""
+
+    def refuse(self, release: Release) -> None:
+        """Raise if the installation must not be changed by hand of the program."""
+
+    def build(self, release: Release, target: Path) -> None:
+        """Install the version, with all it needs, into the new environment `target`."""
+
+    def finish(self, version: Version) -> None:
+        """Bring what belongs to the installation to the version that runs now. Repeatable."""
+
+
+def release_source(installation: InstalledProgram, environ: Mapping[str, str]) -> ReleaseSource:
+    if installation.checkout is not None:
+        return GitReleases(installation, installation.checkout, environ)
+    return PackageReleases(installation, environ)
+
+
+def newest_known(installation: InstalledProgram, environ: Mapping[str, str]) -> Version | None:
+    """The newest version that a checkout knows of since it was last asked to look."""
+    if installation.checkout is None:
+        return None
+    try:
+        return GitReleases(installation, installation.checkout, environ).newest_fetched()
+    except UpdateFailed:
+        return None
+
+
+class GitReleases:
+    """The tags of the checkout's remote. The checkout itself moves only in `finish`."""
+
+    def __init__(
+        self, installation: InstalledProgram, checkout: Path, environ: Mapping[str, str]
+    ) -> None:
+        self._installation = installation
+        self._checkout = checkout
+        self._environ = {**environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+
+    def newest(self) -> Release | None:
+        self._git("fetch", "--quiet", "--tags", what="Newer versions could not be looked up")
+        newest = self.newest_fetched()
+        return None if newest is None else Release(newest, self._changelog(newest))
+
+    def newest_fetched(self) -> Version | None:
+        return newest_tag(self._git("tag", "--list", "v*").split())
+
+    def refuse(self, release: Release) -> None:
+        changed = self._git("status", "--porcelain", "--untracked-files=no").splitlines()
+        if changed:
+            name = changed[0].strip().partition(" ")[2].strip()
+            raise UpdateFailed(
+                f"The checkout {self._checkout} has changes of its own, such as {name}, and is "
+                "left as it is. Commit them elsewhere or undo them first."
+            )
+        if self._moves_to(release.version):
+            return
+        raise UpdateFailed(
+            f"The checkout {self._checkout} has commits that {release.version.tag} does not have, "
+            "and is left as it is. Go to a released version, or merge by hand."
+        )
+
+    def build(self, release: Release, target: Path) -> None:
+        python = _make_environment(self._installation, target, self._environ)
+        source = target / SOURCE
+        with tempfile.TemporaryDirectory(dir=target) as folder:
+            archive = Path(folder) / "tree.tar"
+            self._git("archive", "--format=tar", f"--output={archive}", release.version.tag)
+            with tarfile.open(archive) as tree:
+                tree.extractall(source, filter="data")
+        pip = (str(python), "-m", "pip", "install", *_QUIET)
+        lock = str(source / LOCK_FILE)
+        _install((*pip, "--require-hashes", "-r", lock), self._environ)
+        editable = ("--no-deps", "--no-build-isolation", "--editable", str(source))
+        _install((*pip, *editable), self._environ)
+        # Relative: the environment will take the name of the present one.
+        self._lead_to(target, Path(os.path.relpath(source / "src", _site(target))))
+        _relocate(target, self._installation.environment)
+
+    def finish(self, version: Version) -> None:
+        """Move the checkout to the tag, and let the environment run from it again."""
+        environment = self._installation.environment
+        if not (environment / SOURCE).is_dir() or self._runs_from_checkout(environment):
+            return
+        what = f"Version {version} runs, but the checkout {self._checkout} could not follow"
+        self._git("merge", "--quiet", "--ff-only", version.tag, what=what)
+        record = installed_record(environment)
+        if record is not None:
+            origin = {"dir_info": {"editable": True}, "url": self._checkout.as_uri()}
+            _write(record / "direct_url.json", json.dumps(origin))
+        self._lead_to(environment, self._checkout / "src")
+        # For make, which otherwise would install all of it again.
+        (environment / ".runtime").touch()
+
+    def _moves_to(self, version: Version) -> bool:
+        """Whether the checkout's commit is part of the tag's history."""
+        return self._git("rev-list", "--count", f"{version.tag}..HEAD") == "0"
+
+    def _changelog(self, version: Version) -> str:
+        try:
+            return self._git("show", f"{version.tag}:{CHANGELOG}")
+        except UpdateFailed:
+            return ""
+
+    def _runs_from_checkout(self, environment: Path) -> bool:
+        line = str(self._checkout / "src")
+        return any(line in path.read_text() for path in _site(environment).glob("*.pth"))
+
+    def _lead_to(self, environment: Path, sources: Path) -> None:
+        """Let the editable installation of an environment run from these sources."""
+        for path in _site(environment).glob("*ollim_bot*.pth"):
+            _write(path, f"{sources}\n")
+            return
+        raise UpdateFailed("The new version was installed, but how it is found is not known.")
+
+    def _git(self, *words: str, what: str = "git failed") -> str:
+        program = program_path("git", self._environ.get("PATH", ""))
+        if program is None:
+            raise UpdateFailed("git was not found. Install it, for example with `apt install git`.")
+        command = (program, "-c", "core.hooksPath=/dev/null", *words)
+        return run_program(command, self._environ, _LOOK_LIMIT, what, cwd=self._checkout).strip()
+
+
+class PackageReleases:
+    """The package index, asked by the installer that put the present version there."""
+
+    def __init__(self, installation: InstalledProgram, environ: Mapping[str, str]) -> None:
+        self._installation = installation
+        self._environ = environ
+
+    def newest(self) -> Release | None:
+        """Download the newest package alone: its name has the version, and it has the changelog."""
+        with tempfile.TemporaryDirectory() as folder:
+            alone: tuple[str, ...] = ("--no-deps", "--target", folder)
+            if not self._installation.uses_uv:
+                alone = (*alone, "--no-compile")
+            command = (*self._installer(self._installation.python), *alone, PROGRAM)
+            run_program(
+                command, self._environ, _LOOK_LIMIT, "Newer versions could not be looked up"
+            )
+            records = sorted(Path(folder).glob("ollim_bot-*.dist-info"))
+            version = version_of(records[0]) if records else None
+            if version is None:
+                return None
+            return Release(version, _read(Path(folder) / "ollim_bot" / CHANGELOG))
+
+    def refuse(self, release: Release) -> None:
+        pass
+
+    def build(self, release: Release, target: Path) -> None:
+        python = _make_environment(
+            self._installation, target, self._environ, with_pip=self._has_pip
+        )
+        _install((*self._installer(python), f"{PROGRAM}=={release.version}"), self._environ)
+        self._copy_records(release.version, target)
+        _relocate(target, self._installation.environment)
+
+    def finish(self, version: Version) -> None:
+        pass
+
+    @property
+    def _has_pip(self) -> bool:
+        """Whether pip is in the environment itself; pipx keeps one for all of its environments."""
+        return (_site(self._installation.environment) / "pip").is_dir()
+
+    def _installer(self, python: Path) -> tuple[str, ...]:
+        """The command that installs into the environment of `python`."""
+        if self._installation.uses_uv:
+            return (_uv(self._environ), "pip", "install", "--quiet", "--python", str(python))
+        pip: tuple[str, ...] = (str(python), "-m", "pip")
+        if not self._has_pip:
+            pip = (str(self._installation.python), "-m", "pip", "--python", str(python))
+        return (*pip, "install", *_QUIET, *self._pip_words())
+
+    def _pip_words(self) -> Sequence[str]:
+        """What the owner told pipx to tell pip, such as the address of an index."""
+        main = _json(self._installation.environment / PIPX_RECORD).get("main_package")
+        words = main.get("pip_args") if isinstance(main, dict) else None
+        return [str(word) for word in words] if isinstance(words, list) else []
+
+    def _copy_records(self, version: Version, target: Path) -> None:
+        """Keep the installer's own record true, so that it can go on with the environment."""
+        present = self._installation.environment
+        if self._installation.kind is InstallKind.UV_TOOL:
+            shutil.copy2(present / UV_RECORD, target / UV_RECORD)
+        if self._installation.kind is InstallKind.PIPX:
+            record = _json(present / PIPX_RECORD)
+            if isinstance(main := record.get("main_package"), dict):
+                main["package_version"] = str(version)
+            _write(target / PIPX_RECORD, json.dumps(record, indent=4))
+            for link in _site(present).glob("pipx_shared.pth"):
+                shutil.copy2(link, _site(target) / link.name)
+
+
+def run_program(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    limit: float,
+    what: str,
+    *,
+    cwd: Path | None = None,
+) -> str:
+    """What the program prints. Raises `UpdateFailed` with `what` and the last of its words."""
+    try:
+        ran = subprocess.run(
+            command,
+            env=dict(environ),
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=limit,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise UpdateFailed(f"{what}: it was not done within {limit:g} s.") from None
+    except OSError as refused:
+        raise UpdateFailed(f"{what}: {command[0]}: {refused.strerror}.") from None
+    if ran.returncode:
+        raise UpdateFailed(f"{what}: {last_words(ran.stderr or ran.stdout)}.")
+    return ran.stdout
+
+
+def last_words(text: str) -> str:
+    """The last line with something in it, which in most programs is the reason."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    words = re.sub(r"^(?:ERROR|error|fatal): +", "", lines[-1]) if lines else "no reason was given"
+    return words[:_MOST_WORDS].rstrip(".")
+
+
+def _make_environment(
+    installation: InstalledProgram,
+    target: Path,
+    environ: Mapping[str, str],
+    *,
+    with_pip: bool = True,
+) -> Path:
+    shutil.rmtree(target, ignore_errors=True)
+    if installation.uses_uv:
+        base = str(installation.python)
+        command: Sequence[str] = (_uv(environ), "venv", "--quiet", "--python", base, str(target))
+    else:
+        words = () if with_pip else ("--without-pip",)
+        command = (str(installation.python), "-m", "venv", *words, str(target))
+    _install(command, environ)
+    return target / "bin" / "python"
+
+
+def _install(command: Sequence[str], environ: Mapping[str, str]) -> None:
+    run_program(command, environ, _INSTALL_LIMIT, "The new version could not be installed")
+
+
+def _uv(environ: Mapping[str, str]) -> str:
+    found = program_path("uv", environ.get("PATH", ""))
+    if found is None:
+        raise UpdateFailed("uv, which installed ollim-bot, was not found in the search path.")
+    return found
+
+
+def _relocate(target: Path, final: Path) -> None:
+    """Let the scripts of a new environment name the place that it will have."""
+    for path in (*(target / "bin").iterdir(), target / "pyvenv.cfg"):
+        if path.is_symlink() or not path.is_file():
+            continue
+        content = path.read_bytes()
+        if os.fsencode(target) in content:
+            path.write_bytes(content.replace(os.fsencode(target), os.fsencode(final)))
+
+
+def _site(environment: Path) -> Path:
+    return next(environment.glob("lib/python*/site-packages"), environment)
+
+
+def _write(path: Path, text: str) -> None:
+    write_atomically(OsDisk(), path, text.encode(), SHARED)
+
+
+def _read(path: Path) -> str:
+    try:
+        return read_file(path, SizeLimit.STATE).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _json(path: Path) -> dict[str, object]:
+    try:
+        found = json.loads(_read(path) or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,316 @@
+"""Updates the program: a backup, the new version beside the old one, a check, the hand-over."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from ollim_bot.domain.releases import Version, changes_between
+from ollim_bot.errors import AlreadyRunning, OllimError, StorageError
+from ollim_bot.paths import DataPaths
+from ollim_bot.upkeep.backup import write_backup
+from ollim_bot.upkeep.doctor import Level
+from ollim_bot.upkeep.hand_over import (
+    HEARTBEAT_LIMIT,
+    Phase,
+    UpdateRecord,
+    bot_command,
+    confirm_update,
+    exchange,
+    hand_over,
+    read_update,
+    settle_update,
+    try_start,
+    write_update,
+)
+from ollim_bot.upkeep.installed_program import InstalledProgram, installed_record, version_of
+from ollim_bot.upkeep.instance import running_pid, single_instance
+from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
+from ollim_bot.upkeep.releases import Release, ReleaseSource, UpdateFailed, last_words
+from ollim_bot.upkeep.restore import restore_into
+from ollim_bot.upkeep.service import service_of, wait_for_heartbeat
+
+_LOOK = 0.1
+# The bot ends its running work first; one that waits for an idle moment may take long.
+_STOP_LIMIT = 60.0
+_IDLE_LIMIT = 45 * 60.0
+_KILL_AFTER = 25.0
+_DOCTOR_LIMIT = 60.0
+# The page, webhooks and Discord are off while a copy of the data is looked at.
+_OFF = ("DISCORD_TOKEN", "DISCORD_OWNER_ID", "DISCORD_API_URL", "WEBHOOK_PORT", "WEBHOOK_SECRET")
+
+
+class NothingNewer(UpdateFailed):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Available:
+    """A newer version; `changes` is the changelog between the two, and may be empty."""
+
+    release: Release
+    changes: str
+
+
+class Updater:
+    """Updates one installation and its data directory. `say` tells what is being done."""
+
+    def __init__(
+        self,
+        paths: DataPaths,
+        installation: InstalledProgram,
+        source: ReleaseSource,
+        environ: Mapping[str, str],
+        now: Callable[[], datetime],
+        say: Callable[[str], None],
+        *,
+        limit: float = HEARTBEAT_LIMIT,
+    ) -> None:
+        self._paths = paths
+        self._installation = installation
+        self._source = source
+        self._environ = {**environ, "OLLIM_DATA_DIR": str(paths.root)}
+        self._now = now
+        self._say = say
+        self._limit = limit
+
+    def check(self) -> Available:
+        """Look for a newer version that can be installed. Raises `UpdateFailed`."""
+        present = self._installation.version
+        release = self._source.newest()
+        if release is None or release.version <= present:
+            raise NothingNewer(f"Version {present} is the newest one.")
+        self._source.refuse(release)
+        return Available(release, changes_between(release.changelog, present, release.version))
+
+    def run(self, *, when_idle: bool = False) -> UpdateRecord:
+        """Update, and wait for the outcome. Raises `OllimError` if no update has begun.
+
+        `when_idle` lets a running bot choose the moment of the hand-over.
+        """
+        with maintenance(self._paths, MaintenanceKind.UPDATE, self._now()):
+            record = self._record(self._installation.version)
+            try:
+                self._settle()
+                self._source.finish(self._installation.version)
+                available = self.check()
+                record = write_update(self._paths, self._record(available.release.version))
+                self._prepare(available.release)
+            except OllimError as refused:
+                self._failed(record, str(refused))
+                raise
+            except KeyboardInterrupt:
+                self._failed(record, "it was interrupted")
+                raise
+            return self._handed_over(replace(record, when_idle=when_idle))
+
+    def _record(self, new: Version) -> UpdateRecord:
+        return UpdateRecord(
+            old=str(self._installation.version),
+            new=str(new),
+            environment=str(self._installation.environment),
+            beside=str(self._installation.beside),
+            began_at=self._now(),
+        )
+
+    def _settle(self) -> None:
+        """Finish or undo what an earlier update left, unless a running bot has done so."""
+        if running_pid(self._paths.bot_pid) is None and self._paths.update.exists():
+            with single_instance(self._paths.bot_pid):
+                settle_update(self._paths, str(self._installation.version), self._now())
+                confirm_update(self._paths)
+
+    def _failed(self, record: UpdateRecord, reason: str) -> UpdateRecord:
+        shutil.rmtree(record.beside, ignore_errors=True)
+        record = replace(record, phase=Phase.FAILED, reason=reason)
+        try:
+            return write_update(self._paths, record)
+        except StorageError:  # a full disk: the caller tells the reason all the same
+            return record
+
+    def _prepare(self, release: Release) -> None:
+        beside = self._installation.beside
+        self._say("Backing up …")
+        report = write_backup(self._paths, self._environ, self._now)
+        if not report.is_complete:
+            raise UpdateFailed(
+                f"The backup {report.path} lacks what could not be read, so nothing was changed. "
+                "`ollim-bot backup` says what it is."
+            )
+        self._say(f"Installing {release.version} beside {self._installation.version} …")
+        try:
+            self._source.build(release, beside)
+        except OSError as refused:
+            reason = f"{refused.filename or beside}: {refused.strerror}"
+            raise UpdateFailed(f"The new version could not be installed: {reason}.") from refused
+        found = installed_record(beside)
+        if found is None or version_of(found) != release.version:
+            raise UpdateFailed(
+                f"What is published as {release.version} says that it is another version."
+            )
+        self._say(f"Trying {release.version} on a copy of your data …")
+        self._check_on_copy(report.path)
+
+    def _check_on_copy(self, backup: Path) -> None:
+        root = self._paths.root
+        with tempfile.TemporaryDirectory(prefix=f".{root.name}-update-", dir=root.parent) as folder:
+            copy = Path(folder) / "data"
+            restore_into(backup, copy)
+            environ = {name: text for name, text in self._environ.items() if name not in _OFF}
+            environ |= {"OLLIM_DATA_DIR": str(copy), "OLLIM_WEB_PORT": "0"}
+            known = self._failures(self._installation.python, environ, copy)
+            python = self._installation.beside / "bin" / "python"
+            if reason := try_start(python, environ, self._limit, copy):
+                raise UpdateFailed(f"It does not start on a copy of your data: {reason}.")
+            for name, detail in self._failures(python, environ, copy).items():
+                if name not in known:
+                    raise UpdateFailed(f"Its doctor fails on a copy of your data: {name}: {detail}")
+
+    def _failures(self, python: Path, environ: Mapping[str, str], cwd: Path) -> dict[str, str]:
+        """What the doctor of a version fails, by the names of its checks."""
+        try:
+            ran = subprocess.run(
+                bot_command(python, "doctor", "--json"),
+                env=dict(environ),
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=_DOCTOR_LIMIT,
+                check=False,
+            )
+            findings = json.loads(ran.stdout)["findings"]
+            return {
+                str(each["name"]): str(each["detail"])
+                for each in findings
+                if each["level"] == Level.FAIL
+            }
+        except subprocess.TimeoutExpired:
+            raise UpdateFailed(f"Its doctor was not done within {_DOCTOR_LIMIT:g} s.") from None
+        except (ValueError, KeyError, TypeError):
+            raise UpdateFailed(f"Its doctor cannot be read: {last_words(ran.stderr)}.") from None
+
+    def _handed_over(self, record: UpdateRecord) -> UpdateRecord:
+        bot = running_pid(self._paths.bot_pid)
+        self._say(f"Handing over to {record.new} …")
+        if bot is None:
+            record = hand_over(self._paths, record, self._environ, self._now, self._limit)
+        else:
+            record = self._asked(bot, record)
+        if record.phase is Phase.SWITCHED and bot is not None:
+            since = record.switched_at or record.began_at
+            if not wait_for_heartbeat(self._paths, since, self._limit):
+                return self._returned(record)
+        return self._finished(record)
+
+    def _asked(self, bot: int, record: UpdateRecord) -> UpdateRecord:
+        """Ask the running bot to hand over; returns when that is decided."""
+        record = write_update(self._paths, replace(record, phase=Phase.READY, bot=bot))
+        if not record.when_idle:
+            os.kill(bot, signal.SIGTERM)
+        deadline = time.monotonic() + (_IDLE_LIMIT if record.when_idle else _STOP_LIMIT)
+        while True:
+            found = read_update(self._paths) or record
+            if found.phase not in (Phase.READY, Phase.TRIAL):
+                return found
+            if not _is_alive(bot):
+                return self._left_alone(found)
+            if found.phase is Phase.READY and time.monotonic() > deadline:
+                return self._failed(record, "the bot did not come to rest, so it was left alone")
+            time.sleep(_LOOK)
+
+    def _left_alone(self, record: UpdateRecord) -> UpdateRecord:
+        """The bot has ended without a decision: decide here, and start what is in place."""
+        if record.phase is Phase.READY:
+            record = hand_over(self._paths, record, self._environ, self._now, self._limit)
+        else:
+            try:
+                with single_instance(self._paths.bot_pid):
+                    settle_update(self._paths, record.old, self._now())
+            except AlreadyRunning:  # its supervisor has started it, and the start has settled it
+                pass
+            record = read_update(self._paths) or record
+        self._start_bot()
+        return record
+
+    def _returned(self, record: UpdateRecord) -> UpdateRecord:
+        """Put the old version in place again, after the new one was in use without a heartbeat."""
+        reason = f"its heartbeat did not come within {self._limit:g} s"
+        record = replace(record, phase=Phase.RETURNING, reason=reason)
+        write_update(self._paths, record)
+        exchange(Path(record.environment), Path(record.beside))
+        if (bot := running_pid(self._paths.bot_pid)) is not None:
+            _end(bot)
+        began = self._now()
+        self._start_bot()
+        if not wait_for_heartbeat(self._paths, began, self._limit):
+            self._say("The old version is in place again. Start it with `ollim-bot`.")
+        return self._finished(read_update(self._paths) or record)
+
+    def _start_bot(self) -> None:
+        """Start the version in place, by its supervisor or else in the background."""
+        if running_pid(self._paths.bot_pid) is not None:
+            return
+        supervisor = service_of(self._paths, self._environ)
+        if supervisor is not None:
+            supervisor.restart()
+            return
+        subprocess.Popen(
+            bot_command(self._installation.python),
+            env=self._environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._say("The bot runs in the background now.")
+
+    def _finished(self, record: UpdateRecord) -> UpdateRecord:
+        """Remove the version that is not in use, and bring the checkout up to the one that is."""
+        if record.phase is Phase.SWITCHED:
+            record = confirm_update(self._paths) or record
+        if record.phase is Phase.DONE and (new := Version.of(record.new)):
+            try:
+                self._source.finish(new)
+            except OllimError as refused:
+                self._say(str(refused))
+        shutil.rmtree(record.beside, ignore_errors=True)
+        return record
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return not _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    """Whether the process has ended and its parent has not asked for its exit code yet."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[:1] == ["Z"]
+
+
+def _end(pid: int) -> None:
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + _KILL_AFTER
+    while _is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(_LOOK)
+    if _is_alive(pid):
+        os.kill(pid, signal.SIGKILL)

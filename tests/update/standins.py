@@ -1,0 +1,255 @@
+"""Stand-ins at the edge of an update: an environment whose Python and `uv` play the installer.
+
+The versions that can be installed, and how each behaves, are in a file that the stand-ins read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ollim_bot.domain.releases import Version
+from ollim_bot.paths import DataPaths
+from ollim_bot.upkeep.installed_program import InstalledProgram, InstallKind, find_installation
+
+OLD, NEW = Version(0, 12, 0), Version(0, 13, 0)
+NOW = datetime(2026, 11, 16, 6, 0, tzinfo=UTC)
+
+# Answers as `python` in an environment, and as `uv`. Everything asked is noted in a log.
+_STAND_IN = """#!{python} -SE
+import json, os, sqlite3, sys, time
+from pathlib import Path
+index = Path({index!r})
+plan = json.loads(index.read_text())
+me, words = Path(sys.argv[0]), sys.argv[1:]
+with index.with_name("asked.log").open("a") as log:
+    log.write(json.dumps([me.parent.parent.name, *words]) + "\\n")
+
+def fail(reason):
+    print("some words before", reason, sep="\\n", file=sys.stderr)
+    sys.exit(1)
+
+def make(folder):
+    if plan.get("full"):
+        fail("No space left on device")
+    (folder / "bin").mkdir(parents=True)
+    (folder / "lib/python3.11/site-packages").mkdir(parents=True)
+    python = folder / "bin/python"
+    python.write_text(Path({stand_in!r}).read_text())
+    python.chmod(0o755)
+    (folder / "bin/ollim-bot").write_text("#!" + str(python) + "\\n")
+    (folder / "pyvenv.cfg").write_text("command = venv " + str(folder) + "\\n")
+
+def put(site, version, origin=None):
+    record = site / ("ollim_bot-" + version + ".dist-info")
+    record.mkdir(parents=True)
+    (record / "INSTALLER").write_text("pip")
+    if origin:
+        (record / "direct_url.json").write_text(json.dumps(origin))
+    (site / "ollim_bot").mkdir(exist_ok=True)
+    (site / "ollim_bot/CHANGELOG.md").write_text(plan.get("changelog", ""))
+
+def install(site):
+    if plan.get("offline"):
+        fail("ERROR: No matching distribution found for ollim-bot")
+    if "--editable" in words:
+        source = Path(words[-1])
+        version = (source / "src/ollim_bot/__init__.py").read_text().split('"')[1]
+        put(site, version, {{"url": source.as_uri(), "dir_info": {{"editable": True}}}})
+        (site / "_editable_impl_ollim_bot.pth").write_text(str(source / "src"))
+    elif "-r" not in words:
+        version = words[-1].partition("==")[2] or plan["newest"]
+        put(Path(words[words.index("--target") + 1]) if "--target" in words else site, version)
+
+def site_of(environment):
+    return environment / "lib/python3.11/site-packages"
+
+def version():
+    return next(site_of(me.parent.parent).glob("ollim_bot-*.dist-info")).name.split("-")[1][:-5]
+
+def trial():
+    behaviour = plan["behaviour"].get(version(), "")
+    on_copy = plan["data"] != os.environ["OLLIM_DATA_DIR"]
+    state = Path(os.environ["OLLIM_DATA_DIR"]) / "state"
+    if behaviour.endswith("in place"):
+        if on_copy:
+            return
+        behaviour = behaviour[: -len(" in place")]
+    if behaviour == "import":
+        fail("ModuleNotFoundError: No module named 'nowhere'")
+    if behaviour == "start":
+        fail("The bot stopped because of a fault in itself, told above.")
+    if behaviour in ("migration", "migrates"):
+        connection = sqlite3.connect(state / "ollim.db")
+        connection.execute("PRAGMA user_version = 99")
+        connection.execute("CREATE TABLE of_the_new (it)")
+        connection.commit()
+        connection.close()
+        (state / "config.json").write_text("of the new version")
+        (state / "fork.json").write_text("of the new version")
+        if behaviour == "migration":
+            fail("sqlite3.OperationalError: no such column: x")
+    if behaviour == "hang":
+        time.sleep(600)
+
+def doctor():
+    names = plan["doctor"].get(version(), [])
+    findings = [dict(level="FAIL", name=name, detail="is wrong", next="") for name in names]
+    findings.append(dict(level="PASS", name="git", detail="", next=""))
+    print(json.dumps(dict(findings=findings)))
+    sys.exit(bool(names))
+
+if me.name == "uv" and words[0] == "venv":
+    make(Path(words[-1]))
+elif me.name == "uv":
+    install(site_of(Path(words[words.index("--python") + 1]).parent.parent))
+elif words[:2] == ["-m", "venv"]:
+    make(Path(words[-1]))
+elif words[:2] == ["-m", "pip"]:
+    other = words[3] if words[2] == "--python" else str(me)
+    install(site_of(Path(other).parent.parent))
+elif words[-1] == "--trial":
+    trial()
+elif words[-2:] == ["doctor", "--json"]:
+    doctor()
+"""
+
+
+@dataclass
+class StandIns:
+    """An installed program in `home`, with nothing real but files and git."""
+
+    home: Path
+    newest: str = str(NEW)
+    changelog: str = "# Changelog\n\n## 0.13.0\n\n- new\n\n## 0.12.0\n\n- old\n"
+    behaviour: dict[str, str] = field(default_factory=dict)
+    doctor: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.paths = DataPaths(self.home / "data")
+        self.stand_in = self.home / "stand-in"
+        self.index = self.home / "index.json"
+        self.programs = self.home / "programs"
+        self.programs.mkdir(parents=True)
+        text = _STAND_IN.format(
+            python=sys.executable, index=str(self.index), stand_in=str(self.stand_in)
+        )
+        for path in (self.stand_in, self.programs / "uv"):
+            path.write_text(text)
+            path.chmod(0o755)
+        self.plan()
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {
+            "PATH": f"{self.programs}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(self.home),
+            "OLLIM_DATA_DIR": str(self.paths.root),
+            "DISCORD_TOKEN": "a-token",
+        }
+
+    def plan(self, **more: object) -> None:
+        """Say how the stand-ins behave from now on."""
+        plan = {
+            "newest": self.newest,
+            "changelog": self.changelog,
+            "behaviour": self.behaviour,
+            "doctor": self.doctor,
+            "data": str(self.paths.root),
+            **more,
+        }
+        self.index.write_text(json.dumps(plan))
+
+    def asked(self) -> list[list[str]]:
+        """What was asked of the stand-ins, with the name of the environment first."""
+        log = self.index.with_name("asked.log")
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+    def environment(
+        self,
+        name: str = "env",
+        *,
+        origin: Mapping[str, object] | None = None,
+        files: Sequence[str] = (),
+        installer: str = "pip",
+    ) -> Path:
+        """An environment with the old version, as an installer leaves it."""
+        folder = self.home / name
+        run(str(self.stand_in), "-m", "venv", str(folder))
+        record = folder / "lib/python3.11/site-packages" / f"ollim_bot-{OLD}.dist-info"
+        record.mkdir()
+        (record / "INSTALLER").write_text(installer)
+        (record / "METADATA").write_text("Metadata-Version: 2.1\nName: ollim-bot\nVersion: 0\n")
+        if origin is not None:
+            (record / "direct_url.json").write_text(json.dumps(origin))
+        for each in files:
+            (folder / each).write_text("{}")
+        return folder
+
+    def installation(self, kind: InstallKind = InstallKind.PIP) -> InstalledProgram:
+        return InstalledProgram(kind, self.environment(), OLD)
+
+    def state(self) -> None:
+        """A data directory with a database and mirrors."""
+        self.paths.state.mkdir(parents=True, mode=0o700)
+        with closing(sqlite3.connect(self.paths.state / "ollim.db")) as database:
+            database.execute("PRAGMA user_version = 11")
+            database.execute("CREATE TABLE meta (name TEXT, value TEXT)")
+            database.execute("INSERT INTO meta VALUES ('who', 'the old version')")
+            database.commit()
+        self.paths.config.write_text('{"version": 1}')
+
+
+class Checkout:
+    """A bare repository, and a clone of it in which the old version is installed."""
+
+    def __init__(self, at: StandIns) -> None:
+        self._at = at
+        self.remote, self.work, self.path = (
+            at.home / name for name in ("remote.git", "work", "checkout")
+        )
+        run("git", "init", "--quiet", "--bare", "--initial-branch=main", str(self.remote))
+        run("git", "clone", "--quiet", str(self.remote), str(self.work))
+        self.release(OLD)
+        run("git", "clone", "--quiet", str(self.remote), str(self.path))
+        origin = {"url": self.path.as_uri(), "dir_info": {"editable": True}}
+        self.environment = at.environment("checkout/.venv", origin=origin)
+        self.site = self.environment / "lib/python3.11/site-packages"
+        (self.site / "_editable_impl_ollim_bot.pth").write_text(str(self.path / "src"))
+
+    def release(self, version: Version, *, tag: str | None = None) -> None:
+        """Publish a version under its tag."""
+        package = self.work / "src" / "ollim_bot"
+        package.mkdir(parents=True, exist_ok=True)
+        (package / "__init__.py").write_text(f'__version__ = "{version}"\n')
+        (self.work / "CHANGELOG.md").write_text(self._at.changelog)
+        (self.work / "requirements.lock").write_text(f"a==1 # for {version}\n")
+        (self.work / ".gitignore").write_text(".venv*/\n")
+        git(self.work, "add", "--all")
+        git(self.work, "commit", "--quiet", "-m", f"Version {version}")
+        git(self.work, "tag", tag or version.tag)
+        git(self.work, "push", "--quiet", "--tags", "origin", "HEAD:main")
+
+    def installation(self) -> InstalledProgram:
+        return find_installation(str(self.environment), "/usr")
+
+    def version(self) -> str:
+        return (self.path / "src/ollim_bot/__init__.py").read_text()
+
+
+def git(folder: Path, *words: str) -> str:
+    who = ("-c", "user.name=a", "-c", "user.email=a@localhost", "-c", "commit.gpgsign=false")
+    return run("git", *who, *words, cwd=folder)
+
+
+def run(*command: str, cwd: Path | None = None) -> str:
+    done = subprocess.run(command, cwd=cwd, check=True, capture_output=True, text=True)
+    return done.stdout.strip()

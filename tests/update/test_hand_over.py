@@ -1,0 +1,193 @@
+"""The hand-over: one switch, and everything as it was if the new version does not start."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.update.standins import NEW, NOW, OLD, StandIns
+
+from ollim_bot.upkeep.hand_over import (
+    Phase,
+    UpdateRecord,
+    asked_to_hand_over,
+    confirm_update,
+    exchange,
+    hand_over,
+    read_update,
+    settle_update,
+    write_update,
+)
+from ollim_bot.upkeep.installed_program import InstalledProgram, installed_record, version_of
+from ollim_bot.upkeep.releases import Release, release_source
+
+
+class Ready:
+    """The new version is installed beside the old one, and the bot has stopped."""
+
+    def __init__(self, home: Path, behaviour: str = "") -> None:
+        self.at = StandIns(home, behaviour={str(NEW): behaviour})
+        self.at.state()
+        self.paths = self.at.paths
+        self.installation = self.at.installation()
+        release_source(self.installation, self.at.environ).build(
+            Release(NEW), self.installation.beside
+        )
+        self.record = UpdateRecord(
+            str(OLD),
+            str(NEW),
+            str(self.installation.environment),
+            str(self.installation.beside),
+            NOW,
+            Phase.READY,
+            bot=4711,
+        )
+        write_update(self.paths, self.record)
+        self.before = self.state()
+
+    def hand_over(self, limit: float = 60.0) -> UpdateRecord:
+        return hand_over(self.paths, self.record, self.at.environ, lambda: NOW, limit)
+
+    def in_place(self) -> object:
+        return in_place(self.installation)
+
+    def state(self) -> dict[str, object]:
+        """The rows of the database, its version, and the files of the state."""
+        with closing(sqlite3.connect(self.paths.state / "ollim.db")) as database:
+            rows = database.execute("SELECT * FROM meta").fetchall()
+            tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            version = database.execute("PRAGMA user_version").fetchone()
+        names = sorted(path.name for path in self.paths.state.iterdir())
+        known = [name for name in names if name not in ("update.json", "ollim.db-shm")]
+        return {"rows": rows, "tables": tables, "version": version, "files": known}
+
+
+def in_place(installation: InstalledProgram) -> object:
+    record = installed_record(installation.environment)
+    return None if record is None else version_of(record)
+
+
+def test_a_version_that_starts_is_put_in_place_and_the_old_one_beside_it(tmp_path: Path) -> None:
+    at = Ready(tmp_path, "migrates")
+    assert asked_to_hand_over(at.paths, 4711) == at.record
+    assert asked_to_hand_over(at.paths, 4712) is None
+    outcome = at.hand_over()
+    assert outcome.phase is Phase.SWITCHED
+    assert read_update(at.paths) == outcome
+    assert at.in_place() == NEW
+    assert (at.installation.beside / "bin/python").exists()
+    assert at.state()["version"] == (99,)
+    assert at.paths.before_update.is_dir(), "until the heartbeat has come"
+
+    settle_update(at.paths, str(NEW), NOW)
+    assert read_update(at.paths) == outcome, "a start changes nothing of it"
+    confirmed = confirm_update(at.paths)
+    assert confirmed is not None
+    assert confirmed.phase is Phase.DONE
+    assert not at.paths.before_update.exists()
+    assert str(confirmed) == "Updated from 0.12.0 to 0.13.0."
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "reason"),
+    [
+        ("import", "ModuleNotFoundError: No module named 'nowhere'."),
+        ("start", "The bot stopped because of a fault in itself, told above."),
+        ("migration", "sqlite3.OperationalError: no such column: x."),
+        ("hang", "it gave no sign of life within 0.5 s."),
+    ],
+)
+def test_a_version_that_does_not_start_leaves_version_and_state_as_they_were(
+    tmp_path: Path, behaviour: str, reason: str
+) -> None:
+    at = Ready(tmp_path, behaviour)
+    outcome = at.hand_over(0.5 if behaviour == "hang" else 60.0)
+    assert outcome.phase is Phase.RETURNED
+    goes_on = "so 0.12.0 goes on with all data as it was"
+    assert str(outcome) == f"Version 0.13.0 did not start, {goes_on}: {reason}"
+    assert at.in_place() == OLD
+    assert at.state() == at.before, "no table, no file and no mark of the new version"
+    assert at.paths.config.read_text() == '{"version": 1}'
+
+
+def test_a_power_cut_in_the_trial_is_undone_by_the_next_start_of_the_old_version(
+    tmp_path: Path,
+) -> None:
+    at = Ready(tmp_path, "migrates")
+    switched = at.hand_over()
+    # As it was just before the switch: migrated by the new version, the old one in place.
+    exchange(at.installation.environment, at.installation.beside)
+    write_update(at.paths, replace(switched, phase=Phase.TRIAL, switched_at=None))
+    settle_update(at.paths, str(OLD), NOW)
+    assert at.state() == at.before
+    record = read_update(at.paths)
+    assert record is not None
+    assert (record.phase, record.reason) == (Phase.RETURNED, "the update was cut off")
+    settle_update(at.paths, str(OLD), NOW)
+    assert at.state() == at.before
+
+
+def test_a_power_cut_just_after_the_switch_is_finished_by_the_new_version(tmp_path: Path) -> None:
+    at = Ready(tmp_path, "migrates")
+    write_update(at.paths, replace(at.hand_over(), phase=Phase.TRIAL, switched_at=None))
+    settle_update(at.paths, str(NEW), NOW)
+    record = read_update(at.paths)
+    assert record is not None
+    assert (record.phase, record.switched_at) == (Phase.SWITCHED, NOW)
+    assert at.state()["version"] == (99,)
+
+
+def test_a_power_cut_before_the_trial_leaves_nothing_to_undo(tmp_path: Path) -> None:
+    at = Ready(tmp_path)
+    settle_update(at.paths, str(OLD), NOW)
+    record = read_update(at.paths)
+    assert record is not None
+    assert str(record) == "No update to 0.13.0; 0.12.0 goes on: the update was cut off."
+    assert at.state() == at.before
+
+
+@pytest.mark.parametrize("behaviour", ["migrates", ""])
+def test_a_return_after_the_switch_keeps_what_came_in_if_the_old_version_can_read_it(
+    tmp_path: Path, behaviour: str
+) -> None:
+    at = Ready(tmp_path, behaviour)
+    switched = at.hand_over()
+    with closing(sqlite3.connect(at.paths.state / "ollim.db")) as database:
+        database.execute("INSERT INTO meta VALUES ('said', 'meanwhile')")
+        database.commit()
+    write_update(at.paths, replace(switched, phase=Phase.RETURNING, reason="no heartbeat"))
+    settle_update(at.paths, str(OLD), NOW)
+    names = [row[0] for row in at.state()["rows"]]  # type: ignore[attr-defined]
+    if behaviour:
+        # Of another schema: the copy is back, and its mark has the start tell what was lost.
+        assert names == ["who", "restored"]
+    else:
+        assert names == ["who", "said"]
+    record = read_update(at.paths)
+    assert record is not None
+    assert str(record) == "Version 0.13.0 did not start, so 0.12.0 goes on: no heartbeat."
+    assert not at.paths.before_update.exists()
+
+
+def test_a_state_that_cannot_be_kept_ends_the_update_before_the_trial(tmp_path: Path) -> None:
+    at = Ready(tmp_path, "migrates")
+    (at.paths.state / "ollim.db").write_bytes(b"no database" * 100)
+    outcome = at.hand_over()
+    assert outcome.phase is Phase.FAILED
+    assert at.in_place() == OLD
+    assert not any("--trial" in words for words in at.at.asked())
+
+
+def test_folders_are_exchanged_in_one_step(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder in (one, other):
+        folder.mkdir()
+        (folder / folder.name).touch()
+    exchange(one, other)
+    assert os.listdir(one) == ["other"]
+    assert os.listdir(other) == ["one"]
+    assert sorted(os.listdir(tmp_path)) == ["one", "other"]

@@ -1,0 +1,148 @@
+"""Newer versions are found and installed beside the present one; what must not change does not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.update.standins import NEW, OLD, Checkout, StandIns, git
+
+from ollim_bot.domain.releases import Version
+from ollim_bot.upkeep.hand_over import exchange
+from ollim_bot.upkeep.installed_program import (
+    PIPX_RECORD,
+    UV_RECORD,
+    InstalledProgram,
+    InstallKind,
+    installed_record,
+)
+from ollim_bot.upkeep.releases import Release, UpdateFailed, release_source
+
+
+def test_a_checkout_gets_the_newest_tag_that_is_a_version(tmp_path: Path) -> None:
+    at = StandIns(tmp_path)
+    checkout = Checkout(at)
+    checkout.release(NEW)
+    for tag in ("v0.99.0-beta", "vintage", "0.98.0"):
+        git(checkout.work, "tag", tag)
+        git(checkout.work, "push", "--quiet", "origin", tag)
+    source = release_source(checkout.installation(), at.environ)
+    release = source.newest()
+    assert release == Release(NEW, at.changelog.strip())
+    source.refuse(release)
+    assert git(checkout.path, "log", "-1", "--format=%s") == f"Version {OLD}"
+
+
+def test_a_checkout_is_installed_from_its_tag_with_hashes_and_moves_only_at_the_end(
+    tmp_path: Path,
+) -> None:
+    at = StandIns(tmp_path)
+    checkout = Checkout(at)
+    checkout.release(NEW)
+    installation = checkout.installation()
+    source = release_source(installation, at.environ)
+    assert source.newest() is not None
+    beside, present = installation.beside, installation.environment
+    source.build(Release(NEW), beside)
+    assert str(OLD) in checkout.version(), "the checkout has not moved"
+    hashed = next(words for words in at.asked() if "--require-hashes" in words)
+    assert hashed[-2:] == ["-r", str(beside / "source/requirements.lock")]
+    assert (beside / "source/requirements.lock").read_text() == f"a==1 # for {NEW}\n"
+    # The scripts name the place that the environment gets; its sources are found in both places.
+    assert (beside / "bin/ollim-bot").read_text() == f"#!{present}/bin/python\n"
+    link = beside / "lib/python3.11/site-packages/_editable_impl_ollim_bot.pth"
+    assert link.read_text() == "../../../source/src\n"
+    source.finish(OLD)
+    assert str(OLD) in checkout.version(), "the version in use does not run from its own sources"
+
+    exchange(present, beside)
+    source.finish(NEW)
+    source.finish(NEW)
+    assert str(NEW) in checkout.version()
+    assert git(checkout.path, "status", "--porcelain") == ""
+    link = present / "lib/python3.11/site-packages/_editable_impl_ollim_bot.pth"
+    assert link.read_text() == f"{checkout.path}/src\n"
+    record = installed_record(present)
+    assert record is not None
+    assert json.loads((record / "direct_url.json").read_text())["url"] == checkout.path.as_uri()
+    assert checkout.installation().version == NEW
+
+
+@pytest.mark.parametrize("is_committed", [False, True], ids=["dirty", "diverged"])
+def test_a_dirty_or_diverged_checkout_is_left_alone_in_one_sentence(
+    tmp_path: Path, is_committed: bool
+) -> None:
+    at = StandIns(tmp_path)
+    checkout = Checkout(at)
+    checkout.release(NEW)
+    (checkout.path / "CHANGELOG.md").write_text("mine")
+    if is_committed:
+        git(checkout.path, "commit", "--quiet", "-am", "mine")
+    source = release_source(checkout.installation(), at.environ)
+    release = source.newest()
+    assert release is not None
+    before = git(checkout.path, "rev-parse", "HEAD")
+    with pytest.raises(UpdateFailed) as refused:
+        source.refuse(release)
+    word = "commits that v0.13.0 does not have" if is_committed else "such as CHANGELOG.md"
+    assert word in str(refused.value)
+    assert (checkout.path / "CHANGELOG.md").read_text() == "mine"
+    assert git(checkout.path, "rev-parse", "HEAD") == before
+
+
+def test_without_the_remote_nothing_is_known_and_git_says_why(tmp_path: Path) -> None:
+    at = StandIns(tmp_path)
+    checkout = Checkout(at)
+    shutil.rmtree(checkout.remote)
+    with pytest.raises(UpdateFailed, match=r"^Newer versions could not be looked up: "):
+        release_source(checkout.installation(), at.environ).newest()
+
+
+@pytest.mark.parametrize("kind", [InstallKind.PIP, InstallKind.PIPX, InstallKind.UV_TOOL])
+def test_a_package_comes_by_the_installer_that_put_it_there(
+    tmp_path: Path, kind: InstallKind
+) -> None:
+    at = StandIns(tmp_path)
+    installation = at.installation(kind)
+    present = installation.environment
+    if kind is InstallKind.PIPX:
+        words = ["--index-url", "http://127.0.0.1:9/simple"]
+        record = {"main_package": {"package_version": str(OLD), "pip_args": words}, "else": 1}
+        (present / PIPX_RECORD).write_text(json.dumps(record))
+    if kind is InstallKind.UV_TOOL:
+        (present / UV_RECORD).write_text("[tool]\n")
+    source = release_source(installation, at.environ)
+    release = source.newest()
+    assert release == Release(NEW, at.changelog)
+    source.build(release, installation.beside)
+    asked = [words for words in at.asked() if "install" in words]
+    uses_uv = kind is InstallKind.UV_TOOL
+    assert all((words[0] == at.home.name) is uses_uv for words in asked)
+    assert asked[-1][-1] == f"ollim-bot=={NEW}"
+    if kind is InstallKind.PIPX:
+        assert all("--index-url" in words for words in asked)
+        record = json.loads((installation.beside / PIPX_RECORD).read_text())
+        assert record["main_package"]["package_version"] == str(NEW)
+        assert record["else"] == 1
+    if uses_uv:
+        assert (installation.beside / UV_RECORD).read_text() == "[tool]\n"
+    assert installed_record(present) is not None, "the present version is whole"
+    assert (installation.beside / "bin/ollim-bot").read_text() == f"#!{present}/bin/python\n"
+    source.refuse(release)
+    source.finish(NEW)
+
+
+def test_an_index_that_does_not_answer_and_a_missing_uv_are_said(tmp_path: Path) -> None:
+    at = StandIns(tmp_path)
+    installation = at.installation()
+    at.plan(offline=True)
+    with pytest.raises(UpdateFailed) as refused:
+        release_source(installation, at.environ).newest()
+    assert str(refused.value) == (
+        "Newer versions could not be looked up: No matching distribution found for ollim-bot."
+    )
+    by_uv = InstalledProgram(InstallKind.UV, installation.environment, Version(0, 12, 0))
+    with pytest.raises(UpdateFailed, match="uv, which installed ollim-bot, was not found"):
+        release_source(by_uv, {**at.environ, "PATH": "/usr/bin:/bin"}).newest()

@@ -1,0 +1,230 @@
+"""An update without a running bot: each way to fail leaves the old version, and one sentence."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.update.standins import NEW, NOW, OLD, Checkout, StandIns, run
+
+from ollim_bot.errors import OllimError
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.opening import open_database
+from ollim_bot.upkeep.backup import automatic_folder
+from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, read_update, write_update
+from ollim_bot.upkeep.installed_program import InstalledProgram, installed_record, version_of
+from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance, maintenance_in_progress
+from ollim_bot.upkeep.releases import release_source
+from ollim_bot.upkeep.updater import Updater
+
+
+class Scene:
+    """An installation by pip, or a checkout, with a data directory of the bot."""
+
+    def __init__(self, home: Path, *, is_checkout: bool = False) -> None:
+        self.at = StandIns(home)
+        self.paths = DataPaths(self.at.paths.root)
+        self.paths.state.mkdir(parents=True, mode=0o700)
+        open_database(self.paths, lambda: NOW, is_holder=True, report=print).close()
+        self.checkout = Checkout(self.at) if is_checkout else None
+        self.installation = (
+            self.checkout.installation() if self.checkout else self.at.installation()
+        )
+        self.said: list[str] = []
+
+    def updater(self) -> Updater:
+        return Updater(
+            self.paths,
+            self.installation,
+            release_source(self.installation, self.at.environ),
+            self.at.environ,
+            lambda: NOW,
+            self.said.append,
+            limit=20.0,
+        )
+
+    def update(self) -> UpdateRecord:
+        return self.updater().run()
+
+    def refused(self) -> str:
+        """Update, which must fail; gives the sentence, which is one and is in the record too."""
+        with pytest.raises(OllimError) as refused:
+            self.update()
+        sentence = str(refused.value)
+        assert "\n" not in sentence
+        record = read_update(self.paths)
+        assert record is not None
+        assert (record.phase, record.reason) == (Phase.FAILED, sentence)
+        self.is_as_before()
+        return sentence
+
+    def is_as_before(self) -> None:
+        assert in_place(self.installation) == OLD
+        assert not self.installation.beside.exists()
+        assert maintenance_in_progress(self.paths) is None
+        assert not self.paths.before_update.exists()
+        left = [path.name for path in self.paths.root.parent.iterdir() if "-update-" in path.name]
+        assert left == [], "the copy of the data is gone"
+
+
+def content(paths: DataPaths) -> list[str]:
+    with closing(sqlite3.connect(paths.state / "ollim.db")) as database:
+        version = str(database.execute("PRAGMA user_version").fetchone())
+        return [version, *database.iterdump()]
+
+
+def in_place(installation: InstalledProgram) -> object:
+    record = installed_record(installation.environment)
+    return None if record is None else version_of(record)
+
+
+def test_a_good_update_backs_up_checks_a_copy_and_takes_over(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    available = scene.updater().check()
+    assert (available.release.version, available.changes) == (NEW, "## 0.13.0\n\n- new")
+    assert not automatic_folder(scene.paths).exists(), "a check changes nothing"
+    outcome = scene.update()
+    assert outcome.phase is Phase.DONE
+    assert read_update(scene.paths) == outcome
+    assert in_place(scene.installation) == NEW
+    assert not scene.installation.beside.exists()
+    assert not scene.paths.before_update.exists()
+    assert len([*automatic_folder(scene.paths).glob("*.tar.gz")]) == 1
+    assert scene.said == [
+        "Backing up …",
+        "Installing 0.13.0 beside 0.12.0 …",
+        "Trying 0.13.0 on a copy of your data …",
+        "Handing over to 0.13.0 …",
+    ]
+    asked = [(words[0], words[-1]) for words in scene.at.asked() if "ollim_bot" in words]
+    assert asked == [
+        ("env", "--json"),
+        ("env.next", "--trial"),
+        ("env.next", "--json"),
+        ("env.next", "--trial"),
+    ]
+
+
+def test_a_good_update_of_a_checkout_moves_it_to_the_tag(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, is_checkout=True)
+    assert scene.checkout is not None
+    assert scene.refused() == "Version 0.12.0 is the newest one."
+    scene.checkout.release(NEW)
+    assert scene.update().phase is Phase.DONE
+    assert str(NEW) in scene.checkout.version()
+    assert in_place(scene.installation) == NEW
+
+
+def test_a_checkout_with_changes_ends_before_the_backup(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, is_checkout=True)
+    assert scene.checkout is not None
+    scene.checkout.release(NEW)
+    (scene.checkout.path / "CHANGELOG.md").write_text("mine")
+    assert "has changes of its own" in scene.refused()
+    assert not automatic_folder(scene.paths).exists()
+
+
+def _no_network(scene: Scene) -> None:
+    scene.at.plan(offline=True)
+
+
+def _nothing_newer(scene: Scene) -> None:
+    scene.at.newest = str(OLD)
+    scene.at.plan()
+
+
+def _older(scene: Scene) -> None:
+    scene.at.newest = "0.11.9"
+    scene.at.plan()
+
+
+def _full_disk(scene: Scene) -> None:
+    scene.at.plan(full=True)
+
+
+def _behaves(how: str) -> Callable[[Scene], None]:
+    def behave(scene: Scene) -> None:
+        scene.at.behaviour[str(NEW)] = how
+        scene.at.plan()
+
+    return behave
+
+
+def _failing_doctor(scene: Scene) -> None:
+    scene.at.doctor.update({str(OLD): ["git"], str(NEW): ["git", "clock"]})
+    scene.at.plan()
+
+
+@pytest.mark.parametrize(
+    ("prepare", "sentence"),
+    [
+        pytest.param(_no_network, "Newer versions could not be looked up: No matching", id="net"),
+        pytest.param(_nothing_newer, "Version 0.12.0 is the newest one.", id="nothing newer"),
+        pytest.param(_older, "Version 0.12.0 is the newest one.", id="no downgrade"),
+        pytest.param(_full_disk, "could not be installed: No space left on device.", id="full"),
+        pytest.param(_behaves("import"), "copy of your data: ModuleNotFoundError", id="import"),
+        pytest.param(_behaves("start"), "copy of your data: The bot stopped", id="start"),
+        pytest.param(_behaves("migration"), "sqlite3.OperationalError", id="migration"),
+        pytest.param(
+            _failing_doctor, "Its doctor fails on a copy of your data: clock: is wrong", id="doctor"
+        ),
+    ],
+)
+def test_what_fails_beforehand_changes_nothing(
+    tmp_path: Path, prepare: Callable[[Scene], None], sentence: str
+) -> None:
+    scene = Scene(tmp_path)
+    prepare(scene)
+    assert sentence in scene.refused()
+
+
+def test_a_backup_with_a_gap_ends_the_update_before_anything_is_installed(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    run("git", "init", "--quiet", str(scene.paths.root))
+    (scene.paths.root / ".git" / "config").write_text("[what")
+    assert "lacks what could not be read, so nothing was changed" in scene.refused()
+    assert not any("venv" in words for words in scene.at.asked()[1:])
+
+
+def test_a_backup_that_fails_ends_the_update_before_anything_is_installed(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    automatic_folder(scene.paths).write_text("in the way")
+    assert "could not be written" in scene.refused()
+    assert [words[:3] for words in scene.at.asked()[1:]] == [["env", "-m", "pip"]]
+
+
+@pytest.mark.parametrize("how", ["import", "migration"])
+def test_what_breaks_on_the_real_data_alone_brings_the_old_version_back(
+    tmp_path: Path, how: str
+) -> None:
+    scene = Scene(tmp_path)
+    _behaves(f"{how} in place")(scene)
+    before = content(scene.paths)
+    outcome = scene.update()
+    assert outcome.phase is Phase.RETURNED
+    assert "so 0.12.0 goes on with all data as it was: " in str(outcome)
+    assert content(scene.paths) == before
+    scene.is_as_before()
+
+
+def test_one_that_was_cut_off_is_settled_by_the_next_one_and_two_at_once_do_not_run(
+    tmp_path: Path,
+) -> None:
+    scene = Scene(tmp_path)
+    installation = scene.installation
+    record = UpdateRecord(
+        str(OLD), str(NEW), str(installation.environment), str(installation.beside), NOW
+    )
+    write_update(scene.paths, record)
+    shutil.copytree(installation.environment, installation.beside)
+    with (
+        maintenance(scene.paths, MaintenanceKind.RESTORE, NOW),
+        pytest.raises(OllimError, match="Wait for the restore that began at"),
+    ):
+        scene.update()
+    assert scene.update().phase is Phase.DONE
+    assert in_place(installation) == NEW

@@ -1,0 +1,175 @@
+"""A real update of a running bot, from a folder of wheels into a second environment, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import io
+import json
+import shutil
+import sys
+import sysconfig
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from zipfile import ZIP_STORED, ZipFile
+
+from tests.e2e.bot import LIMIT, Bot
+from tests.update.standins import run
+
+import ollim_bot
+from ollim_bot import __version__
+
+# Plays `uv`, and the version 0.99.0 that it installs: that one starts on a copy of the data, but
+# not in the place of the running bot.
+UV = """#!{python} -SE
+import os, sys
+from pathlib import Path
+words = sys.argv[1:]
+if words[0] == "venv":
+    python = Path(words[-1]) / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(Path(sys.argv[0]).resolve())
+elif words[0] == "pip":
+    environment = Path(words[words.index("--python") + 1]).parent.parent
+    site = environment / "lib" / "python3" / "site-packages"
+    site = Path(words[words.index("--target") + 1]) if "--target" in words else site
+    (site / "ollim_bot-0.99.0.dist-info").mkdir(parents=True)
+elif words[-1] == "--json":
+    print('{{"findings": []}}')
+elif os.environ["OLLIM_DATA_DIR"] == {data!r}:
+    sys.exit("A wheel is loose.")
+"""
+
+
+def rewritten(wheel: Path, folder: Path, version: str) -> Path:
+    """The same wheel with another version."""
+    path = folder / wheel.name.replace(__version__, version)
+    record = io.StringIO()
+    old, new = f"ollim_bot-{__version__}.dist-info", f"ollim_bot-{version}.dist-info"
+    with ZipFile(wheel) as source, ZipFile(path, "w", ZIP_STORED) as target:
+        for entry in source.infolist():
+            name, content = entry.filename.replace(old, new), source.read(entry)
+            if name == f"{new}/RECORD":
+                continue
+            if name in ("ollim_bot/__init__.py", f"{new}/METADATA"):
+                content = content.replace(__version__.encode(), version.encode(), 1)
+            target.writestr(name, content)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
+            record.write(f"{name},sha256={digest.decode()},{len(content)}\n")
+        target.writestr(f"{new}/RECORD", record.getvalue() + f"{new}/RECORD,,\n")
+    return path
+
+
+class InstalledBot(Bot):
+    """The bot of an environment of its own, which finds what it needs in that of the tests."""
+
+    def __init__(self, home: Path, wheel: Path) -> None:
+        self.environment_folder = home / "env"
+        self.python = self.environment_folder / "bin" / "python"
+        self.wheels, programs = home / "wheels", home / "programs"
+        for folder in (self.wheels, programs):
+            folder.mkdir()
+        run(sys.executable, "-m", "venv", "--without-pip", str(self.environment_folder))
+        self._site = next(self.environment_folder.glob("lib/python*/site-packages"))
+        with ZipFile(wheel) as content:
+            names = [name for name in content.namelist() if ".dist-info/" in name]
+            content.extractall(self._site, names)
+        # With the byte code that the tests have made already.
+        shutil.copytree(Path(ollim_bot.__file__).parent, self._site / "ollim_bot")
+        self.installed_by("pip")
+        uv = programs / "uv"
+        uv.write_text(UV.format(python=sys.executable, data=str(home / "data")))
+        uv.chmod(0o755)
+        settings = {
+            "OLLIM_MODEL": "offline",
+            "PYTHONPATH": sysconfig.get_path("purelib"),
+            "PYTHONDONTWRITEBYTECODE": "",
+            "PIP_CONFIG_FILE": "/dev/null",
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(self.wheels),
+            "PIP_NO_DEPS": "1",
+            "PIP_NO_COMPILE": "1",
+        }
+        super().__init__(home, None, settings)
+        self._path = str(programs)
+
+    def installed_by(self, program: str) -> None:
+        record = next(self._site.glob("ollim_bot-*.dist-info"))
+        (record / "INSTALLER").write_text(program)
+
+    def environment(self) -> dict[str, str]:
+        usual = super().environment()
+        return {**usual, "PATH": f"{self._path}:{usual['PATH']}"}
+
+    async def start(self, *, command: Sequence[str] = ("-P", "-m", "ollim_bot")) -> None:
+        with self.output.open("ab") as output:
+            self._process = await asyncio.create_subprocess_exec(
+                self.python,
+                *command,
+                cwd=self.home,
+                env=self.environment(),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        await self.reconnect()
+
+    async def update(self) -> tuple[int | None, str]:
+        """Run `ollim-bot update` in another terminal; gives its exit code and what it says."""
+        process = await asyncio.create_subprocess_exec(
+            self.python,
+            *("-P", "-m", "ollim_bot", "update"),
+            cwd=self.home,
+            env=self.environment(),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        async with asyncio.timeout(LIMIT):
+            said, _ = await process.communicate()
+        return process.returncode, said.decode()
+
+    async def version(self) -> str:
+        return str((await self.command("/version"))["text"])
+
+
+@asynccontextmanager
+async def running(bot: InstalledBot) -> AsyncIterator[None]:
+    try:
+        await bot.start()
+        yield
+    finally:
+        await bot.kill()
+
+
+async def test_a_running_bot_is_updated_and_comes_back_from_a_version_that_does_not_start(
+    tmp_path: Path, wheel: Path
+) -> None:
+    bot = InstalledBot(tmp_path, wheel)
+    rewritten(wheel, bot.wheels, "0.98.0")
+    async with running(bot):
+        assert await bot.version() == f"ollim-bot {__version__}"
+        await bot.ask("hello")
+        code, said = await bot.update()
+        assert (code, said.splitlines()[-1]) == (0, f"Updated from {__version__} to 0.98.0."), said
+        await bot.reconnect()
+        assert await bot.version() == "ollim-bot 0.98.0"
+        await bot.note(f"Updated from {__version__} to 0.98.0.")
+        assert await bot.ask("hello again")
+        history = (bot.data / "state" / "session_history.jsonl").read_text()
+        assert any(json.loads(line)["event"] == "restarting" for line in history.splitlines())
+        greetings = [text for text in await bot.notes() if "cut off" in text]
+        assert greetings == []
+
+        bot.installed_by("uv")
+        answers = len(await bot.answers())
+        code, said = await bot.update()
+        await bot.reconnect()
+        sentence = "Version 0.99.0 did not start, so 0.98.0 goes on with all data as it was: "
+        assert (code, " ".join(said.split()).endswith(f"{sentence}A wheel is loose.")) == (1, True)
+        assert await bot.version() == "ollim-bot 0.98.0"
+        await bot.note(sentence)
+        assert len(await bot.answers()) == answers
+        assert not any("earlier copy" in text or "lost" in text for text in await bot.notes())
+    assert not (tmp_path / "env.next").exists()
