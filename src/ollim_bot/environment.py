@@ -477,12 +477,31 @@ class Location:
     zone: ZoneInfo
 
 
-def locate(environ: Mapping[str, str], cwd: Path, *, etc: Path = ETC) -> Location:
-    """The location, without checking other settings. Raises `BadSettings` if it cannot be found."""
+def chosen_zone(paths: DataPaths) -> ZoneInfo | None:
+    """The zone that the owner chose while the bot ran; None for that of the settings.
+
+    It is read from the mirror of the configuration, which is faster to open than the database.
+    """
+    try:
+        config, _ = read_with_status(paths.config, SizeLimit.STATE)
+    except OSError:
+        return None
+    found = re.search(rb'"timezone"\s*:\s*"([\w/+-]+)"', config)
+    return zone_named(found[1].decode("ascii", "replace")) if found else None
+
+
+def locate(
+    environ: Mapping[str, str], cwd: Path, *, etc: Path = ETC, is_by_settings: bool = False
+) -> Location:
+    """The location, without checking other settings. Raises `BadSettings` if it cannot be found.
+
+    `is_by_settings` leaves out the zone that the owner chose while the bot ran.
+    """
     sources = EnvSources(environ, only=("OLLIM_DATA_DIR", "OLLIM_TIMEZONE"))
     place = find_location(sources, environ, cwd, etc)
     sources.raise_problems()
-    return place
+    chosen = None if is_by_settings else chosen_zone(place.paths)
+    return place if chosen is None else Location(place.paths, chosen)
 
 
 def find_location(

@@ -98,6 +98,16 @@ async def test_settings_are_shown_and_changed() -> None:
         )
 
 
+async def test_a_new_time_zone_is_told_with_the_time_there() -> None:
+    async with scene(ScriptedEngine()) as at:
+        told = await said(at, "/config timezone Asia/Tokyo")
+        assert told.startswith("timezone is now Asia/Tokyo (it was UTC). It is ")
+        assert at.stores.config.read().timezone == "Asia/Tokyo"
+        default = await said(at, "/config timezone default")
+        assert default == "timezone is UTC, its default already."
+        assert "Did you mean Asia/Tokyo?" in await wrong(at, "/config timezone Tokio")
+
+
 async def test_what_was_said_is_found_across_a_clear_and_the_answer_is_not_kept() -> None:
     engine = scripted("The *dentist* is on Friday.", "Hello.")
     async with scene(engine) as at:

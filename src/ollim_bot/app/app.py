@@ -186,7 +186,9 @@ class App:
             zone = await self._owner_zone(store)
             shelves = self._opened_shelves(store, edits)
             chosen = await lifetime.enter_async_context(
-                open_provider_engine(self._settings, store, self._adapters.engine, self._program)
+                open_provider_engine(
+                    self._settings, store, self._clock, self._adapters.engine, self._program
+                )
             )
             surfaces = await self._opened_surfaces(store)
             upkeep.append((await self._loaded_servers(store)).run)
@@ -405,6 +407,7 @@ class App:
                 AddressKind.CALENDAR: partial(take_calendar_address, self._feeds, self._clock)
             },
             webhook_port=settings.webhook_port,
+            zone=settings.zone,
             google=settings.google,
             status=self._status(chosen.provider),
         )

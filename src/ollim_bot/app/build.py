@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 from functools import partial
 from pathlib import Path
 
@@ -136,7 +137,7 @@ class ConversationDeps:
     `tasks` returns the list of tasks in use now, `events` the calendar whose events can be changed.
     `take_address` uses an address that the owner pasted. `calendars` reads the copies of their
     calendars. `google` takes the place of Google's own addresses. `patience` is how many seconds to
-    wait for a slow surface.
+    wait for a slow surface. `zone` is the owner's while the configuration names none.
     """
 
     engine: AgentEngine
@@ -163,6 +164,7 @@ class ConversationDeps:
     take_address: Mapping[AddressKind, TakeAddress] = field(default_factory=dict)
     calendars: Callable[[], Sequence[CalendarCopy]] = tuple
     webhook_port: int | None = None
+    zone: tzinfo = UTC
     google: GoogleAddresses = field(default_factory=GoogleAddresses)
     patience: float = 2.0
 
@@ -485,7 +487,7 @@ def _command_services(
         SearchCommands(store, clock),
         CostCommands(store, clock, deps.status.price),
         fork_commands,
-        SettingCommands(store),
+        SettingCommands(store, deps.shelves, clock, deps.zone),
         PermissionCommands(approvals),
         PingCommands(store, clock),
         QuietCommands(store, clock),

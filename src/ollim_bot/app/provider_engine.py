@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ollim_bot.clock import zone_of
 from ollim_bot.domain.provider import (
     OFFLINE,
     ModelAccess,
@@ -26,7 +27,7 @@ from ollim_bot.engine.session import Answered
 from ollim_bot.errors import EngineError, StorageError
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.server import MessagesServer
-from ollim_bot.ports import AgentEngine
+from ollim_bot.ports import AgentEngine, Clock
 from ollim_bot.settings import ModelChoice, Settings
 from ollim_bot.store.steps import change_provider
 from ollim_bot.store.store import Store
@@ -45,7 +46,7 @@ class ProviderEngine:
 
 @asynccontextmanager
 async def open_provider_engine(
-    settings: Settings, store: Store, engine: AgentEngine | None, program: str
+    settings: Settings, store: Store, clock: Clock, engine: AgentEngine | None, program: str
 ) -> AsyncIterator[ProviderEngine]:
     """Choose the provider and open its engine. A given `engine` counts as the built-in model.
 
@@ -60,12 +61,12 @@ async def open_provider_engine(
         await store.transact(lambda tx: change_provider(tx, provider.kind))
     if not provider.is_offline:
         first = _FirstAnswer(store)
-        claude = _claude(settings, settings.engine_environment(), provider, first)
+        claude = _claude(settings, clock, settings.engine_environment(), provider, first)
         login = _login if provider.access is ModelAccess.LOGIN else _a_key
         yield ProviderEngine(provider, claude, login)
         return
     async with MessagesServer(OfflineModel(program)) as server:
-        claude = _claude(settings, _offline_environment(server.url), provider)
+        claude = _claude(settings, clock, _offline_environment(server.url), provider)
         yield ProviderEngine(provider, claude, _no_login)
 
 
@@ -131,6 +132,7 @@ def _offline_environment(url: str) -> dict[str, str]:
 
 def _claude(
     settings: Settings,
+    clock: Clock,
     anthropic: Mapping[str, str],
     provider: Provider,
     answered: Answered | None = None,
@@ -143,4 +145,11 @@ def _claude(
     environment = child_environment({**anthropic, **ours}, os.environ, Path(sys.executable).parent)
     folder = settings.paths.state / "engine"
     cli = launcher(folder)
-    return ClaudeEngine(environment, folder, cli=cli, provider=provider, answered=answered)
+    return ClaudeEngine(
+        environment,
+        folder,
+        cli=cli,
+        provider=provider,
+        answered=answered,
+        zone=lambda: str(zone_of(clock)),
+    )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from datetime import datetime
     from pathlib import Path
+    from zoneinfo import ZoneInfo
 
     from ollim_bot.environment import Location
     from ollim_bot.settings import GoogleAddresses, Settings
@@ -60,6 +61,12 @@ class Caller:
         from ollim_bot.environment import locate
 
         return locate(self._environ, self._folder())
+
+    def default_zone(self) -> ZoneInfo:
+        """The time zone that counts while the configuration names none. Raises `BadSettings`."""
+        from ollim_bot.environment import locate
+
+        return locate(self._environ, self._folder(), is_by_settings=True).zone
 
     def settings(self) -> Settings:
         """Raises `BadSettings` with all problems at once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion, time_zones
@@ -21,8 +22,13 @@ from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, LISTED_KEYS, RuntimeConfig
 from ollim_bot.store.codecs.records import RuntimeConfigCodec
 
+if TYPE_CHECKING:
+    from ollim_bot.domain.schedule import ScheduledJob
+    from ollim_bot.store.transaction import Transaction
+
 _DEFAULTS = RuntimeConfig()
 _NO_EFFECT = "does nothing yet"
+_ZONE = "timezone"
 
 
 def run(words: Sequence[str], caller: Caller) -> None:
@@ -55,15 +61,41 @@ def _get(given: Given, caller: Caller) -> None:
 def _set(given: Given, caller: Caller) -> None:
     key = _known_key(given)
     _DEFAULTS.with_value(key, given["value"])  # a wrong value must not create a data directory
+    if key == _ZONE:
+        print(_zone_changed(caller, given["value"]))
+        return
     old, new = _changed(caller, key, lambda config: config.with_value(key, given["value"]))
     print(f"{key} is {new} already." if old == new else f"{key} is now {new} (it was {old}).")
 
 
 def _unset(given: Given, caller: Caller) -> None:
     key = _known_key(given)
+    if key == _ZONE:
+        print(_zone_changed(caller, None))
+        return
     old, new = _changed(caller, key, lambda config: config.with_default(key))
     before = "already" if old == new else f"again (it was {old})"
     print(f"{key} has its default {before}: {new}.")
+
+
+def _zone_changed(caller: Caller, value: str | None) -> str:
+    """The answer, with what moves."""
+    from ollim_bot.domain.travel import zone_answer
+    from ollim_bot.store.job_formats import REMINDERS
+    from ollim_bot.store.routine_format import ROUTINES
+
+    default = caller.default_zone()
+    with writable(open_data(caller)) as data, data.database() as database:
+        jobs: list[ScheduledJob] = [
+            one.item for one in data.shelf(data.paths.routines, ROUTINES).all()
+        ]
+        jobs += [one.item for one in data.shelf(data.paths.reminders, REMINDERS).all()]
+
+        def step(tx: Transaction) -> str:
+            config = tx.config.change(lambda before: before.with_value(_ZONE, value))
+            return zone_answer(jobs, data.now, config.timezone, default, tx.ledger.has)
+
+        return plain(database.run(step))
 
 
 def _changed(

@@ -6,17 +6,28 @@ the old clock does not come again by the new one, and one that the new clock jum
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from typing import NamedTuple
 
 from ollim_bot.domain.jobs import Job, Reminder, Routine
-from ollim_bot.domain.moments import instant
-from ollim_bot.domain.schedule import JobKey, key_of, moments_between
+from ollim_bot.domain.moments import clock_time, describe, instant, offset_at, zone_named
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.schedule import (
+    JobKey,
+    ScheduledJob,
+    key_of,
+    last_due,
+    moments_between,
+    next_due,
+    occurrence_at,
+)
 
 _DAY = timedelta(days=1)
 # A routine that comes so many times a day is a rhythm, and its single times mean little.
 _RHYTHM = 6
+_LARGEST_CHANGE = timedelta(hours=3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +77,20 @@ class ZoneMove:
         return instant(self._old_wall, self.after).astimezone(UTC)
 
     def repetitions(self, routine: Routine, until: datetime) -> Iterator[tuple[datetime, datetime]]:
-        """The next moments whose times of day the old clock showed by `until`.
+        """The moments, also those jumped over, whose times of day the old clock showed by `until`.
 
         Each comes with the earlier moment at which the old clock showed it.
         """
-        last = self._old_wall + max(timedelta(), until - self.at)
         if not self.may_jump(routine):
             return
-        for wall in routine.cron.walls(self._new_wall, last):
-            moment = instant(wall, self.after).astimezone(UTC)
-            if moment > self.at:
-                yield moment, instant(wall - self.days, self.before).astimezone(UTC)
+        # A clock that is put back shows a later time before an earlier one.
+        first = min(self._old_wall, self._new_wall)
+        last = self._old_wall + (until - self.at) + _LARGEST_CHANGE
+        for wall in routine.cron.walls(first, last):
+            new = instant(wall, self.after).astimezone(UTC)
+            old = instant(wall - self.days, self.before).astimezone(UTC)
+            if old <= until and self.jumped_since < new:
+                yield new, old
 
     def moves(self, job: Job) -> bool:
         """Whether the job is due by the new clock now."""
@@ -105,3 +119,122 @@ def is_rhythm(routine: Routine, move: ZoneMove) -> bool:
         return True
     day = moments_between(routine, move.at - _DAY, move.at, move.before, limit=_RHYTHM)
     return len([*day]) == _RHYTHM
+
+
+_MOST_TOLD = 5
+
+
+def zone_answer(
+    jobs: Sequence[ScheduledJob],
+    now: datetime,
+    chosen: str | None,
+    default: tzinfo,
+    has_come: Callable[[Occurrence], bool],
+) -> str:
+    """What the owner is told after a change of the setting `timezone`, with what moves.
+
+    `now` is in the zone before it. `has_come` says whether an occurrence was claimed in that zone.
+    """
+    before = now.tzinfo or UTC
+    after = (zone_named(chosen) if chosen else None) or default
+    name = str(after) if chosen else f"{after}, its default"
+    if str(before) == str(after):
+        return f"timezone is {name} already."
+    due = (job for job in jobs if isinstance(job, Reminder) and _is_due(job, now))
+    move = ZoneMove(now.astimezone(UTC), before, after, frozenset(map(key_of, due)))
+    return f"timezone is now {name} (it was {before}). {_in_words(jobs, move, has_come)}"
+
+
+def _is_due(reminder: Reminder, now: datetime) -> bool:
+    return reminder.due(now.tzinfo or UTC).astimezone(UTC) <= now.astimezone(UTC)
+
+
+class _Moved(NamedTuple):
+    """A job that comes at `new` by the new clock; by the old one it would have come at `old`."""
+
+    job: ScheduledJob
+    old: datetime | None
+    new: datetime
+
+
+def _in_words(
+    jobs: Iterable[ScheduledJob], move: ZoneMove, has_come: Callable[[Occurrence], bool]
+) -> str:
+    """What comes next by the new clock, what does not come again, and what is jumped over."""
+    now = move.at.astimezone(move.after)
+    there = f"It is {clock_time(now.replace(second=0, microsecond=0))} there."
+    if _is_same_clock(move):
+        return f"{there} That is the same as before, so nothing moves."
+    moved = [job for job in jobs if job.spec.enabled and move.moves(job)]
+    lines = [there, *_next_lines(moved, move, has_come, now)]
+    if repeated := _repeated_names(moved, move, has_come):
+        lines.append(f"Not again by the new clock, because it came already: {repeated}.")
+    if jumped := _jumped_names(moved, move, now):
+        lines.append(f"Jumped over, so it comes late or is told as missed: {jumped}.")
+    return "\n".join(lines)
+
+
+def _is_same_clock(move: ZoneMove) -> bool:
+    year = (move.at + month * 30 * _DAY for month in range(13))
+    return all(offset_at(each, move.before) == offset_at(each, move.after) for each in year)
+
+
+def _next_lines(
+    jobs: Iterable[ScheduledJob],
+    move: ZoneMove,
+    has_come: Callable[[Occurrence], bool],
+    now: datetime,
+) -> Iterator[str]:
+    found = sorted(_moves(jobs, move, has_come), key=lambda each: each.new)
+    if found:
+        yield "Next by the new clock:"
+    for job, old, new in found[:_MOST_TOLD]:
+        before = "" if old is None else f" (it would have come {describe(old, now)})"
+        yield f"- {job.spec.short_title}: {describe(new, now)}{before}"
+    if len(found) > _MOST_TOLD:
+        yield f"- and {len(found) - _MOST_TOLD} more"
+
+
+def _moves(
+    jobs: Iterable[ScheduledJob], move: ZoneMove, has_come: Callable[[Occurrence], bool]
+) -> Iterator[_Moved]:
+    for job in jobs:
+        again = {new for new, _ in _repeated(job, move, has_come)}
+        new = next_due(job, move.at, move.after)
+        while new in again:
+            new = next_due(job, new, move.after)
+        if new is not None:
+            yield _Moved(job, next_due(job, move.at, move.before), new)
+
+
+def _repeated(
+    job: ScheduledJob, move: ZoneMove, has_come: Callable[[Occurrence], bool]
+) -> list[tuple[datetime, datetime]]:
+    found = move.repetitions(job, move.at) if isinstance(job, Routine) else ()
+    return [each for each in found if has_come(occurrence_at(job, each[1]))]
+
+
+def _repeated_names(
+    jobs: Iterable[ScheduledJob], move: ZoneMove, has_come: Callable[[Occurrence], bool]
+) -> str:
+    times = ((job, [new for new, _ in _repeated(job, move, has_come)]) for job in jobs)
+    return _named(
+        f"{job.spec.short_title} ({clock_time(found[-1].astimezone(move.after))})"
+        for job, found in times
+        if found
+    )
+
+
+def _jumped_names(jobs: Iterable[ScheduledJob], move: ZoneMove, now: datetime) -> str:
+    last = ((job, last_due(job, now, move.after)) for job in jobs if move.may_jump(job))
+    return _named(
+        f"{job.spec.short_title} ({describe(moment, now)})"
+        for job, moment in last
+        if moment is not None and (isinstance(job, Reminder) or moment > move.jumped_since)
+    )
+
+
+def _named(names: Iterable[str]) -> str:
+    found = [*names]
+    more = [f"and {len(found) - _MOST_TOLD} more"] if len(found) > _MOST_TOLD else []
+    return ", ".join([*found[:_MOST_TOLD], *more])

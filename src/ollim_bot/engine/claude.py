@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections import ChainMap
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -32,7 +32,8 @@ class ClaudeEngine:
 
     `provider` is the service that it then asks; costs and failures are reported for that one.
     `answered` is called after each completed answer. `folder` is private: prompts are files there
-    for a moment, since others can read a command line.
+    for a moment, since others can read a command line. `zone` names the owner's time zone as of
+    now, which a new process gets.
     """
 
     def __init__(
@@ -43,12 +44,14 @@ class ClaudeEngine:
         cli: Path | None = None,
         provider: Provider = CLAUDE,
         answered: Answered | None = None,
+        zone: Callable[[], str] | None = None,
     ) -> None:
         self._environment = environment
         self._folder = folder
         self._cli = cli
         self._provider = provider
         self._answered = answered
+        self._zone = zone
         self._transcripts = Transcripts(ChainMap({**environment}, os.environ))
 
     @asynccontextmanager
@@ -93,12 +96,13 @@ class ClaudeEngine:
         if earlier is not None:
             await asyncio.to_thread(self._transcripts.repair, earlier)
             spent_before = await asyncio.to_thread(self._transcripts.spent, earlier)
+        zone = {"TZ": self._zone()} if self._zone is not None else {}
         async with private_file(self._folder, spec.system_prompt) as prompt:
             options = options_for(
                 spec,
                 tools,
                 prompt=prompt,
-                environment=self._environment,
+                environment={**self._environment, **zone},
                 refused=refused,
                 cli=self._cli,
             )

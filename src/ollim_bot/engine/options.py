@@ -158,14 +158,12 @@ def child_environment(
     """
     emptied = {name: "" for name in inherited if _OUR_SECRETS.match(name) or is_hook_secret(name)}
     path = ":".join(filter(None, [str(commands), search_path(inherited.get("PATH", ""))]))
-    zone = {"TZ": given["OLLIM_TIMEZONE"]} if "OLLIM_TIMEZONE" in given else {}
     return {
         **emptied,
         **_ENGINE_VARIABLES,
         **_without_proxy(inherited),
         **python_places(inherited, os.getcwd()),
         "PATH": path,
-        **zone,
         **given,
     }
 

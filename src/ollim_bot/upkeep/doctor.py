@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ollim_bot.domain.provider import Provider
 from ollim_bot.domain.text import counted
-from ollim_bot.environment import Location
+from ollim_bot.environment import Location, chosen_zone
 from ollim_bot.errors import OllimError
 from ollim_bot.settings import Settings
 
@@ -80,10 +80,10 @@ class DoctorInput:
 
     @property
     def data(self) -> Location:
-        """The data directory. Raises `NotApplicable` if it is unknown."""
+        """The data directory and the owner's zone. Raises `NotApplicable` if they are unknown."""
         if self.place is None:
             raise NotApplicable
-        return self.place
+        return Location(self.place.paths, chosen_zone(self.place.paths) or self.place.zone)
 
     @property
     def valid_settings(self) -> Settings:

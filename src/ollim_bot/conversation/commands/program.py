@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from datetime import tzinfo
 from uuid import uuid4
 
 from ollim_bot import __version__
@@ -18,10 +20,13 @@ from ollim_bot.domain.runtime_config import (
     PermissionMode,
     RuntimeConfig,
 )
+from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.text import nearest
-from ollim_bot.errors import WrongInput
-from ollim_bot.ports import Clock, IncomingMessage
+from ollim_bot.domain.travel import zone_answer
+from ollim_bot.errors import StorageError, WrongInput
+from ollim_bot.ports import Clock, IncomingMessage, JobShelves
 from ollim_bot.store.store import Store as StateStore
+from ollim_bot.store.transaction import Transaction
 
 # The label of the welcome's button, which the log also shows as the owner's message.
 SET_UP = "Set up"
@@ -48,8 +53,15 @@ _KNOWN_MODELS = ("opus", "sonnet", "haiku", "default", "none")
 
 
 class SettingCommands:
-    def __init__(self, store: StateStore) -> None:
+    """`default_zone` is the time zone while the configuration names none."""
+
+    def __init__(
+        self, store: StateStore, shelves: JobShelves, clock: Clock, default_zone: tzinfo
+    ) -> None:
         self._store = store
+        self._shelves = shelves
+        self._clock = clock
+        self._default_zone = default_zone
 
     async def config(self, call: CommandCall) -> str:
         arguments = call.arguments
@@ -85,6 +97,9 @@ class SettingCommands:
         return await self._store.read(lambda tx: tx.config.get())
 
     async def _set(self, key: str, value: str) -> str:
+        if key == "timezone":
+            return await self._set_zone(value)
+
         def step(config: RuntimeConfig) -> tuple[RuntimeConfig, tuple[str, str]]:
             changed = config.with_value(key, value)
             return changed, (config.in_words(key), changed.in_words(key))
@@ -93,6 +108,24 @@ class SettingCommands:
         if old == new:
             return f"{key} is {new} already."
         return f"{key} is now {new} (it was {old})."
+
+    async def _set_zone(self, value: str) -> str:
+        jobs = await asyncio.to_thread(self._jobs)
+        now = self._clock.now()
+
+        def step(tx: Transaction) -> str:
+            config = tx.config.change(lambda before: before.with_value("timezone", value))
+            return zone_answer(jobs, now, config.timezone, self._default_zone, tx.ledger.has)
+
+        return await self._store.transact(step)
+
+    def _jobs(self) -> list[ScheduledJob]:
+        """The jobs that can be read; a shelf that cannot be read must not prevent the change."""
+        jobs: list[ScheduledJob] = []
+        with suppress(StorageError):
+            jobs += [one.item for one in self._shelves.routines.all()]
+            jobs += [one.item for one in self._shelves.reminders.all()]
+        return jobs
 
 
 def _line(config: RuntimeConfig, key: str) -> str:
