@@ -185,11 +185,7 @@ class App:
             store = self._adapters.store or await self._opened_store(lifetime, upkeep, edits)
             zone = await self._owner_zone(store)
             shelves = self._opened_shelves(store, edits)
-            chosen = await lifetime.enter_async_context(
-                open_provider_engine(
-                    self._settings, store, self._clock, self._adapters.engine, self._program
-                )
-            )
+            chosen = await self._opened_engine(lifetime, store)
             surfaces = await self._opened_surfaces(store)
             upkeep.append((await self._loaded_servers(store)).run)
             parts = self._parts(self._deps(store, shelves, chosen, edits, surfaces))
@@ -278,6 +274,11 @@ class App:
         await asyncio.to_thread(lifetime.enter_context(journal).prepare)
         return journal
 
+    async def _opened_engine(self, lifetime: AsyncExitStack, store: Store) -> ProviderEngine:
+        engine = self._adapters.engine
+        opening = open_provider_engine(self._settings, store, self._clock, engine, self._program)
+        return await lifetime.enter_async_context(opening)
+
     async def _owner_zone(self, store: Store) -> OwnerZone:
         zone = OwnerZone(store, self._clock, self._settings.zone)
         await zone.set_clock()
@@ -359,6 +360,10 @@ class App:
         service = connected_tasks(self._google_tokens, self._google, list_id)
         return active_tasks(TaskFile(self._settings.paths, journal, self._clock.now), service)
 
+    def _persona(self, store: Store) -> Persona:
+        skills, tell = self._skills.read, self._problem
+        return Persona(self._settings, store, self._clock, self._subagents, skills, tell)
+
     def _deps(
         self,
         store: Store,
@@ -368,9 +373,7 @@ class App:
         surfaces: Surfaces,
     ) -> ConversationDeps:
         settings, paths = self._settings, self._settings.paths
-        persona = Persona(
-            settings, store, self._clock, self._subagents, self._skills.read, self._problem
-        )
+        persona = self._persona(store)
         return ConversationDeps(
             store=store,
             engine=chosen.engine,
