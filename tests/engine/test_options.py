@@ -12,7 +12,9 @@ from claude_agent_sdk import ClaudeAgentOptions
 
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.options import child_environment, options_for
+from ollim_bot.errors import OllimError
 from ollim_bot.ports import SessionSpec, Toolset
 
 SPEC = SessionSpec(
@@ -115,11 +117,25 @@ def test_our_secrets_are_emptied_and_the_providers_stay() -> None:
     assert not {"LANG", *kept} & environment.keys()
 
 
-def test_the_agent_finds_our_command_and_the_owners_day() -> None:
+def test_the_agent_finds_our_command() -> None:
     given = {"OLLIM_TIMEZONE": "Asia/Tokyo"}
     environment = child_environment(given, {"PATH": "/usr/bin"}, Path("/opt/bin"))
     assert environment["PATH"] == "/opt/bin:/usr/bin"
-    assert environment["TZ"] == environment["OLLIM_TIMEZONE"] == "Asia/Tokyo"
+    assert environment["OLLIM_TIMEZONE"] == "Asia/Tokyo"
+
+
+async def test_a_new_process_of_the_engine_has_the_zone_of_now(tmp_path: Path) -> None:
+    """The program here only notes its zone, and ends."""
+    cli, noted = tmp_path / "cli", tmp_path / "zone"
+    cli.write_text(f'#!/bin/sh\necho "$TZ" > {noted}\nexit 1\n')
+    cli.chmod(0o700)
+    zones = iter(["Europe/Berlin", "Asia/Tokyo"])
+    engine = ClaudeEngine({}, tmp_path / "run", cli=cli, zone=lambda: next(zones))
+    for zone in ("Europe/Berlin", "Asia/Tokyo"):
+        with pytest.raises(OllimError):
+            async with engine.open(SessionSpec("Be kind.", tmp_path), Toolset()):
+                pass
+        assert noted.read_text() == f"{zone}\n"
 
 
 @pytest.mark.parametrize(
