@@ -150,16 +150,22 @@ def test_a_bot_that_runs_already_is_only_stopped_if_the_person_agrees(
         assert bot.wait() == -signal.SIGTERM
 
 
-def test_what_the_service_would_not_see_is_refused(stub: Shell) -> None:
+def test_what_the_service_would_not_see_is_refused_or_moved(
+    stub: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stub.environ |= {"DISCORD_TOKEN": "secret", "OLLIM_USER_NAME": "Ada"}
     answer = stub.service("install", "--yes")
     assert answer.code == 2
     assert "DISCORD_TOKEN (environment), OLLIM_USER_NAME (environment)" in answer.err
     assert "~/.ollim-bot/.env" in answer.err
     assert "secret" not in answer.out + answer.err
-    stub.write(".env", "DISCORD_TOKEN=secret\nOLLIM_USER_NAME=Ada\n")
-    stub.paths.env_file.chmod(0o600)
-    assert stub.service("install", "--yes").code == 0
+    monkeypatch.setattr(sys, "stdin", Keyboard("n\n"))
+    assert stub.service("install").code == 2
+    assert not stub.paths.env_file.exists()
+    monkeypatch.setattr(sys, "stdin", Keyboard("y\ny\n"))
+    assert stub.service("install").code == 0
+    assert stub.paths.env_file.read_text() == "DISCORD_TOKEN=secret\nOLLIM_USER_NAME=Ada\n"
+    assert stub.paths.env_file.stat().st_mode & 0o777 == 0o600
 
 
 def test_what_fails_only_in_the_service_is_refused(stub: Shell) -> None:

@@ -434,8 +434,8 @@ def test_the_service_holds_no_keys_and_says_which_settings_it_would_not_see(
         "NO_PROXY": "localhost",
     }
     assert unseen_settings(definition, environ, here) == {
-        "DISCORD_TOKEN": "environment",
-        "OLLIM_USER_NAME": f"{here}/.env:1",
+        "DISCORD_TOKEN": ("secret", "environment"),
+        "OLLIM_USER_NAME": ("Ada", f"{here}/.env:1"),
     }
     for root in ("/a\nb", "/a\\", "/a "):
         with pytest.raises(WrongInput):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,10 +37,8 @@ _NO_SUPERVISOR = (
 )
 _WITH_SUDO = "The service is your own, not the machine's: run this without sudo."
 _NOT_INSTALLED = "No service is installed. `ollim-bot service install` makes one."
-_UNSEEN = (
-    "The service would not see these settings, which hold only for this call: {names}. Put them "
-    "into {file}, one NAME=value in a line, or call this without them."
-)
+_UNSEEN = "The service would not see these settings, which hold only for this call: {names}."
+_MOVE_THEM = "Put them into {file}, one NAME=value in a line, or call this without them."
 _TEMPORARY = (
     "{program} is in a place that is emptied from time to time, and the service ends with it. "
     "Better: install ollim-bot for good first, and then the service from there."
@@ -84,7 +82,7 @@ def install_service(caller: Caller, *, is_agreed: bool) -> None:
     if (running := maintenance_in_progress(settings.paths)) is not None:
         raise MaintenanceRunning(running)
     supervisor.status()  # raises if the supervisor does not answer
-    definition = _definition(settings, caller)
+    definition = _definition(settings, caller, is_agreed=is_agreed)
     health = service_health(supervisor, settings.paths, caller.now())
     files = supervisor.files(definition)
     if health.is_alive and _are_written(files):
@@ -102,7 +100,7 @@ def install_service(caller: Caller, *, is_agreed: bool) -> None:
     _install(supervisor, definition, settings, caller)
 
 
-def _definition(settings: Settings, caller: Caller) -> ServiceDefinition:
+def _definition(settings: Settings, caller: Caller, *, is_agreed: bool) -> ServiceDefinition:
     from ollim_bot.upkeep.installation import (
         installed_command,
         service_definition,
@@ -112,10 +110,26 @@ def _definition(settings: Settings, caller: Caller) -> ServiceDefinition:
     command = installed_command(sys.argv[0], sys.executable, os.getcwd())
     definition = service_definition(command, settings.paths, caller.environ)
     if unseen := unseen_settings(definition, caller.environ, caller.path("")):
-        names = ", ".join(f"{name} ({where})" for name, where in unseen.items())
-        file = caller.shown(settings.paths.env_file)
-        raise WrongInput(_UNSEEN.format(names=names, file=file))
+        _move_settings(unseen, settings, caller, is_agreed=is_agreed)
     return definition
+
+
+def _move_settings(
+    unseen: Mapping[str, tuple[str, str]], settings: Settings, caller: Caller, *, is_agreed: bool
+) -> None:
+    """Write the settings into the data directory if the person wants that; else refuse."""
+    from ollim_bot.store.data_directory import prepare_data_directory
+    from ollim_bot.upkeep.env_file import change_env_file
+
+    file = caller.shown(settings.paths.env_file)
+    names = ", ".join(f"{name} ({where})" for name, (_, where) in unseen.items())
+    told = _UNSEEN.format(names=names)
+    may_ask = not is_agreed and sys.stdin.isatty()
+    if not may_ask or not _agrees(f"{told} Write them into {file}?"):
+        raise WrongInput(f"{told} {_MOVE_THEM.format(file=file)}")
+    prepare_data_directory(settings.paths)
+    change_env_file(settings.paths, {name: value for name, (value, _) in unseen.items()})
+    print(f"Written into {file}.", flush=True)
 
 
 def _are_written(files: dict[Path, str]) -> bool:

@@ -115,14 +115,14 @@ def is_temporary(program: Path) -> bool:
 
 def unseen_settings(
     definition: ServiceDefinition, environ: Mapping[str, str], cwd: Path
-) -> dict[str, str]:
-    """The settings that hold for this call and not for the service, and where each stands."""
+) -> dict[str, tuple[str, str]]:
+    """The settings that hold for this call and not for the service: the value, and its place."""
     here = Settings.values(environ, cwd=cwd)
     there = Settings.values(bare_environment(definition, environ), cwd=definition.data_dir)
     return {
-        name: where
-        for name, (value, where) in here.items()
-        if name != DATA_DIR and there.get(name, ("", ""))[0] != value
+        name: found
+        for name, found in here.items()
+        if name != DATA_DIR and there.get(name, ("", ""))[0] != found[0]
     }
 
 
