@@ -259,12 +259,21 @@ async def test_of_a_team_the_owner_is_asked_by_name(scene: SetUpScene) -> None:
     assert "2  ada" in person.screen
 
 
-def test_an_address_in_another_place_than_the_token_is_said_at_once(scene: SetUpScene) -> None:
-    scene.environ["DISCORD_API_URL"] = f"http://127.0.0.1:{unused_port()}/api"
-    person = Person(TOKEN, "")
-    assert scene.run(person, "discord") is None
-    assert "both in the same place" in person.screen
-    assert scene.text == ""
+async def test_no_token_is_sent_to_an_address_that_another_place_names(scene: SetUpScene) -> None:
+    async with LocalDiscord(token=TOKEN) as discord:
+        (scene.home / ".env").write_text(f"DISCORD_API_URL={discord.api_url}\n")
+        person = Person(TOKEN, "")
+        assert await ran(scene, person, "discord") is None
+        assert "both in the same place" in person.screen
+        words = ("--non-interactive", "--discord-token", "-")
+        ended = await ran(scene, Person(), *words, is_terminal=False, piped=f"{TOKEN}\n")
+        assert "both in the same place" in str(ended)
+        assert scene.text == ""
+        scene.write(f"DISCORD_TOKEN={TOKEN}\n")
+        again = Person("")
+        assert await ran(scene, again, "discord") is None
+        assert "was not checked" in again.screen
+        assert discord.requests == []
 
 
 def test_the_privileged_intent_is_told_when_it_is_on() -> None:

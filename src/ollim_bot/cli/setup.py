@@ -56,7 +56,7 @@ _RESTART = (
     "The bot runs. Calendars and routines count at once; the rest does after `/restart` in the "
     "chat."
 )
-_RUNS = "The bot runs, and all of this counts already."
+_RUNS = "The bot runs, and all of this counts already. `ollim-bot web url` opens its page."
 _SECRETS = {"api_key": "--api-key", "discord_token": "--discord-token"}
 
 
@@ -124,6 +124,7 @@ def set_up(words: Sequence[str], caller: Caller, to: Surroundings) -> None:
     _ask_all(steps, at, to.console)
     if given.get("service") and to.service is not None:
         to.service.install()
+        of.needs_restart = False
     _finish(of, to)
 
 

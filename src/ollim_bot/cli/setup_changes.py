@@ -290,8 +290,11 @@ def check_answers(
     changes: dict[str, str | None] = dict(settings)
     if given.api_key is not None:
         changes = {**dict.fromkeys(MODEL_SETTINGS), **changes}
+    right = {name: value for name, value in changes.items() if FLAGS.get(name) not in wrong}
+    # Before the token is sent anywhere: a `.env` of this folder may name the address.
+    misplaced = of.problems_after(right)
     bot, notes = None, tuple[str, ...]()
-    if given.discord_token and "--discord-token" not in wrong:
+    if given.discord_token and "--discord-token" not in wrong and not misplaced:
         found = of.look_up_discord(settings["DISCORD_TOKEN"])
         bot, reasons, notes = judged_bot(found, of.settings.discord_owner_id)
         problems += [f"--discord-token: {reason}" for reason in reasons]
@@ -301,9 +304,7 @@ def check_answers(
             calendar = of.read_calendar(given.calendar.strip())
         except (WrongInput, CalendarFailed) as refused:
             problems.append(f"--calendar: {refused}")
-    right = {name: value for name, value in changes.items() if FLAGS.get(name) not in wrong}
-    problems += of.problems_after(right)
-    if problems:
+    if problems := [*problems, *misplaced]:
         raise BadSettings(problems)
     return CheckedAnswers(changes, calendar, bot, notes)
 
@@ -323,8 +324,3 @@ def judged_bot(
     if finding.level is Level.WARN:
         return bot, [], (f"{sentence} {finding.next}",)
     return bot, [], ()
-
-
-_MENDED = {
-    "Discord refused the token": "On the page Bot of the application, Reset Token makes one."
-}

@@ -249,19 +249,29 @@ def _ask_discord(at: Interview) -> None:
     if present is None:
         at.say(_NO_TOKEN)
     else:
-        found = at.of.look_up_discord(present.reveal())
-        _, wrong, notes = judged_bot(found, at.of.settings.discord_owner_id)
-        at.say(" ".join(["Discord:", *(wrong or notes or ("the token is right.",))]))
+        at.say(f"Discord: {_state_of(present.reveal(), at)}")
     question = "Token" if present is None else "Another token"
     while token := at.ask_secret(question, lambda text: problem_with("DISCORD_TOKEN", text)):
         if _takes_token(at, token):
             return
 
 
+def _state_of(token: str, at: Interview) -> str:
+    if at.of.is_wrong("DISCORD_API_URL"):
+        return "the token was not checked, since its address is wrong."
+    found = at.of.look_up_discord(token)
+    _, wrong, notes = judged_bot(found, at.of.settings.discord_owner_id)
+    return " ".join(wrong or notes or ("the token is right.",))
+
+
 def _takes_token(at: Interview, token: str) -> bool:
     """Check the token at Discord, and write it if it is right; say what is found."""
-    found = at.of.look_up_discord(token)
     changes = {"DISCORD_TOKEN": token}
+    # Before the token is sent anywhere: a `.env` of this folder may name the address.
+    if wrong := at.of.problems_after(changes):
+        at.say("\n".join(wrong))
+        return False
+    found = at.of.look_up_discord(token)
     owner_id = at.of.settings.discord_owner_id
     if not isinstance(found, DoctorFinding) and (member := _member(at, found, owner_id)):
         owner_id = int(member)
@@ -341,6 +351,7 @@ def _ask_service(at: Interview) -> None:
     if at.ask("Set that up? y or Enter for no").lower() in _YES:
         try:
             at.service.install()
+            at.of.needs_restart = False
         except OllimError as refused:
             at.say(str(refused))
 

@@ -19,15 +19,16 @@ DISCORD_ERRORS = (discord.DiscordException, aiohttp.ClientError, OSError, Runtim
 
 GONE = "That message is gone."
 NO_TOKEN = (
-    "Discord refused the token. Put a new one in `.env` as `DISCORD_TOKEN` and start the bot again."
+    "Discord refused the token. Run `ollim-bot setup discord` with a new one and start the bot "
+    "again."
 )
 NO_INTENTS = (
     "Discord does not show direct messages to this application. Allow it on the page of the "
     "application, under Bot, and start the bot again."
 )
 NO_OWNER = (
-    "The Discord application belongs to a team. Set `DISCORD_OWNER_ID` in `.env` to the user id of "
-    "the member it works for and start the bot again."
+    "The Discord application belongs to a team. Run `ollim-bot setup discord`, which asks who you "
+    "are, and start the bot again."
 )
 OUT_OF_REACH = "Discord cannot be reached now."
 BUSY = "Discord asks to wait."
