@@ -53,6 +53,7 @@ async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path
         before = len(bot.output.read_text())
         await bot.start(command=("-c", _IN_A_GROUP_OF_ITS_OWN))
         assert "hello" in await bot.ask("what did I say before?")
+        assert "drink water" in await bot.ask("remind me in 3 hours to drink water")
         os.killpg(bot.pid, signal.SIGTERM)
         assert await bot.stop() == 0, "a signal to the whole group"
         said = bot.output.read_text()[before:]
@@ -61,9 +62,10 @@ async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path
         assert said.count("ollim-bot has stopped.") == 1
 
         # Nothing is written but what the page about removing it all names.
-        written = {path.name for path in bot.home.iterdir()} - {bot.data.name, bot.output.name}
-        assert written
-        assert {f"~/{name}" for name in written} <= listed_places()
+        places = [bot.data, bot.output, *(bot.home / place[2:] for place in listed_places())]
+        files = [path for path in bot.home.rglob("*") if path.is_file()]
+        assert any(bot.home / ".claude" in path.parents for path in files)
+        assert [path for path in files if not {path, *path.parents} & {*places}] == []
     finally:
         await bot.kill()
 

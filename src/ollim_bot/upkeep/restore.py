@@ -58,7 +58,7 @@ _RECORDS = "restored_transcripts"
 _FROM_BACKUP = frozenset((DATABASE, *MIRROR_FILES))
 # What belongs to a running bot and to the machine, and not to the data.
 _NOT_OF_A_COPY = frozenset(
-    ("page", "Discord", "webhooks", "backup", "service", "sentinel", "update", "disk space")
+    ("bot", "page", "Discord", "webhooks", "backup", "service", "sentinel", "update", "disk space")
 )
 _MOST_LISTED = 20
 _LONGEST_LISTED = 80
