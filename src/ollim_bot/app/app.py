@@ -22,7 +22,7 @@ from ollim_bot.app.build import (
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.provider_engine import ProviderEngine, open_provider_engine
 from ollim_bot.app.surfaces import MakeChannel, Surfaces, kept_up, open_surfaces
-from ollim_bot.app.updates import BotUpdates, detached
+from ollim_bot.app.updates import BotUpdates, updater_start
 from ollim_bot.clock import MovableClock, SystemClock, zone_of
 from ollim_bot.conversation import texts
 from ollim_bot.domain.calendar import CalendarCopy
@@ -447,7 +447,7 @@ class App:
             parts.notices.tell,
             lambda: parts.is_idle,
             lambda: self.stop(Ending.RESTART),
-            detached(paths, os.environ),
+            updater_start(paths, os.environ),
         )
 
     async def _begin_update(self) -> str:

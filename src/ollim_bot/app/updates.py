@@ -18,6 +18,7 @@ from ollim_bot.upkeep.hand_over import (
     confirm_update,
     read_update,
 )
+from ollim_bot.upkeep.installed_program import find_installation
 from ollim_bot.upkeep.maintenance import maintenance_in_progress
 
 BEGUN = "Looking for a newer version. I say here what comes of it."
@@ -67,20 +68,25 @@ class BotUpdates:
         self._start = start
         self._wanted = asyncio.Event()
         self._is_daily = False
+        self._last: UpdateRecord | None = None
 
     async def begin(self) -> str:
         """Begin an update, for the owner, at once."""
         if await asyncio.to_thread(maintenance_in_progress, self._paths) is not None:
             return _GOES_ON
-        self._is_daily = False
-        await self._begin("update")
+        try:
+            await self._begin("update", is_daily=False)
+        except OllimError as refused:
+            return str(refused)
         return BEGUN
 
     async def begin_daily(self) -> None:
-        """Begin an update that hands over when the bot is idle, and tells only what matters."""
+        """Begin an update that hands over when the bot is idle, and tells only what matters.
+
+        Raises `OllimError` if it cannot begin.
+        """
         if await asyncio.to_thread(maintenance_in_progress, self._paths) is None:
-            self._is_daily = True
-            await self._begin("update", "--when-idle")
+            await self._begin("update", "--when-idle", is_daily=True)
 
     async def run(self, started: Callable[[], Awaitable[None]]) -> None:
         """Tell how the last update went once the bot has `started`; then follow those begun."""
@@ -91,7 +97,9 @@ class BotUpdates:
             self._wanted.clear()
             await self._follow()
 
-    async def _begin(self, *words: str) -> None:
+    async def _begin(self, *words: str, is_daily: bool) -> None:
+        self._last = await asyncio.to_thread(read_update, self._paths)
+        self._is_daily = is_daily
         await self._start(words)
         self._wanted.set()
 
@@ -118,11 +126,10 @@ class BotUpdates:
 
     async def _has_begun(self) -> bool:
         """Whether the updater shows itself, or has ended already, soon after its start."""
-        before = await asyncio.to_thread(read_update, self._paths)
         for _ in range(int(_TIME_TO_BEGIN / _BETWEEN_LOOKS)):
             if await asyncio.to_thread(maintenance_in_progress, self._paths) is not None:
                 return True
-            if await asyncio.to_thread(read_update, self._paths) != before:
+            if await asyncio.to_thread(read_update, self._paths) != self._last:
                 return True
             await self._clock.sleep(_BETWEEN_LOOKS)
         return False
@@ -136,6 +143,17 @@ class BotUpdates:
             # At once, like what concerns a reminder: the bot was away for it.
             key = f"update {record.began_at.isoformat()}"
             await self._tell(str(record), key=key, for_reminder=True)
+
+
+def updater_start(paths: DataPaths, environ: Mapping[str, str]) -> StartDetached:
+    """Starts the updater; raises `OllimError` if this installation cannot be updated."""
+    start = detached(paths, environ)
+
+    async def start_updater(words: Sequence[str]) -> None:
+        await asyncio.to_thread(find_installation)
+        await start(words)
+
+    return start_updater
 
 
 def detached(paths: DataPaths, environ: Mapping[str, str]) -> StartDetached:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -15,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ollim_bot.domain.releases import Version, changes_between
-from ollim_bot.errors import AlreadyRunning, OllimError, StorageError
+from ollim_bot.errors import AlreadyRunning, OllimError, StorageError, SupervisorFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.upkeep.backup import write_backup
 from ollim_bot.upkeep.doctor import Level
@@ -32,10 +31,11 @@ from ollim_bot.upkeep.hand_over import (
     try_start,
     write_update,
 )
+from ollim_bot.upkeep.installation import examined_by
 from ollim_bot.upkeep.installed_program import InstalledProgram, installed_record, version_of
 from ollim_bot.upkeep.instance import running_pid, single_instance
 from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
-from ollim_bot.upkeep.releases import Release, ReleaseSource, UpdateFailed, last_words
+from ollim_bot.upkeep.releases import Release, ReleaseSource, UpdateFailed
 from ollim_bot.upkeep.restore import restore_into
 from ollim_bot.upkeep.service import service_of, wait_for_heartbeat
 
@@ -44,7 +44,6 @@ _LOOK = 0.1
 _STOP_LIMIT = 60.0
 _IDLE_LIMIT = 45 * 60.0
 _KILL_AFTER = 25.0
-_DOCTOR_LIMIT = 60.0
 # The page, webhooks and Discord are off while a copy of the data is looked at.
 _OFF = ("DISCORD_TOKEN", "DISCORD_OWNER_ID", "DISCORD_API_URL", "WEBHOOK_PORT", "WEBHOOK_SECRET")
 
@@ -178,27 +177,10 @@ class Updater:
     def _failures(self, python: Path, environ: Mapping[str, str], cwd: Path) -> dict[str, str]:
         """What the doctor of a version fails, by the names of its checks."""
         try:
-            ran = subprocess.run(
-                bot_command(python, "doctor", "--json"),
-                env=dict(environ),
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",
-                timeout=_DOCTOR_LIMIT,
-                check=False,
-            )
-            findings = json.loads(ran.stdout)["findings"]
-            return {
-                str(each["name"]): str(each["detail"])
-                for each in findings
-                if each["level"] == Level.FAIL
-            }
-        except subprocess.TimeoutExpired:
-            raise UpdateFailed(f"Its doctor was not done within {_DOCTOR_LIMIT:g} s.") from None
-        except (ValueError, KeyError, TypeError):
-            raise UpdateFailed(f"Its doctor cannot be read: {last_words(ran.stderr)}.") from None
+            findings = examined_by(bot_command(python), environ, cwd)
+        except SupervisorFailed as refused:
+            raise UpdateFailed(str(refused)) from refused
+        return {each.name: each.detail for each in findings if each.level is Level.FAIL}
 
     def _handed_over(self, record: UpdateRecord) -> UpdateRecord:
         bot = running_pid(self._paths.bot_pid)
