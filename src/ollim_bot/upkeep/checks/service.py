@@ -22,7 +22,8 @@ from ollim_bot.upkeep.systemd import TIMER
 
 SENTINEL = "sentinel"
 _NO_TIMER = "off; `ollim-bot service install` sets it up together with the service"
-_SET_ASIDE = "The bot sets it aside at its next start, and says so."
+_SET_ASIDE = "Run `ollim-bot`: it sets the file aside when it starts, and says so."
+_UPDATE = "Run `ollim-bot update`: the newer version reads it."
 _READ_NEXT = "`/restart` in the chat lets the bot read it."
 _READ_AT_START = "Run `ollim-bot`: it reads it first."
 # A machine that slept, or a run that waited for a moment, may have left out some.
@@ -100,7 +101,7 @@ def left_by_sentinel(paths: DataPaths, *, is_running: bool) -> Iterator[DoctorFi
     try:
         left = deliveries_left(paths)
     except FormatIsNewer:
-        yield warned(SENTINEL, f"{name} is of a newer version", "Update ollim-bot: it reads it.")
+        yield warned(SENTINEL, f"{name} is of a newer version", _UPDATE)
         return
     except Malformed as wrong:
         yield warned(SENTINEL, f"{name} cannot be understood: {wrong}", _SET_ASIDE)
