@@ -1,4 +1,4 @@
-"""The page about the command line shows what the commands really say, in the order of the page."""
+"""The pages about the command line show what the commands really say, in the order of the pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from ollim_bot.cli.routine import RoutineNoun
 from ollim_bot.cli.webhook import WebhookNoun
 from ollim_bot.store.opening import open_database
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = "".join((DOCS / name).read_text() for name in ("cli.md", "json.md"))
 
 
 def examples() -> Iterator[tuple[list[str], str]]:
