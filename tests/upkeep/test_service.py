@@ -206,12 +206,14 @@ def test_launchd_keeps_the_bot_alive_from_installation_to_removal(launchd: Machi
 def test_a_start_that_fails_leaves_nothing(systemd: Machine, manager: UserManager) -> None:
     systemd.how("exit", "2")
     told = systemd.refusal()
-    assert told[0] == "No heartbeat of the bot came within 120 s; systemd says: failed (failed)."
+    assert told[0] == "The bot ended before its first heartbeat; systemd says: failed (failed)."
     assert told[1] == "Everything is put back."
     assert told[2:] == ["Its last lines:", "  hello from ['exit', '2']"]
     assert manager.services.starts(UNIT) <= 1, "wrong settings do not mend themselves"
     systemd.how("exit", "1")
-    assert "Everything is put back." in systemd.refusal()
+    told = systemd.refusal()
+    assert told[0].startswith("The bot ended before its first heartbeat")
+    assert told[1] == "Everything is put back."
     gone = systemd.definition(systemd.program.with_name("gone"))
     assert "failed" in systemd.refusal(gone)[0]
     assert systemd.files() == {}

@@ -310,19 +310,17 @@ class ServiceInstaller:
     def _start(self) -> None:
         since = self._now()
         self._supervisor.start()
-        if not wait_for_heartbeat(self._paths, since, self._seconds, self._has_given_up):
-            words = self._supervisor.status().words
-            raise SupervisorFailed(
-                f"No heartbeat of the bot came within {self._seconds:g} s; "
-                f"{self._supervisor.name} says: {words}."
-            )
+        if not wait_for_heartbeat(
+            self._paths, since, self._seconds, lambda: _has_given_up(self._supervisor.status())
+        ):
+            status = self._supervisor.status()
+            reason = f"No heartbeat of the bot came within {self._seconds:g} s"
+            if _has_given_up(status):
+                reason = "The bot ended before its first heartbeat"
+            raise SupervisorFailed(f"{reason}; {self._supervisor.name} says: {status.words}.")
         supervised, running = self._supervisor.status().pid, running_pid(self._paths.bot_pid)
         if supervised != running:
             raise SupervisorFailed(f"Another process ({running}) runs the bot already.")
-
-    def _has_given_up(self) -> bool:
-        status = self._supervisor.status()
-        return status.has_given_up or status.restarts >= _MOST_RESTARTS
 
     def _bot_outside(self, was_running: bool) -> int | None:
         pid = running_pid(self._paths.bot_pid)
@@ -349,3 +347,7 @@ class ServiceInstaller:
                 "with `ollim-bot`."
             )
         return "Everything is put back."
+
+
+def _has_given_up(status: SupervisorStatus) -> bool:
+    return status.has_given_up or status.restarts >= _MOST_RESTARTS
