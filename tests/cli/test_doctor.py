@@ -48,6 +48,7 @@ NAMES = [
     "page",
     "service",
     "sentinel",
+    "backup",
     "disk space",
     "memory",
 ]

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.store.connection import Statements, connect_for_reading
 from ollim_bot.store.copies import back_up, damage_of, mark_copy
-from ollim_bot.store.errors import Damaged, translated
+from ollim_bot.store.errors import Busy, Damaged, translated
 from ollim_bot.store.mirrors import MirrorAge, mirror_age
 from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.records import HISTORY_FILE, MIRRORED, stored_record
@@ -70,7 +71,10 @@ def take_snapshot(
             mirrors = _mirrors(statements, by_hand)
             return Snapshot(at, schema, mirrors, _sessions(statements))
     except sqlite3.Error as refused:
-        raise translated(source, refused) from refused
+        # Only the copy is written.
+        error = translated(source, refused)
+        is_of_copy = isinstance(error, WriteFailed) and not isinstance(error, Busy)
+        raise translated(target if is_of_copy else source, refused) from refused
 
 
 def check_database(path: Path, schema: int) -> None:

@@ -11,7 +11,16 @@ from functools import partial
 from ollim_bot.domain.provider import Provider
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.settings import Settings
-from ollim_bot.upkeep.checks import bot, data, folder, jobs, machine, network, service, webhooks
+from ollim_bot.upkeep.checks import (
+    bot,
+    data,
+    folder,
+    jobs,
+    machine,
+    network,
+    service,
+    webhooks,
+)
 from ollim_bot.upkeep.doctor import (
     Check,
     DoctorFinding,
@@ -55,6 +64,7 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
     ("page", network.check_page),
     ("service", service.check_service),
     ("sentinel", service.check_sentinel),
+    ("backup", data.check_backup),
     ("disk space", machine.check_disk_space),
     ("memory", machine.check_memory),
 )

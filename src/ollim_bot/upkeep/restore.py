@@ -57,8 +57,11 @@ _GIT_LIMIT = 300.0
 _RECORDS = "restored_transcripts"
 _FROM_BACKUP = frozenset((DATABASE, *MIRROR_FILES))
 # What belongs to a running bot and to the machine, and not to the data.
-_NOT_OF_A_COPY = frozenset(
-    ("bot", "page", "Discord", "webhooks", "backup", "service", "sentinel", "update", "disk space")
+NOT_OF_A_COPY = frozenset(
+    (
+        *("backup", "bot", "copies", "Discord", "disk space", "memory", "page", "sentinel"),
+        *("service", "update", "webhooks"),
+    )
 )
 _MOST_LISTED = 20
 _LONGEST_LISTED = 80
@@ -214,7 +217,7 @@ def try_out(file: Path, environ: Mapping[str, str], now: datetime) -> TrialRepor
         # The reserve for a full disk is made by the first start.
         (root / "state" / BALLAST_FILE).touch()
         given = _doctor_input({**environ, "OLLIM_DATA_DIR": str(root)}, root, now)
-        return TrialReport(restored, tuple(examine(given, _NOT_OF_A_COPY)))
+        return TrialReport(restored, tuple(examine(given, NOT_OF_A_COPY)))
 
 
 def _doctor_input(environ: Mapping[str, str], root: Path, now: datetime) -> DoctorInput:
@@ -315,7 +318,7 @@ def _said_since(paths: DataPaths, manifest: Manifest, now: datetime) -> tuple[st
 
     def question(tx: Transaction) -> list[str]:
         newer = (each.message for each in tx.messages.since(manifest.made_at))
-        return [message.text for message in newer if message.is_typed]
+        return [each.text for each in newer if each.is_typed and each.at > manifest.made_at]
 
     said = look_into(paths, now, question) or []
     lines = tuple(shortened(" ".join(text.split()), _LONGEST_LISTED) for text in said if text)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 from ollim_bot.domain.calendar import CalendarCopy, age_words
 from ollim_bot.domain.moments import describe
+from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.tool_patterns import problems
 from ollim_bot.domain.tool_servers import ToolServerRecord, in_words
@@ -32,6 +33,8 @@ from ollim_bot.store.state_inspection import (
 )
 from ollim_bot.store.subagent_files import SubagentFiles
 from ollim_bot.store.task_file import TaskFile
+from ollim_bot.upkeep.archive import Manifest
+from ollim_bot.upkeep.backup import automatic_folder, backups_in
 from ollim_bot.upkeep.checks.folder import (
     close_file,
     is_older_than,
@@ -54,6 +57,10 @@ _TASKS = "tasks"
 _COPIES = "copies"
 _DATABASE = "database"
 _STATE = "state files"
+_BACKUP = "backup"
+# One is made each day, at an idle moment: a machine that was off for a night is not yet late.
+_LATE_BACKUP = timedelta(days=2)
+_MAKE_BACKUP = "Run `ollim-bot backup`; it says what is wrong."
 
 
 def check_git(given: DoctorInput) -> Iterator[DoctorFinding]:
@@ -264,6 +271,37 @@ def check_database(given: DoctorInput) -> Iterator[DoctorFinding]:
     yield from _findings(_DATABASE, troubles)
     if not troubles:
         yield passed(_DATABASE, database_overview(paths))
+
+
+def check_backup(given: DoctorInput) -> Iterator[DoctorFinding]:
+    paths, now = given.data.paths, given.local_now
+    config = look_into(paths, now, lambda tx: tx.config.get()) or RuntimeConfig()
+    folder = automatic_folder(paths)
+    return backups(backups_in(folder), folder, now, is_automatic=config.auto_backup)
+
+
+def backups(
+    found: Sequence[tuple[Path, Manifest]], folder: Path, now: datetime, *, is_automatic: bool
+) -> Iterator[DoctorFinding]:
+    """`found` are the backups in `folder`, the newest first."""
+    complete = [manifest for _, manifest in found if manifest.is_complete]
+    if found and not found[0][1].is_complete:
+        gap = found[0][1].unread[0]
+        yield warned(_BACKUP, f"the newest has gaps: {gap.path} ({gap.reason})", _MAKE_BACKUP)
+    if not complete:
+        if is_automatic:
+            yield warned(_BACKUP, f"auto_backup is on, and there is none in {folder}", _MAKE_BACKUP)
+        else:
+            yield passed(_BACKUP, "none yet: `ollim-bot backup` makes one")
+        return
+    newest = complete[0].made_at.astimezone(now.tzinfo)
+    when = describe(newest.replace(second=0, microsecond=0), now)
+    if is_automatic and now - newest > _LATE_BACKUP:
+        yield warned(_BACKUP, f"auto_backup is on, and the newest is of {when}", _MAKE_BACKUP)
+    else:
+        yield passed(
+            _BACKUP, f"{counted(len(complete), 'backup')} in {folder}, the newest of {when}"
+        )
 
 
 def check_state_files(given: DoctorInput) -> Iterator[DoctorFinding]:

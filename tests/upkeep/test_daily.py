@@ -1,0 +1,132 @@
+"""The upkeep of the day is done once, in an idle moment; a backup that fails is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.upkeep.backups import Home
+
+from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.errors import OllimError
+from ollim_bot.store.database import Database
+from ollim_bot.testing.clock import ManualClock, run_ready_tasks
+from ollim_bot.testing.immediate_store import ImmediateStore
+from ollim_bot.upkeep.backup import KEPT, automatic_folder
+from ollim_bot.upkeep.daily import AutomaticBackup, DailyTask, DailyUpkeep
+
+MIDNIGHT = datetime(2026, 11, 16, tzinfo=UTC)
+
+
+@dataclass
+class Bot:
+    """Notes what is begun, and when; `is_busy` keeps everything from being begun."""
+
+    clock: ManualClock
+    database: Database
+    begun: list[str] = field(default_factory=list)
+    is_busy: bool = False
+
+    def task(self, name: str, *, only_in_hour: bool = False) -> DailyTask:
+        async def run() -> None:
+            self.begun.append(f"{name} {self.clock.now():%d %H:%M}")
+            if name == "broken":
+                raise OllimError("it is broken")
+
+        def is_wanted(config: RuntimeConfig) -> bool:
+            return config.auto_backup
+
+        return DailyTask(name, is_wanted, run, only_in_hour)
+
+    @asynccontextmanager
+    async def life(self, *tasks: DailyTask) -> AsyncIterator[None]:
+        store = ImmediateStore(self.database)
+        daily = DailyUpkeep(store, self.clock, tasks, lambda: not self.is_busy)
+        running = asyncio.create_task(daily.run())
+        try:
+            yield
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    async def pass_hours(self, hours: float) -> None:
+        await self.clock.advance(hours * 3600)
+        await run_ready_tasks()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home", MIDNIGHT).prepare()
+
+
+@pytest.fixture
+def bot(home: Home) -> Bot:
+    database = home.open()
+    database.run(lambda tx: tx.config.put(RuntimeConfig().with_value("auto_backup", "on")))
+    return Bot(ManualClock(MIDNIGHT), database)
+
+
+async def test_each_task_is_begun_once_a_day_in_their_order(bot: Bot) -> None:
+    async with bot.life(bot.task("backup"), bot.task("broken"), bot.task("update")):
+        await bot.pass_hours(30.5)
+    expected = [
+        f"{name} {day} 06:00" for day in (16, 17) for name in ("backup", "broken", "update")
+    ]
+    assert bot.begun == expected
+
+
+async def test_a_restart_does_not_repeat_it(bot: Bot) -> None:
+    for _ in range(3):
+        async with bot.life(bot.task("backup")):
+            await bot.pass_hours(6.5)
+    assert bot.begun == ["backup 16 06:00"]
+
+
+async def test_a_busy_bot_is_waited_for_within_what_a_task_allows(bot: Bot) -> None:
+    bot.is_busy = True
+    async with bot.life(bot.task("backup"), bot.task("update", only_in_hour=True)):
+        await bot.pass_hours(7.5)
+        assert bot.begun == []
+        bot.is_busy = False
+        await bot.pass_hours(1)
+    assert bot.begun == ["backup 16 07:31"]
+
+
+async def test_what_is_off_is_not_begun_and_the_hour_can_be_chosen(bot: Bot) -> None:
+    off = RuntimeConfig()
+    bot.database.run(lambda tx: tx.config.put(off))
+    async with bot.life(bot.task("backup")):
+        await bot.pass_hours(8)
+        assert bot.begun == []
+        late = off.with_value("auto_backup", "on").with_value("auto_update_hour", "22")
+        bot.database.run(lambda tx: tx.config.put(late))
+        await bot.pass_hours(15)
+    assert bot.begun == ["backup 16 22:00"]
+
+
+def automatic(home: Home, told: list[str], now: Callable[[], datetime]) -> AutomaticBackup:
+    async def tell(sentence: str) -> None:
+        told.append(sentence)
+
+    clock = ManualClock(now())
+    return AutomaticBackup(home.paths, home.environment, clock, tell)
+
+
+async def test_the_newest_backups_are_kept_and_a_failure_is_told(home: Home) -> None:
+    told: list[str] = []
+    for _ in range(KEPT + 2):
+        await automatic(home, told, lambda: home.now).run()
+    folder = automatic_folder(home.paths)
+    assert len(list(folder.iterdir())) == KEPT
+    assert told == []
+    (home.paths.state / "ollim.db").write_bytes(b"no database" * 1000)
+    await automatic(home, told, lambda: home.now).run()
+    (sentence,) = told
+    assert sentence.startswith("The automatic backup of 2026-11-16 was not made. ")
+    assert "is damaged" in sentence
+    assert len(list(folder.iterdir())) == KEPT
