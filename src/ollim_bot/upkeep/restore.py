@@ -57,7 +57,7 @@ _GIT_LIMIT = 300.0
 _RECORDS = "restored_transcripts"
 _FROM_BACKUP = frozenset((DATABASE, *MIRROR_FILES))
 # What belongs to a running bot and to the machine, and not to the data.
-NOT_OF_A_COPY = frozenset(
+_NOT_OF_A_COPY = frozenset(
     (
         *("backup", "bot", "copies", "Discord", "disk space", "memory", "page", "sentinel"),
         *("service", "update", "webhooks"),
@@ -217,7 +217,7 @@ def try_out(file: Path, environ: Mapping[str, str], now: datetime) -> TrialRepor
         # The reserve for a full disk is made by the first start.
         (root / "state" / BALLAST_FILE).touch()
         given = _doctor_input({**environ, "OLLIM_DATA_DIR": str(root)}, root, now)
-        return TrialReport(restored, tuple(examine(given, NOT_OF_A_COPY)))
+        return TrialReport(restored, tuple(examine(given, _NOT_OF_A_COPY)))
 
 
 def _doctor_input(environ: Mapping[str, str], root: Path, now: datetime) -> DoctorInput:
