@@ -160,7 +160,8 @@ def test_what_the_service_would_not_see_is_refused_or_moved(
     assert "~/.ollim-bot/.env" in answer.err
     assert "secret" not in answer.out + answer.err
     monkeypatch.setattr(sys, "stdin", Keyboard("n\n"))
-    assert stub.service("install").code == 2
+    answer = stub.service("install")
+    assert (answer.code, answer.err) == (2, "Nothing was changed.\n")
     assert not stub.paths.env_file.exists()
     monkeypatch.setattr(sys, "stdin", Keyboard("y\ny\n"))
     assert stub.service("install").code == 0

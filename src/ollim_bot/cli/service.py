@@ -124,9 +124,10 @@ def _move_settings(
     file = caller.shown(settings.paths.env_file)
     names = ", ".join(f"{name} ({where})" for name, (_, where) in unseen.items())
     told = _UNSEEN.format(names=names)
-    may_ask = not is_agreed and sys.stdin.isatty()
-    if not may_ask or not _agrees(f"{told} Write them into {file}?"):
+    if is_agreed or not sys.stdin.isatty():
         raise WrongInput(f"{told} {_MOVE_THEM.format(file=file)}")
+    if not _agrees(f"{told} Write them into {file}?"):
+        raise WrongInput("Nothing was changed.")
     prepare_data_directory(settings.paths)
     change_env_file(settings.paths, {name: value for name, (value, _) in unseen.items()})
     print(f"Written into {file}.", flush=True)
