@@ -402,7 +402,7 @@ class UserManager(StandIn):
         return name in self._timers or self.services.state(name) == "active"
 
     def _show(self, name: str, asked: Sequence[str]) -> Said:
-        state = self.services.state(name)
+        state = "active" if name in self._timers else self.services.state(name)
         exists = self.reads_folder and (self.folder / name).exists()
         values = {
             "LoadState": "loaded" if exists else "not-found",
@@ -411,8 +411,10 @@ class UserManager(StandIn):
             "MainPID": str(self.services.pid(name)),
             "UnitFileState": "enabled" if exists and self.is_enabled(name) else "disabled",
             "NRestarts": str(max(0, self.services.starts(name) - 1)),
+            "LastTriggerUSec": "",
         }
-        names = [word.removeprefix("--property=") for word in asked]
+        wanted = (word.removeprefix("--property=") for word in asked if "--timestamp" not in word)
+        names = [name for word in wanted for name in word.split(",")]
         return Said("".join(f"{each}={values[each]}\n" for each in names))
 
     def _login(self, words: Sequence[str]) -> Said:
