@@ -25,11 +25,12 @@ NOW = datetime(2026, 11, 16, 6, 0, tzinfo=UTC)
 
 # Answers as `python` in an environment, and as `uv`. Everything asked is noted in a log.
 _STAND_IN = """#!{python} -SE
-import json, os, sqlite3, sys, time
+import fcntl, json, os, signal, sqlite3, sys, time
+from datetime import datetime, timezone
 from pathlib import Path
 index = Path({index!r})
 plan = json.loads(index.read_text())
-me, words = Path(sys.argv[0]), sys.argv[1:]
+me, words, parent = Path(sys.argv[0]), sys.argv[1:], os.getppid()
 with index.with_name("asked.log").open("a") as log:
     log.write(json.dumps([me.parent.parent.name, *words]) + "\\n")
 
@@ -98,7 +99,19 @@ def trial():
         if behaviour == "migration":
             fail("sqlite3.OperationalError: no such column: x")
     if behaviour == "hang":
-        time.sleep(600)
+        # Also gone if the one that tries it is killed.
+        while os.getppid() == parent:
+            time.sleep(0.02)
+
+def bot():
+    state = Path(os.environ["OLLIM_DATA_DIR"]) / "state"
+    with open(state / "bot.pid", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        if plan["behaviour"].get(version()) != "no heartbeat":
+            (state / "heartbeat").write_text(datetime.now(timezone.utc).isoformat())
+        signal.pause()
 
 def doctor():
     names = plan["doctor"].get(version(), [])
@@ -120,6 +133,8 @@ elif words[-1] == "--trial":
     trial()
 elif words[-2:] == ["doctor", "--json"]:
     doctor()
+elif words[-1] == "ollim_bot":
+    bot()
 """
 
 

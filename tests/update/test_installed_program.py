@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.update.standins import OLD, Checkout, StandIns
+from tests.update.standins import NEW, OLD, Checkout, StandIns, git
 
 from ollim_bot.upkeep.installed_program import (
     PIPX_RECORD,
@@ -43,6 +43,10 @@ def test_a_checkout_is_recognised_by_its_editable_installation(tmp_path: Path) -
     found = checkout.installation()
     assert (found.kind, found.checkout) == (InstallKind.GIT, checkout.path)
     assert found.beside == checkout.path / ".venv.next"
+    assert found.version == OLD
+    checkout.release(NEW)
+    git(checkout.path, "pull", "--quiet", "--ff-only")
+    assert checkout.installation().version == NEW, "that of the sources that run"
 
 
 @pytest.mark.parametrize(

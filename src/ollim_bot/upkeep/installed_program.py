@@ -68,8 +68,12 @@ class InstalledProgram:
         return f"installed by {self.kind} in {self.environment}"
 
 
-def find_installation(prefix: str = sys.prefix, base: str = sys.base_prefix) -> InstalledProgram:
-    """The installation in the environment `prefix`. Raises `NotUpdatable`."""
+def find_installation(prefix: str = "", base: str = "") -> InstalledProgram:
+    """The installation in the environment `prefix`; by default in the present one.
+
+    Raises `NotUpdatable`.
+    """
+    prefix, base = prefix or sys.prefix, base or sys.base_prefix
     if prefix == base:
         raise NotUpdatable(
             "ollim-bot is not in an environment of its own, so it cannot put a new version beside "
@@ -92,6 +96,7 @@ def find_installation(prefix: str = sys.prefix, base: str = sys.base_prefix) -> 
             "Update it from that account."
         )
     if checkout is not None:
+        version = _version_of_sources(record.parent) or version
         return InstalledProgram(InstallKind.GIT, environment, version, checkout)
     if kind in (InstallKind.PIP, InstallKind.UV):
         _refuse_shared(environment)
@@ -105,6 +110,15 @@ def installed_record(environment: Path) -> Path | None:
 
 def version_of(record: Path) -> Version | None:
     return Version.of(record.name.removesuffix(".dist-info").partition("-")[2])
+
+
+def _version_of_sources(site: Path) -> Version | None:
+    """The version that an editable installation runs; its record may be of an older one."""
+    for link in site.glob("*ollim_bot*.pth"):
+        text = _text(site / _text(link).strip() / "ollim_bot" / "__init__.py")
+        if match := re.search(r'^__version__ = "(.+)"', text, re.MULTILINE):
+            return Version.of(match[1])
+    return None
 
 
 def _kind(environment: Path, record: Path) -> InstallKind:

@@ -48,6 +48,9 @@ _KILL_AFTER = 25.0
 _OFF = ("DISCORD_TOKEN", "DISCORD_OWNER_ID", "DISCORD_API_URL", "WEBHOOK_PORT", "WEBHOOK_SECRET")
 
 
+_DETACHED = '"$@" </dev/null >/dev/null 2>&1 &'
+
+
 class NothingNewer(UpdateFailed):
     pass
 
@@ -247,13 +250,11 @@ class Updater:
         if supervisor is not None:
             supervisor.restart()
             return
-        subprocess.Popen(
-            bot_command(self._installation.python),
+        subprocess.run(
+            ("/bin/sh", "-c", _DETACHED, "sh", *bot_command(self._installation.python)),
             env=self._environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
             start_new_session=True,
+            check=True,
         )
         self._say("The bot runs in the background now.")
 

@@ -1,0 +1,79 @@
+"""`ollim-bot update` in a terminal: what it says, and its exit codes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.terminal import Terminal
+from tests.update.standins import NEW, OLD, StandIns
+
+from ollim_bot.store.opening import open_database
+
+
+@pytest.fixture
+def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIns:
+    """This process counts as a program that pip has installed."""
+    found = StandIns(tmp_path)
+    environment = found.environment()
+    monkeypatch.setattr(sys, "prefix", str(environment))
+    monkeypatch.setattr(sys, "base_prefix", "/usr")
+    return found
+
+
+@pytest.fixture
+def terminal(at: StandIns) -> Terminal:
+    made = Terminal(at.home)
+    made.paths = at.paths
+    made.environ |= at.environ
+    at.paths.state.mkdir(parents=True, mode=0o700)
+    open_database(at.paths, lambda: made.now, is_holder=True, report=print).close()
+    return made
+
+
+def test_a_check_says_what_would_happen_and_what_is_new(at: StandIns, terminal: Terminal) -> None:
+    said = terminal.done("update", "--check")
+    assert said.startswith(
+        f"{NEW} is there; this is {OLD}, installed by pip in {at.home / 'env'}.\n"
+        f"`ollim-bot update` makes a backup, installs {NEW} beside this version, tries it on a "
+        "copy of your data, and hands over. If it does not start, this version goes on.\n"
+    )
+    assert said.endswith("## 0.13.0\n\n- new\n")
+    assert not at.paths.update.exists()
+    at.newest = str(OLD)
+    at.plan()
+    assert terminal.refused("update", "--check", code=1) == f"Version {OLD} is the newest one.\n"
+    assert terminal.refused("update", code=1) == f"Version {OLD} is the newest one.\n"
+
+
+def test_the_outcome_is_the_last_line_and_the_exit_code(at: StandIns, terminal: Terminal) -> None:
+    at.behaviour[str(NEW)] = "start in place"
+    at.plan()
+    answer = terminal.run("update")
+    assert answer.code == 1
+    assert answer.out.splitlines()[-1] == f"Handing over to {NEW} …"
+    assert answer.err == (
+        f"Version {NEW} did not start, so {OLD} goes on with all data as it was: "
+        "The bot stopped because of a fault in itself, told above.\n"
+    )
+    at.behaviour.clear()
+    at.plan()
+    assert terminal.done("update").splitlines()[-1] == f"Updated from {OLD} to {NEW}."
+    assert terminal.refused("update", code=1) == f"Version {NEW} is the newest one.\n"
+
+
+def test_the_doctor_says_how_it_is_installed_and_how_the_last_update_went(
+    at: StandIns, terminal: Terminal
+) -> None:
+    def found() -> list[str]:
+        lines = terminal.run("doctor").out.splitlines()
+        return [line for line in lines if line[6:].startswith("update: ")]
+
+    terminal.environ["OLLIM_WEB_PORT"] = "0"
+    terminal.environ["OLLIM_MODEL"] = "offline"
+    del terminal.environ["DISCORD_TOKEN"]
+    assert found() == [f"PASS  update: {OLD}, installed by pip in {at.home / 'env'}"]
+    at.plan(full=True)
+    assert terminal.run("update").code == 1
+    assert found()[0].startswith("WARN  update: today 14:30: No update to 0.13.0; 0.12.0 goes on: ")

@@ -1,0 +1,178 @@
+"""An update of a running bot that does not do its part: one version runs at the end, and why."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.update.standins import NEW, NOW, OLD, StandIns
+
+from ollim_bot.domain.releases import Version
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.opening import open_database
+from ollim_bot.upkeep.hand_over import Phase, UpdateRecord
+from ollim_bot.upkeep.installed_program import installed_record, version_of
+from ollim_bot.upkeep.instance import running_pid
+from ollim_bot.upkeep.releases import release_source
+from ollim_bot.upkeep.updater import Updater
+
+LIMIT = 60.0
+# Plays the bot: stops when it is asked to, and then hands over, or just ends.
+BOT = """
+import os, signal, sys, time
+from datetime import UTC, datetime
+from pathlib import Path
+from ollim_bot.paths import DataPaths
+from ollim_bot.upkeep.hand_over import asked_to_hand_over, hand_over
+from ollim_bot.upkeep.instance import single_instance
+paths, python, how = DataPaths(Path(sys.argv[1])), *sys.argv[2:]
+asked = []
+signal.signal(signal.SIGTERM, lambda *_: asked.append(True))
+with single_instance(paths.bot_pid):
+    print("up", flush=True)
+    while not asked:
+        time.sleep(0.02)
+if how == "hands over":
+    hand_over(paths, asked_to_hand_over(paths, os.getpid()), os.environ, lambda: datetime.now(UTC))
+    os.execv(python, [python, "-P", "-m", "ollim_bot"])
+"""
+
+
+class Running:
+    """A bot that behaves in one way, and an updater beside it."""
+
+    def __init__(self, home: Path, how: str = "hands over", *, limit: float = LIMIT) -> None:
+        self.at = StandIns(home)
+        self.paths = DataPaths(self.at.paths.root)
+        self.paths.state.mkdir(parents=True, mode=0o700)
+        open_database(self.paths, lambda: NOW, is_holder=True, report=print).close()
+        self.installation = self.at.installation()
+        self.said: list[str] = []
+        self._limit = limit
+        words = (str(self.paths.root), str(self.installation.python), how)
+        self.bot = subprocess.Popen(
+            (sys.executable, "-c", BOT, *words), env=self.at.environ, stdout=subprocess.PIPE
+        )
+        assert self.bot.stdout is not None
+        assert self.bot.stdout.readline() == b"up\n"
+
+    def update(self) -> UpdateRecord:
+        source = release_source(self.installation, self.at.environ)
+        return Updater(
+            self.paths,
+            self.installation,
+            source,
+            self.at.environ,
+            lambda: datetime.now(UTC),
+            self.said.append,
+            limit=self._limit,
+        ).run()
+
+    def behaves(self, how: str) -> None:
+        self.at.behaviour[str(NEW)] = how
+        self.at.plan()
+
+    @property
+    def in_place(self) -> Version | None:
+        record = installed_record(self.installation.environment)
+        return None if record is None else version_of(record)
+
+    @property
+    def started(self) -> list[str]:
+        """The environments whose bot was started, by name."""
+        return [words[0] for words in self.at.asked() if words[-1] == "ollim_bot"]
+
+    def close(self) -> None:
+        if (pid := running_pid(self.paths.bot_pid)) is not None:
+            os.kill(pid, signal.SIGKILL)
+        if self.bot.poll() is None:
+            self.bot.kill()
+        self.bot.wait()
+        assert self.bot.stdout is not None
+        self.bot.stdout.close()
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Callable[..., Running]]:
+    made: list[Running] = []
+
+    def start(how: str = "hands over", *, limit: float = LIMIT) -> Running:
+        made.append(Running(tmp_path, how, limit=limit))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
+
+
+Start = Callable[..., Running]
+
+
+def test_the_bot_goes_on_as_the_new_version_in_the_same_process(running: Start) -> None:
+    scene = running()
+    assert scene.update().phase is Phase.DONE
+    assert scene.in_place == NEW
+    assert running_pid(scene.paths.bot_pid) == scene.bot.pid
+    assert not scene.installation.beside.exists()
+
+
+def test_a_new_version_without_a_heartbeat_is_ended_and_the_old_one_runs_again(
+    running: Start,
+) -> None:
+    scene = running(limit=3.0)
+    scene.behaves("no heartbeat")
+    threading.Thread(target=scene.bot.wait, daemon=True).start()
+    outcome = scene.update()
+    assert str(outcome) == (
+        "Version 0.13.0 did not start, so 0.12.0 goes on: its heartbeat did not come within 3 s."
+    )
+    assert scene.in_place == OLD
+    assert not scene.installation.beside.exists()
+    assert running_pid(scene.paths.bot_pid) not in (None, scene.bot.pid)
+    assert scene.started == ["env", "env"], "the new one in its place, then the old one"
+
+
+def test_a_bot_that_ends_without_handing_over_is_started_as_the_new_version(running: Start) -> None:
+    scene = running("ends")
+    threading.Thread(target=scene.bot.wait, daemon=True).start()
+    assert scene.update().phase is Phase.DONE
+    assert scene.in_place == NEW
+    assert running_pid(scene.paths.bot_pid) is not None
+    assert "The bot runs in the background now." in scene.said
+
+
+def test_a_bot_that_is_killed_in_the_trial_is_started_again_as_the_old_version(
+    running: Start,
+) -> None:
+    scene = running()
+    scene.behaves("hang in place")
+
+    def kill() -> None:
+        # The first trial is that on the copy of the data.
+        until(lambda: sum(words[-1] == "--trial" for words in scene.at.asked()) == 2)
+        scene.bot.kill()
+        scene.bot.wait()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    outcome = scene.update()
+    killer.join()
+    assert (outcome.phase, outcome.reason) == (Phase.RETURNED, "the update was cut off")
+    assert scene.in_place == OLD
+    assert not scene.paths.before_update.exists()
+    until(lambda: running_pid(scene.paths.bot_pid) is not None)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
