@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+from ollim_bot.clock import SystemClock
 from ollim_bot.logs import set_up_logging
 from ollim_bot.settings import LogFormat, LogLevel
 
@@ -28,7 +29,7 @@ def root_logger_restored() -> Iterator[None]:
 def sink(log_format: LogFormat, *secrets: str, level: LogLevel = LogLevel.INFO) -> io.StringIO:
     """Where everything that is logged from now on can be read."""
     stream = io.StringIO()
-    set_up_logging(level, log_format, secrets=secrets, zone=BERLIN, stream=stream)
+    set_up_logging(level, log_format, secrets=secrets, clock=SystemClock(BERLIN), stream=stream)
     return stream
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 from tests.log_sink import BERLIN, LOGGER, failure, root_logger_restored
 
+from ollim_bot.clock import SystemClock
 from ollim_bot.logs import THROTTLE_SECONDS, log_fields, set_up_logging
 from ollim_bot.settings import LogFormat, LogLevel
 
@@ -24,7 +25,7 @@ class Log:
             LogLevel.INFO,
             LogFormat.TEXT,
             secrets=["hunter2"],
-            zone=BERLIN,
+            clock=SystemClock(BERLIN),
             stream=self.stream,
             now=lambda: self.now,
         )

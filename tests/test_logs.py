@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 from collections.abc import Iterator
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.log_sink import LOGGER, at_nine, failure, root_logger_restored, sink
 
-from ollim_bot.logs import log_fields
+from ollim_bot.clock import SystemClock
+from ollim_bot.logs import log_fields, set_up_logging
 from ollim_bot.settings import LogFormat, LogLevel
 
 
@@ -145,3 +148,14 @@ def test_what_libraries_say_of_each_request_is_for_debugging(level: LogLevel) ->
     assert seen == (
         known if level is LogLevel.INFO else ["1 change detected", "Processing request", *known]
     )
+
+
+def test_the_log_follows_the_owners_clock() -> None:
+    stream, clock = io.StringIO(), SystemClock(ZoneInfo("Europe/Berlin"))
+    set_up_logging(LogLevel.INFO, LogFormat.TEXT, secrets=(), clock=clock, stream=stream)
+    LOGGER.handle(at_nine("before"))
+    clock.set_zone(ZoneInfo("Asia/Tokyo"))
+    LOGGER.handle(at_nine("after"))
+    first, second = stream.getvalue().splitlines()
+    assert "09:00:00" in first
+    assert "17:00:00" in second

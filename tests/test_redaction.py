@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.key_shapes import KEYS, NO_KEYS
 from tests.log_sink import BERLIN, LOGGER, at_nine, failure, root_logger_restored, sink
 
+from ollim_bot.clock import SystemClock
 from ollim_bot.logs import MARK, RedactingFilter, log_fields, set_up_logging
 from ollim_bot.settings import LogFormat, LogLevel
 
@@ -54,7 +55,7 @@ def test_a_short_secret_stays_for_it_is_part_of_too_many_words() -> None:
 def test_a_secret_can_be_learned_later() -> None:
     stream = io.StringIO()
     redacting = set_up_logging(
-        LogLevel.INFO, LogFormat.TEXT, secrets=(), zone=BERLIN, stream=stream
+        LogLevel.INFO, LogFormat.TEXT, secrets=(), clock=SystemClock(BERLIN), stream=stream
     )
     redacting.learn("made-at-start")
     LOGGER.info("made-at-start")

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime
 from types import MappingProxyType
 from typing import TextIO
 from urllib.parse import quote, quote_plus
 
+from ollim_bot.ports import Clock
 from ollim_bot.settings import LogFormat, LogLevel
 
 MARK = "[redacted]"
@@ -69,7 +70,7 @@ def set_up_logging(
     log_format: LogFormat,
     *,
     secrets: Iterable[str],
-    zone: tzinfo,
+    clock: Clock,
     stream: TextIO,
     now: Callable[[], float] = time.monotonic,
 ) -> RedactingFilter:
@@ -83,7 +84,7 @@ def set_up_logging(
     handler.addFilter(_add_ambient_fields)
     handler.addFilter(redacting)
     formatter = JsonFormatter if log_format is LogFormat.JSON else TextFormatter
-    handler.setFormatter(formatter(zone))
+    handler.setFormatter(formatter(clock))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # The libraries of signing in log whole requests, with codes and tokens in them.
     for verbose in ("asyncio", "markdown_it", "google", "oauthlib", "requests_oauthlib", "urllib3"):
@@ -206,12 +207,12 @@ class ThrottledHandler(logging.StreamHandler[TextIO]):
 class TextFormatter(logging.Formatter):
     """`2026-11-15 09:00:00 INFO schedule: message run=… session=…`, exceptions indented below."""
 
-    def __init__(self, zone: tzinfo) -> None:
+    def __init__(self, clock: Clock) -> None:
         super().__init__()
-        self._zone = zone
+        self._clock = clock
 
     def format(self, record: logging.LogRecord) -> str:
-        moment = datetime.fromtimestamp(record.created, self._zone)
+        moment = datetime.fromtimestamp(record.created, self._clock.now().tzinfo)
         fields = (f" {name}={_field(value)}" for name, value in _fields(record).items())
         event = f"{record.levelname} {_logger(record)}: {record.getMessage()}{''.join(fields)}"
         below = [*(record.exc_text or "").splitlines(), *(record.stack_info or "").splitlines()]
@@ -221,12 +222,12 @@ class TextFormatter(logging.Formatter):
 class JsonFormatter(logging.Formatter):
     """One object per line: ts, level, logger, message, fields, and exc or stack if present."""
 
-    def __init__(self, zone: tzinfo) -> None:
+    def __init__(self, clock: Clock) -> None:
         super().__init__()
-        self._zone = zone
+        self._clock = clock
 
     def format(self, record: logging.LogRecord) -> str:
-        moment = datetime.fromtimestamp(record.created, self._zone)
+        moment = datetime.fromtimestamp(record.created, self._clock.now().tzinfo)
         event = {
             "ts": moment.isoformat(timespec="milliseconds"),
             "level": record.levelname,

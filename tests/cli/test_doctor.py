@@ -28,6 +28,7 @@ NAMES = [
     "files",
     "git",
     "clock",
+    "time zone",
     "routines",
     "reminders",
     "webhooks",

@@ -14,6 +14,7 @@ from tests.scheduling.test_firing import pings
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.travel import PlannedZone
+from ollim_bot.schedule.owner_zone import MachineZoneWatch
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine, Waits
 
@@ -175,6 +176,33 @@ async def test_a_zone_that_changed_while_the_bot_was_off_loses_nothing(
         assert ends.count("done") == 1
         assert [state for _, state in came(at, "call")] == ["done"]
         await settled(at)
+
+
+async def test_the_zone_of_the_machine_is_offered_once_and_not_taken(tmp_path: Path) -> None:
+    clock, zones, told = clock_in(BERLIN), [ZoneInfo(BERLIN)], list[str]()
+
+    async def tell(sentence: str, _: str) -> None:
+        told.append(sentence)
+
+    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await travel(at, BERLIN)
+        await at.store.transact(
+            lambda tx: tx.config.change(lambda config: config.with_default("timezone"))
+        )
+        await at.until(lambda: str(clock.now().tzinfo) == "UTC")
+        clock.set_zone(ZoneInfo(BERLIN))
+        watch = MachineZoneWatch(at.store, clock, tell, lambda: zones[-1])
+        at.tasks.append(asyncio.create_task(watch.run()))
+        await at.passes(70)
+        assert told == []
+        zones.append(ZoneInfo(TOKYO))
+        await at.passes(200)
+        (offer,) = told
+        assert offer == (
+            "Your computer is on Asia/Tokyo time now; I still use Europe/Berlin. "
+            "`/config timezone Asia/Tokyo` changes that."
+        )
+        assert clock.now().tzinfo == ZoneInfo(BERLIN)
 
 
 @pytest.mark.parametrize("zone", [TOKYO, NEW_YORK])

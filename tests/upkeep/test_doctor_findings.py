@@ -224,6 +224,7 @@ def of_the_ledger(there: DataDirectory) -> Findings:
 def of_the_machine(there: DataDirectory) -> Findings:
     yield from machine.clock(datetime(1970, 1, 1, tzinfo=UTC), "UTC", None)
     yield from machine.clock(NOW, "UTC", NOW + DAY)
+    yield from machine.time_zone("Asia/Tokyo", "Europe/Berlin", None, is_chosen=False)
     yield from machine.disk_space(0)
     yield from machine.disk_space(60 * 1000**2)
     yield from machine.memory(7, 2 * 1000**3)

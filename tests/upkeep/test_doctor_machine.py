@@ -12,7 +12,14 @@ import pytest
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.upkeep.checks.folder import data_directory, leftovers
-from ollim_bot.upkeep.checks.machine import clock, disk_space, environment, memory, memory_of
+from ollim_bot.upkeep.checks.machine import (
+    clock,
+    disk_space,
+    environment,
+    memory,
+    memory_of,
+    time_zone,
+)
 from ollim_bot.upkeep.doctor import Level
 
 MB = 1000**2
@@ -167,3 +174,17 @@ def test_each_wrong_setting_is_a_failure_and_each_doubtful_one_a_warning() -> No
         (Level.WARN, "C: there is no such setting."),
     ]
     assert all(finding.next for finding in found)
+
+
+def test_the_time_zone_is_told_with_where_it_comes_from() -> None:
+    (own,) = time_zone("Europe/Berlin", "", ZoneInfo("Europe/Berlin"), is_chosen=False)
+    assert (own.level, own.detail) == (Level.PASS, "Europe/Berlin, from the settings")
+    (away,) = time_zone("Asia/Tokyo", "Asia/Tokyo", ZoneInfo("Europe/Berlin"), is_chosen=True)
+    assert away.level is Level.PASS
+    assert away.detail == "Asia/Tokyo, set with `config`; this machine is on Europe/Berlin"
+
+
+def test_a_bot_that_plans_in_another_time_zone_is_told_with_what_to_do() -> None:
+    (finding,) = time_zone("Asia/Tokyo", "Europe/Berlin", None, is_chosen=False)
+    assert finding.level is Level.WARN
+    assert finding.next == ("Run `ollim-bot config set timezone Asia/Tokyo`, or restart the bot.")

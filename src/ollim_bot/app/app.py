@@ -33,6 +33,7 @@ from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.text import PROGRAM
 from ollim_bot.domain.tool_policy import Pattern
+from ollim_bot.environment import system_zone
 from ollim_bot.errors import OllimError
 from ollim_bot.integrations.calendars.feeds import CalendarFeeds
 from ollim_bot.integrations.calendars.refreshing import CalendarRefresher, take_calendar_address
@@ -53,7 +54,7 @@ from ollim_bot.ports import (
     TaskList,
 )
 from ollim_bot.schedule.hand_edits import HandEdits
-from ollim_bot.schedule.owner_zone import OwnerZone
+from ollim_bot.schedule.owner_zone import MachineZoneWatch, OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Events, file_events
 from ollim_bot.settings import Settings
@@ -240,7 +241,14 @@ class App:
             self._daily(store, parts, self._updates).run(),
             self._refresher(store, parts).run(),
             self._webhooks(store, parts, scheduler),
+            self._zone_watch(store, parts).run(),
         ]
+
+    def _zone_watch(self, store: Store, parts: ConversationParts) -> MachineZoneWatch:
+        async def tell(sentence: str, key: str) -> None:
+            await parts.notices.tell(sentence, key=key)
+
+        return MachineZoneWatch(store, self._clock, tell, partial(system_zone, os.environ))
 
     async def _tried_out(self, parts: ConversationParts, scheduler: Scheduler) -> None:
         """Read all jobs too, and leave the problems found so far for the start that follows."""

@@ -10,11 +10,12 @@ import sys
 from collections.abc import Mapping
 
 from ollim_bot import __version__
-from ollim_bot.app.app import App, Ending
+from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.app.surfaces import MakeChannel
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
 from ollim_bot.cli.terminal import Style, own_name, painted, typed, width_of, wrapped
+from ollim_bot.clock import SystemClock
 from ollim_bot.connections import allow_many_descriptors
 from ollim_bot.domain.provider import Provider
 from ollim_bot.environment import own_command, python_places
@@ -49,16 +50,17 @@ def run(caller: Caller, *, is_trial: bool = False) -> None:
     settings = caller.settings()
     for warning in settings.warnings:
         note(warning)
+    clock = SystemClock(settings.zone)
     redacting = set_up_logging(
         settings.log_level,
         settings.log_format,
         secrets=settings.secrets(),
-        zone=settings.zone,
+        clock=clock,
         stream=sys.stderr,
     )
     allow_many_descriptors()
     try:
-        ending = asyncio.run(_until_stopped(settings, caller, redacting, is_trial=is_trial))
+        ending = asyncio.run(_until_stopped(settings, clock, caller, redacting, is_trial=is_trial))
     except OllimError:
         raise
     except Exception:  # every fault goes through the log, which redacts secrets
@@ -75,7 +77,12 @@ def run(caller: Caller, *, is_trial: bool = False) -> None:
 
 
 async def _until_stopped(
-    settings: Settings, caller: Caller, redacting: RedactingFilter, *, is_trial: bool
+    settings: Settings,
+    clock: SystemClock,
+    caller: Caller,
+    redacting: RedactingFilter,
+    *,
+    is_trial: bool,
 ) -> Ending:
     def announce(provider: Provider, page: WebSurface | None) -> None:
         root = caller.shown(settings.paths.root)
@@ -90,6 +97,7 @@ async def _until_stopped(
 
     app = App(
         settings,
+        Adapters(clock=clock),
         channels=_channels(settings),
         announce=announce,
         program=own_name(),

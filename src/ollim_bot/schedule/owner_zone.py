@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 
@@ -12,8 +13,11 @@ from ollim_bot.domain.moments import zone_named
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
 from ollim_bot.domain.travel import PlannedZone, ZoneMove, follows_zone
+from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
+
+_BETWEEN_LOOKS = 60.0
 
 
 class OwnerZone:
@@ -89,6 +93,47 @@ class OwnerZone:
         if "config" in changed and self._wake is not None:
             self._is_outdated = True
             self._wake()
+
+
+class MachineZoneWatch:
+    """Offers the owner the machine's zone when the machine has moved to another, once each time.
+
+    It changes nothing. `look` gives the machine's zone as of now; `tell` gets the sentence, and a
+    key that is told once.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        tell: Callable[[str, str], Awaitable[object]],
+        look: Callable[[], tzinfo | None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._tell = tell
+        self._look = look
+
+    async def run(self) -> None:
+        """Look each minute until cancelled."""
+        seen = await asyncio.to_thread(self._look)
+        while True:
+            await self._clock.sleep(_BETWEEN_LOOKS)
+            before, seen = seen, await asyncio.to_thread(self._look)
+            if seen is not None and str(seen) != str(before):
+                await self._offer(before, seen)
+
+    async def _offer(self, before: tzinfo | None, present: tzinfo) -> None:
+        own = zone_of(self._clock)
+        chosen = await self._store.read(lambda tx: tx.config.get().timezone)
+        # An owner who chose a zone, or whose zone was never the machine's, does not follow it.
+        if chosen is not None or str(own) != str(before):
+            return
+        sentence = (
+            f"Your computer is on {present} time now; I still use {own}. "
+            f"`/config timezone {present}` changes that."
+        )
+        await self._tell(sentence, f"zone {present} {self._clock.now().isoformat()}")
 
 
 def _has_come(tx: Transaction, reminder: Reminder, move: ZoneMove) -> bool:

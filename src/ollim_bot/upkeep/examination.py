@@ -44,6 +44,7 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
     ("files", folder.check_files),
     ("git", data.check_git),
     ("clock", machine.check_clock),
+    ("time zone", machine.check_time_zone),
     ("routines", jobs.check_routines),
     ("reminders", jobs.check_reminders),
     ("webhooks", webhooks.check_webhooks),

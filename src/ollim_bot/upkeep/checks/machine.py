@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from ollim_bot.domain.provider import (
 from ollim_bot.domain.provider_memory import ProviderMemory
 from ollim_bot.engine.launcher import cli_path
 from ollim_bot.engine.login import login_status
-from ollim_bot.environment import open_file_warning
+from ollim_bot.environment import chosen_zone, open_file_warning, system_zone
 from ollim_bot.settings import ModelChoice, Settings
 from ollim_bot.store.opening import look_into
 from ollim_bot.upkeep.checks.folder import close_file
@@ -51,6 +51,35 @@ def clock(now: datetime, zone: str, last_seen: datetime | None) -> Iterator[Doct
     else:
         day = f"{WEEKDAYS[now.weekday()]} {now.day} {MONTHS[now.month - 1]} {now.year}"
         yield passed(CLOCK, f"{day} {now:%H:%M}, {zone}")
+
+
+ZONE = "time zone"
+
+
+def check_time_zone(given: DoctorInput) -> Iterator[DoctorFinding]:
+    paths, chosen = given.data.paths, chosen_zone(given.data.paths)
+    planned = look_into(paths, given.local_now, lambda tx: tx.zone.get().name) or ""
+    used = planned if running_pid(paths.bot_pid) is not None else ""
+    return time_zone(
+        str(given.data.zone), used, system_zone(given.environ), is_chosen=chosen is not None
+    )
+
+
+def time_zone(
+    zone: str, used: str, machine: tzinfo | None, *, is_chosen: bool
+) -> Iterator[DoctorFinding]:
+    """`zone` is the owner's; `used` the one in which the running bot plans, empty if none runs.
+
+    `is_chosen` says that the owner chose it with `config`, and not in the settings.
+    """
+    if used and used != zone:
+        detail = f"the bot plans in {used}, but this terminal reads {zone}"
+        command = f"`ollim-bot config set timezone {zone}`"
+        yield warned(ZONE, detail, f"Run {command}, or restart the bot.")
+        return
+    source = "set with `config`" if is_chosen else "from the settings"
+    others = "" if machine is None or str(machine) == zone else f"; this machine is on {machine}"
+    yield passed(ZONE, f"{zone}, {source}{others}")
 
 
 DISK = "disk space"
