@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +22,7 @@ from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.sentinel import CHANNEL, SentinelDelivery, SentinelFile, deliveries_left
 from ollim_bot.store.store import SqliteStore
-from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.clock import ManualClock, run_ready_tasks
 
 NOW = datetime(2026, 11, 15, 14, 30, tzinfo=UTC)
 SPEC = JobSpec(
@@ -72,12 +73,16 @@ def test_what_is_written_is_read_again(left: Left) -> None:
     assert left.paths.sentinel.stat().st_mode & 0o777 == 0o600
 
 
-async def test_the_claim_counts_before_the_next_step(left: Left) -> None:
+async def test_the_claim_counts_before_the_next_step_and_is_announced(left: Left) -> None:
     store = SqliteStore(left.database, ManualClock(NOW), left.file.give_to)
+    changed: set[str] = set()
+    store.subscribe(changed.update)
     assert await store.transact(lambda tx: tx.ledger.count()) == 0
     left.put(ref="77", through=("discord",))
     assert not await store.transact(lambda tx: tx.ledger.claim(left.occurrence, NOW))
     assert not left.paths.sentinel.exists()
+    await run_ready_tasks()
+    assert {"notices", "messages", "deliveries"} <= changed
     found = await store.read(lambda tx: tx.deliveries.by_ref(CHANNEL, "77"))
     assert found is not None
     assert found.message.text == "Take the „blue“ pill. Now."
@@ -85,6 +90,22 @@ async def test_the_claim_counts_before_the_next_step(left: Left) -> None:
     assert item.again_at == NOW + timedelta(minutes=10)
     (notice,) = (await store.read(lambda tx: tx.notices.get())).untold
     assert notice.text.startswith("While I was away, my watch brought “Take the")
+    await store.close()
+
+
+async def test_an_idle_bot_takes_it_over_within_a_second(left: Left) -> None:
+    clock = ManualClock(NOW)
+    store = SqliteStore(left.database, clock, left.file.give_to)
+    changed = asyncio.Event()
+    store.subscribe(lambda _: changed.set())
+    upkeep = asyncio.create_task(store.run_upkeep())
+    left.put()
+    await clock.advance(1)
+    async with asyncio.timeout(60):
+        await changed.wait()
+    assert not left.paths.sentinel.exists()
+    upkeep.cancel()
+    await asyncio.gather(upkeep, return_exceptions=True)
     await store.close()
 
 

@@ -343,7 +343,7 @@ class App:
 
         left = SentinelFile(self._settings.paths, self._state_problem, self._adapters.disk)
         # A trial may be put back, and what it had taken over would be lost.
-        take_over = (lambda _: None) if self._is_trial else left.give_to
+        take_over = (lambda _: False) if self._is_trial else left.give_to
         store = SqliteStore(await asyncio.to_thread(opened), self._clock, take_over)
         lifetime.push_async_callback(store.close)
         upkeep.append(store.run_upkeep)

@@ -298,18 +298,23 @@ class SentinelFile:
 
         self._file.transact(changed)
 
-    def give_to(self, database: Database) -> None:
-        """Move what is in the file into the database; a failure leaves the file for later."""
+    def give_to(self, database: Database) -> bool:
+        """Move what is in the file into the database; False if there is nothing, or it failed.
+
+        A failure leaves the file for later.
+        """
         mark = self._mark()
         if mark is None or mark == self._refused:
-            return
+            return False
         try:
             self._file.transact(lambda known: ((), database.run(lambda tx: _take_over(tx, known))))
+            return True
         except NewerFormat:
             self._refused = mark
             self._file.read()  # reports it
         except StorageError:
             _logger.warning("What the sentinel has delivered waits", exc_info=True)
+        return False
 
     def _mark(self) -> tuple[int, int] | None:
         try:

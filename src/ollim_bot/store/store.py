@@ -62,14 +62,15 @@ class Store(Protocol):
 class SqliteStore:
     """A `Store` on the database of this process; `run_upkeep` is a service to run beside it.
 
-    `before_step` is called before each step with the database, and raises nothing.
+    `before_step` is called with the database before each step and once a second. It raises nothing,
+    and returns whether it has changed something.
     """
 
     def __init__(
         self,
         database: Database | DatabaseImage,
         clock: Clock,
-        before_step: Callable[[Database], None] = lambda _: None,
+        before_step: Callable[[Database], bool] = lambda _: False,
     ) -> None:
         self._database = database
         self._before_step = before_step
@@ -93,11 +94,10 @@ class SqliteStore:
         return await _outcome(self._reader.submit(self._database.query, question))
 
     def run(self, step: Step[R]) -> R:
-        if isinstance(self._database, Database):
-            self._before_step(self._database)
+        if isinstance(self._database, Database) and self._before_step(self._database):
+            self._announce(NAMES)
         result, changed = self._database.run_noting(step)
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._publish, changed)
+        self._announce(changed)
         return result
 
     def query(self, question: Step[R]) -> R:
@@ -129,6 +129,8 @@ class SqliteStore:
                     self._note_disk()
                     self._publish(NAMES)
                 continue
+            if await self._in_writer(partial(self._before_step, database)):
+                self._publish(NAMES)
             if await self._in_writer(database.has_changed_elsewhere):
                 self._publish(NAMES)
             await self._in_writer(database.write_mirrors)
@@ -165,6 +167,11 @@ class SqliteStore:
             self._writable.set()
         else:
             self._writable.clear()
+
+    def _announce(self, changed: frozenset[str]) -> None:
+        """Have the event loop tell the subscribers. Callable from any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._publish, changed)
 
     def _publish(self, changed: frozenset[str]) -> None:
         if changed:
