@@ -107,6 +107,13 @@ def test_a_command_is_named_as_it_can_be_typed_here(tmp_path: Path) -> None:
     assert called_program("ollim_bot/__main__.py", beside, "", "/") == str(called)
 
 
+def test_every_command_is_named_as_it_can_be_typed(terminal: Terminal) -> None:
+    commands = re.findall(r"^  ([a-z]+) {2,}\w", terminal.done("help"), re.MULTILINE)
+    assert "setup" in commands
+    typed = [with_program(f"Run `ollim-bot {name}`.", "bin/ollim-bot") for name in commands]
+    assert typed == [f"Run `bin/ollim-bot {name}`." for name in commands]
+
+
 def test_an_empty_list_names_a_command_that_works_here(terminal: Terminal) -> None:
     shown = " ".join(seen(terminal, "reminder", PATH="/usr/bin:/bin").split())
     assert f"Add one: {PROGRAM} reminder add" in shown

@@ -114,7 +114,7 @@ def test_the_built_in_model_says_what_can_be_written_and_where_the_rest_is(promp
 
 
 def test_the_clock_is_shown_with_the_zone() -> None:
-    assert "your time zone (it is 10:15 in UTC now)" in answered(PROMPTS["a button"])
+    assert "your time zone (it is 10:15 UTC now)" in answered(PROMPTS["a button"])
 
 
 def test_other_words_about_setting_up_are_not_taken_for_it() -> None:

@@ -126,7 +126,7 @@ TASK_DONE = "Which reminder? Reply to its card, or press its button."
 
 def set_up(moment: datetime | None, zone: str) -> str:
     """What the owner can set by a line of their own, and where the rest is."""
-    clock = "" if moment is None else f" (it is {clock_time(moment)} in {zone} now)"
+    clock = "" if moment is None else f" (it is {clock_time(moment)} {zone} now)"
     return f"""\
 I answer by a few fixed rules, so write what you want to set, one line at a time:
 - your name: `call me Ada`
