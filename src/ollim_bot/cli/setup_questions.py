@@ -12,7 +12,7 @@ from ollim_bot.cli.setup_changes import MODEL_SETTINGS, Installation, ModelInUse
 from ollim_bot.cli.terminal import typed, width_of, wrapped
 from ollim_bot.domain.calendar import added_words
 from ollim_bot.domain.moments import near_zone
-from ollim_bot.errors import CalendarFailed, EngineError, OllimError, WrongInput
+from ollim_bot.errors import BadPhrase, CalendarFailed, EngineError, OllimError, WrongInput
 from ollim_bot.settings import problem_with
 from ollim_bot.upkeep.doctor import DoctorFinding
 
@@ -300,9 +300,10 @@ def _member(at: Interview, bot: DiscordBot, owner_id: int | None) -> str | None:
 
 def introduced(bot: DiscordBot) -> Sequence[str]:
     """Who the bot is, and how to reach it."""
-    content = "on, which direct messages do not need" if bot.sees_message_content else "off"
+    content = "on" if bot.sees_message_content else "off"
     return (
-        f"The token is right: it is {bot.name}'s. Message content is {content}.",
+        f"The token is right: it is {bot.name}'s.",
+        f"The message content intent is {content}; direct messages do not need it.",
         f"Add it to a server of your own: {_INVITE.format(id=bot.application.get('id'))}",
         f"Then find it here: {_PROFILE.format(id=bot.user.get('id'))}",
     )
@@ -328,7 +329,7 @@ def _ask_routine(at: Interview) -> None:
         words = ["add", text, "--every", f"day at {when}", "--description", "Morning"]
         try:
             routine.run(words, at.of.caller)
-        except WrongInput:
+        except BadPhrase:
             at.say(_NO_TIME)
             continue
         return
