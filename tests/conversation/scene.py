@@ -130,6 +130,10 @@ async def all_well() -> str:
     return "All is well."
 
 
+async def _none_newer() -> str | None:
+    return None
+
+
 async def _no_update() -> str:
     return "no update"
 
@@ -282,6 +286,7 @@ def world(
         "doctor": all_well,
         "restart": lambda: None,
         "update": _no_update,
+        "newer_version": _none_newer,
         "login": no_login,
         "tasks": MemoryTasks,
         "events": MemoryEvents,

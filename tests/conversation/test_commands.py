@@ -142,6 +142,15 @@ async def test_the_version_is_said() -> None:
         assert await said(at, "VERSION") == f"ollim-bot {__version__}"
 
 
+async def test_a_newer_version_is_said_with_the_version() -> None:
+    async def newer() -> str | None:
+        return "9.0.0"
+
+    async with scene(ScriptedEngine(), newer_version=newer) as at:
+        told = f"ollim-bot {__version__}. 9.0.0 is there; `/update` puts it in place."
+        assert await said(at, "/version") == told
+
+
 async def test_a_restart_is_asked_for_once() -> None:
     asked: list[str] = []
     async with scene(ScriptedEngine(), restart=lambda: asked.append("restart")) as at:

@@ -22,7 +22,7 @@ from ollim_bot.app.build import (
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.provider_engine import ProviderEngine, open_provider_engine
 from ollim_bot.app.surfaces import MakeChannel, Surfaces, kept_up, open_surfaces
-from ollim_bot.app.updates import BotUpdates, updater_start
+from ollim_bot.app.updates import BotUpdates, newer_version, updater_start
 from ollim_bot.clock import MovableClock, SystemClock, zone_of
 from ollim_bot.conversation import texts
 from ollim_bot.domain.calendar import CalendarCopy
@@ -409,6 +409,7 @@ class App:
             doctor=lambda: examine_in_chat(settings, chosen.provider, self._clock.now()),
             restart=lambda: self.stop(Ending.RESTART),
             update=self._begin_update,
+            newer_version=newer_version,
             login=chosen.login,
             tasks=partial(self._tasks, store, journal),
             events=lambda: self._google_calendars(store),

@@ -133,7 +133,8 @@ class ConversationDeps:
     `spec` gives the specification of a session as of now. `gate` builds the check that runs before
     each tool call, from what the owner has allowed, from the part that decides everything else, and
     from the check of turns that have read untrusted text. `doctor` examines the whole installation.
-    `restart` restarts the bot. `surfaces` follow the log; `channels` confirm what is sent.
+    `restart` restarts the bot. `newer_version` is one that is known to exist. `surfaces` follow the
+    log; `channels` confirm what is sent.
     `tasks` returns the list of tasks in use now, `events` the calendar whose events can be changed.
     `take_address` uses an address that the owner pasted. `calendars` reads the copies of their
     calendars. `google` takes the place of Google's own addresses. `patience` is how many seconds to
@@ -157,6 +158,7 @@ class ConversationDeps:
     doctor: Callable[[], Awaitable[str]]
     restart: Callable[[], None]
     update: Callable[[], Awaitable[str]]
+    newer_version: Callable[[], Awaitable[str | None]]
     login: LoginMark
     tasks: Callable[[], TaskList]
     events: Callable[[], EventCalendar]
@@ -494,7 +496,7 @@ def _command_services(
         JobCommands(store, overviews, clock),
         TaskCommands(store, deps.tasks, posting, clock),
         set_up,
-        ProgramCommands(deps.doctor, deps.restart, deps.update),
+        ProgramCommands(deps.doctor, deps.restart, deps.update, deps.newer_version),
         HelpCommands(store, posting),
         google,
     )

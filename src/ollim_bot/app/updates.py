@@ -18,8 +18,9 @@ from ollim_bot.upkeep.hand_over import (
     confirm_update,
     read_update,
 )
-from ollim_bot.upkeep.installed_program import find_installation
+from ollim_bot.upkeep.installed_program import NotUpdatable, find_installation
 from ollim_bot.upkeep.maintenance import maintenance_in_progress
+from ollim_bot.upkeep.releases import newest_known
 
 BEGUN = "Looking for a newer version. I say here what comes of it."
 _GOES_ON = "An update is going on already. I say here what comes of it."
@@ -37,6 +38,20 @@ _BETWEEN_LOOKS = 1.0
 _TIME_TO_BEGIN = 30.0
 # An older outcome is no news.
 _NEWS = timedelta(days=1)
+
+
+async def newer_version() -> str | None:
+    """A newer version that is known without asking the network."""
+
+    def look() -> str | None:
+        try:
+            installation = find_installation()
+        except NotUpdatable:
+            return None
+        newest = newest_known(installation, os.environ)
+        return str(newest) if newest is not None and newest > installation.version else None
+
+    return await asyncio.to_thread(look)
 
 
 class TellOutcome(Protocol):

@@ -225,23 +225,29 @@ def _limits(budget: PingBudget) -> str:
 
 
 class ProgramCommands:
-    """`doctor` examines the installation; `restart` restarts the whole bot; `update` updates it."""
+    """`doctor` examines the installation; `restart` restarts the whole bot; `update` updates it.
+
+    `newer_version` is one that is known to exist.
+    """
 
     def __init__(
         self,
         doctor: Callable[[], Awaitable[str]],
         restart: Callable[[], None],
         update: Callable[[], Awaitable[str]],
+        newer_version: Callable[[], Awaitable[str | None]],
     ) -> None:
         self._doctor = doctor
         self._restart = restart
         self._update = update
+        self._newer_version = newer_version
 
     async def doctor(self, _: CommandCall) -> str:
         return await self._doctor()
 
     async def version(self, _: CommandCall) -> str:
-        return f"ollim-bot {__version__}"
+        present, newer = f"ollim-bot {__version__}", await self._newer_version()
+        return f"{present}. {newer} is there; `/update` puts it in place." if newer else present
 
     async def update(self, _: CommandCall) -> str:
         return await self._update()
