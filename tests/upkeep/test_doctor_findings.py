@@ -23,6 +23,8 @@ from tests.domain.ledger_scene import Scene, routine
 from tests.environment.machine import Machine
 from tests.google.scene import google_scene
 from tests.storage.places import NOW, DataDirectory, QuickDisk
+from tests.upkeep.test_doctor_backup import FOLDER, GAP
+from tests.upkeep.test_doctor_backup import made as backup_made
 from tests.upkeep.test_doctor_webhooks import FREE_TEXT, OFFLINE, hook
 
 from ollim_bot.domain.calendar import CalendarCopy
@@ -321,6 +323,11 @@ def of_webhooks(there: DataDirectory) -> Findings:
     yield from webhooks.screening([hook(fields=FREE_TEXT)], lambda: OFFLINE)
 
 
+def of_backups(_: DataDirectory) -> Findings:
+    for found in ([], [backup_made(200)], [backup_made(1, GAP)]):
+        yield from data.backups(found, FOLDER, NOW, is_automatic=True)
+
+
 def of_the_database(there: DataDirectory) -> Findings:
     paths, path = there.paths, made(there)
     there.run(lambda tx: tx.messages.prepare_search(is_supported=False))
@@ -378,8 +385,8 @@ CASES: tuple[Callable[[DataDirectory], Findings], ...] = (
         of_copies,
     ),
     *(of_the_folder, of_another_account, of_leftovers, of_jobs, of_the_ledger, of_the_machine),
-    *(of_settings, of_discord, of_google, of_the_page, of_webhooks, of_the_database),
-    *(of_state_files, of_a_state_file_behind),
+    *(of_settings, of_discord, of_google, of_the_page, of_webhooks, of_backups),
+    *(of_the_database, of_state_files, of_a_state_file_behind),
 )
 
 
