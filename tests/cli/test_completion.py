@@ -182,7 +182,7 @@ def shell_in(terminal: Terminal, shell: str) -> Iterator[int]:
         else f'eval "$(ollim-bot completion {shell})"'
     )
     define = (
-        "function ollim-bot; string escape -- $argv; end"
+        "function ollim-bot; printf '<%s>' $argv; end"
         if shell == "fish"
         else "ollim-bot() { printf '<%s>' \"$@\"; }"
     )
@@ -213,7 +213,7 @@ def test_a_shell_completes_and_evaluates_nothing(jobs: Terminal, shell: str) -> 
         for typed, shown in (
             ("routine sh\tpl\t\n", "<routine><show><plants>"),
             ("reminder snooze \t\n", "<reminder><snooze><hostile>"),
-            ("skill add a\t\n", f"<skill><add><{folder}/>"),
+            ("skill add a\t\n", f"<skill><add><{folder}"),
         ):
             os.write(terminal, f"ollim-bot {typed}".encode())
             seen(terminal, shown)

@@ -51,6 +51,9 @@ def fifty_jobs(terminal: Terminal) -> None:
         pytest.param(["reminder", "list"], {*FORBIDDEN, "argparse"}, id="reminders"),
         pytest.param(["routine", "list"], {*FORBIDDEN, "argparse"}, id="routines"),
         pytest.param(["reminder", "list", "--json"], {*FORBIDDEN}, id="with a flag"),
+        pytest.param(
+            ["completion", "ask", "zsh", "routine", "show", ""], {*FORBIDDEN}, id="completion"
+        ),
     ],
 )
 def test_a_listing_imports_nothing_that_it_can_do_without(
