@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench import (
     background,
+    backup,
     cli_start,
     discord,
     due,
@@ -37,6 +38,7 @@ PARTS: Mapping[str, tuple[Callable[[Path], list[Result]], str | None]] = {
     "storage": (storage.measure, storage.__doc__),
     "ledger": (ledger.measure, ledger.__doc__),
     "history": (history.measure, history.__doc__),
+    "backup": (backup.measure, backup.__doc__),
     "linear": (linear.measure, linear.__doc__.partition("\n")[0]),
     "git": (git_history.measure, git_history.__doc__),
     "turns": (turns.measure, turns.__doc__),

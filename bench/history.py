@@ -29,7 +29,7 @@ _MORE = 0.1
 def measure(folder: Path) -> list[Result]:
     command = str(Path(sys.executable).with_name("ollim-bot"))
     old, new = new_database(folder / "data"), new_database(folder / "short")
-    old.run(_fill)
+    old.run(fill_history)
     old.checkpoint()
     numbers = count(LONG)
     bare = running([sys.executable, "-c", "pass"], folder)
@@ -62,7 +62,7 @@ def measure(folder: Path) -> list[Result]:
     return rows
 
 
-def _fill(tx: Transaction) -> None:
+def fill_history(tx: Transaction) -> None:
     for message in _messages():
         tx.messages.add(message)
 
