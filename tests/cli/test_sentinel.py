@@ -12,6 +12,9 @@ from tests.cli.terminal import SUNDAY, Terminal
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.opening import look_into, open_database
+from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
+from ollim_bot.upkeep.supervision import ServiceDefinition
+from ollim_bot.upkeep.systemd import Systemd
 
 WATER = '---\nid: water\nrun-at: "2026-11-15T14:29:30+01:00"\n---\nDrink water.\n'
 
@@ -71,6 +74,7 @@ def test_it_says_what_it_delivered_once(dead: Terminal, program: str) -> None:
     log = look_into(dead.paths, dead.now, lambda tx: tx.messages.page(10))
     assert log is not None
     assert [each.message.text for each in log] == ["Drink water."]
+    assert "delivered by the sentinel" in dead.done("runs", "show", "water")
 
 
 def test_words_of_a_reminder_are_no_flags_of_the_program_that_shows_them(dead: Terminal) -> None:
@@ -107,6 +111,38 @@ def test_the_error_in_json_has_the_exit_code_too(dead: Terminal) -> None:
     answer = dead.run("sentinel", "--json")
     assert (answer.code, answer.err) == (1, "")
     assert [one["title"] for one in json.loads(answer.out)["undelivered"]] == ["Drink water"]
+
+
+def test_the_supervisor_is_asked_and_the_bot_that_comes_back_is_left_to_it(
+    dead: Terminal,
+) -> None:
+    shown, calls = desktop(dead), dead.home / "calls"
+    beat = dead.home / "beat"
+    beat.write_text(f"{SUNDAY.isoformat()}\n")
+    supervisor = dead.home / "bin" / "systemctl"
+    script = [f'echo "$@" >> {calls}', f"/bin/cat {beat} > {dead.paths.heartbeat}"]
+    supervisor.write_text("\n".join(["#!/bin/sh", *script]))
+    supervisor.chmod(0o755)
+    environment = {"OLLIM_DATA_DIR": str(dead.paths.root)}
+    definition = ServiceDefinition((str(supervisor),), dead.paths.root, environment)
+    for path, text in Systemd(dead.environ).files(definition).items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    HeartbeatFile(dead.paths).write(SUNDAY - timedelta(minutes=10))
+    calls.unlink(missing_ok=True)
+    assert dead.done("sentinel") == (
+        "The bot was silent. The supervisor was asked to start it.\nThe bot is back.\n"
+    )
+    assert calls.read_text().splitlines()[-1] == "--user start ollim-bot.service"
+    assert not shown.exists()
+
+
+def test_an_update_in_progress_is_said(dead: Terminal) -> None:
+    shown = desktop(dead)
+    with maintenance(dead.paths, MaintenanceKind.UPDATE, dead.now):
+        dead.done("sentinel")
+    assert "The bot is being updated; this came from its watch." in shown.read_text()
+    assert dead.paths.sentinel.exists()
 
 
 def test_wrong_settings_cost_discord_only(dead: Terminal) -> None:

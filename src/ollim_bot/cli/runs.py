@@ -31,7 +31,16 @@ from ollim_bot.domain.moments import describe, describe_with_distance, duration_
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.run_history import DELIVERED, HELD, NOTES, RELEASED, fired_at, part_in_words
+from ollim_bot.domain.run_history import (
+    BY,
+    DELIVERED,
+    HELD,
+    NOTES,
+    RELEASED,
+    SENTINEL,
+    fired_at,
+    part_in_words,
+)
 from ollim_bot.domain.runs import in_words, outcome
 from ollim_bot.domain.text import FROM_UNTRUSTED, counted
 from ollim_bot.errors import OllimError, WrongInput
@@ -333,7 +342,10 @@ def _step(row: LedgerRow) -> str:
 
 
 def _state(record: RunRecord) -> str:
-    return "delivered" if record.is_delivered else plain(in_words(record.state))
+    delivery = next((row.facts for row in record.rows if row.state == DELIVERED), None)
+    if delivery is None:
+        return plain(in_words(record.state))
+    return "delivered by the sentinel" if delivery.get(BY) == SENTINEL else "delivered"
 
 
 def _listed(value: object) -> list[object]:

@@ -25,6 +25,11 @@ NOTES = frozenset({EFFECT, DELIVERED, ANSWERED, HELD, RELEASED})
 # The facts of an end without any attempt: the program delivered the text itself.
 PLAINLY: Mapping[str, object] = {"plain": True}
 
+# The facts of what the sentinel delivered: that it did, and the ways by which it came.
+BY = "by"
+SENTINEL = "sentinel"
+THROUGH = "through"
+
 # The fact of a planned row: its moment.
 PLANNED_AT = "at"
 

@@ -21,11 +21,6 @@ LONGEST_RUN = timedelta(seconds=280)
 # After the machine has slept, or after the supervisor was asked, the bot has so long to beat.
 PATIENCE = timedelta(seconds=60)
 
-# The fact of the rows that the sentinel wrote.
-BY = "by"
-SENTINEL = "sentinel"
-THROUGH = "through"
-
 
 class BotState(StrEnum):
     """What is known of the bot."""

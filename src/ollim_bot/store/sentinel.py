@@ -19,9 +19,17 @@ from ollim_bot.domain.definitions import Armed, Definition
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
-from ollim_bot.domain.run_history import DELIVERED, PLAINLY, claim_facts, claiming_row
+from ollim_bot.domain.run_history import (
+    BY,
+    DELIVERED,
+    PLAINLY,
+    SENTINEL,
+    THROUGH,
+    claim_facts,
+    claiming_row,
+)
 from ollim_bot.domain.schedule import ScheduledJob, key_of
-from ollim_bot.domain.sentinel import BY, SENTINEL, THROUGH, DueDelivery, brought
+from ollim_bot.domain.sentinel import DueDelivery, brought
 from ollim_bot.errors import NewerFormat, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
