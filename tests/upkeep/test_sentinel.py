@@ -186,6 +186,20 @@ async def test_a_stuck_bot_that_comes_back_does_not_say_it_again(dead: Scene) ->
     assert is_right(dead)
 
 
+async def test_a_stuck_bot_knows_the_job_that_the_sentinel_saw_first(dead: Scene) -> None:
+    async with dead.bot() as bot:
+        await bot.passes(31)
+        dead.clock.jump(6 * MINUTE)
+        bot.remind("pill", timedelta(minutes=1), PILL, **MUST, nag="10m x 2")
+        bot.routine("late", "22 10 * * *", PILL, **MUST)
+        with single_instance(dead.paths.bot_pid):
+            assert len(dead.watch().outcomes) == 2
+        await bot.passes(3 * MINUTE)
+        await bot.until(lambda: bot.reminders == [])
+    assert dead.service.texts.count(PILL) == 2
+    assert is_right(dead)
+
+
 async def test_a_bot_that_comes_back_in_the_middle_delivers_nothing_twice(dead: Scene) -> None:
     """The sentinel stands still at a call of the clock, or beside the sending, while a bot runs."""
     await dead.has_died()
@@ -262,10 +276,11 @@ async def test_a_clean_stop_is_said_and_the_supervisor_is_not_asked(dead: Scene)
     assert message.footer == "The bot is stopped; this came from its watch."
 
 
-async def test_the_supervisor_is_asked_once_and_a_bot_that_comes_does_it_itself(
-    dead: Scene,
-) -> None:
-    await dead.has_died()
+async def test_the_supervisor_is_asked_once_for_each_silence(dead: Scene) -> None:
+    async with dead.bot() as bot:
+        for minutes in (10, 18):
+            bot.remind(f"pill-{minutes}", timedelta(minutes=minutes), PILL, **MUST)
+        await bot.passes(31)
     dead.clock.jump(10 * MINUTE)
     asked: list[bool] = []
 
@@ -273,9 +288,9 @@ async def test_the_supervisor_is_asked_once_and_a_bot_that_comes_does_it_itself(
         asked.append(is_running)
         return True
 
-    assert dead.watch(revive=revive).outcomes != []
-    dead.clock.jump(5 * MINUTE)
-    dead.watch(revive=revive)
+    assert len(dead.watch(revive=revive).outcomes) == 1
+    dead.clock.jump(8 * MINUTE)
+    assert len(dead.watch(revive=revive).outcomes) == 1
     assert asked == [False]
 
 
