@@ -61,6 +61,11 @@ class Scene:
         self.started.append(words)
         self._updater.enter_context(maintenance(self.paths, MaintenanceKind.UPDATE, NOW))
 
+    async def pause(self) -> None:
+        """Longer than an updater may take to begin."""
+        end = self.clock.now() + timedelta(seconds=40)
+        await self.until(lambda: self.clock.now() > end)
+
     async def until(self, condition: Callable[[], object]) -> None:
         for _ in range(1000):
             if condition():
@@ -114,18 +119,29 @@ async def test_a_daily_one_hands_over_only_when_idle(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_daily", [True, False])
-async def test_each_morning_without_a_newer_version_is_no_news(
+async def test_the_same_each_morning_is_told_once_and_to_one_who_asks_each_time(
     tmp_path: Path, is_daily: bool
 ) -> None:
     scene = Scene(tmp_path)
     updates = scene.updates()
-    nothing = replace(FAILED, new="0.12.0", reason="Version 0.12.0 is the newest one.")
+    begin = updates.begin_daily if is_daily else updates.begin
     async with running(updates):
-        await (updates.begin_daily() if is_daily else updates.begin())
-        scene.updater_ends(nothing)
-        await scene.until(lambda: read_update(scene.paths) == nothing and scene.clock.now() > NOW)
-        await scene.until(lambda: scene.told or scene.clock.now() > NOW + timedelta(seconds=40))
-    assert [*scene.told.values()] == ([] if is_daily else ["Version 0.12.0 is the newest one."])
+        for day in range(3):
+            await begin()
+            scene.updater_ends(replace(FAILED, began_at=NOW + timedelta(days=day)))
+            await scene.pause()
+        assert len(scene.told) == (1 if is_daily else 3)
+
+
+async def test_a_morning_without_a_newer_version_is_no_news(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    write_update(scene.paths, FAILED)
+    updates = scene.updates()
+    async with running(updates):
+        await updates.begin_daily()
+        scene.updater_ends(FAILED)  # the record stays that of the last one
+        await scene.pause()
+    assert scene.told == {}
 
 
 async def test_a_start_confirms_the_switch_and_tells_the_outcome_of_the_last_day_once(
@@ -138,6 +154,13 @@ async def test_a_start_confirms_the_switch_and_tells_the_outcome_of_the_last_day
     for _ in range(2):
         async with running(scene.updates()):
             await scene.until(lambda: scene.told)
+    done = read_update(scene.paths)
+    assert done is not None
+    write_update(scene.paths, replace(FAILED, began_at=NOW + timedelta(seconds=1)))
+    async with running(scene.updates()):
+        for _ in range(20):
+            await asyncio.sleep(0.002)
+    write_update(scene.paths, done)
     assert [*scene.told.values()] == ["Updated from 0.12.0 to 0.13.0."]
     record = read_update(scene.paths)
     assert record is not None

@@ -211,6 +211,17 @@ def test_what_breaks_on_the_real_data_alone_brings_the_old_version_back(
     scene.is_as_before()
 
 
+def test_by_itself_it_tries_no_version_again_that_did_not_start(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    _behaves("import in place")(scene)
+    returned = scene.update()
+    _behaves("")(scene)
+    with pytest.raises(OllimError, match="did not start before; `ollim-bot update` tries it again"):
+        scene.updater().run(when_idle=True)
+    assert read_update(scene.paths) == returned, "it is still known tomorrow"
+    assert scene.update().phase is Phase.DONE
+
+
 def test_one_that_was_cut_off_is_settled_by_the_next_one_and_two_at_once_do_not_run(
     tmp_path: Path,
 ) -> None:

@@ -13,6 +13,7 @@ from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
 from ollim_bot.upkeep.hand_over import (
+    Phase,
     UpdateRecord,
     asked_to_hand_over,
     confirm_update,
@@ -123,12 +124,15 @@ class BotUpdates:
             record = await asyncio.to_thread(confirm_update, self._paths)
         except StorageError:  # the next start confirms it
             return
-        if record is not None and self._clock.now() - record.began_at < _NEWS:
-            await self._tell_of(record)
+        if record is None or record.phase not in (Phase.DONE, Phase.RETURNED):
+            return
+        if self._clock.now() - record.began_at < _NEWS:
+            await self._tell_of(record, f"update {record.began_at.isoformat()}")
 
     async def _follow(self) -> None:
         if not await self._has_begun():
-            await self._tell(_NOT_BEGUN, key=f"{_NOT_BEGUN} {self._clock.now().isoformat()}")
+            if not self._is_daily:
+                await self._tell(_NOT_BEGUN, key=f"{_NOT_BEGUN} {self._clock.now().isoformat()}")
             return
         while await asyncio.to_thread(maintenance_in_progress, self._paths) is not None:
             asked = await asyncio.to_thread(asked_to_hand_over, self._paths, os.getpid())
@@ -136,8 +140,11 @@ class BotUpdates:
                 self._restart()
             await self._clock.sleep(_BETWEEN_LOOKS)
         record = await asyncio.to_thread(read_update, self._paths)
-        if record is not None and self._is_news(record):
-            await self._tell_of(record)
+        if record is None or record == self._last:
+            return
+        # The same failure each morning is told once.
+        of_day = f"{record.new}: {record.reason}" if self._is_daily else ""
+        await self._tell_of(record, f"update {of_day or record.began_at.isoformat()}")
 
     async def _has_begun(self) -> bool:
         """Whether the updater shows itself, or has ended already, soon after its start."""
@@ -149,14 +156,9 @@ class BotUpdates:
             await self._clock.sleep(_BETWEEN_LOOKS)
         return False
 
-    def _is_news(self, record: UpdateRecord) -> bool:
-        """Each morning without a newer version, or without a network, is no news."""
-        return record.old != record.new or not self._is_daily
-
-    async def _tell_of(self, record: UpdateRecord) -> None:
+    async def _tell_of(self, record: UpdateRecord, key: str) -> None:
         if record.phase.is_over:
             # At once, like what concerns a reminder: the bot was away for it.
-            key = f"update {record.began_at.isoformat()}"
             await self._tell(str(record), key=key, for_reminder=True)
 
 

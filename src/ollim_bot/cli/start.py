@@ -63,9 +63,11 @@ def run(caller: Caller, *, is_trial: bool = False) -> None:
         ending = asyncio.run(_until_stopped(settings, clock, caller, redacting, is_trial=is_trial))
     except OllimError:
         raise
-    except Exception:  # every fault goes through the log, which redacts secrets
+    except Exception as fault:  # every fault goes through the log, which redacts secrets
         _logger.exception("A fault ended the bot")
-        raise OllimError(_FAULT) from None
+        # The last line of a trial is the reason that the owner is told.
+        reason = redacting.redacted(f"{type(fault).__name__}: {fault}") if is_trial else _FAULT
+        raise OllimError(reason) from None
     if ending is Ending.STOPPED and not is_trial:
         print(wrapped(_STOPPED, width_of(sys.stdout)), flush=True)
     if ending is Ending.RESTART:

@@ -97,7 +97,9 @@ class Updater:
     def run(self, *, when_idle: bool = False) -> UpdateRecord:
         """Update, and wait for the outcome. Raises `OllimError` if no update has begun.
 
-        `when_idle` lets a running bot choose the moment of the hand-over.
+        `when_idle` is for updates that the owner has not asked for: a running bot chooses the
+        moment of the hand-over, a version that did not start is not tried again, and where there is
+        nothing to install, the record stays that of the last update.
         """
         with maintenance(self._paths, MaintenanceKind.UPDATE, self._now()):
             record = self._record(self._installation.version)
@@ -105,15 +107,25 @@ class Updater:
                 self._settle()
                 self._source.finish(self._installation.version)
                 available = self.check()
+                if when_idle:
+                    self._refuse_again(available.release)
                 record = write_update(self._paths, self._record(available.release.version))
                 self._prepare(available.release)
             except OllimError as refused:
-                self._failed(record, str(refused))
+                if not when_idle or record.new != record.old:
+                    self._failed(record, str(refused))
                 raise
             except KeyboardInterrupt:
                 self._failed(record, "it was interrupted")
                 raise
             return self._handed_over(replace(record, when_idle=when_idle))
+
+    def _refuse_again(self, release: Release) -> None:
+        last, new = read_update(self._paths), str(release.version)
+        if last is not None and last.phase is Phase.RETURNED and last.new == new:
+            raise NothingNewer(
+                f"Version {new} did not start before; `ollim-bot update` tries it again."
+            )
 
     def _record(self, new: Version) -> UpdateRecord:
         return UpdateRecord(
