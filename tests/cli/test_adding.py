@@ -117,16 +117,19 @@ def test_words_that_lead_nowhere_are_answered_with_what_to_type(
         pytest.param(["--in", "1 hour and a half"], "2026-11-15T16:00:00+01:00", id="in words"),
         pytest.param(["--delay", "20"], "2026-11-15T14:50:00+01:00", id="minutes"),
         pytest.param(["--delay", "0.5"], "2026-11-15T14:30:30+01:00", id="half a minute"),
-        pytest.param(["--at", "tomorrow 9am"], "2026-11-16T09:00:00+01:00", id="moment"),
-        pytest.param(["--at", "2027-07-01 18:00"], "2027-07-01T18:00:00+02:00", id="summer time"),
+        pytest.param(["--at", "tomorrow 9am"], "2026-11-16T09:00:00", id="moment"),
+        pytest.param(["--at", "2027-07-01 18:00"], "2027-07-01T18:00:00", id="summer time"),
+        pytest.param(
+            ["--at", "2026-11-16T09:00+09:00"], "2026-11-16T01:00:00+01:00", id="with an offset"
+        ),
         pytest.param(
             ["--at", "tomorrow 9am", "--timezone", "America/New_York"],
-            "2026-11-16T09:00:00-05:00",
+            "2026-11-16T09:00:00",
             id="in the zone of the job",
         ),
     ],
 )
-def test_a_moment_is_stored_as_an_exact_instant(
+def test_a_length_is_stored_as_an_instant_and_a_time_of_day_follows_the_owner(
     terminal: Terminal, words: list[str], run_at: str
 ) -> None:
     terminal.done(*REMINDER, *words)

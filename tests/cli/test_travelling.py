@@ -51,3 +51,14 @@ def test_a_wrong_name_changes_nothing_and_creates_nothing(terminal: Terminal) ->
     assert answer.code == 2
     assert "Did you mean Asia/Tokyo?" in answer.err
     assert list(terminal.home.iterdir()) == []
+
+
+def test_a_reminder_for_a_time_of_day_follows_and_an_exact_moment_stays(terminal: Terminal) -> None:
+    terminal.done("reminder", "add", "-m", "Call mom", "--at", "tomorrow 9:00")
+    terminal.done("reminder", "add", "-m", "Tea", "--in", "1h")
+    told = terminal.done("config", "set", "timezone", "America/New_York")
+    assert "- Call mom: tomorrow 9:00 (it would have come tomorrow 3:00)" in told
+    assert "Tea" not in told
+    listed = terminal.done("reminder", "list")
+    assert "tomorrow 9:00" in listed
+    assert "today 9:30" in listed

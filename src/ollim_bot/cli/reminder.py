@@ -98,9 +98,9 @@ def _in(text: str, now: datetime) -> datetime:
 
 
 def _at(text: str, now: datetime) -> datetime:
-    from ollim_bot.domain.phrases import parse_moment
+    from ollim_bot.domain.phrases import moment_to_keep
 
-    return parse_moment(text, now)
+    return moment_to_keep(text, now)
 
 
 def _delay(text: str, now: datetime) -> datetime:
@@ -129,7 +129,9 @@ def _snooze(given: Given, caller: Caller) -> None:
 def _snoozed(reminder: Reminder, given: Given, now: datetime) -> datetime:
     there = now.astimezone(reminder.spec.zone(zone_of(now)))
     if "until" in given:
-        return _at(given["until"], there)
+        from ollim_bot.domain.phrases import parse_moment
+
+        return parse_moment(given["until"], there)
     due = reminder.due(zone_of(there))
     return _in(given["for"], there if is_past(due, now) else due)
 

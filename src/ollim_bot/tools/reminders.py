@@ -22,7 +22,7 @@ from ollim_bot.domain.initiative import (
 )
 from ollim_bot.domain.jobs import Chain, ItemKind, Reminder, named_by_words, with_nag_default
 from ollim_bot.domain.moments import clock_time, describe_with_distance, later
-from ollim_bot.domain.phrases import parse_moment
+from ollim_bot.domain.phrases import moment_to_keep
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, move_button, quiet_until
 from ollim_bot.domain.rehearsal import Assumptions, warnings
@@ -257,7 +257,7 @@ def _moment(given: Arguments, now: datetime) -> datetime:
     if (delay is None) == (moment is None):
         raise WrongInput(_ONE_MOMENT)
     if moment is not None:
-        return parse_moment(str(moment), now)
+        return moment_to_keep(str(moment), now)
     return _in_minutes(now, delay)
 
 

@@ -114,6 +114,20 @@ def parse_moment(text: str, now: datetime) -> datetime:
         raise unclear.about(text, _near(phrase, unclear, now) or _EXAMPLES) from None
 
 
+def moment_to_keep(text: str, now: datetime) -> datetime:
+    """As `parse_moment`, but a time of day has no zone, so that it follows the owner's clock.
+
+    A length of time from now and a moment with an offset are instants.
+    """
+    moment, phrase = parse_moment(text, now), normalized(text)
+    iso = re.fullmatch(_ISO, phrase)
+    if _from_now(phrase, now) is not None or (iso is not None and iso["offset"]):
+        return moment
+    wall = moment.replace(tzinfo=None, fold=0)
+    is_clear = instant(wall, now.tzinfo or UTC).astimezone(UTC) == moment.astimezone(UTC)
+    return wall if is_clear else moment
+
+
 def parse_day(text: str, today: date) -> date:
     """The day that `text` names, such as `tomorrow`, `fri`, `in 3 days` or `2026-11-20`.
 
