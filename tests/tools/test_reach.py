@@ -89,6 +89,8 @@ OUTSIDE = [
     "notes/far/plan.md",
     "notes/far/../outside.md",
     "{data}-2/note.md",
+    "{data}-backups/ollim-bot-20261116T090000Z.tar.gz",
+    "{data}.before-restore-20261116T090000Z/.env",
     "{home}/texts-2/x.md",
 ]
 

@@ -24,6 +24,7 @@ from ollim_bot.store.files import SHARED, OsDisk, write_atomically
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.archive import opened_backup
 from ollim_bot.upkeep.backup import Kind, automatic_folder, backups_in, kind_of
+from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.restore import restore_into
 
 KEYS = [
@@ -220,18 +221,17 @@ def test_a_folder_that_cannot_be_written_is_told(home: Home, tmp_path: Path) -> 
         home.back_up(tmp_path / "file" / "x.tar.gz")
 
 
-def test_the_mirrors_are_those_of_the_database(home: Home) -> None:
-    """The session's file is newer than the database: as if a commit came between the two."""
-    (home.paths.state / "bot.pid").touch()
-    database = home.open()
-    report = home.back_up()
-    database.close()
+def test_beside_a_running_bot_the_mirrors_are_those_of_the_database(home: Home) -> None:
+    """A file that is newer than the copied database would count as an edit after a restore."""
+    history = home.paths.session_history.read_bytes()
+    home.paths.sessions.write_text("of a commit that came later")
+    home.paths.session_history.write_bytes(history + history)
+    with single_instance(home.paths.bot_pid):
+        report = home.back_up()
     root = home.folder / "again"
     restore_into(report.path, root)
     assert (root / "state" / "sessions.json").read_text() == SESSION
-    assert (root / "state" / "session_history.jsonl").read_bytes() == (
-        home.paths.session_history.read_bytes()
-    )
+    assert (root / "state" / "session_history.jsonl").read_bytes() == history
 
 
 def test_what_a_person_wrote_into_a_mirror_of_a_stopped_bot_is_taken(home: Home) -> None:

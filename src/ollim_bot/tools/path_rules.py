@@ -24,8 +24,6 @@ _SERVERS = ".mcp.json"
 # The owner's own tool servers, with their keys.
 _OWN_SERVERS = "mcp.json"
 _SKILL_ORIGINS = ["skills", "skills.lock"]
-# The folder of the automatic backups has the name of the data directory with this ending.
-_BACKUPS = "-backups"
 # The environment of every process can be read there, with its secrets.
 _PROCESSES = "/proc"
 
@@ -59,7 +57,6 @@ class PathRules:
         elsewhere = (
             (os.path.realpath(root / _STATE), f"{_STATE}/"),
             (os.path.realpath(root / _SETTINGS), _SETTINGS),
-            (f"{os.path.realpath(root)}{_BACKUPS}", "the backups"),
             (_PROCESSES, _PROCESSES),
         )
         return cls(homes, (*homes, *further), elsewhere)
