@@ -13,6 +13,7 @@ from tests.update.standins import NEW, NOW, OLD, Checkout, StandIns, run
 
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
+from ollim_bot.store.data_directory import TEXTS
 from ollim_bot.store.opening import open_database
 from ollim_bot.upkeep.backup import automatic_folder
 from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, read_update, write_update
@@ -28,7 +29,7 @@ class Scene:
     def __init__(self, home: Path, *, is_checkout: bool = False) -> None:
         self.at = StandIns(home)
         self.paths = DataPaths(self.at.paths.root)
-        self.paths.state.mkdir(parents=True, mode=0o700)
+        self.paths.locks.mkdir(parents=True, mode=0o700)
         open_database(self.paths, lambda: NOW, is_holder=True, report=print).close()
         self.checkout = Checkout(self.at) if is_checkout else None
         self.installation = (
@@ -114,7 +115,10 @@ def test_a_good_update_of_a_checkout_moves_it_to_the_tag(tmp_path: Path) -> None
     assert scene.checkout is not None
     assert scene.refused() == "Version 0.12.0 is the newest one."
     scene.checkout.release(NEW)
+    link = scene.paths.routine_spec_link
+    link.symlink_to(scene.installation.environment / "source/src/ollim_bot/texts" / link.name)
     assert scene.update().phase is Phase.DONE
+    assert link.readlink() == TEXTS / link.name, "it leads to where the checkout runs from"
     assert str(NEW) in scene.checkout.version()
     assert in_place(scene.installation) == NEW
 

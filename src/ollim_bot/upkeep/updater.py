@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 from ollim_bot.domain.releases import Version, changes_between
 from ollim_bot.errors import AlreadyRunning, OllimError, StorageError, SupervisorFailed
 from ollim_bot.paths import DataPaths
+from ollim_bot.store.data_directory import remake_links
 from ollim_bot.upkeep.backup import write_backup
 from ollim_bot.upkeep.doctor import Level
 from ollim_bot.upkeep.hand_over import (
@@ -279,6 +281,9 @@ class Updater:
                 self._source.finish(new)
             except OllimError as refused:
                 self._say(str(refused))
+            # A checkout runs from another folder again, to which they lead; a start does it too.
+            with suppress(OllimError):
+                remake_links(self._paths)
         shutil.rmtree(record.beside, ignore_errors=True)
         return record
 
