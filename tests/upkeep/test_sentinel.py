@@ -100,6 +100,25 @@ async def test_nothing_comes_before_its_moment_and_nothing_waits_for_the_next_ru
     assert outcome.due <= outcome.at < outcome.due + timedelta(seconds=6)
 
 
+async def test_what_is_cancelled_or_changed_in_the_last_minutes_is_so(dead: Scene) -> None:
+    async with dead.bot() as bot:
+        files = [
+            bot.remind(name, timedelta(minutes=10), PILL, **MUST) for name in ("gone", "changed")
+        ]
+        await bot.passes(31)
+    dead.clock.jump(6 * MINUTE)
+    time = SentinelTime(dead.clock)
+
+    def edit() -> None:
+        if time.slept > MINUTE:
+            files[0].unlink(missing_ok=True)
+            files[1].write_text(files[1].read_text().replace(PILL, "Take the red one."))
+
+    time.meanwhile = edit
+    dead.watch(time=time)
+    assert dead.service.texts == ["Take the red one."]
+
+
 async def test_more_than_a_minute_late_is_said(dead: Scene) -> None:
     await dead.has_died()
     dead.clock.jump(12 * MINUTE)
@@ -487,6 +506,19 @@ async def test_what_the_bot_had_committed_and_not_sent_is_sent(dead: Scene) -> N
     dead.watch()
     assert dead.service.texts.count(PILL) == 1
     assert (await back(dead)).count(PILL) == 1
+
+
+async def test_what_the_bot_had_claimed_and_not_said_comes_first(dead: Scene) -> None:
+    engine = HeldEngine()
+    async with dead.bot(engine) as bot:
+        bot.routine("old", "17 10 * * *", "Old words.", must="true", background="true")
+        bot.remind("pill", timedelta(minutes=8), PILL, **MUST)
+        await bot.passes(125)
+        assert bot.states("old")[:1] == ["due"]
+        assert dead.service.texts == []
+    dead.clock.jump(5 * MINUTE)
+    dead.watch()
+    assert dead.service.texts == ["Old words.", PILL]
 
 
 async def test_a_moment_that_is_skipped_or_too_late_stays_away(dead: Scene) -> None:

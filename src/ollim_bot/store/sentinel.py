@@ -172,11 +172,11 @@ def unfinished_deliveries(tx: Transaction, *, has_channel: bool) -> list[Sentine
             continue
         known = waiting.get(message.id)
         told = tx.ledger.story(Occurrence.parse(item.occurrence)).delivery
-        if known is None if has_channel else told is not None:
-            continue
-        tried_at = None if known is None else known.tried_at
-        one = SentinelDelivery(message, item, {}, tried_at=tried_at, through=_ways(told))
-        found.append(one)
+        is_waiting = known is not None if has_channel else told is None
+        if is_waiting:
+            tried_at = None if known is None else known.tried_at
+            one = SentinelDelivery(message, item, {}, tried_at=tried_at, through=_ways(told))
+            found.append(one)
     return found
 
 

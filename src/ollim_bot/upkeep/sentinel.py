@@ -131,7 +131,8 @@ class Sentinel:
         for one in due:
             if not self._wait_until(one.due, deadline):
                 return
-            self._deliver(one)
+            if (current := self._still_owed(one)) is not None:
+                self._deliver(current)
 
     def _wait_until(self, moment: datetime, deadline: float) -> bool:
         """Wait for the moment; False if it comes after the deadline. Raises `_BotIsBack`."""
@@ -173,6 +174,7 @@ class Sentinel:
         found += self._begun_before({one.occurrence.id for one in found})
         kept = {one.message.occurrence for one in self._kept()}
         found = [one for one in found if one.occurrence.id not in kept]
+        found.sort(key=lambda one: one.due)
         has_channel = self._around.channel is not None
         known = self._ask(
             lambda tx: (
@@ -181,6 +183,12 @@ class Sentinel:
             )
         )
         return known if known is not None else (self._unremembered(found, now), [])
+
+    def _still_owed(self, one: DueDelivery) -> DueDelivery | None:
+        """The delivery as its file says now: it may have been changed or removed in between."""
+        self._jobs = {key_of(job): job for job in self._read_jobs()}
+        due, _ = self._look(self._clock.now())
+        return next((each for each in due if each.occurrence == one.occurrence), None)
 
     def _begun_before(self, known: Collection[str]) -> list[DueDelivery]:
         """What the bot had claimed before its last heartbeat, and left without an end."""
