@@ -347,3 +347,23 @@ def test_a_name_is_kept_and_said_back(text: str, names: dict[str, str]) -> None:
 def test_what_gives_no_name_changes_none(text: str) -> None:
     (part,) = answer(said(text), tools=(*TOOLS, UPDATE_NAMES))
     assert not isinstance(part, CallTool) or part.name != UPDATE_NAMES
+
+
+@pytest.mark.parametrize(
+    ("words", "zone"),
+    [
+        ("I am in Tokyo", "Asia/Tokyo"),
+        ("I'm in New York this week.", "America/New_York"),
+        ("I am now in Lisbon until Friday", "Europe/Lisbon"),
+        ("set my time zone to Asia/Kolkata", "Asia/Kolkata"),
+        ("Please change my timezone to Berlin", "Europe/Berlin"),
+    ],
+)
+def test_whoever_travels_is_given_the_command(words: str, zone: str) -> None:
+    assert answer(said(words), tools=TOOLS) == (Say(texts.time_zone(zone)),)
+    assert f"`/config timezone {zone}`" in texts.time_zone(zone)
+
+
+def test_a_place_without_a_time_zone_is_no_journey() -> None:
+    (part,) = answer(said("I am in bed"), tools=TOOLS)
+    assert part == Say(texts.NOT_UNDERSTOOD)

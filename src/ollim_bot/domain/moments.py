@@ -143,6 +143,14 @@ def zone_named(name: str) -> ZoneInfo | None:
         return None
 
 
+def zone_at(place: str) -> str | None:
+    """The zone with that name, or of that city: `Asia/Tokyo`, `tokyo`, `New York`."""
+    word = place.strip().lower().replace(" ", "_")
+    names = sorted(available_timezones())
+    fits = [name for name in names if word in (name.lower(), name.rpartition("/")[2].lower())]
+    return next((name for name in fits if "/" in name), fits[0] if fits else None)
+
+
 def near_zone(text: str) -> str | None:
     """The likely zone for a misspelt name: `berlin` and `Europe/Berln` give Europe/Berlin."""
     names = sorted(name for name in available_timezones() if not re.search("[0-9]", name))

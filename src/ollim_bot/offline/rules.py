@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from ollim_bot.domain.item_replies import meaning_of
+from ollim_bot.domain.moments import zone_at
 from ollim_bot.domain.text import PROGRAM, shortened, with_program
 from ollim_bot.offline import texts
 from ollim_bot.offline.actions import (
@@ -44,6 +45,12 @@ _NAMING = re.compile(
     r"(?:please )?(?:(?P<owner>call me|my name is|i am called)"
     r"|(?P<bot>your (?:new )?name is|you are called|i(?: will|'ll)? call you))"
     r" (?P<name>[^\W\d_][^\s,;]*?(?: [^\s,;]+?){0,2}?)[.!]?",
+    re.IGNORECASE,
+)
+_TRAVELLING = re.compile(
+    r"(?:i am|i'm|i’m) (?:now |currently )?in (?P<city>[^\W\d_][\w' -]*?)"
+    r"(?: (?:now|today|this week|this month|(?:until|till|for) .+))?[.!]?"
+    r"|(?:please )?(?:set|change) my time ?zone to (?P<zone>[\w/+ -]+?)[.!]?",
     re.IGNORECASE,
 )
 _POINTING = re.compile(r"\b(?:this|that)\b", re.IGNORECASE)
@@ -87,7 +94,7 @@ def _by_words(situation: Situation) -> Part:
     if situation.prompt.text.startswith(_SET_UP):
         prompt = situation.prompt
         return Say(texts.set_up(prompt.moment, prompt.zone))
-    if settled := _settled(situation) or _named(situation):
+    if settled := _settled(situation) or _named(situation) or _travelling(situation):
         return settled
     intents = intents_in(situation.prompt.text)
     if not intents:
@@ -123,6 +130,17 @@ def _named(situation: Situation) -> Part | None:
     if outcome.is_error:
         return Say(texts.not_changed(outcome.text))
     return Say(texts.owner_named(name) if found["owner"] else texts.bot_named(name))
+
+
+def _travelling(situation: Situation) -> Part | None:
+    """Name the command that changes the time zone; None if the words name no place that has one."""
+    found = _TRAVELLING.fullmatch(situation.prompt.text.strip())
+    if found is None:
+        return None
+    zone = zone_at(found["zone"] or found["city"])
+    if zone is None and found["city"]:
+        return None
+    return Say(texts.time_zone(zone or "Asia/Tokyo"))
 
 
 def _by_schedule_intent(situation: Situation) -> Part:

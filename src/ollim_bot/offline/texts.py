@@ -138,6 +138,10 @@ In a terminal, `ollim-bot setup` asks for the rest: Claude, Discord, a calendar,
 the machine. {NO_KEYS_HERE}"""
 
 
+def time_zone(name: str) -> str:
+    return f"Only you can change your time zone. This does it at once: `/config timezone {name}`"
+
+
 def owner_named(name: str) -> str:
     return f"From now on I call you {name}."
 
