@@ -110,6 +110,16 @@ def test_what_was_seen_on_discord_goes_forward_only(seen: list[str]) -> None:
     assert DiscordState().seen("soon").last_seen is None
 
 
+def test_everything_until_a_moment_can_count_as_seen() -> None:
+    """The ids of Discord count milliseconds: one of a later second is not seen."""
+    assert DiscordState().seen_until(NOW).last_seen is None, "nothing was ever seen"
+    seen = DiscordState(last_seen="1").seen_until(NOW).last_seen
+    assert seen is not None
+    assert int(seen) >> 22 == NOW.timestamp() * 1000 - 1420070400000
+    later = DiscordState(last_seen=str(int(seen) + 1))
+    assert later.seen_until(NOW) == later
+
+
 @given(refs, refs)
 def test_a_draft_is_remembered_until_it_is_taken_away(one: str, other: str) -> None:
     both = DiscordState().with_draft(other).with_draft(one).with_draft(one)
