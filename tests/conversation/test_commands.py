@@ -158,6 +158,14 @@ async def test_a_restart_is_asked_for_once() -> None:
         assert asked == ["restart"]
 
 
+async def test_an_update_begins_by_a_command_and_is_answered_at_once() -> None:
+    async def begin() -> str:
+        return "Looking for a newer version."
+
+    async with scene(ScriptedEngine(), update=begin) as at:
+        assert await said(at, "/update") == "Looking for a newer version."
+
+
 async def test_an_interrupt_says_so_only_where_nothing_runs() -> None:
     engine = ScriptedEngine().then(Waits())
     async with scene(engine) as at:
