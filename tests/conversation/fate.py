@@ -27,12 +27,17 @@ class Crash(BaseException):
 class Fate:
     """Counts the steps of a life and ends it at one of them; what is dead does nothing more.
 
-    `only` is how the steps begin that count.
+    `only` is how the steps begin that count. `news` are the numbers of the steps at which `kept`
+    differs from the step before, if it `notes_news`.
     """
 
     def __init__(self, at: int | None = None, only: str = "") -> None:
         self.steps: list[str] = []
         self.is_dead = False
+        self.kept: Callable[[], object] = lambda: None
+        self.notes_news = False
+        self.news: list[int] = []
+        self._seen: object = None
         self._at = at
         self._only = only
 
@@ -45,6 +50,9 @@ class Fate:
         if not what.startswith(self._only):
             return
         self.steps.append(what)
+        if self.notes_news and (kept := self.kept()) != self._seen:
+            self._seen = kept
+            self.news.append(len(self.steps))
         if len(self.steps) == self._at:
             self.is_dead = True
             raise Crash(what)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,12 +17,34 @@ from tests.storage.places import DataDirectory, QuickDisk
 from tests.stores import Stores
 
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Channel
 from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.reading import DATABASE
+from ollim_bot.testing.channel import FakeChatService
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine, Step
 
 _TURNS = 3
+
+
+class Deaths:
+    """A life that is not cut short, then one for each step at which something new has been kept.
+
+    All that a dead bot leaves is on disk and with others, so that to die where nothing was kept
+    since the step before is to die there. `steps` are those of the whole life.
+    """
+
+    def __init__(self) -> None:
+        self._whole = Fate()
+
+    @property
+    def steps(self) -> list[str]:
+        return self._whole.steps
+
+    def __iter__(self) -> Iterator[tuple[int, Fate]]:
+        self._whole.notes_news = True
+        yield 0, self._whole
+        for step in self._whole.news:
+            yield step, Fate(step)
 
 
 class SteppedShelf:
@@ -65,7 +88,7 @@ class Tale:
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
     engine: ScriptedEngine = field(default_factory=ScriptedEngine)
     is_new: bool = False
-    channels: Sequence[Channel] = ()
+    channels: Sequence[FakeChatService] = ()
 
     def __post_init__(self) -> None:
         for _ in range(_TURNS if self.steps else 0):
@@ -77,6 +100,20 @@ class Tale:
     def write(self, name: str, text: str) -> None:
         (self.root / name).write_text(text)
 
+    def kept(self, database: sqlite3.Connection) -> tuple[object, ...]:
+        """What outlives a death: time, disk, and what the model and the channels were given."""
+        files = (
+            path for path in sorted(self.root.rglob("*")) if not path.name.startswith(DATABASE)
+        )
+        engine = self.engine
+        return (
+            self.clock.now(),
+            database.execute("PRAGMA data_version").fetchone(),
+            [(path, path.lstat().st_mtime_ns, path.lstat().st_size) for path in files],
+            (len(engine.prompts), len(engine.opened), len(engine.known), repr(engine.traces)),
+            [repr((one.history, one.drafts, one.ends, one.tries)) for one in self.channels],
+        )
+
     async def live(
         self,
         fate: Fate,
@@ -86,7 +123,9 @@ class Tale:
         seconds: float,
     ) -> None:
         """Until it `is_over`, which is then to be judged, or until it dies."""
-        with suppress(Crash):
+        path = self.root / "state" / DATABASE
+        with closing(sqlite3.connect(path, check_same_thread=False)) as database, suppress(Crash):
+            fate.kept = lambda: self.kept(database)
             async with day(
                 self.engine,
                 self.root,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.conversation.fate import Fate
-from tests.scheduling.doom import Tale
+from tests.scheduling.doom import Deaths, Tale
 from tests.scheduling.scene import NOW, Day, day
 from tests.scheduling.test_firing import pings
 from tests.storage.places import DataDirectory, QuickDisk
@@ -31,10 +31,9 @@ async def whenever_it_dies(
     begun: Callable[[Path], Tale], root: Path, is_over: Callable[[Day], bool], seconds: float
 ) -> list[str]:
     """Gives the steps of a life that was not cut short."""
-    step, fate = 0, Fate()
-    while not step or fate.is_dead:
-        step += 1
-        tale, fate = begun(root / str(step)), Fate(step)
+    deaths = Deaths()
+    for step, fate in deaths:
+        tale = begun(root / str(step))
 
         def judge(at: Day, tale: Tale = tale, step: int = step, fate: Fate = fate) -> None:
             where = f"crash at step {step}: {fate.steps[-1]}"
@@ -43,7 +42,7 @@ async def whenever_it_dies(
 
         for each in (fate, Fate()):
             await tale.live(each, is_over, judge, seconds=seconds)
-    return fate.steps
+    return deaths.steps
 
 
 def judged(at: Day, where: str) -> None:
@@ -132,10 +131,9 @@ async def test_whenever_the_bot_dies_what_was_missed_is_told_once(
     tmp_path: Path, hours: int
 ) -> None:
     """Also if more was missed by the time of the next start."""
-    step, fate = 0, Fate()
-    while not step or fate.is_dead:
-        step += 1
-        tale, fate = Tale(tmp_path / str(step), clock=ManualClock(NOW + HOUR)), Fate(step)
+    deaths = Deaths()
+    for step, fate in deaths:
+        tale = Tale(tmp_path / str(step), clock=ManualClock(NOW + HOUR))
         tale.write("routines/mail.md", MISSED.format("mail", "0 11 * * *"))
         tale.write("routines/news.md", MISSED.format("news", "0 13 * * *"))
 
@@ -154,17 +152,16 @@ async def test_whenever_the_bot_dies_what_was_missed_is_told_once(
             await tale.clock.advance(hours * 3600)
             # Between two notices there are ten minutes.
             await tale.live(Fate(), has_told, judge, seconds=600 if hours else 3)
-    assert "after a step that changes ledger, mirrors, notices, updates" in fate.steps
+    assert "after a step that changes ledger, mirrors, notices, updates" in deaths.steps
 
 
 @pytest.mark.parametrize("rows", [["effect"], ["cut_off", "running"] * 2], ids=["acts", "thrice"])
 async def test_whenever_the_bot_dies_what_was_cut_off_is_told_once(
     tmp_path: Path, rows: list[str]
 ) -> None:
-    step, fate = 0, Fate()
-    while not step or fate.is_dead:
-        step += 1
-        tale, fate = Tale(tmp_path / str(step), clock=ManualClock(NOW + HOUR)), Fate(step)
+    deaths = Deaths()
+    for step, fate in deaths:
+        tale = Tale(tmp_path / str(step), clock=ManualClock(NOW + HOUR))
         tale.write("routines/mail.md", MISSED.format("mail", "16 10 * * *"))
         ledger = DataDirectory(tale.root).open(QuickDisk()).ledger
         states = ["due", "running", *rows]
@@ -178,7 +175,7 @@ async def test_whenever_the_bot_dies_what_was_cut_off_is_told_once(
 
         for each in (fate, Fate()):
             await tale.live(each, has_told, judge, seconds=3)
-    assert "after a step that changes ledger, mirrors, notices, updates" in fate.steps
+    assert "after a step that changes ledger, mirrors, notices, updates" in deaths.steps
 
 
 async def test_a_crash_between_two_late_runs_forgets_none_of_them(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversation.fate import Fate
-from tests.scheduling.doom import Tale
+from tests.scheduling.doom import Deaths, Tale
 from tests.scheduling.scene import NOW, Day, day
 from tests.scheduling.test_firing import HOUR, MINUTE
 from tests.scheduling.test_full_disk import SmallDisk
@@ -125,11 +125,10 @@ async def test_a_heads_up_that_cannot_be_recorded_is_tried_again(tmp_path: Path)
 
 
 async def test_whenever_the_bot_dies_a_heads_up_comes_once(tmp_path: Path) -> None:
-    step, fate = 0, Fate()
-    while not step or fate.is_dead:
-        step += 1
+    deaths = Deaths()
+    for step, fate in deaths:
         clock = ManualClock(NOW.replace(second=30))
-        tale, fate = Tale(tmp_path / str(step), (), clock), Fate(step)
+        tale = Tale(tmp_path / str(step), (), clock)
         text = '---\nid: w1\ncron: "46 10 * * *"\nbefore: [30m]\nplain: true\n---\nDentist.\n'
         tale.write("routines/w1.md", text)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversation.fate import Fate
-from tests.scheduling.doom import Tale
+from tests.scheduling.doom import Deaths, Tale
 from tests.scheduling.scene import NOW, Day, day
 from tests.scheduling.test_firing import MINUTE
 from tests.scheduling.test_full_disk import SmallDisk
@@ -170,10 +170,9 @@ async def test_a_time_that_cannot_be_stored_is_tried_again(tmp_path: Path) -> No
 
 
 async def test_whenever_the_bot_dies_each_time_comes_once(tmp_path: Path) -> None:
-    step, fate = 0, Fate()
-    while not step or fate.is_dead:
-        step += 1
-        tale, fate = Tale(tmp_path / str(step), (), ManualClock(NOW)), Fate(step)
+    deaths = Deaths()
+    for step, fate in deaths:
+        tale = Tale(tmp_path / str(step), (), ManualClock(NOW))
         text = '---\nid: w1\nrun-at: "2026-02-24T10:15:02+00:00"\nnag: 2m x 1\nplain: true\n---\n'
         tale.write("reminders/w1.md", f"{text}Drink water.\n")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.conversation.fate import Fate
-from tests.scheduling.doom import Tale
+from tests.scheduling.doom import Deaths, Tale
 from tests.scheduling.scene import NOW, Day, day
 from tests.scheduling.test_costs import spend
 from tests.scheduling.test_firing import MINUTE, pings
@@ -192,11 +192,10 @@ def has_come(at: Day) -> bool:
 async def test_whenever_the_bot_dies_a_routine_that_must_come_comes_once(
     tmp_path: Path, field: str, background: str, agent: Sequence[Step]
 ) -> None:
-    step, fate = 0, Fate()
-    while not step or fate.is_dead:
-        step += 1
+    deaths = Deaths()
+    for step, fate in deaths:
         clock = ManualClock(NOW.replace(second=30))
-        tale, fate = Tale(tmp_path / str(step), agent, clock), Fate(step)
+        tale = Tale(tmp_path / str(step), agent, clock)
         tale.write("routines/meds.md", MEDS.format(field, background))
 
         def judge(at: Day, step: int = step, fate: Fate = fate) -> None:

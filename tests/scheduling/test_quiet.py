@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.conversation.fate import Fate
-from tests.scheduling.doom import Tale
+from tests.scheduling.doom import Deaths, Tale
 from tests.scheduling.scene import NOW, Day, day
 
 from ollim_bot.domain.chat import ChatMessage
@@ -305,10 +305,9 @@ def card_came_once(_: Day, service: FakeChatService, where: str) -> None:
 async def test_whenever_the_bot_dies_a_held_message_comes_once_and_not_in_the_quiet(
     tmp_path: Path, routine_file: str, judge: Judge
 ) -> None:
-    step, fate = 0, Fate()
-    while not step or fate.is_dead:
-        step += 1
-        tale, fate = Tale(tmp_path / str(step), [pings("Tuesday is full.")]), Fate(step)
+    deaths = Deaths()
+    for step, fate in deaths:
+        tale = Tale(tmp_path / str(step), [pings("Tuesday is full.")])
         service = FakeChatService(tale.clock)
         tale.channels = [service]
         tale.write("routines/plan.md", routine_file)
@@ -323,8 +322,8 @@ async def test_whenever_the_bot_dies_a_held_message_comes_once_and_not_in_the_qu
 
         for each in (fate, Fate()):
             await tale.live(each, is_morning, judged, seconds=125)
-    assert any("held" in each for each in fate.steps)
-    assert any("held" in each and "messages" in each for each in fate.steps)
+    assert any("held" in each for each in deaths.steps)
+    assert any("held" in each and "messages" in each for each in deaths.steps)
 
 
 def is_morning(at: Day) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.conversation.fate import Fate
-from tests.scheduling.doom import Tale
+from tests.scheduling.doom import Deaths, Tale
 from tests.scheduling.scene import NOW, Day
 from tests.scheduling.test_firing import pings
 from tests.scheduling.webhook_calls import HOOK, WASHING, accept, data_of
@@ -39,10 +39,9 @@ def is_over(at: Day) -> bool:
 async def test_whenever_the_bot_dies_an_accepted_call_ends_once_and_comes_once(
     tmp_path: Path,
 ) -> None:
-    step, fate = 0, Fate()
-    while not step or fate.is_dead:
-        step += 1
-        tale, fate = begun(tmp_path / str(step)), Fate(step)
+    deaths = Deaths()
+    for step, fate in deaths:
+        tale = begun(tmp_path / str(step))
 
         def judge(at: Day, tale: Tale = tale, step: int = step, fate: Fate = fate) -> None:
             where = f"crash at step {step}: {fate.steps[-1]}"
@@ -56,5 +55,5 @@ async def test_whenever_the_bot_dies_an_accepted_call_ends_once_and_comes_once(
 
         for each in (fate, Fate()):
             await tale.live(each, is_over, judge, seconds=1)
-    assert "after a step that changes webhook_deliveries" in fate.steps
-    assert len(fate.steps) > 20
+    assert "after a step that changes webhook_deliveries" in deaths.steps
+    assert len(deaths.steps) > 20
