@@ -6,13 +6,10 @@ environments are exchanged, which is one step, every start is one of the old ver
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -32,6 +29,7 @@ from ollim_bot.store.kept_state import (
     put_state_back,
 )
 from ollim_bot.upkeep.instance import single_instance
+from ollim_bot.upkeep.name_swap import swap_names
 from ollim_bot.upkeep.releases import last_words
 
 HEARTBEAT_LIMIT = 60.0
@@ -235,31 +233,12 @@ def bot_command(python: Path, *words: str) -> Sequence[str]:
 
 def exchange(first: Path, second: Path) -> None:
     """Let two folders take each other's names, in one step where the system can do that."""
-    if not _exchanged_at_once(first, second):
+    if not swap_names(first, second):
         aside = first.with_name(f"{first.name}.aside")
         os.rename(first, aside)
         os.rename(second, first)
         os.rename(aside, second)
     OsDisk().sync_folder(first.parent)
-
-
-def _exchanged_at_once(first: Path, second: Path) -> bool:
-    libc = ctypes.CDLL(None, use_errno=True)
-    names = os.fsencode(first), os.fsencode(second)
-    swap, here = 2, -100  # RENAME_EXCHANGE and RENAME_SWAP; AT_FDCWD
-    try:
-        if sys.platform == "darwin":
-            code = libc.renamex_np(*names, swap)
-        else:
-            code = libc.renameat2(here, names[0], here, names[1], swap)
-    except AttributeError:
-        return False
-    if code == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
-        return False
-    raise OSError(number, os.strerror(number), str(first))
 
 
 def _noted(paths: DataPaths, record: UpdateRecord) -> UpdateRecord:

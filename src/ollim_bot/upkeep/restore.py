@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import filecmp
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -50,6 +48,7 @@ from ollim_bot.upkeep.doctor import DoctorInput
 from ollim_bot.upkeep.examination import examine
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
+from ollim_bot.upkeep.name_swap import swap_names
 
 _STAMP = "%Y%m%dT%H%M%SZ"
 _GIT_LIMIT = 300.0
@@ -66,8 +65,6 @@ _NOT_OF_A_COPY = frozenset(
 _MOST_LISTED = 20
 _LONGEST_LISTED = 80
 _SPARE = 16 * 1024 * 1024
-_SWAP = 2
-_AT_CWD = -100
 
 
 def restore_into(file: Path, root: Path, keys_from: Path | None = None) -> Restored:
@@ -351,7 +348,7 @@ def _exchanged(root: Path, staging: Path, now: datetime) -> Path | None:
         # The new directory takes the name first: then one step changes the two.
         os.rename(staging, aside)
         try:
-            if not _swapped(root, aside):
+            if not swap_names(root, aside):
                 _swap_in_two_steps(root, aside)
         except OSError:
             os.rename(aside, staging)
@@ -374,25 +371,6 @@ def _free_name(root: Path, now: datetime) -> Path:
         number += 1
         path = root.with_name(f"{root.name}.before-restore-{stamp}-{number}")
     return path
-
-
-def _swapped(one: Path, other: Path) -> bool:
-    """Exchange two names in one step; False if the system or the disk cannot."""
-    library = ctypes.CDLL(None, use_errno=True)
-    first, second = os.fsencode(one), os.fsencode(other)
-    try:
-        if sys.platform == "darwin":
-            code = library.renamex_np(first, second, _SWAP)
-        else:
-            code = library.renameat2(_AT_CWD, first, _AT_CWD, second, _SWAP)
-    except AttributeError:
-        return False
-    if code == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
-        return False
-    raise OSError(number, os.strerror(number), str(one))
 
 
 def _swap_in_two_steps(root: Path, aside: Path) -> None:
