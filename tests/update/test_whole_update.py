@@ -126,7 +126,8 @@ class InstalledBot(Bot):
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        async with asyncio.timeout(LIMIT):
+        # An environment is made, and three bots start one after the other.
+        async with asyncio.timeout(4 * LIMIT):
             said, _ = await process.communicate()
         return process.returncode, said.decode()
 
