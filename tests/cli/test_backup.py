@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import Terminal, held
+from tests.cli.terminal import PROGRAM, Terminal, held
 
 from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
 
@@ -37,6 +38,18 @@ def test_a_backup_is_put_beside_the_data_and_says_what_it_lacks(used: Terminal) 
     with_keys = used.done("backup", "--with-keys", "mine.tar.gz")
     assert "Your keys are in it: keep it where nobody else gets at it." in with_keys
     assert (used.home / "mine.tar.gz").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_may_not_be_read_is_named_and_the_exit_code_is_1(used: Terminal) -> None:
+    used.write("USER.md", "closed").chmod(0)
+    command = [str(PROGRAM), "backup"]
+    if os.geteuid() == 0:
+        # The superuser reads everything, unless these two powers are taken away.
+        command = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", *command]
+    environ = {**used.environ, "PATH": os.environ["PATH"]}
+    ran = subprocess.run(command, env=environ, cwd=used.home, capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert "USER.md" in ran.stderr
 
 
 def test_older_ones_are_removed_by_number(used: Terminal) -> None:

@@ -189,6 +189,7 @@ def test_the_data_directory_has_the_paths_that_are_documented(tmp_path: Path) ->
         "messages": "state/messages.jsonl",
         "heartbeat": "state/heartbeat",
         "maintenance": "state/maintenance.json",
+        "sentinel": "state/sentinel.json",
         "update": "state/update.json",
         "before_update": "state/before-update",
         "memory": "state/memory.json",
