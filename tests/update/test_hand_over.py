@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from tests.update.standins import NEW, NOW, OLD, StandIns
@@ -90,6 +92,21 @@ def test_a_version_that_starts_is_put_in_place_and_the_old_one_beside_it(tmp_pat
     assert confirmed.phase is Phase.DONE
     assert not at.paths.before_update.exists()
     assert str(confirmed) == "Updated from 0.12.0 to 0.13.0."
+
+
+def test_the_bot_and_the_updater_may_confirm_it_at_once(tmp_path: Path) -> None:
+    at = Ready(tmp_path)
+    switched = replace(at.record, phase=Phase.SWITCHED, switched_at=NOW)
+
+    def confirmed(together: Barrier) -> UpdateRecord | None:
+        together.wait()
+        return confirm_update(at.paths)
+
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(40):
+            write_update(at.paths, switched)
+            found = [*pool.map(confirmed, [Barrier(2)] * 2)]
+            assert found == [replace(switched, phase=Phase.DONE)] * 2
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -21,7 +21,7 @@ from pathlib import Path
 from ollim_bot.errors import AlreadyRunning, OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
-from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
+from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, write_atomically
 from ollim_bot.store.kept_state import (
     drop_kept_state,
     has_other_schema,
@@ -188,13 +188,24 @@ def settle_update(paths: DataPaths, version: str, now: datetime) -> None:
         _noted(paths, replace(record, phase=Phase.RETURNED))
 
 
+def update_lock(paths: DataPaths) -> AbstractContextManager[None]:
+    """Held while the outcome is decided: the bot and the updater may do so at once."""
+    with suppress(OSError):  # the lock says what is wrong
+        paths.locks.mkdir(mode=0o700, exist_ok=True)
+    return FileLock(paths.lock_of(paths.update)).held()
+
+
 def confirm_update(paths: DataPaths) -> UpdateRecord | None:
-    """Note that the version in use has written its heartbeat; returns the last update."""
-    record = read_update(paths)
-    if record is not None and record.phase is Phase.SWITCHED:
-        drop_kept_state(paths)
-        record = write_update(paths, replace(record, phase=Phase.DONE))
-    return record
+    """Note that the version in use has written its heartbeat; returns the last update.
+
+    Raises `StorageError`.
+    """
+    with update_lock(paths):
+        record = read_update(paths)
+        if record is not None and record.phase is Phase.SWITCHED:
+            drop_kept_state(paths)
+            record = write_update(paths, replace(record, phase=Phase.DONE))
+        return record
 
 
 def try_start(

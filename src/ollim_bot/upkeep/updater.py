@@ -31,6 +31,7 @@ from ollim_bot.upkeep.hand_over import (
     read_update,
     settle_update,
     try_start,
+    update_lock,
     write_update,
 )
 from ollim_bot.upkeep.installation import examined_by
@@ -245,8 +246,13 @@ class Updater:
     def _returned(self, record: UpdateRecord) -> UpdateRecord:
         """Put the old version in place again, after the new one was in use without a heartbeat."""
         reason = f"its heartbeat did not come within {self._limit:g} s"
-        record = replace(record, phase=Phase.RETURNING, reason=reason)
-        write_update(self._paths, record)
+        with update_lock(self._paths):
+            found = read_update(self._paths)
+            if found is not None and found.phase is Phase.DONE:  # it came at the last moment
+                return self._finished(found)
+            record = write_update(
+                self._paths, replace(record, phase=Phase.RETURNING, reason=reason)
+            )
         exchange(Path(record.environment), Path(record.beside))
         if (bot := running_pid(self._paths.bot_pid)) is not None:
             _end(bot)
