@@ -9,8 +9,12 @@ import tarfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.snapshots import Snapshot
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
@@ -45,6 +49,12 @@ class Home:
 
     def prepare(self) -> Home:
         """Make the data directory with a conversation, its record, a job, keys and a history."""
+        _prepared(self.now).write(self.paths.root)
+        self.record(SESSION, "remembered\n")
+        return self
+
+    def fill(self) -> None:
+        """Make the data directory for the first time, as the program makes it."""
         prepare_data_directory(self.paths)
         database = self.open()
         database.run(lambda tx: tx.session.put(SESSION))
@@ -55,10 +65,8 @@ class Home:
         self.write(".env", "DISCORD_TOKEN=secret\n")
         self.write("state/token.json", "{}")
         self.write("routines/1a2b3c4d.md", '---\nid: 1a2b3c4d\ncron: "0 8 * * *"\n---\nWake up.\n')
-        self.record(SESSION, "remembered\n")
         with open_journal(self.paths, on_problem=self.told.append) as journal:
             journal.prepare()
-        return self
 
     def open(self) -> Database:
         return open_database(
@@ -108,6 +116,15 @@ class Home:
 
     def restore(self, file: Path, *, is_return: bool = False) -> RestoreReport:
         return restore(file, self.paths, self.environment, self.now, is_return=is_return)
+
+
+@cache
+def _prepared(now: datetime) -> Snapshot:
+    with TemporaryDirectory() as folder:
+        home = Home(Path(folder), now)
+        home.fill()
+        assert home.told == []
+        return Snapshot(home.paths.root)
 
 
 def everything_below(folder: Path) -> dict[str, bytes]:

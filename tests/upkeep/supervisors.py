@@ -11,7 +11,6 @@ import os
 import plistlib
 import shutil
 import signal
-import socketserver
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from threading import Condition, Thread
 from typing import NamedTuple
 
@@ -27,19 +27,15 @@ from tests.upkeep.unit_syntax import BadUnit, Unit
 LIMIT = 120.0
 _PAUSE = 0.1
 VERSION = 252
-# Started often, so it loads next to nothing.
+# Started often, so it is the quickest program there is. It says where it waits and what it was
+# called with; the answer is a script.
+_WORD, _END = b"\x1e", b"\x1d"
 _CLIENT = """\
-#!{python} -IS
-import _socket, sys
-asked = _socket.socket(_socket.AF_UNIX)
-asked.connect({address!r})
-asked.sendall(chr(0).join([{name!r}, *sys.argv[1:]]).encode())
-asked.shutdown(_socket.SHUT_WR)
-answer = b"".join(iter(lambda: asked.recv(65536), b""))
-out, err, code = answer.decode().split(chr(0))
-sys.stdout.write(out)
-sys.stderr.write(err)
-sys.exit(int(code))
+#!/bin/sh
+reply={folder}/$$
+{mkfifo} "$reply" || exit 1
+printf '%s\\036' "$reply" {name} "$@" "{end}" > {folder}/asked
+eval "$({cat} "$reply")"
 """
 _TOOLS = ("git", "tail")
 
@@ -71,7 +67,8 @@ def end(*_):
         os.unlink(f"{{data}}/state/bot.pid")
     print("stopped cleanly", flush=True)
     os._exit(0)
-signal.signal(signal.SIGTERM, end)
+if how[0] != "young":
+    signal.signal(signal.SIGTERM, end)
 lock = os.open(f"{{data}}/state/bot.pid", os.O_RDWR | os.O_CREAT)
 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 os.truncate(lock, 0)
@@ -267,32 +264,49 @@ class StandIn:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        # The address of a socket must be short.
         with tempfile.TemporaryDirectory(prefix="su") as folder:
-            address = f"{folder}/socket"
-            stand_in = self
-
-            class Asked(socketserver.StreamRequestHandler):
-                def handle(self) -> None:
-                    words = self.rfile.read().decode().split("\0")
-                    stand_in.calls.append(words)
-                    said = stand_in.answer(words)
-                    self.wfile.write("\0".join(map(str, said)).encode())
-
+            os.mkfifo(f"{folder}/asked")
+            programs = {name: shutil.which(name) for name in ("mkfifo", "cat")}
             for name in self.names:
                 path = self.bin / name
-                path.write_text(_CLIENT.format(python=sys.executable, address=address, name=name))
+                path.write_text(
+                    _CLIENT.format(folder=folder, name=name, end=_END.decode(), **programs)
+                )
                 path.chmod(0o755)
-            with socketserver.ThreadingUnixStreamServer(address, Asked) as server:
-                server.daemon_threads = True
-                thread = Thread(target=server.serve_forever, args=(0.01,))
-                thread.start()
-                try:
-                    yield
-                finally:
-                    server.shutdown()
-                    thread.join()
-                    self.services.close()
+            # Open for writing too, so that it does not end with the last client.
+            asked = os.open(f"{folder}/asked", os.O_RDWR)
+            thread = Thread(target=self._listen, args=(asked,))
+            thread.start()
+            try:
+                yield
+            finally:
+                os.write(asked, _END)
+                thread.join()
+                os.close(asked)
+                self.services.close()
+
+    def _listen(self, asked: int) -> None:
+        """Answer each client in a thread of its own, until an empty question."""
+        rest = b""
+        while True:
+            *questions, rest = (rest + os.read(asked, 65536)).split(_END)
+            for question in questions:
+                words = [word.decode() for word in question.split(_WORD) if word]
+                if not words:
+                    return
+                Thread(target=self._reply, args=words, daemon=True).start()
+
+    def _reply(self, to: str, *words: str) -> None:
+        self.calls.append([*words])
+        said = Said(err="The stand-in failed.\n", code=1)
+        try:
+            said = self.answer(words)
+        finally:
+            # Waits until the client has opened it, so that its name can go.
+            with open(to, "w") as reply:
+                os.unlink(to)
+                out, err = quote(said.out), quote(said.err)
+                reply.write(f"printf %s {out}; printf %s {err} >&2; exit {said.code}")
 
 
 class UserManager(StandIn):
@@ -508,8 +522,6 @@ class LaunchDaemon(StandIn):
                 del self.loaded[label]
             case "kickstart", []:
                 self.services.start(label, self.loaded[label])
-            case "kill", ["SIGTERM"]:
-                os.kill(self.services.pid(label), signal.SIGTERM)
             case _:
                 raise AssertionError((verb, options))
         return Said()

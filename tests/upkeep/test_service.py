@@ -247,6 +247,15 @@ def test_launchd_runs_the_new_program_and_else_the_old_one_again(
     assert launchd.stand_in.loaded[LABEL].command == [str(moved)]
 
 
+def test_launchd_stops_a_bot_that_dies_before_it_listens_to_signals(launchd: Machine) -> None:
+    launchd.how("young")
+    launchd.install()
+    launchd.supervisor.stop()
+    services = launchd.stand_in.services
+    assert (services.pid(LABEL), services.starts(LABEL)) == (0, 1)
+    assert launchd.supervisor.status().is_enabled
+
+
 def test_launchd_leaves_nothing_either(launchd: Machine) -> None:
     launchd.how("silent")
     assert "Everything is put back." in launchd.refusal(seconds=SHORT)

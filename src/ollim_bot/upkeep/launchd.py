@@ -150,14 +150,11 @@ class Launchd:
 
     def stop(self) -> None:
         """Stop the bot; returns when it has ended. It starts again at the next login."""
-        if self.status().pid is None:
-            return
-        self._launchctl("kill", "SIGTERM", self._target(LABEL))
-        deadline = time.monotonic() + STOP_SECONDS
-        while self.status().pid is not None:
-            if time.monotonic() > deadline:
-                raise SupervisorFailed(f"The bot has not ended within {STOP_SECONDS} s.")
-            time.sleep(_LOOK)
+        # A signal alone would not do: a bot that has just begun dies of it, and launchd takes that
+        # for a failure and starts it again.
+        self._unload(LABEL)
+        if self._is_loaded(LABEL):
+            raise SupervisorFailed(f"The bot has not ended within {STOP_SECONDS} s.")
 
     def restart(self) -> None:
         self.stop()
@@ -166,7 +163,8 @@ class Launchd:
     def status(self) -> SupervisorStatus:
         ran = self._programs.run("launchctl", "print", self._target(LABEL))
         if ran.returncode:
-            return SupervisorStatus("not loaded", is_running=False, is_enabled=False)
+            is_installed = self.file.exists()
+            return SupervisorStatus("not loaded", is_running=False, is_enabled=is_installed)
         values = dict(re.findall(r"^\s*(state|pid|runs) = (.+)$", ran.stdout, re.MULTILINE))
         pid, runs = values.get("pid", ""), values.get("runs", "")
         return SupervisorStatus(
