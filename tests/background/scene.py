@@ -276,9 +276,10 @@ async def scene(
     root: Path = HOME,
     stores: Stores | None = None,
     seen: Callable[[Store], Store] = lambda store: store,
+    now: datetime = NOW,
 ) -> AsyncIterator[Scene]:
     """The runs have the store as `seen` shows it; `root` is the data directory."""
-    clock = ManualClock(NOW)
+    clock = ManualClock(now)
     stores = stores or memory_stores(clock.now)
     surface = RecordingSurface()
     store = seen(stores.state)

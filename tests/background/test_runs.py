@@ -307,6 +307,17 @@ async def test_a_marked_reminder_is_data_to_its_run_which_can_only_tell_of_it() 
         assert stage.stores.updates.read().entries[-1].untrusted == "web page, search result"
 
 
+async def test_a_marked_reminder_that_waits_for_the_owner_stays_marked_and_is_late() -> None:
+    async with scene(WatchedEngine().then(ping(), report())) as stage:
+        stage.is_busy = True
+        run = stage.start(reminder(untrusted="web page", must=True))
+        await stage.until(lambda: stage.clock.sleeping == 2)
+        await stage.clock.advance(120)
+        await run
+        (message,) = [each for each in messages_of(stage.store) if each.job]
+        assert message.footer == "Late: it was due today 10:15. From untrusted content: a web page."
+
+
 async def test_the_text_of_a_marked_reminder_that_no_ping_is_left_for_stays_marked() -> None:
     async with scene(WatchedEngine()) as stage:
         job = reminder(untrusted="web page", set_by="routine:plan")

@@ -10,7 +10,7 @@ from typing import TypeVar
 from tests.stores import Stores
 
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Disk
+from ollim_bot.ports import Disk, JobShelves
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.file_store import Codec, FileStore, StoreProblem
 from ollim_bot.store.files import FileLock, OsDisk
@@ -48,12 +48,15 @@ class DataDirectory:
         self.journal = RecordingJournal()
         prepare_data_directory(self.paths)
 
-    def open(self, disk: Disk | None = None) -> Stores:
+    def open(self, disk: Disk | None = None, now: datetime = NOW) -> Stores:
         """Made and migrated, as by the bot."""
         database = open_database(
-            self.paths, lambda: NOW, is_holder=True, report=self.problems.append
+            self.paths, lambda: now, is_holder=True, report=self.problems.append
         )
-        return Stores(ImmediateStore(database), open_shelves(self.paths, self.journal, disk))
+        return Stores(ImmediateStore(database), self.shelves(disk))
+
+    def shelves(self, disk: Disk | None = None) -> JobShelves:
+        return open_shelves(self.paths, self.journal, disk)
 
     def file_store(self, path: Path, codec: Codec[T], disk: Disk | None = None) -> FileStore[T]:
         """A value in a file of its own, as a new process would see it."""
