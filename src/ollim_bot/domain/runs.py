@@ -125,8 +125,8 @@ Intent = EnterFork | ForkExit
 class Run:
     """The one mutable value of a run, which its tools share.
 
-    `late_since` is when it was due, if it began late; `taint` is the untrusted text that it has
-    read.
+    `late_since` is when it was due, if it began or pinged late; `taint` is the untrusted text that
+    it has read.
     """
 
     policy: RunPolicy

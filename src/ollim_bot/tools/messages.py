@@ -18,6 +18,7 @@ from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, nu
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.item_cards import open_card
 from ollim_bot.domain.jobs import Reminder, Routine, WebhookSpec
+from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.orders import Order
@@ -82,16 +83,17 @@ def message_of(
         attachments=attachments,
         session=run.session,
         card=card,
-        footer=" ".join(filter(None, (_lateness(context), untrusted_label(taint)))),
+        footer=_footer(context, taint),
         job=run.label,
         occurrence=run.occurrence,
         untrusted=untrusted_message(taint),
     )
 
 
-def _lateness(context: ToolContext) -> str:
+def _footer(context: ToolContext, taint: Taint) -> str:
     due, is_call = context.run.late_since, isinstance(context.run.job, WebhookSpec)
-    return "" if due is None else late_label(due, context.clock.now(), is_call=is_call)
+    late = "" if due is None else late_label(due, context.clock.now(), is_call=is_call)
+    return " ".join(filter(None, (late, untrusted_label(taint))))
 
 
 def _new_id(context: ToolContext) -> MessageId:
@@ -161,7 +163,9 @@ async def _sent_as_ping(
     config = await context.store.read(lambda tx: tx.config.get())
     run = context.run
     if is_must_ping(run) and not is_critical and await _wait_for_owner(context):
-        now, footer = context.clock.now(), _lateness(context)
+        now = context.clock.now()
+        run.late_since = run.late_since or late_since(Occurrence.parse(run.occurrence), now)
+        footer = _footer(context, run.taint)
         waited = replace(outgoing.message, id=_new_id(context), at=now, footer=footer)
         outgoing = outgoing.as_of(waited)
     message = outgoing.message
