@@ -419,8 +419,9 @@ class EnvSources:
         """
         for place, source in enumerate(self._sources):
             for name in sorted(source.values.keys() - self._asked):
-                near = nearest(name, self._asked)
-                if name.startswith(prefix) or (near and place):
+                has_prefix = name.startswith(prefix)
+                near = nearest(name, self._asked) if has_prefix or place else None
+                if has_prefix or near:
                     hint = f" Did you mean {near}?" if near else ""
                     yield f"{source.where(name)}: {name}: there is no such setting.{hint}"
 

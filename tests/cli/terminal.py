@@ -7,15 +7,21 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+from tests.snapshots import Snapshot
+
 from ollim_bot.cli.main import main
 from ollim_bot.paths import DataPaths
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.journal import open_journal
 
 BERLIN = ZoneInfo("Europe/Berlin")
 SUNDAY = datetime(2026, 11, 15, 14, 30, tzinfo=BERLIN)
@@ -40,8 +46,24 @@ class Answer(NamedTuple):
     err: str
 
 
+@cache
+def _new_directory() -> Snapshot:
+    """As the first change makes it."""
+    with TemporaryDirectory() as folder:
+        paths = DataPaths(Path(folder, "data"))
+        prepare_data_directory(paths)
+        open_journal(paths, on_problem=print).prepare()
+        return Snapshot(paths.root)
+
+
 class Terminal:
-    """Runs commands in this process; `now` can be moved."""
+    """Runs commands in this process; `now` can be moved.
+
+    An `add` that must work, or runs in its own process, finds a data directory, unless
+    `is_new_machine`.
+    """
+
+    is_new_machine = False
 
     def __init__(self, home: Path, now: datetime = SUNDAY) -> None:
         self.home = home
@@ -58,6 +80,7 @@ class Terminal:
 
     def done(self, *words: str) -> str:
         """What a command that must work says on standard output."""
+        self._begin(words)
         answer = self.run(*words)
         assert answer.code == 0, answer
         return answer.out
@@ -67,6 +90,14 @@ class Terminal:
         answer = self.run(*words)
         assert (answer.code, answer.out) == (code, "")
         return answer.err
+
+    def _begin(self, words: Sequence[str]) -> None:
+        if words[1:2] == ("add",) and not (self.is_new_machine or self.paths.root.exists()):
+            self.make_directory()
+
+    def make_directory(self) -> None:
+        """Make the data directory that the first change makes."""
+        _new_directory().write(self.paths.root)
 
     def json(self, *words: str) -> Any:
         return json.loads(self.done(*words, "--json"))
@@ -89,6 +120,7 @@ class Terminal:
 
     def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
         """The installed program, in a process of its own."""
+        self._begin(words)
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE) | options
         return subprocess.Popen(
             [PROGRAM, *words],

@@ -211,9 +211,10 @@ def test_a_new_file_holds_only_what_was_said(terminal: Terminal) -> None:
 @settings(max_examples=15, deadline=None)
 @given(message=st.text(min_size=1).filter(str.strip), description=st.text(string.printable))
 def test_whatever_is_written_is_read_back(message: str, description: str) -> None:
-    """What cannot be written is refused, and leaves nothing behind."""
+    """What cannot be written is refused."""
     with tempfile.TemporaryDirectory() as home:
         terminal = Terminal(Path(home))
+        terminal.make_directory()
         words = (f"--message={message}", f"--description={description}", "--in", "1h")
         answer = terminal.run("reminder", "add", *words, "--id", "x")
         if message == "-" or answer.code == 2:
@@ -353,6 +354,7 @@ def test_a_paused_job_says_what_starts_it(terminal: Terminal) -> None:
 def test_the_first_command_that_writes_makes_the_data_directory_and_its_history(
     terminal: Terminal,
 ) -> None:
+    terminal.is_new_machine = True
     terminal.done("reminder", "list")
     assert not terminal.paths.root.exists()
     terminal.done(*ROUTINE)

@@ -177,6 +177,7 @@ def test_a_change_waits_for_another_process_and_then_builds_on_its_work(
 
 
 def test_programs_that_start_at_once_on_a_new_machine_lose_nothing(terminal: Terminal) -> None:
+    terminal.is_new_machine = True
     names = [f"job-{number}" for number in range(4)]
     words = ("reminder", "add", "-m", "the same text", "--in", "1h", "--id")
     started = [terminal.start(*words, name) for name in names]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 MINUTE = timedelta(minutes=1)
@@ -37,8 +38,7 @@ class Pattern:
         return (day or weekday) if self.either else (day and weekday)
 
 
-@dataclass(frozen=True)
-class Tick:
+class Tick(NamedTuple):
     """A minute that passes: what the clock now shows, and what it skipped to get there."""
 
     instant: datetime

@@ -25,7 +25,6 @@ PING_SCHEMA = {
     "properties": {"message": {"type": "string"}},
     "required": ["message"],
 }
-SYSTEM_PROMPT = "You help."
 COUNTER = Subagents({"counter": Subagent("counter", "Counts.", "You count.")})
 
 # The session outlives its test, and so must its loop.
@@ -65,7 +64,7 @@ class SharedSession:
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         builtin = ("Agent", "Bash", "Read", "Write")
-        spec = SessionSpec(SYSTEM_PROMPT, self.data, subagents=COUNTER)
+        spec = SessionSpec("You help.", self.data, subagents=COUNTER)
         async with MessagesServer(self) as server:
             self.engine = engine_at(self.home, server.url)
             toolset = changing_toolset(lambda: self.tools, builtin)

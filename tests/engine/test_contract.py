@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.engine.cases import Case, ModelScript, OpenCase, chat, new_name
 from tests.engine.scene import ask, end_of, spoken, texts
-from tests.engine.shared import PING, PING_SCHEMA, SYSTEM_PROMPT, in_shared_loop
+from tests.engine.shared import PING, PING_SCHEMA, in_shared_loop
 
 from ollim_bot.domain.events import (
     EndCause,
@@ -131,7 +131,6 @@ async def test_a_session_is_reconfigured_from_the_next_turn_on(open_case: OpenCa
     open_case.script.says("Two.")
     assert (await end_of(session, "two")).text == "Two."
     assert session.id == named
-    await session.reconfigure(model=None, thinking="off", system_prompt=SYSTEM_PROMPT, skills=())
 
 
 @in_shared_loop

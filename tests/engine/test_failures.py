@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from claude_agent_sdk import ResultMessage
-from tests.engine.scene import Scene, ask, end_of, engine_at, scene, spoken, texts
+from tests.engine.scene import ask, end_of, engine_at, scene, spoken, texts
 from tests.engine.shared import SharedSession, in_shared_loop
 
 from ollim_bot.domain.events import (
@@ -45,10 +45,11 @@ REFUSALS: Mapping[str, tuple[Fail | Reply, FailureKind]] = {
 }
 
 
-async def test_a_failed_turn_says_what_to_do_and_the_next_one_works(stage: Scene) -> None:
-    async with stage.session() as session:
+@in_shared_loop
+async def test_a_failed_turn_says_what_to_do_and_the_next_one_works(shared: SharedSession) -> None:
+    async with shared.limited() as session:
         for prompt, (answer, kind) in REFUSALS.items():
-            stage.model.when(lambda request: spoken(request)[-1:] != ["again"], answer)
+            shared.model.when(lambda request: spoken(request)[-1:] != ["again"], answer)
             failed = await end_of(session, prompt)
             assert failed.cause is EndCause.FAILED, prompt
             assert failed.failure is not None

@@ -11,11 +11,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from claude_agent_sdk import project_key_for_directory
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.engine.transcripts import Transcripts, trace_of
+from ollim_bot.engine.transcripts import Transcripts, project_key, trace_of
 from ollim_bot.errors import EngineError
 from ollim_bot.ports import Trace
 
@@ -205,6 +206,13 @@ def test_a_folder_whose_name_looks_the_same_is_another(projects: Projects) -> No
     projects.write("theirs", asked("hello", cwd=str(projects.here).replace(" ", "-")))
     projects.write("mine", asked("hello", cwd=str(projects.here)))
     assert projects.listed() == ["mine: hello"]
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=300))
+@example("o\u0308" * 150)
+@example("x" * 300)
+def test_a_folder_of_records_has_the_name_that_the_sdk_gives_it(path: str) -> None:
+    assert project_key(path) == project_key_for_directory(path)
 
 
 def test_a_moved_session_is_traced_where_it_is_newest(projects: Projects) -> None:

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 import pytest
 from tests.engine.cases import new_name
 from tests.engine.processes import engines_at
-from tests.engine.scene import Scene, ask, end_of, engine_at, interrupted, spoken, texts
+from tests.engine.scene import Scene, ask, end_of, engine_at, interrupted, provider, spoken, texts
 from tests.engine.shared import PING, PING_SCHEMA, SharedSession, in_shared_loop
 
 from ollim_bot.domain.events import EndCause, FailureKind, TextStreamed, ToolStarted
 from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.session import ClaudeSession
+from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply, Say, Stall
 from ollim_bot.ports import Tool, ToolAnswer, Toolset, Trace
 
@@ -115,8 +116,8 @@ class Witness:
         self.session, self.prompt = new_name(), new_name()
         self._engine: ClaudeEngine = engine_at(stage.home, stage.url)
 
-    async def trace(self) -> Trace:
-        return await self._engine.trace(self.session, self.prompt)
+    async def trace(self, prompt: str | None = None) -> Trace:
+        return await self._engine.trace(self.session, prompt or self.prompt)
 
 
 @pytest.fixture
@@ -141,42 +142,35 @@ async def killed(stage: Scene, session: ClaudeSession, witness: Witness) -> None
 async def test_a_prompt_of_a_killed_engine_is_known_and_the_session_goes_on(
     stage: Scene, witness: Witness
 ) -> None:
+    """Also if it was the first one, and the next bot only knows the name that it chose."""
+    async with stage.session(begin=witness.session) as session:
+        await killed(stage, session, witness)
+        assert await witness.trace() == TAKEN
     stage.model.answers("Miso, noted.")
     async with stage.session(begin=witness.session) as session:
         await ask(session, "my cat is called Miso")
+        assert session.id == witness.session
+        first, witness.prompt = witness.prompt, new_name()
         await killed(stage, session, witness)
         assert await witness.trace() == TAKEN
         stage.model.answers("It is Miso.")
         after = await ask(session, "go on")
 
     assert await witness.trace() == TAKEN
+    assert await witness.trace(first) == TAKEN
     assert session.id == witness.session
     assert texts(after) == ["It is Miso."]
     asked = spoken(stage.model.requests[-1])
-    assert asked[:3] == ["my cat is called Miso", "Miso, noted.", "what is it called?"]
+    at = asked.index("my cat is called Miso")
+    assert "what is it called?" in asked[:at]
+    assert asked[at + 1 : at + 3] == ["Miso, noted.", "what is it called?"]
     assert asked[-1] == "go on"
 
 
-@needs_proc
-async def test_a_new_session_whose_engine_was_killed_goes_on_under_its_name(
-    stage: Scene, witness: Witness
-) -> None:
-    """In this bot, and in the next one that only knows the name that it chose."""
-    async with stage.session(begin=witness.session) as session:
-        await killed(stage, session, witness)
-    async with stage.session(begin=witness.session) as session:
-        ended = await end_of(session, "again")
-
-    assert session.id == witness.session
-    assert ended.cause is EndCause.COMPLETED
-    assert "what is it called?" in spoken(stage.model.requests[-1])
-
-
 async def test_a_name_whose_record_is_empty_is_left_alone(stage: Scene, witness: Witness) -> None:
-    async with stage.session() as session:
-        await ask(session, "makes the folder")
-    (folder,) = (stage.home / "claude" / "projects").iterdir()
-    torn = folder / f"{witness.session}.jsonl"
+    records = Transcripts(provider(stage.home, stage.url))
+    torn = records.folder_of(stage.spec.working_directory) / f"{witness.session}.jsonl"
+    torn.parent.mkdir(parents=True)
     torn.write_text('{"type":"queue-operation","opera')
     async with stage.session(begin=witness.session) as session:
         ended = await end_of(session, "hello")

@@ -75,11 +75,11 @@ def run() -> NoReturn:
     """The entry point of the `ollim-bot` program."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+    # Garbage collection and the shutdown of the interpreter would take a sixth of the run time of a
+    # command. `main` has flushed all output when it returns. The bot collects once it is loaded.
+    gc.disable()
     if len(sys.argv) == 1:
         sys.exit(main([]))
-    # Garbage collection and the shutdown of the interpreter would take a sixth of the run time of a
-    # command. `main` has flushed all output when it returns.
-    gc.disable()
     os._exit(main(sys.argv[1:]))
 
 

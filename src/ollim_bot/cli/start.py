@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -47,6 +48,9 @@ def run(caller: Caller, *, is_trial: bool = False) -> None:
 
     The exit code of a trial says whether this version can run on this data directory.
     """
+    # All that is loaded stays, so that no collection needs to look through it.
+    gc.freeze()
+    gc.enable()
     settings = caller.settings()
     for warning in settings.warnings:
         note(warning)

@@ -116,7 +116,7 @@ class Cron:
         # While the clocks show an hour for the second time, all of its first time is earlier:
         # start from the time that they would show had they not been put back.
         unchanged = end.astimezone(zone).replace(fold=0).utcoffset() or timedelta()
-        walls = CronSim(self._spec, _shown(end, unchanged), reverse=True)
+        walls = _wall_times(self._spec, _shown(end, unchanged), reverse=True)
         moments = (instant(wall, zone).astimezone(UTC) for wall in walls)
         return next(moment for moment in moments if moment < end)
 
@@ -141,7 +141,7 @@ class Cron:
             offset = offset_at(last, zone)
             changed = offset_at(start, zone) != offset
             start = clock_change(start, last, zone) if changed else start
-            wall = next(CronSim(self._spec, _shown(end, offset), reverse=True))
+            wall = next(_wall_times(self._spec, _shown(end, offset), reverse=True))
             moment = _instant(wall, offset)
             if moment >= start:
                 return moment
@@ -149,7 +149,7 @@ class Cron:
 
 
 class _WallTimes(CronSim):
-    """Iterates over matching wall-clock times without a step for each hour in between."""
+    """Iterates over matching wall-clock times without a step for each hour or minute in between."""
 
     def advance_hour(self) -> bool:
         now = self.dt
@@ -157,6 +157,15 @@ class _WallTimes(CronSim):
             return False
         hour = min((hour for hour in self.hours if hour > now.hour), default=24)
         self.dt = datetime(now.year, now.month, now.day) + timedelta(hours=hour)
+        return True
+
+    def advance_minute(self) -> bool:
+        now = self.dt
+        if now.minute in self.minutes and now.second == 0:
+            return False
+        later = range(now.minute + 1, 60)
+        minute = next((minute for minute in later if minute in self.minutes), 60)
+        self.dt = datetime(now.year, now.month, now.day, now.hour) + timedelta(minutes=minute)
         return True
 
 
@@ -179,17 +188,17 @@ def _read(text: str) -> tuple[str, str, bool]:
     return line, spec, len(simulation.hours) == 24
 
 
-def _wall_times(spec: str, start: datetime) -> _WallTimes:
-    """The matching times after `start`, which is a whole second."""
-    walls = copy(_pattern(spec))
+def _wall_times(spec: str, start: datetime, *, reverse: bool = False) -> _WallTimes:
+    """The matching times after `start`, or before it; it is a whole second."""
+    walls = copy(_pattern(spec, reverse))
     walls.dt = start
     return walls
 
 
 @lru_cache(_LINES_REMEMBERED)
-def _pattern(spec: str) -> _WallTimes:
+def _pattern(spec: str, reverse: bool) -> _WallTimes:
     """A shared instance, which must be copied before it is iterated."""
-    return _WallTimes(spec, _SOME_DAY)
+    return _WallTimes(spec, _SOME_DAY, reverse)
 
 
 def _shown(moment: datetime, offset: timedelta) -> datetime:

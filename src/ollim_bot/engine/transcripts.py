@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -11,8 +13,6 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
-
-from claude_agent_sdk import project_key_for_directory
 
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import EngineError
@@ -32,6 +32,29 @@ _LAST_PROMPT = b'"type":"last-prompt"'
 _COST_STATE = b'"type":"cost-state"'
 # The folder name of a longer path ends in a hash, which the SDK and its program make differently.
 _LONGEST_NAME = 200
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def project_key(directory: Path | str) -> str:
+    """The name that the SDK gives to the folder with the records of a working directory.
+
+    Made here, since the SDK takes a second to load, and a backup needs nothing else of it.
+    """
+    path = unicodedata.normalize("NFC", os.path.realpath(directory))
+    name = re.sub("[^a-zA-Z0-9]", "-", path)
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}-{_hash(path)}"
+
+
+def _hash(text: str) -> str:
+    value = 0
+    for character in text:
+        value = (31 * value + ord(character)) % 2**32
+    value = min(value, 2**32 - value)
+    digits = ""
+    while value:
+        value, digit = divmod(value, 36)
+        digits = _DIGITS[digit] + digits
+    return digits or "0"
 
 
 def config_folder(environment: Mapping[str, str]) -> Path:
@@ -125,10 +148,10 @@ class Transcripts:
     def folder_of(self, directory: Path) -> Path:
         """Where the program looks for the sessions of a working directory."""
         folders = self._folders_of(directory)
-        return folders[0] if folders else self._projects / project_key_for_directory(directory)
+        return folders[0] if folders else self._projects / project_key(directory)
 
     def _folders_of(self, directory: Path) -> list[Path]:
-        key = project_key_for_directory(directory)
+        key = project_key(directory)
         if len(key) <= _LONGEST_NAME:
             return [self._projects / key]
         return [
@@ -186,7 +209,7 @@ def _belongs(path: Path, recorded: str, directory: Path) -> bool:
     """
     if os.path.realpath(recorded) == os.path.realpath(directory):
         return True
-    return project_key_for_directory(recorded) != path.parent.name
+    return project_key(recorded) != path.parent.name
 
 
 def trace_of(path: Path, prompt: str, chunk: int = _CHUNK) -> Trace:

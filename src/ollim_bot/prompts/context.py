@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import pairwise
 from secrets import token_hex
 
@@ -60,22 +61,17 @@ _FENCE_BYTES = 8
 
 def lookalikes(text: str) -> list[int]:
     """The positions of texts that look like a tag, a time, a header or a quote of ours."""
-    plain, places = _plain(text)
-    return list(dict.fromkeys(places[found.end()] for found in _OURS.finditer(plain)))
+    plain = [*map(_plain_character, text)]
+    ends = [found.end() for found in _OURS.finditer("".join(plain))]
+    if not ends:
+        return []
+    places = [place for place, seen in enumerate(plain) for _ in seen]
+    return list(dict.fromkeys(places[end] for end in ends))
 
 
-def _plain(text: str) -> tuple[str, list[int]]:
-    """The text as it looks at a glance, and the original position of each of its characters."""
-    table = {char: _plain_character(char) for char in set(text)}
-    plain, places = [], []
-    for place, char in enumerate(text):
-        seen = table[char]
-        plain.append(seen)
-        places.extend([place] * len(seen))
-    return "".join(plain), places
-
-
+@lru_cache(maxsize=4096)
 def _plain_character(char: str) -> str:
+    """What the character looks like at a glance: no, one or several characters."""
     if char.isspace():
         return "\n" if char in _LINE_BREAKS else " "
     folded = unicodedata.normalize("NFKD", char).translate(_ALIKE).casefold()
