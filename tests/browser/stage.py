@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, timedelta
-from pathlib import Path
 from urllib.parse import urlsplit
+from uuid import uuid4
 
-from playwright.async_api import BrowserContext, ConsoleMessage, Locator, Page, expect
-from tests.web.scene import Scene, make_scene, running
+from playwright.async_api import (
+    ConsoleMessage,
+    Locator,
+    Page,
+    WebSocket,
+    expect,
+)
+from tests.browser.served import ServedContext
 
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -28,17 +34,21 @@ _HIDE = """hidden => {
 class Stage:
     """What the browser complains about, and whom it asks, is looked at when the test is over."""
 
-    def __init__(self, scene: Scene, context: BrowserContext) -> None:
-        self.scene = scene
-        self.context = context
-        self.core = scene.reception
+    def __init__(self, served: ServedContext) -> None:
+        self.scene = served.new_scene()
+        self.context = served.context
+        self.core = self.scene.reception
         self.asked: set[str] = set()
         self.complaints: list[str] = []
         self._expected: list[str] = []
-        self._serving = AsyncExitStack()
-        context.on("request", lambda request: self._asks(request.url))
-        context.on("console", self._heard)
-        context.on("weberror", lambda error: self.complaints.append(str(error.error)))
+        self._served = served
+        self._listeners: Mapping[str, Callable[..., None]] = {
+            "request": lambda request: self._asks(request.url),
+            "console": self._heard,
+            "weberror": lambda error: self.complaints.append(str(error.error)),
+        }
+        for event, listener in self._listeners.items():
+            self.context.on(event, listener)  # type: ignore[call-overload]
 
     @property
     def host(self) -> str:
@@ -50,10 +60,10 @@ class Stage:
         return [line for _, line in self.core.lines]
 
     async def start(self) -> None:
-        await self._serving.enter_async_context(running(self.scene))
+        await self._served.start()
 
     async def stop(self) -> None:
-        await self._serving.aclose()
+        await self._served.stop()
 
     @asynccontextmanager
     async def without_server(self) -> AsyncIterator[None]:
@@ -70,12 +80,13 @@ class Stage:
         self._expected.append(part)
 
     async def open(self, **options: int) -> Page:
-        page = await self.context.new_page()
-        page.on("websocket", lambda socket: self._asks(socket.url))
+        page = await self._served.tab()
+        page.on("websocket", self._hears_of)
         if options:
             await page.set_viewport_size({"width": options["width"], "height": options["height"]})
-        await page.goto(self.scene.surface.address())
+        await page.goto(self._served.address())
         await expect(box(page)).to_have_attribute("placeholder", _READY)
+        self._served.is_known = True
         return page
 
     async def past(
@@ -83,8 +94,7 @@ class Stage:
     ) -> ChatMessage:
         """A message of so many minutes ago."""
         at = SystemClock(UTC).now() - timedelta(minutes=minutes)
-        number = len(self.core.messages)
-        message = ChatMessage(MessageId(f"past-{number}"), at, author, text)
+        message = ChatMessage(MessageId(f"past-{uuid4()}"), at, author, text)
         await self.core.post(message)
         return message
 
@@ -98,6 +108,17 @@ class Stage:
         assert [text for text in self.complaints if not re.search(expected, text)] == []
         assert self.asked <= {self.host}
 
+    def leave(self) -> None:
+        """Hear nothing more of the browser."""
+        for event, listener in self._listeners.items():
+            self.context.remove_listener(event, listener)
+        for page in self.context.pages:
+            with suppress(KeyError):
+                page.remove_listener("websocket", self._hears_of)
+
+    def _hears_of(self, socket: WebSocket) -> None:
+        self._asks(socket.url)
+
     def _asks(self, url: str) -> None:
         if not url.startswith(("blob:", "data:")):
             self.asked.add(urlsplit(url).netloc)
@@ -107,15 +128,15 @@ class Stage:
             self.complaints.append(message.text)
 
 
-@asynccontextmanager
-async def staged(folder: Path, context: BrowserContext) -> AsyncIterator[Stage]:
-    stage = Stage(make_scene(folder, clock=SystemClock(UTC)), context)
-    await stage.start()
+@contextmanager
+def staged(served: ServedContext) -> Iterator[Stage]:
+    """The context for one test; what the browser complained about is an error then."""
+    stage = Stage(served)
     try:
         yield stage
         stage.check()
     finally:
-        await stage.stop()
+        stage.leave()
 
 
 def box(page: Page) -> Locator:

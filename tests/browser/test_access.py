@@ -16,7 +16,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.secret import new_web_secret
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.own_context]
 
 _LIMIT = 10.0
 _WORKERS = "navigator.serviceWorker.getRegistrations().then((found) => found.length)"
@@ -147,7 +147,9 @@ async def test_pages_left_in_the_cache_are_not_shown_in_place_of_ours(stage: Sta
         await taken(squatter)
         await trapped.close()
     await stage.start()
-    page = await stage.open()
+    page = await stage.context.new_page()
+    await page.goto(stage.scene.surface.address())
+    await expect(box(page)).to_have_attribute("placeholder", "Write to Ollim")
     await page.goto(f"{stage.scene.url}/")
     await expect(box(page)).to_have_attribute("placeholder", "Write to Ollim")
 

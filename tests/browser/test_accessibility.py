@@ -110,6 +110,7 @@ async def test_the_answer_of_a_command_is_announced(page: Page) -> None:
     assert await page.evaluate("heard.announcer") == ["/clear is done."]
 
 
+@pytest.mark.own_context
 async def test_the_status_is_not_said_each_second(stage: Stage) -> None:
     await stage.context.clock.install()
     page = await stage.open()

@@ -38,6 +38,7 @@ async def test_the_page_reconnects_and_catches_up(stage: Stage, page: Page) -> N
     assert await page.evaluate("window.wasNotReloaded")
 
 
+@pytest.mark.own_context
 async def test_a_bot_that_stays_away_is_said_with_what_that_means(stage: Stage, page: Page) -> None:
     connection, icon = page.locator("#connection"), page.locator("#icon")
     await expect(page).to_have_title("Ollim")

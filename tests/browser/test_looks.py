@@ -233,6 +233,7 @@ async def test_moments_are_said_in_the_words_of_the_bot(page: Page) -> None:
     assert told == [describe(moment, now) for moment in moments]
 
 
+@pytest.mark.own_context
 async def test_today_becomes_yesterday_at_midnight(stage: Stage) -> None:
     await stage.context.clock.install()
     page = await stage.open()

@@ -38,6 +38,7 @@ the end"""
 CODE = 'def hello(name: str) -> str:\n    return f"Hello <{name}> & all"\n'
 
 
+@pytest.mark.own_context
 async def test_hostile_markdown_does_nothing_wherever_it_is_shown(stage: Stage, page: Page) -> None:
     dialogs: list[Dialog] = []
     page.on("dialog", lambda dialog: dialogs.append(dialog))
@@ -85,6 +86,7 @@ async def test_a_message_is_copied_as_its_source(stage: Stage, page: Page) -> No
     assert await page.evaluate("navigator.clipboard.readText()") == source
 
 
+@pytest.mark.own_context
 async def test_a_button_that_copied_twice_is_called_as_before(stage: Stage, page: Page) -> None:
     await stage.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await page.clock.install()

@@ -12,7 +12,7 @@ from tests.browser.stage import Stage, message, scroll_to, set_hidden
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.own_context]
 
 # A browser without a screen shows none, so what the page asks of it is written down.
 _RECORDER = """

@@ -159,6 +159,7 @@ async def test_the_status_is_one_line_that_says_what_goes_on(stage: Stage, page:
     await expect(page.get_by_role("button", name="Stop")).to_be_hidden()
 
 
+@pytest.mark.own_context
 async def test_the_seconds_of_a_turn_pass(stage: Stage) -> None:
     await stage.context.clock.install()
     page = await stage.open()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -43,6 +44,12 @@ async def test_a_file_that_did_not_change_is_not_sent_again(own: Browser) -> Non
     assert (again.status, again.body, again.headers["ETag"]) == (304, b"", tag)
     other = await own.ask("GET", path, headers={"If-None-Match": '"other"'})
     assert other.status == 200
+
+
+async def test_a_file_of_this_start_is_asked_for_once(own: Browser) -> None:
+    shell = (await own.get("/")).body.decode()
+    [script] = re.findall(r'src="(/static/[0-9a-f]{16}/main\.js)"', shell)
+    assert "immutable" in (await own.get(script)).headers["Cache-Control"]
 
 
 TRICKS = (

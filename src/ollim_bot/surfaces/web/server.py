@@ -37,6 +37,10 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 
+_REVALIDATED = "no-cache"
+# An update needs a new start, and that has another folder.
+_KEPT = "private, max-age=31536000, immutable"
+
 
 async def send_page(folder: str) -> web.Response:
     """Send the page, with links to the static files in `folder`.
@@ -51,13 +55,13 @@ async def send_page(folder: str) -> web.Response:
     return web.Response(body=body, content_type="text/html", charset="utf-8")
 
 
-async def send_static(request: web.Request, name: str) -> web.Response:
-    """Send a file; the browser revalidates it each time, so that an update shows at once."""
+async def send_static(request: web.Request, name: str, cache: str) -> web.Response:
+    """Send a file, with `cache` as the rule for the browser's cache."""
     content = await asyncio.to_thread(_content, name)
     if content is None:
         raise RequestRefused(404, texts.NOT_FOUND)
     tag = hashlib.sha256(content).hexdigest()[:32]
-    headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache"}
+    headers = {"ETag": f'"{tag}"', "Cache-Control": cache}
     if any(each.value == tag or each.value == "*" for each in request.if_none_match or ()):
         return web.Response(status=304, headers=headers)
     kind = _TYPES[Path(name).suffix]
@@ -88,9 +92,12 @@ def page_app(
         return answer
 
     async def static(request: web.Request) -> web.Response:
-        if request.match_info.get("folder", folder) != folder:
+        name, named = request.match_info["name"], request.match_info.get("folder")
+        if named is None:
+            return await send_static(request, name, _REVALIDATED)
+        if named != folder:
             raise RequestRefused(404, texts.NOT_FOUND)
-        return await send_static(request, request.match_info["name"])
+        return await send_static(request, name, _KEPT)
 
     async def healthy(_: web.Request) -> web.Response:
         return web.json_response(health())
