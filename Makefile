@@ -7,7 +7,6 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 BROWSER := $(VENV)/.browser
 CHECKED := $(VENV)/lint.log
-COMPILED := $(VENV)/.tests-compiled
 
 # The compiler that checks the types of the page, as npm packs it.
 TYPESCRIPT := 5.9.3
@@ -28,13 +27,10 @@ run: $(RUNTIME)
 	@$(BIN)/ollim-bot
 
 # Much of a test is waiting, so there are more workers than processors. The checks of `lint` run
-# beside them; what they say comes last. In a new clone each worker would compile all tests anew,
-# so one process does it before them.
+# beside them; what they say comes last.
 test: $(BROWSER)
 	@$(MAKE) --no-print-directory lint >$(CHECKED) 2>&1 & checks=$$!; \
-	test -e $(COMPILED) || $(BIN)/python -m pytest -q --collect-only >/dev/null 2>&1; \
-	touch $(COMPILED); \
-	$(BIN)/python -m pytest -n 4 --dist worksteal $(TESTS); tests=$$?; \
+	$(BIN)/python -m pytest --workers 6 $(TESTS); tests=$$?; \
 	wait $$checks; checks=$$?; cat $(CHECKED); \
 	test $$tests = 0 || echo "make test: the tests have FAILED, see above"; \
 	test $$checks = 0 || echo "make test: lint has FAILED, see above"; \
@@ -56,7 +52,8 @@ bench: $(DEV)
 chaos: $(DEV)
 	$(BIN)/python -m chaos
 	$(BIN)/python -m chaos.years
-	$(BIN)/python -m pytest -n 2 -m chaos --chaos-seconds 60 tests/chaos
+	$(BIN)/python -m pytest --workers 2 -m chaos --chaos-seconds 60 tests/chaos
+	$(BIN)/python -m pytest --workers 2 -m minutes --chaos-seconds 60 tests/hostile
 
 lock: $(DEV)
 	$(BIN)/python -m pip install --quiet uv

@@ -6,23 +6,24 @@ import gc
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from tests.engine.cheap_starts import CHEAP_STARTS
 from tests.wheels import build_wheel
+from tests.workers import WorkerPool
 
 # No deadlines, since a shared machine may stall anywhere. In CI the examples are always the same,
 # so that a change is judged by what it changed; HYPOTHESIS_PROFILE=thorough looks for new ones.
 # Enough to find what is wrong at once; `HYPOTHESIS_PROFILE=thorough` looks for longer.
-settings.register_profile("usual", deadline=None, derandomize=True, max_examples=40)
+settings.register_profile("usual", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=1000)
 _LONG, _USUAL_SEED = 60.0, 1
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
+# Tests that mostly wait come first. Half of the workers begin with them, half with the others.
+_WAITING = frozenset({"e2e", "browser"})
 
 # Much is synced to disk in these tests; in memory that takes no time.
 _MEMORY, _ROOM_NEEDED = Path("/dev/shm"), 2 * 1024**3
@@ -47,13 +48,16 @@ gc.disable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--chaos-seconds", type=float, default=6, help="how long to injure")
+    parser.addoption("--chaos-seconds", type=float, default=2, help="how long to injure")
+    parser.addoption("--workers", type=int, default=0, help="run in this many processes")
     parser.addoption("--chaos-seed", type=int, default=None, help="repeat the run of a seed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "chaos: real processes are killed at random moments")
     config.addinivalue_line("markers", "minutes: takes them; left to `make chaos`")
+    if config.option.workers:
+        config.pluginmanager.register(WorkerPool(config.option.workers))
     if config.option.chaos_seed is None:
         # A surprise is for who waits for it; a short run is the same each time.
         config.option.chaos_seed = secrets.randbelow(1_000_000) if _is_long(config) else _USUAL_SEED
@@ -64,24 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left = [each for each in items if each.get_closest_marker("minutes")]
         config.hook.pytest_deselected(items=left)
         items[:] = [each for each in items if each not in left]
-    items[:] = _mixed(items)
-
-
-def _mixed(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Files that mostly wait between those that mostly work, so that the workers share both."""
-    files = [list(tests) for _, tests in groupby(items, lambda each: each.path)]
-    waiting = [tests for tests in files if "e2e" in tests[0].path.parts]
-    working = [tests for tests in files if "e2e" not in tests[0].path.parts]
-    placed = sorted([*_places(waiting), *_places(working)], key=lambda each: each[0])
-    return [test for _, tests in placed for test in tests]
-
-
-def _places(files: list[list[pytest.Item]]) -> Iterator[tuple[float, list[pytest.Item]]]:
-    """How much of all tests stands before each file."""
-    before, total = 0, sum(map(len, files))
-    for tests in files:
-        yield before / total, tests
-        before += len(tests)
+    items.sort(key=lambda each: _WAITING.isdisjoint(each.path.parts))
 
 
 def pytest_collection_finish() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import random
 import socket
+from collections.abc import Iterator
+from functools import cache
+
+from tests.workers import worker_number
 
 # Below the ports that the system hands out by itself: one of those, once looked up and given
 # back, may be another test's server a moment later.
@@ -15,7 +18,7 @@ _WORKERS = 16
 def unused_port() -> int:
     """A port that no other worker of this run gets, and where nobody listens."""
     while True:
-        port = next(_PORTS)
+        port = next(_ports(worker_number()))
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
@@ -24,10 +27,8 @@ def unused_port() -> int:
             return port
 
 
-def _ports(worker: str) -> list[int]:
+@cache
+def _ports(worker: int) -> Iterator[int]:
     each = (_END - _FIRST) // _WORKERS
-    first = _FIRST + int(worker.removeprefix("gw")) % _WORKERS * each
-    return random.sample(range(first, first + each), each)
-
-
-_PORTS = iter(_ports(os.environ.get("PYTEST_XDIST_WORKER", "gw0")))
+    first = _FIRST + worker % _WORKERS * each
+    return iter(random.sample(range(first, first + each), each))
