@@ -24,6 +24,9 @@ from ollim_bot.store.job_shelf import MarkdownShelf
 
 pytestmark = pytest.mark.chaos
 
+# However slow the machine is.
+FEWEST_WRITES, MOST_ROUNDS = 50, 20
+
 
 @dataclass
 class Acknowledged:
@@ -158,7 +161,7 @@ def test_every_acknowledged_write_survives_kill_9(
     check(data, said)
     rounds = 0
     ends = time.monotonic() + float(pytestconfig.option.chaos_seconds)
-    while time.monotonic() < ends:
+    while time.monotonic() < ends or (said.total <= FEWEST_WRITES and rounds < MOST_ROUNDS):
         rounds += 1
         injury = Injury(data.paths.root, luck, rounds)
         try:
@@ -167,4 +170,4 @@ def test_every_acknowledged_write_survives_kill_9(
             injury.end()
         check(data, said)
     record_property("chaos", f"{2 * rounds} kills among {said.total} acknowledged writes")
-    assert said.total > 50
+    assert said.total > FEWEST_WRITES

@@ -59,8 +59,8 @@ def for_nothing(budget: PingBudget) -> tuple[PingBudget, PingVerdict]:
 class TrueTime:
     """The time of everybody else: it passes while our machine sleeps, and nobody sets it."""
 
-    def __init__(self, ours: ManualClock) -> None:
-        self.asleep = 0.0
+    def __init__(self, ours: ManualClock, asleep: float = 0.0) -> None:
+        self.asleep = asleep
         self._ours = ours
 
     def now(self) -> datetime:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, Self, TypeVar
 
 from tests.stores import Stores, on_store
 
@@ -27,17 +27,12 @@ class Crash(BaseException):
 class Fate:
     """Counts the steps of a life and ends it at one of them; what is dead does nothing more.
 
-    `only` is how the steps begin that count. `news` are the numbers of the steps at which `kept`
-    differs from the step before, if it `notes_news`.
+    `only` is how the steps begin that count.
     """
 
     def __init__(self, at: int | None = None, only: str = "") -> None:
         self.steps: list[str] = []
         self.is_dead = False
-        self.kept: Callable[[], object] = lambda: None
-        self.notes_news = False
-        self.news: list[int] = []
-        self._seen: object = None
         self._at = at
         self._only = only
 
@@ -50,12 +45,37 @@ class Fate:
         if not what.startswith(self._only):
             return
         self.steps.append(what)
-        if self.notes_news and (kept := self.kept()) != self._seen:
-            self._seen = kept
-            self.news.append(len(self.steps))
         if len(self.steps) == self._at:
             self.is_dead = True
             raise Crash(what)
+
+
+class Mortal(Protocol):
+    """What lives on after a death of the bot: `copied` is all of it at this moment."""
+
+    def copied(self) -> Self: ...
+
+    def kept(self) -> tuple[object, ...]: ...
+
+
+M = TypeVar("M", bound=Mortal)
+
+
+class Witness(Fate, Generic[M]):
+    """Ends no life. `deaths` is what a death at each step would leave, with the step's name.
+
+    Nothing is noted where nothing new was kept: to die there is to die at the step before.
+    """
+
+    def __init__(self, world: M) -> None:
+        super().__init__()
+        self.deaths: list[tuple[str, M]] = []
+        self._world = world
+
+    def step(self, what: str) -> None:
+        super().step(what)
+        if not self.deaths or self._world.kept() != self.deaths[-1][1].kept():
+            self.deaths.append((f"crash at step {len(self.steps)}: {what}", self._world.copied()))
 
 
 class SteppedShelf:

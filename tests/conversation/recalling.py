@@ -92,6 +92,16 @@ class RecallingEngine:
         self.fate = fate
         self._safe = {session: len(record) for session, record in self.records.items()}
 
+    def copied(self) -> RecallingEngine:
+        """An engine that knows the same, before the next life."""
+        copied = RecallingEngine()
+        copied.records = {session: [*record] for session, record in self.records.items()}
+        copied.effects = [*self.effects]
+        copied.asked = [*self.asked]
+        copied.deaths = [*self.deaths]
+        copied._safe = {**self._safe}
+        return copied
+
     @asynccontextmanager
     async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[RecallingSession]:
         self.fate.step("the engine is opened")

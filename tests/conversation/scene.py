@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -113,13 +114,22 @@ class AtOnce(ThreadPoolExecutor):
     So nothing but the event loop decides what comes after what, and that in the same way each time.
     """
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        done: Future[Any] = Future()
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        # A future of the loop itself, which the loop passes on: one of a thread wakes the loop
+        # through a socket.
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Any] = loop.create_future()
         try:
-            done.set_result(fn(*args, **kwargs))
+            settle = partial(_settle, done, done.set_result, fn(*args, **kwargs))
         except BaseException as raised:  # noqa: BLE001 - the caller gets it, whatever it is
-            done.set_exception(raised)
+            settle = partial(_settle, done, done.set_exception, raised)
+        loop.call_soon(settle)
         return done
+
+
+def _settle(done: asyncio.Future[Any], settle: Callable[[Any], None], outcome: object) -> None:
+    if not done.done():
+        settle(outcome)
 
 
 async def let_through(_: ToolCall) -> Refusal | None:

@@ -3,34 +3,52 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
-from tests.conversation.fate import Crash, Fate, fated
+from tests.conversation.fate import Crash, Fate, Witness, fated
 from tests.conversation.recalling import ANSWER, WRITE, RecallingEngine
 from tests.conversation.scene import NOW, Scene, inbox_rows, messages_of, scene
-from tests.stores import Stores, memory_stores
+from tests.stores import Stores, memory_stores, on_store
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.inbox import Ended, InboxRow, InputEnd, Taken
 from ollim_bot.domain.sessions import SessionChange
-from ollim_bot.store.store import Store
+from ollim_bot.testing.memory import RecordingStore
 
 UPDATES = ("Mail: 3 need replies.", "The build is green.")
 
 
+Life = Callable[["Story", Scene], Awaitable[None]]
+
+
 @dataclass
 class Story:
-    """The owner wants one thing written down. `rows` is all that the inbox ever got about it."""
+    """The owner wants one thing written down. `rows` is all that the inbox ever got about it.
+
+    `done` is what the owner does not do again: messages that were accepted, and commands.
+    """
 
     stores: Stores = field(default_factory=lambda: memory_stores(NOW))
     engine: RecallingEngine = field(default_factory=RecallingEngine)
-    is_accepted: bool = False
+    done: set[str] = field(default_factory=set)
 
     @property
-    def store(self) -> Store:
-        return self.stores.state
+    def store(self) -> RecordingStore:
+        store = self.stores.state
+        assert isinstance(store, RecordingStore)
+        return store
+
+    def copied(self) -> Self:
+        """The story as a death at this moment leaves it. None of the stories has a job file."""
+        stores = on_store(self.stores, self.store.copied())
+        return replace(self, stores=stores, engine=self.engine.copied(), done={*self.done})
+
+    def kept(self) -> tuple[object, ...]:
+        """All that outlives a death."""
+        return self.store.content(), self.engine.records, self.engine.effects, self.done
 
     async def begin(self, *, is_resumed: bool = False) -> None:
         """`is_resumed`: there was a conversation before."""
@@ -39,15 +57,22 @@ class Story:
         for update in UPDATES:
             self.stores.leave_update(update, NOW)
 
-    async def live(self, fate: Fate | None = None) -> None:
-        """The owner sends the message until it is accepted, and then waits."""
+    async def live(self, fate: Fate | None = None, live: Life | None = None) -> None:
         with suppress(Crash):
             async with self.life(fate or Fate()) as at:
-                if not self.is_accepted:
-                    await at.send(WRITE, "m1")
-                    self.is_accepted = True
-                await at.quiet()
-                await at.talk.notices.flush()
+                await (live or one_message)(self, at)
+
+    async def deaths(self, live: Life | None = None) -> Sequence[tuple[str, Self]]:
+        """What a death at each step of this life leaves, once where that is the same."""
+        witness = Witness(self)
+        await self.live(witness, live)
+        return witness.deaths
+
+    async def send(self, at: Scene, text: str, name: str) -> None:
+        """Until it is accepted."""
+        if name not in self.done:
+            await at.send(text, name)
+            self.done.add(name)
 
     def forget_last(self, count: int) -> None:
         """By the time that it has given its answer, the engine has written down all of it."""
@@ -120,11 +145,11 @@ class Story:
         return sum(prompt.count(text) for prompt in self.engine.prompts())
 
 
-async def number_of_steps(*, is_resumed: bool) -> int:
-    story, fate = Story(), Fate()
-    await story.begin(is_resumed=is_resumed)
-    await story.live(fate)
-    return len(fate.steps)
+async def one_message(story: Story, at: Scene) -> None:
+    """The owner sends the message until it is accepted, and then waits."""
+    await story.send(at, WRITE, "m1")
+    await at.quiet()
+    await at.talk.notices.flush()
 
 
 def check_answered(story: Story, where: str) -> None:

@@ -8,15 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.conversation.echo_scene import BERLIN, NOW, PATH, Stage, no_plans, routine
-from tests.engine.scene import scene
+from tests.conversation.echo_scene import BERLIN, NOW, PATH, Stage, routine
 
 from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import AgentEvent, EndCause, ToolFailed, TurnEnded
 from ollim_bot.errors import WriteFailed
-from ollim_bot.offline.messages import CallTool, Reply
-from ollim_bot.ports import Prompt, Toolset
 from ollim_bot.testing.clock import ManualClock
 
 ADD = 'routine add --id daily -m "Plan the day." --description Plan --cron "30 8 * * 1-5"'
@@ -285,20 +282,3 @@ async def test_where_nothing_can_be_noted_nothing_is_changed(stage: Stage) -> No
     with pytest.raises(AssertionError, match="could not be"):
         stage.command(ADD)
     assert [*(stage.root / "routines").iterdir()] == []
-
-
-async def test_the_real_engine_and_the_real_program(tmp_path: Path) -> None:
-    async with scene(tmp_path) as engine:
-        stage = Stage(tmp_path / ".ollim-bot")
-        stage.clock = ManualClock(NOW, BERLIN)
-        watch = stage.echo.watch()
-        engine.model.then(Reply((CallTool("Bash", {"command": f"ollim-bot {ADD}"}),)))
-        tools = Toolset(builtin=("Bash",), gate=watch.noting(no_plans))
-        async with engine.session(tools, working_directory=stage.root) as session:
-            async for _ in watch.watching(session.turn(Prompt("go"))):
-                pass
-        (card,) = stage.cards
-        assert card.title == "Routine added: Plan"
-        assert (stage.root / FILE).exists()
-        assert not (await stage.undo()).is_error
-        assert not (stage.root / FILE).exists()

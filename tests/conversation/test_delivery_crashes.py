@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Self
 
 import pytest
-from tests.conversation.delivery_scene import Mailbag, far_bag, ping, run_of, with_a_token
-from tests.conversation.fate import Crash, Fate
+from tests.conversation.delivery_scene import Mailbag, TrueTime, far_bag, ping, run_of, with_a_token
+from tests.conversation.fate import Fate, Witness
 
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.testing.channel import DeliveryFault, FakeChatService
@@ -52,21 +53,41 @@ class Tale:
         self._pause = pause
         mood(self.service)
 
-    async def live(self, at: int | None = None, *, sends: bool = False) -> Fate:
-        # All that stays behind is a step here, so after one it is as before the next.
-        fate, sending = Fate(at, only="before"), []
-        with suppress(Crash):
-            async with self.bag.life(fate) as outbox:
-                if sends:
-                    send = outbox.send(ping(), run_of(RunKind.BACKGROUND), with_a_token)
-                    sending.append(asyncio.create_task(send))
-                await self.bag.until(lambda: self._is_over(sending), fate)
-        for each in sending:
-            each.cancel()
+    def copied(self) -> Self:
+        copied = copy(self)
+        clock = self.bag.clock.copied()
+        copied._time = TrueTime(clock, self._time.asleep)
+        copied.service = self.service.copied(copied._time)
+        store, told = self.bag.store.copied(), {**self.bag.told}
+        copied.bag = Mailbag([copied.service], clock, store, told=told)
+        return copied
+
+    def kept(self) -> tuple[object, ...]:
+        service = self.service
+        times = self.bag.clock.now(), self._time.now()
+        return self.bag.store.content(), service.history, service.faults, self.bag.told, times
+
+    async def live(self, fate: Fate, *, sends: bool = False) -> None:
+        sending: list[asyncio.Task[bool]] = []
+        async with self.bag.life(fate) as outbox:
+            if sends:
+                send = outbox.send(ping(), run_of(RunKind.BACKGROUND), with_a_token)
+                sending.append(asyncio.create_task(send))
+            await self.bag.until(lambda: self._is_over(sending), fate)
         await asyncio.gather(*sending, return_exceptions=True)
+        self.pause()
+
+    def pause(self) -> None:
         self.bag.clock.jump(self._pause)
         self._time.asleep += self._pause
-        return fate
+
+    async def deaths(self, *, sends: bool = False) -> Sequence[tuple[str, Self]]:
+        """What a death at each step of a life leaves, after the pause."""
+        witness = Witness(self)
+        await self.live(witness, sends=sends)
+        for _, left in witness.deaths:
+            left.pause()
+        return witness.deaths
 
     def _is_over(self, sending: list[asyncio.Task[bool]]) -> bool:
         is_sent = all(each.done() for each in sending)
@@ -109,24 +130,17 @@ class Tale:
 async def test_a_crash_at_any_step_and_another_in_the_start_after_it(
     mood: Moods, pause: float, longest: int
 ) -> None:
-    steps = (await Tale(mood, longest=longest).live(sends=True)).steps
-    for first in range(1, len(steps) + 1):
-        second, has_crashed = 0, True
-        while has_crashed:
-            second += 1
-            tale = Tale(mood, pause=pause, longest=longest)
-            died = await tale.live(first, sends=True)
-            assert died.is_dead
-            again = await tale.live(second)
-            has_crashed = again.is_dead
-            await tale.live()
-            tale.check(f"{died.steps[-1]}, then {again.steps[-1]}")
+    for first, once in await Tale(mood, pause=pause, longest=longest).deaths(sends=True):
+        for second, twice in [*await once.deaths(), ("no crash", once)]:
+            await twice.live(Fate())
+            twice.check(f"{first}, then {second}")
 
 
 async def test_the_steps_are_all_there() -> None:
     """If a step were left out, the test above would not crash there."""
-    steps = (await Tale(refuses).live(sends=True)).steps
-    assert steps == [
+    fate = Fate(only="before")
+    await Tale(refuses).live(fate, sends=True)
+    assert fate.steps == [
         "before a step",
         "before a step",
         "before a step",
@@ -142,7 +156,7 @@ async def test_the_steps_are_all_there() -> None:
 async def test_only_a_crash_that_leaves_it_open_makes_it_unsure() -> None:
     """What the service hides is delivered all the same where nothing is in doubt."""
     tale = Tale(hides)
-    await tale.live(sends=True)
+    await tale.live(Fate(), sends=True)
     assert tale.service.texts == ["ping 7"]
     assert tale.bag.told == {}
 

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from tests.conversation.scene import NOW, Scene, scene
-from tests.stores import Stores, memory_stores
+from tests.stores import Stores
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine
+from ollim_bot.testing.memory import memory_shelves
 from ollim_bot.testing.repeating_store import RepeatingStore
 
-OLD = 10_000
+OLD = 5_000
 
 
 def old_message(number: int) -> ChatMessage:
     return ChatMessage(MessageId(f"old-{number}"), NOW, Author.OWNER, f"old {number}")
 
 
-def with_history(length: int) -> Stores:
-    stores = memory_stores(NOW)
+@cache
+def _store_with_history(length: int) -> RepeatingStore:
+    store = RepeatingStore(lambda: NOW, is_repeating=False)
     old = [old_message(number) for number in range(length)]
     event = SessionEvent(SessionId("old"), SessionChange.COMPACTED, NOW, SessionId("old"))
 
@@ -29,8 +33,12 @@ def with_history(length: int) -> Stores:
             tx.messages.add(each)
         tx.session_history.append(*(event for _ in range(length)))
 
-    stores.state.run(step)
-    return stores
+    store.run(step)
+    return store
+
+
+def with_history(length: int) -> Stores:
+    return Stores(_store_with_history(length).copied(), memory_shelves())
 
 
 def count_work(stores: Stores) -> list[int]:
@@ -62,7 +70,7 @@ async def test_a_message_and_its_turn_cost_the_same_after_ten_times_the_history(
 
 async def finished(at: Scene, text: str, number: int) -> None:
     """Without a look at the logs."""
-    await at.send(text, reply_to=MessageId("old-999"))
+    await at.send(text, reply_to=MessageId("old-99"))
     await at.quiet()
     assert len(at.surface.posts) == 2 * (number + 1)
 
@@ -72,8 +80,8 @@ async def test_the_old_part_of_the_history_can_still_be_read() -> None:
     async with scene(ScriptedEngine(), stores=stores, runs=False) as at:
         page = await at.chat.history(3, MessageId("old-100"))
         assert [message.id for message in page] == ["old-97", "old-98", "old-99"]
-        page = await at.chat.history(100, MessageId("old-9550"))
-        assert [page[0].id, page[-1].id, len(page)] == ["old-9450", "old-9549", 100]
+        page = await at.chat.history(100, MessageId("old-4550"))
+        assert [page[0].id, page[-1].id, len(page)] == ["old-4450", "old-4549", 100]
         assert await at.chat.message(MessageId("old-7")) == old_message(7)
         assert await at.chat.changes_since(7, 100) is None
 

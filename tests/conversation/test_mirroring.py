@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 import pytest
 from tests.conversation.delivery_scene import SteppedChannel
-from tests.conversation.fate import Crash, Fate, fated
-from tests.conversation.recalling import WRITE
+from tests.conversation.fate import Fate, fated
 from tests.conversation.scene import NOW, Scene, scene
-from tests.conversation.story import Story, check_answered
+from tests.conversation.story import Story, check_answered, one_message
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.inputs import InputId
@@ -40,15 +40,14 @@ class MirroredStory(Story):
     def __post_init__(self) -> None:
         self.service = FakeChatService(self.clock)
 
-    async def live(self, fate: Fate | None = None) -> None:
-        with suppress(Crash):
-            async with self.life(fate or Fate()) as at:
-                if not self.is_accepted:
-                    await at.send(WRITE, "m1")
-                    self.is_accepted = True
-                await at.quiet()
-                await at.talk.notices.flush()
-                await at.until(lambda: not self.on_their_way)
+    def copied(self) -> Self:
+        clock = self.clock.copied()
+        copied = replace(super().copied(), clock=clock)
+        copied.service = self.service.copied(clock)
+        return copied
+
+    def kept(self) -> tuple[object, ...]:
+        return *super().kept(), self.clock.now(), self.service.history
 
     @asynccontextmanager
     async def life(self, fate: Fate) -> AsyncIterator[Scene]:
@@ -58,10 +57,6 @@ class MirroredStory(Story):
         async with scene(self.engine, stores=stores, clock=self.clock, channels=channels) as at:
             yield at
 
-    @property
-    def on_their_way(self) -> bool:
-        return bool(open_in(self.store))
-
     def refs(self, message: ChatMessage) -> tuple[str, ...]:
         return self.store.run(lambda tx: tx.deliveries.refs(message.id)).get("discord", ())
 
@@ -70,26 +65,25 @@ def open_in(store: Store) -> list[Delivery]:
     return store.run(lambda tx: tx.deliveries.open("discord", 100))
 
 
-async def test_a_crash_at_any_step_lets_each_message_arrive_once_and_in_order() -> None:
-    story, whole = MirroredStory(), Fate()
-    await story.begin()
-    await story.live(whole)
-    assert any("handed over" in step for step in whole.steps)
-    for at in range(1, len(whole.steps) + 1):
-        story, fate = MirroredStory(), Fate(at)
-        await story.begin()
-        await story.live(fate)
-        assert fate.is_dead
-        await died()
-        await story.live()
-        await story.go_on()
-        await story.live()
+async def one_message_that_arrives(story: Story, at: Scene) -> None:
+    await one_message(story, at)
+    await at.until(lambda: not open_in(at.store))
 
-        where = f"crash at step {at}: {fate.steps[-1]}"
-        check_answered(story, where)
-        assert story.service.texts == [each.text for each in story.log], where
-        ids = [(each.id,) for each in story.service.history]
-        assert [story.refs(each) for each in story.log] == ids, where
+
+async def test_a_crash_at_any_step_lets_each_message_arrive_once_and_in_order() -> None:
+    story = MirroredStory()
+    await story.begin()
+    deaths = await story.deaths(one_message_that_arrives)
+    assert any("handed over" in where for where, _ in deaths)
+    for where, after in deaths:
+        await after.live(live=one_message_that_arrives)
+        await after.go_on()
+        await after.live(live=one_message_that_arrives)
+
+        check_answered(after, where)
+        assert after.service.texts == [each.text for each in after.log], where
+        ids = [(each.id,) for each in after.service.history]
+        assert [after.refs(each) for each in after.log] == ids, where
 
 
 async def test_what_came_from_there_is_not_sent_back() -> None:
@@ -186,14 +180,6 @@ async def test_a_full_disk_leaves_nothing_that_arrives_later_by_surprise() -> No
             await clock.advance(60)
         assert service.texts.count("one") <= 1
         assert not open_in(store)
-
-
-async def died() -> None:
-    """What a crash has left behind must not go on in the next life."""
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in left:
-        task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
 
 
 def _button(card: ChatMessage, label: str) -> str:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.conversation.echo_scene import PATH, Stage, no_plans, routine
-from tests.engine.scene import scene
+from tests.conversation.echo_scene import PATH, Stage, routine
 
 from ollim_bot.conversation.jobs.cards import undone
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.shared_files import UndoOutcome
-from ollim_bot.offline.messages import CallTool, Reply
-from ollim_bot.ports import Prompt, Toolset
 from ollim_bot.surfaces.web.markdown import render
 
 SKILL = "skills/mail/SKILL.md"
@@ -188,32 +185,3 @@ async def test_many_tools_are_counted(stage: Stage) -> None:
 def test_an_answer_shows_a_title_as_it_is() -> None:
     answer = undone("Routine added: *a* [b](https://c.example)", UndoOutcome.REMOVED)
     assert "“*a* [b](<a href" in render(answer)
-
-
-async def test_the_real_engine_rewrites_the_profile(tmp_path: Path) -> None:
-    async with scene(tmp_path) as engine:
-        stage = Stage(tmp_path / "data")
-        path = stage.root / "IDENTITY.md"
-        path.write_text("You are kind.\nYou are brief.\n")
-        watch = stage.echo.watch()
-
-        def edit(old: str, new: str) -> CallTool:
-            arguments = {"file_path": str(path), "old_string": old, "new_string": new}
-            return CallTool("Edit", arguments)
-
-        engine.model.then(
-            Reply((CallTool("Read", {"file_path": str(path)}), edit("kind", "rude"))),
-            Reply((CallTool("Write", {"file_path": "USER.md", "content": "Bo.\n"}),)),
-        )
-        tools = Toolset(builtin=("Read", "Write", "Edit"), gate=watch.noting(no_plans))
-        async with engine.session(tools) as session:
-            async for _ in watch.watching(session.turn(Prompt("go"))):
-                pass
-        titles = [card.title for card in stage.cards]
-        assert titles == [
-            "I changed who I am: IDENTITY.md",
-            "I wrote down what I know about you: USER.md",
-        ]
-        first, _ = stage.posted.values()
-        await stage.undo(first)
-        assert path.read_text() == "You are kind.\nYou are brief.\n"

@@ -12,23 +12,33 @@ import pytest
 from tests.conversation.moments import SlowEngine, half_way, pass_moments, slow_spec
 from tests.conversation.pictures import SeeingEngine
 from tests.conversation.scene import NOW, Scene, inbox_rows, scene
-from tests.stores import Stores
+from tests.stores import Stores, on_store
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import FailureKind, TextCompleted, TextStreamed, TextWithdrawn
 from ollim_bot.domain.inbox import InputEnd, Taken
 from ollim_bot.ports import Image, IncomingFile, Trace
 from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
+from ollim_bot.testing.memory import RecordingStore
 
 DIES = Fails(FailureKind.ENGINE_DIED)
 
 
-async def cut_off(engine: ScriptedEngine, *, files: tuple[IncomingFile, ...] = ()) -> Stores:
+async def cut_off(
+    engine: ScriptedEngine, *updates: str, files: tuple[IncomingFile, ...] = ()
+) -> Stores:
     """The bot is stopped while it says `one` what `engine` says first."""
     async with scene(engine) as at:
+        for update in updates:
+            at.stores.leave_update(update, NOW)
         await at.send("one", files=files)
         await half_way(at)
     return at.stores
+
+
+def copy_of(stores: Stores) -> Stores:
+    assert isinstance(stores.state, RecordingStore)
+    return on_store(stores, stores.state.copied())
 
 
 def prompts_of(stores: Stores) -> list[tuple[object, str]]:
@@ -181,15 +191,13 @@ async def test_a_command_that_waited_at_the_crash_is_run() -> None:
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("is_taken", [True, False], ids=["taken", "not taken"])
 async def test_a_turn_that_is_continued_can_be_stopped_at_any_moment(is_taken: bool) -> None:
+    first = SlowEngine()
+    stores = await cut_off(first, "an update")
+    if not is_taken:
+        first.traces.clear()
     for moment in count():
-        engine = SlowEngine()
-        async with scene(engine, spec=slow_spec) as at:
-            at.stores.leave_update("an update", NOW)
-            await at.send("one")
-            await half_way(at)
-        if not is_taken:
-            engine.traces.clear()
-        async with scene(engine, stores=at.stores, spec=slow_spec) as again:
+        engine = first.copied()
+        async with scene(engine, stores=copy_of(stores), spec=slow_spec) as again:
             await pass_moments(moment)
             is_over = bool(again.answers)
             is_stopped = await again.chat.interrupt()
@@ -207,12 +215,11 @@ async def test_a_turn_that_is_continued_can_be_stopped_at_any_moment(is_taken: b
 
 @pytest.mark.usefixtures("at_once")
 async def test_what_the_engine_knows_is_not_said_again_whenever_a_newer_message_comes() -> None:
+    first = SlowEngine()
+    stores = await cut_off(first)
     for moment in count():
-        engine = SlowEngine()
-        async with scene(engine, spec=slow_spec) as at:
-            await at.send("one")
-            await half_way(at)
-        async with scene(engine, stores=at.stores, spec=slow_spec) as again:
+        engine = first.copied()
+        async with scene(engine, stores=copy_of(stores), spec=slow_spec) as again:
             await pass_moments(moment)
             is_over = bool(again.answers)
             await again.send("two")

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversation.fate import Fate
 from tests.conversation.recalling import WRITE
 from tests.conversation.scene import AtOnce
 from tests.conversation.story import UPDATES, Story, check_answered
-from tests.examples import examples
 
 from ollim_bot.domain.inbox import InputEnd
 
 crashes = st.lists(st.tuples(st.integers(1, 45), st.integers(0, 3)), min_size=1, max_size=4)
 
 
-@settings(max_examples=examples(1.5))
+@cache
+def begun(*, is_resumed: bool) -> Story:
+    story = Story()
+    asyncio.run(story.begin(is_resumed=is_resumed))
+    return story
+
+
 @given(crashes=crashes, is_resumed=st.booleans())
 def test_however_often_it_dies_a_message_has_one_end(
     crashes: list[tuple[int, int]], is_resumed: bool
 ) -> None:
     """Each crash is a step and how much the engine lost by it."""
 
+    story = begun(is_resumed=is_resumed).copied()
+
     async def run() -> None:
         asyncio.get_running_loop().set_default_executor(AtOnce())
-        story = Story()
-        await story.begin(is_resumed=is_resumed)
         for at, lost in crashes:
             await story.live(Fate(at))
             story.forget_last(lost)

@@ -15,7 +15,7 @@ from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine, Waits
 from ollim_bot.testing.surface import RecordingSurface
 
 PATIENCE = 0.5
-MANY = 40
+MANY = 10
 
 
 async def test_a_message_is_shown_before_its_turn_and_the_answer_before_its_end() -> None:

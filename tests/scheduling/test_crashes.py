@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.conversation.fate import Fate
-from tests.scheduling.doom import Deaths, Tale
+from tests.scheduling.doom import Tale, whenever_it_dies
 from tests.scheduling.scene import NOW, Day, day
 from tests.scheduling.test_firing import pings
 from tests.storage.places import DataDirectory, QuickDisk
@@ -27,25 +26,7 @@ MAIL = Occurrence.parse("routine:mail:2026-02-24T10:16:00Z")
 ROUTINE = '---\nid: plan\ncron: "16 10 * * *"\nbackground: {}\n---\nPlan the day.\n'
 
 
-async def whenever_it_dies(
-    begun: Callable[[Path], Tale], root: Path, is_over: Callable[[Day], bool], seconds: float
-) -> list[str]:
-    """Gives the steps of a life that was not cut short."""
-    deaths = Deaths()
-    for step, fate in deaths:
-        tale = begun(root / str(step))
-
-        def judge(at: Day, tale: Tale = tale, step: int = step, fate: Fate = fate) -> None:
-            where = f"crash at step {step}: {fate.steps[-1]}"
-            judged(at, where)
-            assert check(at.rows, tale.clock.now(), tale.clock.now()) == [], where
-
-        for each in (fate, Fate()):
-            await tale.live(each, is_over, judge, seconds=seconds)
-    return deaths.steps
-
-
-def judged(at: Day, where: str) -> None:
+def judge(at: Day, where: str) -> None:
     said = [one.text for one in at.log if one.author is not Author.PROGRAM and not one.is_cut_off]
     ends = [*at.ended("w1"), *at.ended("plan")]
     assert len(ends) == 1, (where, at.states("w1"), at.states("plan"))
@@ -53,6 +34,7 @@ def judged(at: Day, where: str) -> None:
     # What had begun to act is not repeated, but told; what was ordered comes nevertheless.
     is_cut = ends[0].state == "interrupted" and not has_gone(at)
     assert said in ([["Drink water."], ["Planned."]] if not is_cut else [[], ["Planned."]]), where
+    assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
 
 
 def has_gone(at: Day) -> bool:
@@ -73,12 +55,9 @@ def has_planned(at: Day) -> bool:
 async def test_whenever_the_bot_dies_a_reminder_comes_once(
     tmp_path: Path, agent: Sequence[Step]
 ) -> None:
-    def begun(root: Path) -> Tale:
-        tale = Tale(root, agent)
-        tale.write("reminders/w1.md", REMINDER)
-        return tale
-
-    steps = await whenever_it_dies(begun, tmp_path, has_gone, 2.5)
+    tale = Tale(tmp_path / "bot", agent)
+    tale.write("reminders/w1.md", REMINDER)
+    steps = await whenever_it_dies(tale, has_gone, judge, seconds=2.5)
     assert "after the file is removed" in steps
     rows = [step for step in steps if step.startswith("after") and "ledger" in step]
     assert len(rows) >= len(["armed", "due", "running", "done", "delivered"])
@@ -93,31 +72,23 @@ async def test_whenever_the_bot_dies_a_routine_is_run_and_ends_once(
     tmp_path: Path, background: str, agent: CallsTool | Says
 ) -> None:
     """It is due when the schedule writes down that it has watched until then."""
-
-    def begun(root: Path) -> Tale:
-        tale = Tale(root, [agent], ManualClock(NOW.replace(second=30)))
-        tale.write("routines/plan.md", ROUTINE.format(background))
-        return tale
-
-    steps = await whenever_it_dies(begun, tmp_path, has_planned, 30.5)
+    tale = Tale(tmp_path / "bot", [agent], ManualClock(NOW.replace(second=30)))
+    tale.write("routines/plan.md", ROUTINE.format(background))
+    steps = await whenever_it_dies(tale, has_planned, judge, seconds=30.5)
     assert "after a step that changes ledger" in steps
 
 
 async def test_a_crash_of_the_very_first_start_leaves_nothing_armed_without_a_trace(
     tmp_path: Path,
 ) -> None:
-    for step in range(1, 15):
-        clock = ManualClock(NOW.replace(second=30))
-        tale, fate = Tale(tmp_path / str(step), clock=clock, is_new=True), Fate(step)
-        tale.write("routines/plan.md", ROUTINE.format("true"))
+    tale = Tale(tmp_path / "bot", clock=ManualClock(NOW.replace(second=30)), is_new=True)
+    tale.write("routines/plan.md", ROUTINE.format("true"))
 
-        def judge(at: Day, tale: Tale = tale, fate: Fate = fate) -> None:
-            found = check(at.rows, tale.clock.now(), tale.clock.now())
-            assert found == [], f"crash at {fate.steps[-1]}"
+    def judge(at: Day, where: str) -> None:
+        assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
 
-        for each in (fate, Fate()):
-            await tale.live(each, has_looked, judge, seconds=30.5)
-        assert fate.is_dead
+    steps = await whenever_it_dies(tale, has_looked, judge, seconds=30.5)
+    assert any("ledger" in each for each in steps)
 
 
 def has_told(at: Day) -> bool:
@@ -131,51 +102,43 @@ async def test_whenever_the_bot_dies_what_was_missed_is_told_once(
     tmp_path: Path, hours: int
 ) -> None:
     """Also if more was missed by the time of the next start."""
-    deaths = Deaths()
-    for step, fate in deaths:
-        tale = Tale(tmp_path / str(step), clock=ManualClock(NOW + HOUR))
-        tale.write("routines/mail.md", MISSED.format("mail", "0 11 * * *"))
-        tale.write("routines/news.md", MISSED.format("news", "0 13 * * *"))
+    tale = Tale(tmp_path / "bot", clock=ManualClock(NOW + HOUR))
+    tale.write("routines/mail.md", MISSED.format("mail", "0 11 * * *"))
+    tale.write("routines/news.md", MISSED.format("news", "0 13 * * *"))
 
-        def judge(at: Day, fate: Fate = fate) -> None:
-            where = f"crash at step {len(fate.steps)}: {fate.steps[-1]}"
-            left = [update.message for update in at.stores.updates.read().entries]
-            missed = [name for name in ("mail", "news") if at.ended(name)]
-            for said in ("\n".join(at.told), "\n".join(left)):
-                times = [said.count(f"look at {name}") for name in missed]
-                assert times == [1] * len(missed), (where, said)
-            assert "mail" in missed, where
-            assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
+    def judge(at: Day, where: str) -> None:
+        left = [update.message for update in at.stores.updates.read().entries]
+        missed = [name for name in ("mail", "news") if at.ended(name)]
+        for said in ("\n".join(at.told), "\n".join(left)):
+            times = [said.count(f"look at {name}") for name in missed]
+            assert times == [1] * len(missed), (where, said)
+        assert "mail" in missed, where
+        assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
 
-        await tale.live(fate, has_told, judge, seconds=3)
-        if fate.is_dead:
-            await tale.clock.advance(hours * 3600)
-            # Between two notices there are ten minutes.
-            await tale.live(Fate(), has_told, judge, seconds=600 if hours else 3)
-    assert "after a step that changes ledger, mirrors, notices, updates" in deaths.steps
+    # Between two notices there are ten minutes.
+    steps = await whenever_it_dies(
+        tale, has_told, judge, seconds=3, away=hours * 3600, then=600 if hours else None
+    )
+    assert "after a step that changes ledger, mirrors, notices, updates" in steps
 
 
 @pytest.mark.parametrize("rows", [["effect"], ["cut_off", "running"] * 2], ids=["acts", "thrice"])
 async def test_whenever_the_bot_dies_what_was_cut_off_is_told_once(
     tmp_path: Path, rows: list[str]
 ) -> None:
-    deaths = Deaths()
-    for step, fate in deaths:
-        tale = Tale(tmp_path / str(step), clock=ManualClock(NOW + HOUR))
-        tale.write("routines/mail.md", MISSED.format("mail", "16 10 * * *"))
-        ledger = DataDirectory(tale.root).open(QuickDisk()).ledger
-        states = ["due", "running", *rows]
-        ledger.append(*(LedgerRow(NOW + MINUTE, state, MAIL) for state in states))
+    tale = Tale(tmp_path / "bot", clock=ManualClock(NOW + HOUR))
+    tale.write("routines/mail.md", MISSED.format("mail", "16 10 * * *"))
+    ledger = DataDirectory(tale.root).open(QuickDisk()).ledger
+    states = ["due", "running", *rows]
+    ledger.append(*(LedgerRow(NOW + MINUTE, state, MAIL) for state in states))
 
-        def judge(at: Day, fate: Fate = fate) -> None:
-            where = f"crash at step {len(fate.steps)}: {fate.steps[-1]}"
-            left = [update.message for update in at.stores.updates.read().entries]
-            assert [text.count("was cut off") for text in (*at.told, *left)] == [1, 1], where
-            assert len(at.ended("mail")) == 1, where
+    def judge(at: Day, where: str) -> None:
+        left = [update.message for update in at.stores.updates.read().entries]
+        assert [text.count("was cut off") for text in (*at.told, *left)] == [1, 1], where
+        assert len(at.ended("mail")) == 1, where
 
-        for each in (fate, Fate()):
-            await tale.live(each, has_told, judge, seconds=3)
-    assert "after a step that changes ledger, mirrors, notices, updates" in deaths.steps
+    steps = await whenever_it_dies(tale, has_told, judge, seconds=3)
+    assert "after a step that changes ledger, mirrors, notices, updates" in steps
 
 
 async def test_a_crash_between_two_late_runs_forgets_none_of_them(tmp_path: Path) -> None:

@@ -161,13 +161,13 @@ async def test_an_outage_of_the_model_is_told_when_it_is_met_and_when_it_is_over
     tmp_path: Path,
 ) -> None:
     engine = ScriptedEngine()
-    for _ in range(24 * 3 + 2):
+    for _ in range(9 * 3 + 2):
         engine.then(Fails(FailureKind.UNREACHABLE))
     async with day(engine, tmp_path) as at:
         at.routine("plan", "*/10 * * * *", "Plan.", background="true")
-        at.routine("mail", "0 * * * *", "Mail.")
-        await at.passes(2 * 3600, step=15)
-        await at.until(lambda: len(at.ended("plan")) == 12 and len(at.ended("mail")) == 2)
+        at.routine("mail", "30,50 * * * *", "Mail.")
+        await at.passes(40 * 60, step=15)
+        await at.until(lambda: len(at.ended("plan")) == 4 and len(at.ended("mail")) == 2)
         assert at.told == ["“Plan.” did not work: It failed: unreachable."]
         engine.clear()
         await at.chat.receive(IncomingMessage(InputId("m1"), "web", "hello"))
@@ -175,7 +175,7 @@ async def test_an_outage_of_the_model_is_told_when_it_is_met_and_when_it_is_over
         await at.clock.advance(2)
         await at.until(lambda: len(at.told) == 2)
         assert at.told[1] == (
-            "The model answers again. Not done without it: “Plan.” (12 times) and “Mail.” "
+            "The model answers again. Not done without it: “Plan.” (4 times) and “Mail.” "
             "(2 times). `ollim-bot runs` says more."
         )
 
@@ -218,6 +218,8 @@ async def test_the_program_does_not_speak_for_a_ping_that_waits_for_the_owners_t
         await at.passes(5)
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Time to drink."]
+        # It waited for more than a minute, and says so.
+        assert at.log[-1].footer.startswith("Late: it was due ")
 
 
 async def test_a_full_ping_budget_does_not_swallow_a_reminder(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conversation.fate import Fate
-from tests.scheduling.doom import Deaths, Tale
+from tests.scheduling.doom import Tale, whenever_it_dies
 from tests.scheduling.scene import NOW, Day, day
 from tests.scheduling.test_firing import MINUTE
 from tests.scheduling.test_full_disk import SmallDisk
@@ -170,20 +169,16 @@ async def test_a_time_that_cannot_be_stored_is_tried_again(tmp_path: Path) -> No
 
 
 async def test_whenever_the_bot_dies_each_time_comes_once(tmp_path: Path) -> None:
-    deaths = Deaths()
-    for step, fate in deaths:
-        tale = Tale(tmp_path / str(step), (), ManualClock(NOW))
-        text = '---\nid: w1\nrun-at: "2026-02-24T10:15:02+00:00"\nnag: 2m x 1\nplain: true\n---\n'
-        tale.write("reminders/w1.md", f"{text}Drink water.\n")
+    tale = Tale(tmp_path / "bot")
+    text = '---\nid: w1\nrun-at: "2026-02-24T10:15:02+00:00"\nnag: 2m x 1\nplain: true\n---\n'
+    tale.write("reminders/w1.md", f"{text}Drink water.\n")
 
-        def judge(at: Day, step: int = step, fate: Fate = fate) -> None:
-            where = f"crash at step {step}: {fate.steps[-1]}"
-            assert len(shown(at)) == 2, where
-            assert parts(at, "w1") == {"": "done", "2": "done"}, where
-            assert is_right(at), where
+    def judge(at: Day, where: str) -> None:
+        assert len(shown(at)) == 2, where
+        assert parts(at, "w1") == {"": "done", "2": "done"}, where
+        assert is_right(at), where
 
-        for each in (fate, Fate()):
-            await tale.live(each, lambda at: len(at.ended("w1")) == 2, judge, seconds=125)
+    await whenever_it_dies(tale, lambda at: len(at.ended("w1")) == 2, judge, seconds=125)
 
 
 @given(

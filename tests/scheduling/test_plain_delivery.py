@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.conversation.fate import Fate
-from tests.scheduling.doom import Deaths, Tale
+from tests.scheduling.doom import Tale, whenever_it_dies
 from tests.scheduling.scene import NOW, Day, day
 from tests.scheduling.test_costs import spend
 from tests.scheduling.test_firing import MINUTE, pings
@@ -192,19 +191,14 @@ def has_come(at: Day) -> bool:
 async def test_whenever_the_bot_dies_a_routine_that_must_come_comes_once(
     tmp_path: Path, field: str, background: str, agent: Sequence[Step]
 ) -> None:
-    deaths = Deaths()
-    for step, fate in deaths:
-        clock = ManualClock(NOW.replace(second=30))
-        tale = Tale(tmp_path / str(step), agent, clock)
-        tale.write("routines/meds.md", MEDS.format(field, background))
+    tale = Tale(tmp_path / "bot", agent, ManualClock(NOW.replace(second=30)))
+    tale.write("routines/meds.md", MEDS.format(field, background))
 
-        def judge(at: Day, step: int = step, fate: Fate = fate) -> None:
-            where = f"crash at step {step}: {fate.steps[-1]}"
-            (end,) = at.ended("meds")
-            cards = [each for each in at.log if each.card is not None]
-            assert [each.text for each in cards] == ["Take the blue pill."], (where, end)
-            assert len(items(at)) == 1, where
-            assert is_right(at), where
+    def judge(at: Day, where: str) -> None:
+        (end,) = at.ended("meds")
+        cards = [each for each in at.log if each.card is not None]
+        assert [each.text for each in cards] == ["Take the blue pill."], (where, end)
+        assert len(items(at)) == 1, where
+        assert is_right(at), where
 
-        for each in (fate, Fate()):
-            await tale.live(each, has_come, judge, seconds=30.5)
+    await whenever_it_dies(tale, has_come, judge, seconds=30.5)

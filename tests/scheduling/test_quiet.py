@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conversation.fate import Fate
-from tests.scheduling.doom import Deaths, Tale
+from tests.scheduling.doom import Tale, whenever_it_dies
 from tests.scheduling.scene import NOW, Day, day
 
 from ollim_bot.domain.chat import ChatMessage
@@ -305,25 +304,20 @@ def card_came_once(_: Day, service: FakeChatService, where: str) -> None:
 async def test_whenever_the_bot_dies_a_held_message_comes_once_and_not_in_the_quiet(
     tmp_path: Path, routine_file: str, judge: Judge
 ) -> None:
-    deaths = Deaths()
-    for step, fate in deaths:
-        tale = Tale(tmp_path / str(step), [pings("Tuesday is full.")])
-        service = FakeChatService(tale.clock)
-        tale.channels = [service]
-        tale.write("routines/plan.md", routine_file)
-        async with day(ScriptedEngine(), tale.root, clock=tale.clock, runs=False) as at:
-            quiet_hours(at, "10:00-10:17")
+    tale = Tale(tmp_path / "bot", [pings("Tuesday is full.")])
+    tale.channels = [FakeChatService(tale.clock)]
+    tale.write("routines/plan.md", routine_file)
+    async with day(ScriptedEngine(), tale.root, clock=tale.clock, runs=False) as at:
+        quiet_hours(at, "10:00-10:17")
 
-        def judged(
-            at: Day, where: str = f"crash at step {step}", there: FakeChatService = service
-        ) -> None:
-            judge(at, there, where)
-            assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
+    def judged(at: Day, where: str) -> None:
+        (service,) = tale.channels
+        judge(at, service, where)
+        assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
 
-        for each in (fate, Fate()):
-            await tale.live(each, is_morning, judged, seconds=125)
-    assert any("held" in each for each in deaths.steps)
-    assert any("held" in each and "messages" in each for each in deaths.steps)
+    steps = await whenever_it_dies(tale, is_morning, judged, seconds=125)
+    assert any("held" in each for each in steps)
+    assert any("held" in each and "messages" in each for each in steps)
 
 
 def is_morning(at: Day) -> bool:

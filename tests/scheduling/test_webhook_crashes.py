@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.conversation.fate import Fate
-from tests.scheduling.doom import Deaths, Tale
+from tests.scheduling.doom import Tale, whenever_it_dies
 from tests.scheduling.scene import NOW, Day
 from tests.scheduling.test_firing import pings
 from tests.scheduling.webhook_calls import HOOK, WASHING, accept, data_of
@@ -39,21 +38,15 @@ def is_over(at: Day) -> bool:
 async def test_whenever_the_bot_dies_an_accepted_call_ends_once_and_comes_once(
     tmp_path: Path,
 ) -> None:
-    deaths = Deaths()
-    for step, fate in deaths:
-        tale = begun(tmp_path / str(step))
+    def judge(at: Day, where: str) -> None:
+        (built,), (washed,) = at.ended("build"), at.ended("washing")
+        # What had begun to act is not repeated, but told.
+        is_cut = built.state == "interrupted" and "Built." not in at.pings
+        assert sorted(at.pings) == ([WASHED] if is_cut else ["Built.", WASHED]), where
+        assert washed.state == "done", where
+        assert built.state in ("done", "interrupted"), where
+        assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
 
-        def judge(at: Day, tale: Tale = tale, step: int = step, fate: Fate = fate) -> None:
-            where = f"crash at step {step}: {fate.steps[-1]}"
-            (built,), (washed,) = at.ended("build"), at.ended("washing")
-            # What had begun to act is not repeated, but told.
-            is_cut = built.state == "interrupted" and "Built." not in at.pings
-            assert sorted(at.pings) == ([WASHED] if is_cut else ["Built.", WASHED]), where
-            assert washed.state == "done", where
-            assert built.state in ("done", "interrupted"), where
-            assert check(at.rows, tale.clock.now(), tale.clock.now()) == [], where
-
-        for each in (fate, Fate()):
-            await tale.live(each, is_over, judge, seconds=1)
-    assert "after a step that changes webhook_deliveries" in deaths.steps
-    assert len(deaths.steps) > 20
+    steps = await whenever_it_dies(begun(tmp_path / "bot"), is_over, judge, seconds=1)
+    assert "after a step that changes webhook_deliveries" in steps
+    assert len(steps) > 20

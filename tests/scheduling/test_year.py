@@ -40,9 +40,17 @@ from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.run_history import History, RunStory
 
 LORD_HOWE = ZoneInfo("Australia/Lord_Howe")
-SHORT = Size([HOME, LORD_HOWE], routines=10, reminders=130, longest_gap=10 * DAY)
+SHORT = Size(
+    [HOME, LORD_HOWE], routines=8, reminders=80, longest_gap=12 * DAY, longest_watch=DAY / 3
+)
 OTHERS = [ZoneInfo("Europe/Berlin"), ZoneInfo("America/Santiago"), ZoneInfo("Asia/Kolkata")]
-LONG = Size([HOME, LORD_HOWE, *OTHERS], routines=200, reminders=2000, longest_gap=2 * DAY)
+LONG = Size(
+    [HOME, LORD_HOWE, *OTHERS],
+    routines=200,
+    reminders=2000,
+    longest_gap=2 * DAY,
+    longest_watch=1.5 * DAY,
+)
 LONG_RUN = 60.0
 
 # The ledger of this year is in memory, and grows as it must.

@@ -69,12 +69,13 @@ Plan = list[tuple[Step, datetime]]
 
 @dataclass(frozen=True)
 class Size:
-    """The zones, the jobs of each, and how long the machine is away at the most."""
+    """The zones, the jobs of each, and how long the machine is away and is watched at the most."""
 
     zones: Sequence[ZoneInfo]
     routines: int
     reminders: int
     longest_gap: timedelta
+    longest_watch: timedelta
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def a_plan(luck: Random, size: Size) -> Plan:
     for night in (*NIGHTS, END):
         evening = night - 6 * HOUR
         while at < evening:
-            at = min(at + _seconds_to_watch(luck, plan) * SECOND, evening)
+            at = min(at + _seconds_to_watch(luck, size, plan) * SECOND, evening)
             plan.append((Step.WATCH, at))
             step = luck.choice(BREAKS)
             if step in GAPS:
@@ -122,10 +123,11 @@ def a_plan(luck: Random, size: Size) -> Plan:
     return plan
 
 
-def _seconds_to_watch(luck: Random, plan: Plan) -> int:
+def _seconds_to_watch(luck: Random, size: Size, plan: Plan) -> int:
     """Sometimes too few for all that is late; but an edit is noticed before the next break."""
     shortest = 1200 if plan and plan[-1][0] is Step.EDIT else 20
-    return luck.choice([luck.randint(shortest, 1500), luck.randint(1500, 120_000)])
+    longest = size.longest_watch // SECOND
+    return luck.choice([luck.randint(shortest, 1500), luck.randint(1500, longest)])
 
 
 def some_jobs(luck: Random, size: Size, plan: Plan) -> list[Version]:

@@ -29,11 +29,16 @@ with FileLock(Path(sys.argv[1])).held():
 COUNT_UP = """
 import sys
 from pathlib import Path
+from ollim_bot.paths import DataPaths
 from ollim_bot.store.codecs.records import MemoryCodec
-from tests.storage.places import DataDirectory
-data = DataDirectory(Path(sys.argv[1]))
-store = data.file_store(data.paths.memory, MemoryCodec())
-for _ in range(int(sys.argv[2])):
+from ollim_bot.store.file_store import FileStore
+from ollim_bot.store.files import FileLock, OsDisk
+path = DataPaths(Path(sys.argv[1])).memory
+lock = FileLock(DataPaths(Path(sys.argv[1])).lock_of(path))
+store = FileStore(path, MemoryCodec(), lock, disk=OsDisk(), report=sys.exit)
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(50):
     store.transact(lambda facts: ({"count": int(str(facts.get("count", 0))) + 1}, None))
 """
 
@@ -43,14 +48,18 @@ def facts_file(data: DataDirectory) -> FileStore[Mapping[str, object]]:
 
 
 def holder(lock: Path) -> subprocess.Popen[str]:
+    return started(HOLD, lock, "held")
+
+
+def started(program: str, path: Path, says: str) -> subprocess.Popen[str]:
     child = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(lock)],
+        [sys.executable, "-c", program, str(path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
     assert child.stdout is not None
-    assert child.stdout.readline() == "held\n"
+    assert child.stdout.readline() == f"{says}\n"
     return child
 
 
@@ -80,10 +89,15 @@ def test_a_killed_holder_leaves_no_lock_behind(data: DataDirectory) -> None:
 
 
 def test_steps_of_two_processes_lose_nothing(data: DataDirectory) -> None:
-    command = [sys.executable, "-c", COUNT_UP, str(data.paths.root), "150"]
-    children = [subprocess.Popen(command) for _ in range(2)]
-    assert [child.wait(60) for child in children] == [0, 0]
-    assert facts_file(data).read() == {"count": 300}
+    children = [started(COUNT_UP, data.paths.root, "ready") for _ in range(2)]
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    for child in children:
+        child.communicate(timeout=60)
+    assert [child.returncode for child in children] == [0, 0]
+    assert facts_file(data).read() == {"count": 100}
 
 
 def test_reading_needs_no_lock(data: DataDirectory) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.examples import examples
 from tests.storage.places import NOW, DataDirectory
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
@@ -129,7 +130,7 @@ def live_through(luck: random.Random, kind: type[PowerCutDisk]) -> None:
 
 
 def live_often(seed: int, kind: type[PowerCutDisk]) -> None:
-    for round_number in range(150):
+    for round_number in range(examples(1)):
         live_through(random.Random(f"{seed} {round_number}"), kind)
 
 

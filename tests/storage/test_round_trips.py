@@ -72,7 +72,7 @@ def test_jobs(kind: str, data: st.DataObject) -> None:
         st.lists(getattr(strategies, kind), max_size=3, unique_by=lambda job: job.spec.id)
     )
     with tempfile.TemporaryDirectory() as root:
-        shelf = getattr(DataDirectory(Path(root)).open(QuickDisk()), kind)
+        shelf = getattr(DataDirectory(Path(root)).shelves(QuickDisk()), kind)
         for job in jobs:
             shelf.add(job)
         found = {shelved.item.spec.id: shelved.item for shelved in shelf.all()}

@@ -9,6 +9,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -80,6 +81,17 @@ class FakeChatService:
         self._longest = longest
         self._late: list[MessagePart] = []
         self._ids = count(1001)
+
+    def copied(self, clock: Clock) -> FakeChatService:
+        """A service with the same messages, by another clock."""
+        copied = copy(self)
+        copied.history = [*self.history]
+        copied.drafts = {turn: [*drafts] for turn, drafts in self.drafts.items()}
+        copied.ends = [*self.ends]
+        copied.faults = self.faults.copy()
+        copied._late = [*self._late]
+        copied._clock = clock
+        return copied
 
     @property
     def texts(self) -> list[str]:

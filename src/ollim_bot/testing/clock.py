@@ -39,6 +39,12 @@ class ManualClock:
     def now(self) -> datetime:
         return (self._start + self._passed + self._jumped).astimezone(self._zone)
 
+    def copied(self) -> ManualClock:
+        """A clock of its own that shows the same; no task sleeps by it."""
+        copied = ManualClock(self._start, self._zone)
+        copied._passed, copied._jumped = self._passed, self._jumped
+        return copied
+
     def set_zone(self, zone: tzinfo) -> None:
         self._zone = zone
 

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
@@ -110,6 +111,17 @@ class ScriptedEngine:
         for text in texts:
             self.then(Says(text))
         return self
+
+    def copied(self) -> ScriptedEngine:
+        """An engine with the same records and the same scripts left, and no session open."""
+        copied = copy(self)
+        copied.opened = []
+        copied.prompts = [*self.prompts]
+        copied.known = {*self.known}
+        copied.traces = {**self.traces}
+        copied._stored = {**self._stored}
+        copied._scripts = self._scripts.copy()
+        return copied
 
     @asynccontextmanager
     async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ScriptedSession]:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from ollim_bot.domain.inbox import Accepted, Inbox, InboxRow
 from ollim_bot.domain.jobs import Job, ShelfReport, Shelved
@@ -33,6 +33,11 @@ class RecordingStore(RepeatingStore):
         super().__init__(now)
         self.inbox_rows: list[InboxRow] = []
         self._attempted: list[InboxRow] = []
+
+    def copied(self) -> Self:
+        copied = super().copied()
+        copied.inbox_rows = [*self.inbox_rows]
+        return copied
 
     def begin(self) -> tuple[RecordedStatements, Transaction]:
         statements, tx = super().begin()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import count
@@ -58,10 +58,10 @@ class FakeReception:
     the answer by command (`/model`) or by the `custom_id` of a button. A command is in `calls` when
     it arrives and in `lines` when it is done; a click is in `calls` and then in `clicks`. While
     `may_answer` is cleared, commands, clicks and `looks` at the history hang; `refusal` is raised
-    instead of receiving a message or reading the history.
+    instead of receiving a message or reading the history. `numbers` make the ids of messages.
     """
 
-    def __init__(self, clock: Clock, folder: Path) -> None:
+    def __init__(self, clock: Clock, folder: Path, numbers: Iterator[int] | None = None) -> None:
         self.surfaces: list[ChatSurface] = []
         self.channels: list[Surface] = []
         self.messages: list[ChatMessage] = []
@@ -82,7 +82,7 @@ class FakeReception:
         self._clock = clock
         self._folder = folder
         self._status = _STATUS
-        self._numbers = count(1)
+        self._numbers = numbers or count(1)
         self._turn: FakeTurn | None = None
 
     async def receive(self, message: IncomingMessage) -> ChatMessage:

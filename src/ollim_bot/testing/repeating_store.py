@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from ollim_bot.errors import StorageError
 from ollim_bot.store.connection import Row, Statements, Value, connect_in_memory
@@ -126,6 +126,16 @@ class RepeatingStore:
 
     async def close(self) -> None:
         self._connection.close()
+
+    def content(self) -> bytes:
+        return self._connection.serialize()
+
+    def copied(self) -> Self:
+        """A store of the same content; changes of one do not reach the other."""
+        copied = type(self)(self._now)
+        copied._is_repeating = self._is_repeating
+        copied._connection.deserialize(self.content())
+        return copied
 
     def begin(self) -> tuple[RecordedStatements, Transaction]:
         """Open the transaction of one run of a step."""

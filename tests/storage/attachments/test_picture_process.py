@@ -78,7 +78,7 @@ async def refusal(desk: Desk, data: bytes, picture_limits: PictureLimits) -> str
 
 @pytest.mark.parametrize("content", [SLOW_JPEG, SLOW_PNG], ids=["scans", "chunks"])
 async def test_a_picture_that_is_made_to_be_slow_is_given_up(desk: Desk, content: bytes) -> None:
-    assert await refusal(desk, content, PictureLimits(cpu=300, wall=0.5)) == TOO_SLOW
+    assert await refusal(desk, content, PictureLimits(cpu=300, wall=0.25)) == TOO_SLOW
 
 
 async def test_the_processor_is_not_kept_busy_for_longer_than_allowed(desk: Desk) -> None:
@@ -112,7 +112,7 @@ async def test_a_picture_that_cannot_be_read_is_kept_and_said_to_be_so(
 
 @pytest.mark.parametrize("media_type", FORMATS)
 async def test_honest_pictures_come_through(desk: Desk, media_type: str) -> None:
-    small, large = picture(media_type), picture(media_type, (2400, 1200))
+    small, large = picture(media_type), picture(media_type, (1600, 800))
     keeper = desk.keeper()
     assert await keeper.image(desk.keep(small)) == (media_type, small)
     shown_type, shown = await keeper.image(desk.keep(large))

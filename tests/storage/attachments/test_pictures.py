@@ -58,7 +58,7 @@ def test_a_picture_that_fits_stays_as_it_is(media_type: str) -> None:
 
 
 @pytest.mark.parametrize("media_type", FORMATS)
-@pytest.mark.parametrize("size", [(2400, 1200), (900, 1800), (LONGEST_EDGE + 1, 3)])
+@pytest.mark.parametrize("size", [(1600, 800), (800, 1600), (LONGEST_EDGE + 1, 3)])
 def test_a_large_one_becomes_smaller_and_keeps_its_shape(
     media_type: str, size: tuple[int, int]
 ) -> None:
@@ -73,13 +73,17 @@ def test_a_large_one_becomes_smaller_and_keeps_its_shape(
 
 @pytest.mark.parametrize(
     ("form", "options"),
-    [("PNG", {}), ("JPEG", {"quality": 100, "subsampling": 0}), ("WEBP", {"lossless": True})],
+    [
+        ("PNG", {}),
+        ("JPEG", {"quality": 100, "subsampling": 0}),
+        ("WEBP", {"lossless": True, "quality": 0}),
+    ],
 )
 def test_one_of_many_bytes_becomes_smaller(form: str, options: dict[str, object]) -> None:
-    data = encoded(noise((1500, 1500)), form, **options)
+    data = encoded(noise((1400, 1400)), form, **options)
     assert len(data) > MOST_BYTES
     media_type, image, _ = fit(data)
-    assert (media_type, image.size) == ("image/jpeg", (1500, 1500))
+    assert (media_type, image.size) == ("image/jpeg", (1400, 1400))
 
 
 @pytest.mark.parametrize(
@@ -87,8 +91,8 @@ def test_one_of_many_bytes_becomes_smaller(form: str, options: dict[str, object]
     [*(("JPEG", number) for number in range(1, 9)), ("PNG", 6), ("WEBP", 8)],
 )
 def test_a_photo_that_lies_on_its_side_is_set_upright(form: str, orientation: int) -> None:
-    original = Image.new("RGB", (2000, 1000), RED)
-    original.paste(BLUE, (1000, 0, 2000, 1000))
+    original = Image.new("RGB", (1600, 800), RED)
+    original.paste(BLUE, (800, 0, 1600, 800))
     exif = Image.Exif()
     exif[ORIENTATION] = orientation
     _, image, out = fit(encoded(original, form, exif=exif.tobytes()))
@@ -125,7 +129,7 @@ def test_a_damaged_note_about_the_orientation_does_not_cost_the_picture() -> Non
     [("1", 255), ("L", 156), ("LA", 156), ("P", 156), ("RGBA", 156), ("I;16", 156 * 256)],
 )
 def test_every_kind_of_colour_can_be_made_smaller(mode: str, colour: int) -> None:
-    plain = Image.new(mode if mode == "I;16" else "L", (2000, 1000), colour)
+    plain = Image.new(mode if mode == "I;16" else "L", (1600, 800), colour)
     image = plain if mode == "I;16" else plain.convert(mode)
     small = fit(encoded(image, "PNG"))[1].convert("RGB")
     assert is_close(small.getpixel((700, 300)), (colour // 256 or colour,))
