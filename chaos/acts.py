@@ -15,7 +15,8 @@ from chaos.stage import Stage, soon
 
 # Whoever waits longer for the page thinks that it is gone, and goes on.
 PATIENCE = 4.0
-_SNOOZE = "Snooze 10 min"
+# Longer than any run, so that what was put off is still there at its end.
+_SNOOZE = "1 h"
 UNANSWERED = (aiohttp.ClientError, TimeoutError, AssertionError)
 
 Act = Callable[[Stage, random.Random], Awaitable[None]]

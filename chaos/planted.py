@@ -108,12 +108,12 @@ PLANTED = (
 @contextmanager
 def planted(bug: Planted) -> Iterator[Mapping[str, str]]:
     """What to add to the environment of a bot that is to have this bug."""
+    changed = bug.applied((PACKAGE / bug.file).read_text())
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         copy = Path(folder) / "src" / PACKAGE.name
         shutil.copytree(PACKAGE, copy)
         (Path(folder) / "docs").symlink_to(PACKAGE.parent.parent / "docs")
-        file = copy / bug.file
-        file.write_text(bug.applied(file.read_text()))
+        (copy / bug.file).write_text(changed)
         yield {"PYTHONPATH": str(copy.parent)}
 
 

@@ -7,7 +7,7 @@ import signal
 import sys
 
 import pytest
-from tests.e2e.bot import Bot
+from tests.e2e.bot import LIMIT, Bot
 from tests.e2e.conftest import Scene
 from tests.engine.scene import spoken
 
@@ -31,68 +31,82 @@ async def killed_and_started(bot: Bot) -> None:
     await bot.start()
 
 
-async def one_whole_answer(bot: Bot, text: str) -> None:
-    await bot.until(lambda: _is_answered(bot))
-    assert await bot.answers() == ["Noted.", text]
+async def one_whole_answer(bot: Bot, *expected: str) -> None:
+    """The answers are these, and nothing else is left to be answered."""
+
+    async def is_answered() -> bool:
+        return len(await bot.answers()) >= len(expected)
+
+    await bot.until(is_answered)
+    assert await bot.answers() == [*expected]
     await bot.until(lambda: not bot.open_inputs())
 
 
-async def _is_answered(bot: Bot) -> bool:
-    return len(await bot.answers()) >= 2
-
-
-async def test_killed_as_soon_as_a_message_is_accepted(scene: Scene) -> None:
-    await _acquainted(scene)
+async def _accepted(scene: Scene) -> str:
     await scene.bot.say("what is my cat called?")
     await killed_and_started(scene.bot)
-
-    await one_whole_answer(scene.bot, "ok")
-    assert "my cat is called Miso" in "\n".join(spoken(scene.model.requests[-1]))
+    return "ok"
 
 
-async def test_killed_while_the_model_has_not_said_a_word(scene: Scene) -> None:
-    """The engine dies with the bot."""
-    session = await _acquainted(scene)
+async def _without_a_word_yet(scene: Scene) -> str:
+    before = len(scene.model.requests)
     scene.model.then(Hang())
-    await scene.bot.say("what is my cat called?")
-    await scene.model.seen(2)
+    await scene.bot.say("and how old is it?")
+    await scene.model.seen(before + 1)
     (engine,) = scene.bot.engines()
     await scene.bot.kill()
     await scene.bot.until(lambda: not _lives(engine))
     await scene.bot.start()
-
-    await one_whole_answer(scene.bot, "ok")
-    assert scene.bot.session() == session
+    return "ok"
 
 
-async def test_killed_in_the_middle_of_the_text(scene: Scene) -> None:
-    session = await _acquainted(scene)
-    scene.model.then(Stall(Reply((Say("Your cat is called"),))))
-    async with scene.bot.socket() as socket:
-        await scene.bot.say("what is my cat called?")
-        while (await socket.receive_json(timeout=20))["type"] != "draft":
-            pass
-    scene.model.answers("Miso.")
+async def _in_the_middle_of_the_text(scene: Scene) -> str:
+    await _said_in_part(scene, "is Miso a good name?")
     await killed_and_started(scene.bot)
-
-    await one_whole_answer(scene.bot, "Miso.")
-    assert scene.bot.session() == session
-    said = spoken(scene.model.requests[-1])
-    assert sum("what is my cat called?" in text for text in said) == 1
+    return "Miso is."
 
 
-async def test_killed_after_a_tool_has_acted(scene: Scene) -> None:
-    session = await _acquainted(scene)
+async def _engine_alone(scene: Scene) -> str:
+    await _said_in_part(scene, "what does Miso eat?")
+    (engine,) = scene.bot.engines()
+    os.kill(engine, signal.SIGKILL)
+    return "Miso is."
+
+
+async def _after_a_tool(scene: Scene) -> str:
+    before = len(scene.model.requests)
     scene.model.then(Reply((CallTool("Bash", {"command": ADD}),)), Hang())
     await scene.bot.say("remind me to drink water")
-    await scene.model.seen(3)
-    assert has_result(scene.model.requests[2])
+    await scene.model.seen(before + 2)
+    assert has_result(scene.model.requests[before + 1])
     scene.model.when(is_continued, Reply((Say("Reminder set."),)))
     await killed_and_started(scene.bot)
+    return "Reminder set."
 
-    await one_whole_answer(scene.bot, "Reminder set.")
-    assert scene.bot.session() == session
-    assert len(list((scene.bot.data / "reminders").iterdir())) == 1
+
+# What is set for the model by the last one stays.
+DEATHS = (
+    _accepted,
+    _without_a_word_yet,
+    _in_the_middle_of_the_text,
+    _engine_alone,
+    _after_a_tool,
+)
+
+
+async def test_killed_at_each_point_of_a_turn_it_gives_one_answer(scene: Scene) -> None:
+    """In one conversation; the engine dies with the bot, and what a tool did is done once."""
+    bot, answers = scene.bot, ["Noted."]
+    session = await _acquainted(scene)
+    for death in DEATHS:
+        answers.append(await death(scene))
+        await one_whole_answer(bot, *answers)
+        assert bot.session() == session, death
+        said = spoken(scene.model.requests[-1])
+        assert "my cat is called Miso" in "\n".join(said), death
+        if death is _in_the_middle_of_the_text:
+            assert sum("is Miso a good name?" in text for text in said) == 1
+    assert len(list((bot.data / "reminders").iterdir())) == 1
     assert "Bash" in scene.model.requests[-1].last_user_text
 
 
@@ -109,21 +123,6 @@ async def test_a_turn_that_dies_twice_is_set_aside_and_told(scene: Scene) -> Non
     assert await scene.bot.ask("hello?") == "ok"
 
 
-async def test_a_killed_engine_does_not_keep_the_owner_from_an_answer(scene: Scene) -> None:
-    session = await _acquainted(scene)
-    scene.model.then(Stall(Reply((Say("Your cat is called"),))))
-    async with scene.bot.socket() as socket:
-        await scene.bot.say("what is my cat called?")
-        while (await socket.receive_json(timeout=20))["type"] != "draft":
-            pass
-    scene.model.answers("Miso.")
-    (engine,) = scene.bot.engines()
-    os.kill(engine, signal.SIGKILL)
-
-    await one_whole_answer(scene.bot, "Miso.")
-    assert scene.bot.session() == session
-
-
 async def test_a_stop_waits_for_the_answer_that_is_being_written(scene: Scene) -> None:
     await _acquainted(scene)
     scene.model.then(Reply((Say("Miso, as you told me."),), pace=0.3, chunk=4))
@@ -133,7 +132,7 @@ async def test_a_stop_waits_for_the_answer_that_is_being_written(scene: Scene) -
     assert await scene.bot.stop() == 0
     await scene.bot.start()
 
-    await one_whole_answer(scene.bot, "Miso, as you told me.")
+    await one_whole_answer(scene.bot, "Noted.", "Miso, as you told me.")
     assert len(scene.model.requests) == 2
 
 
@@ -150,6 +149,16 @@ async def test_an_unknown_session_is_told_and_a_new_one_begins(scene: Scene) -> 
     events = scene.bot.rows("session_history.jsonl")
     assert [row["event"] for row in events] == ["created", "created"]
     assert events[0]["session_id"] == lost
+
+
+async def _said_in_part(scene: Scene, question: str) -> None:
+    """The page shows the beginning of an answer that does not go on; another one is ready."""
+    scene.model.then(Stall(Reply((Say("Miso"),))))
+    async with scene.bot.socket() as socket:
+        await scene.bot.say(question)
+        while (await socket.receive_json(timeout=LIMIT))["type"] != "draft":
+            pass
+    scene.model.answers("Miso is.")
 
 
 async def _acquainted(scene: Scene) -> str:

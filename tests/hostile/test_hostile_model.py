@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from enum import IntEnum
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,20 @@ WIDE = (
 ATTEMPTS = [*FILE_ATTEMPTS, *OTHER_ATTEMPTS]
 
 
+class Place(IntEnum):
+    MAIN = 0
+    FORK = 1
+    BACKGROUND = 2
+    SUBAGENT = 3
+    WIDE = 4
+
+
+# Each attempt is made in one of the places; `make chaos` makes them all in each.
+SHARED, WHOLE = len(Place), 1
+# Prime to three, since a path is read, written and sent in turn.
+GUARDED_PARTS = 4
+
+
 @pytest.fixture
 def vault(
     tmp_path: Path,
@@ -62,9 +77,19 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
-def a_third(which: int) -> list[Attempt]:
-    """The first, the second or the last of each three."""
-    return [*CONTROLS, *ATTEMPTS[which::3]]
+@pytest.fixture(params=[SHARED, pytest.param(WHOLE, marks=pytest.mark.minutes)])
+def parts(request: pytest.FixtureRequest) -> int:
+    """How many parts the list is in; each place makes the attempts of one."""
+    return int(request.param)
+
+
+def share(place: Place, parts: int) -> list[Attempt]:
+    return [*CONTROLS, *ATTEMPTS[place % parts :: parts]]
+
+
+def held_by_guards(parts: int) -> list[Attempt]:
+    held = [one for one in ATTEMPTS if not one.needs_patterns and one.between is None]
+    return held if parts == WHOLE else held[::GUARDED_PARTS]
 
 
 def assert_nothing_was_lost(at: Stand, logged: str) -> None:
@@ -87,58 +112,66 @@ def sessions(at: Stand) -> list[SessionChange]:
 def test_the_list_is_long() -> None:
     assert len({attempt.kind for attempt in ATTEMPTS}) >= 14
     assert len({attempt.name for attempt in ATTEMPTS}) == len(ATTEMPTS) >= 400
-    for which in range(3):
-        assert len({attempt.kind for attempt in a_third(which)}) >= 14
-        assert len(a_third(which)) >= 100
+    for parts in (SHARED, WHOLE):
+        for made in (*(share(place, parts) for place in Place), held_by_guards(parts)):
+            assert len({attempt.kind for attempt in made}) >= 14
+            assert len(made) >= 100
+        everywhere = {attempt.name for place in Place for attempt in share(place, parts)}
+        assert everywhere >= {attempt.name for attempt in ATTEMPTS}
 
 
-async def test_in_the_main_session(vault: Vault, log: pytest.LogCaptureFixture) -> None:
-    others = [*ATTEMPTS[1::3], *ATTEMPTS[2::3]]
-    more = [one for one in others if one.is_prepared or one.needs_patterns]
-    async with stand(vault, [*a_third(0), *more]) as at:
+async def test_in_the_main_session(vault: Vault, log: pytest.LogCaptureFixture, parts: int) -> None:
+    async with stand(vault, share(Place.MAIN, parts)) as at:
         await in_main(at)
         assert_nothing_was_lost(at, log.text)
 
 
-async def test_in_an_interactive_fork(vault: Vault, log: pytest.LogCaptureFixture) -> None:
-    async with stand(vault, a_third(1)) as at:
+async def test_in_an_interactive_fork(
+    vault: Vault, log: pytest.LogCaptureFixture, parts: int
+) -> None:
+    async with stand(vault, share(Place.FORK, parts)) as at:
         await in_fork(at)
         assert_nothing_was_lost(at, log.text)
         assert SessionChange.INTERACTIVE_FORK in sessions(at)
 
 
-async def test_in_a_background_run(vault: Vault, log: pytest.LogCaptureFixture) -> None:
+async def test_in_a_background_run(vault: Vault, log: pytest.LogCaptureFixture, parts: int) -> None:
     # One file is sent in a run at most, so the honest one comes after all the others.
-    sent = [one for one in ATTEMPTS if one.tool == SEND]
-    others = [one for one in a_third(2) if one not in sent]
+    made = share(Place.BACKGROUND, parts)
+    sent = [one for one in made if one.tool == SEND and one.kind != HONEST]
+    others = [one for one in made if one not in sent]
     async with stand(vault, [*sent, *others]) as at:
         await in_background(at, *WIDE, "Skill", "Agent")
         assert_nothing_was_lost(at, log.text)
         assert SessionChange.BG_FORK in sessions(at)
 
 
-async def test_in_a_subagent(vault: Vault, log: pytest.LogCaptureFixture) -> None:
-    async with stand(vault, a_third(0), by_subagent=True) as at:
+async def test_in_a_subagent(vault: Vault, log: pytest.LogCaptureFixture, parts: int) -> None:
+    async with stand(vault, share(Place.SUBAGENT, parts), by_subagent=True) as at:
         await in_main(at)
         assert_nothing_was_lost(at, log.text)
         assert at.model.calls_by_subagents >= 20
 
 
-async def test_where_the_owner_allows_a_lot(vault: Vault, log: pytest.LogCaptureFixture) -> None:
+async def test_where_the_owner_allows_a_lot(
+    vault: Vault, log: pytest.LogCaptureFixture, parts: int
+) -> None:
     lines = "".join(f"    - {pattern}\n" for pattern in WIDE)
     vault.put("tool-policy.yaml", f"main_session:\n  additional_allowed:\n{lines}")
-    async with stand(vault, a_third(1)) as at:
+    async with stand(vault, share(Place.WIDE, parts)) as at:
         await in_main(at)
         assert_nothing_was_lost(at, log.text)
 
 
-async def test_in_a_mode_that_asks_nobody(vault: Vault, log: pytest.LogCaptureFixture) -> None:
+async def test_in_a_mode_that_asks_nobody(
+    vault: Vault, log: pytest.LogCaptureFixture, parts: int
+) -> None:
     """Nothing but the guards objects then: the engine's own rules are off too.
 
     Patterns, rules and guards would hide each other's faults.
     """
     count = Attempt("not allowed by any pattern", "Bash", {"command": "wc -w lists/food.md"})
-    held = [one for one in ATTEMPTS if not one.needs_patterns and one.between is None]
+    held = held_by_guards(parts)
     async with stand(vault, [*CONTROLS, *held, count], without_rules=True) as at:
         await with_everything_allowed(at)
         assert_nothing_was_lost(at, log.text)
@@ -146,15 +179,19 @@ async def test_in_a_mode_that_asks_nobody(vault: Vault, log: pytest.LogCaptureFi
         assert "lists/food.md" in told
 
 
-@pytest.mark.parametrize("folder", ["skills", "lists/.claude/skills"])
 async def test_a_skill_that_brings_hooks_is_not_used(
-    vault: Vault, log: pytest.LogCaptureFixture, folder: str
+    vault: Vault, log: pytest.LogCaptureFixture
 ) -> None:
-    vault.put(f"{folder}/evil/SKILL.md", HOOKS.format(field="hooks"))
-    reads = Attempt("!`…` in skills", "Read", {"file_path": "lists/food.md"}, before=lambda _: None)
-    use = Attempt("!`…` in skills", "Skill", {"skill": "evil"}, before=lambda _: None)
-    async with stand(vault, [*CONTROLS, reads, use, reads]) as at:
+    evil = HOOKS.format(field="hooks")
+    vault.put("skills/evil/SKILL.md", evil)
+    vault.put("lists/.claude/skills/sly/SKILL.md", evil.replace("evil", "sly"))
+    kind = "!`…` in skills"
+    reads = Attempt(kind, "Read", {"file_path": "lists/food.md"}, before=lambda _: None)
+    uses = [
+        Attempt(kind, "Skill", {"skill": name}, before=lambda _: None) for name in ("evil", "sly")
+    ]
+    async with stand(vault, [*CONTROLS, reads, *uses, reads]) as at:
         await in_main(at)
         assert_nothing_was_lost(at, log.text)
-        used = next(text for attempt, text in at.model.results() if attempt is use)
-        assert "is not in this session's skills allowlist" in used
+        told = [text for attempt, text in at.model.results() if attempt in uses]
+        assert ["is not in this session's skills allowlist" in text for text in told] == [True] * 2

@@ -52,6 +52,12 @@ def jobs(at: Stand) -> Sequence[Job]:
     return [replace(job, spec=replace(job.spec, message=ERRAND)) for job in found]
 
 
+def kinds(made: Sequence[Job]) -> Sequence[Job]:
+    """One of those that differ in nothing but their names."""
+    alike = {str(replace(job, spec=replace(job.spec, id="any"))): job for job in made}
+    return list(alike.values())
+
+
 async def test_what_it_allows_its_jobs_goes_no_further_than_itself(
     vault: Vault, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -59,7 +65,7 @@ async def test_what_it_allows_its_jobs_goes_no_further_than_itself(
         await in_main(at)
         made = jobs(at)
     assert "calm" in {job.spec.id for job in made}
-    for job in made:
+    for job in kinds(made):
         async with stand(vault, INTERPRETERS) as at:
             await run_job(at, job)
             assert losses(at, caplog.text) == []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.engine.scene import Scene, ask, scene
 from tests.tool_servers.held import Desk
-from tests.tool_servers.notes_server import ORDERS
+from tests.tool_servers.quick_server import ORDERS
 from tests.tools.server.desk import desk_of
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
@@ -23,7 +23,7 @@ from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 from ollim_bot.tools.toolset import toolset
 
-SERVER = Path(__file__).with_name("notes_server.py")
+SERVER = Path(__file__).with_name("quick_server.py")
 FIND = "mcp__notes__find"
 
 

@@ -10,6 +10,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from ast import literal_eval
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -23,65 +24,74 @@ from ollim_bot.upkeep.installed_program import InstalledProgram, InstallKind, fi
 OLD, NEW = Version(0, 12, 0), Version(0, 13, 0)
 NOW = datetime(2026, 11, 16, 6, 0, tzinfo=UTC)
 
-# Answers as `python` in an environment, and as `uv`. Everything asked is noted in a log.
+# Answers as `python` in an environment, and as `uv`. Everything asked is noted in a log. Started
+# often, so it loads next to nothing.
 _STAND_IN = """#!{python} -SE
-import fcntl, json, os, signal, sqlite3, sys, time
-from datetime import datetime, timezone
-from pathlib import Path
-index = Path({index!r})
-plan = json.loads(index.read_text())
-me, words, parent = Path(sys.argv[0]), sys.argv[1:], os.getppid()
-with index.with_name("asked.log").open("a") as log:
-    log.write(json.dumps([me.parent.parent.name, *words]) + "\\n")
+import os, sys
+index = {index!r}
+with open(index) as file:
+    plan = eval(file.read())
+me, words, parent = sys.argv[0], sys.argv[1:], os.getppid()
+environment = os.path.dirname(os.path.dirname(me))
+with open(os.path.dirname(index) + "/asked.log", "a") as log:
+    log.write(repr([os.path.basename(environment), *words]) + "\\n")
 
 def fail(reason):
     print("some words before", reason, sep="\\n", file=sys.stderr)
     sys.exit(1)
 
+def write(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+def site_of(environment):
+    return environment + "/lib/python3.11/site-packages"
+
 def make(folder):
     if plan.get("full"):
         fail("No space left on device")
-    (folder / "bin").mkdir(parents=True)
-    (folder / "lib/python3.11/site-packages").mkdir(parents=True)
-    python = folder / "bin/python"
-    python.write_text(Path({stand_in!r}).read_text())
-    python.chmod(0o755)
-    (folder / "bin/ollim-bot").write_text("#!" + str(python) + "\\n")
-    (folder / "pyvenv.cfg").write_text("command = venv " + str(folder) + "\\n")
+    os.makedirs(folder + "/bin")
+    os.makedirs(site_of(folder))
+    python = folder + "/bin/python"
+    with open({stand_in!r}) as file:
+        write(python, file.read())
+    os.chmod(python, 0o755)
+    write(folder + "/bin/ollim-bot", "#!" + python + "\\n")
+    write(folder + "/pyvenv.cfg", "command = venv " + folder + "\\n")
 
-def put(site, version, origin=None):
-    record = site / ("ollim_bot-" + version + ".dist-info")
-    record.mkdir(parents=True)
-    (record / "INSTALLER").write_text("pip")
-    if origin:
-        (record / "direct_url.json").write_text(json.dumps(origin))
-    (site / "ollim_bot").mkdir(exist_ok=True)
-    (site / "ollim_bot/CHANGELOG.md").write_text(plan.get("changelog", ""))
+def put(site, version, source=None):
+    record = site + "/ollim_bot-" + version + ".dist-info"
+    os.makedirs(record)
+    write(record + "/INSTALLER", "pip")
+    if source:
+        origin = '{{"url": "file://' + source + '", "dir_info": {{"editable": true}}}}'
+        write(record + "/direct_url.json", origin)
+    os.makedirs(site + "/ollim_bot", exist_ok=True)
+    write(site + "/ollim_bot/CHANGELOG.md", plan.get("changelog", ""))
 
 def install(site):
     if plan.get("offline"):
         fail("ERROR: No matching distribution found for ollim-bot")
     if "--editable" in words:
-        source = Path(words[-1])
-        version = (source / "src/ollim_bot/__init__.py").read_text().split('"')[1]
-        put(site, version, {{"url": source.as_uri(), "dir_info": {{"editable": True}}}})
-        (site / "_editable_impl_ollim_bot.pth").write_text(str(source / "src"))
+        source = words[-1]
+        with open(source + "/src/ollim_bot/__init__.py") as file:
+            version = file.read().split('"')[1]
+        put(site, version, source)
+        write(site + "/_editable_impl_ollim_bot.pth", source + "/src")
     elif "-r" not in words:
         version = words[-1].partition("==")[2] or plan["newest"]
-        put(Path(words[words.index("--target") + 1]) if "--target" in words else site, version)
-
-def site_of(environment):
-    return environment / "lib/python3.11/site-packages"
+        put(words[words.index("--target") + 1] if "--target" in words else site, version)
 
 def version():
-    return next(site_of(me.parent.parent).glob("ollim_bot-*.dist-info")).name.split("-")[1][:-5]
+    names = os.listdir(site_of(environment))
+    return next(name for name in names if name.startswith("ollim_bot-")).split("-")[1][:-5]
 
 def trial():
     behaviour = plan["behaviour"].get(version(), "")
-    on_copy = plan["data"] != os.environ["OLLIM_DATA_DIR"]
-    state = Path(os.environ["OLLIM_DATA_DIR"]) / "state"
+    data = os.environ["OLLIM_DATA_DIR"]
+    state = data + "/state"
     if behaviour.endswith("in place"):
-        if on_copy:
+        if plan["data"] != data:
             return
         behaviour = behaviour[: -len(" in place")]
     if behaviour == "import":
@@ -89,46 +99,53 @@ def trial():
     if behaviour == "start":
         fail("The bot stopped because of a fault in itself, told above.")
     if behaviour in ("migration", "migrates"):
-        connection = sqlite3.connect(state / "ollim.db")
+        import sqlite3
+        connection = sqlite3.connect(state + "/ollim.db")
         connection.execute("PRAGMA user_version = 99")
         connection.execute("CREATE TABLE of_the_new (it)")
         connection.commit()
         connection.close()
-        (state / "config.json").write_text("of the new version")
-        (state / "fork.json").write_text("of the new version")
+        write(state + "/config.json", "of the new version")
+        write(state + "/fork.json", "of the new version")
         if behaviour == "migration":
             fail("sqlite3.OperationalError: no such column: x")
     if behaviour == "hang":
+        import time
         # Also gone if the one that tries it is killed.
         while os.getppid() == parent:
             time.sleep(0.02)
 
 def bot():
-    state = Path(os.environ["OLLIM_DATA_DIR"]) / "state"
-    with open(state / "bot.pid", "w") as lock:
+    import fcntl, signal
+    from datetime import datetime, timezone
+    state = os.environ["OLLIM_DATA_DIR"] + "/state"
+    with open(state + "/bot.pid", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         lock.write(str(os.getpid()))
         lock.flush()
         if plan["behaviour"].get(version()) != "no heartbeat":
-            (state / "heartbeat").write_text(datetime.now(timezone.utc).isoformat())
+            write(state + "/heartbeat", datetime.now(timezone.utc).isoformat())
         signal.pause()
 
 def doctor():
+    def finding(level, name, detail):
+        row = '{{"level": "%s", "name": "%s", "detail": "%s", "next": ""}}'
+        return row % (level, name, detail)
     names = plan["doctor"].get(version(), [])
-    findings = [dict(level="FAIL", name=name, detail="is wrong", next="") for name in names]
-    findings.append(dict(level="PASS", name="git", detail="", next=""))
-    print(json.dumps(dict(findings=findings)))
+    findings = [finding("FAIL", name, "is wrong") for name in names]
+    findings.append(finding("PASS", "git", ""))
+    print('{{"findings": [' + ", ".join(findings) + "]}}")
     sys.exit(bool(names))
 
-if me.name == "uv" and words[0] == "venv":
-    make(Path(words[-1]))
-elif me.name == "uv":
-    install(site_of(Path(words[words.index("--python") + 1]).parent.parent))
+if os.path.basename(me) == "uv" and words[0] == "venv":
+    make(words[-1])
+elif os.path.basename(me) == "uv":
+    install(site_of(os.path.dirname(os.path.dirname(words[words.index("--python") + 1]))))
 elif words[:2] == ["-m", "venv"]:
-    make(Path(words[-1]))
+    make(words[-1])
 elif words[:2] == ["-m", "pip"]:
-    other = words[3] if words[2] == "--python" else str(me)
-    install(site_of(Path(other).parent.parent))
+    other = words[3] if words[2] == "--python" else me
+    install(site_of(os.path.dirname(os.path.dirname(other))))
 elif words[-1] == "--trial":
     trial()
 elif words[-2:] == ["doctor", "--json"]:
@@ -151,7 +168,7 @@ class StandIns:
     def __post_init__(self) -> None:
         self.paths = DataPaths(self.home / "data")
         self.stand_in = self.home / "stand-in"
-        self.index = self.home / "index.json"
+        self.index = self.home / "index"
         self.programs = self.home / "programs"
         self.programs.mkdir(parents=True)
         text = _STAND_IN.format(
@@ -181,12 +198,12 @@ class StandIns:
             "data": str(self.paths.root),
             **more,
         }
-        self.index.write_text(json.dumps(plan))
+        self.index.write_text(repr(plan))
 
     def asked(self) -> list[list[str]]:
         """What was asked of the stand-ins, with the name of the environment first."""
         log = self.index.with_name("asked.log")
-        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+        return [literal_eval(line) for line in log.read_text().splitlines()] if log.exists() else []
 
     def environment(
         self,

@@ -35,8 +35,8 @@ PLACES = (
     ("stranger", True, NOT_AUTHORIZED),
     ("owner", True, ELSEWHERE),
 )
-# Written again and again, whatever happens.
-_BEATS = ("heartbeat", ".git", "state/engine/for-the-engine-")
+# Written again and again, or, as an empty lock, at some time after the start, whatever happens.
+_BEATS = ("heartbeat", ".git", "state/engine/for-the-engine-", "state/.locks/")
 
 
 def kept(data: Path) -> Mapping[str, bytes]:
