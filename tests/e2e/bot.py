@@ -73,8 +73,11 @@ class Bot:
         if command:
             self._process = await self._from_nothing(command)
         else:
-            self._process = await warm.started(self.home, self.environment(), self.output)
+            self._process = await self._warm()
         await self.reconnect()
+
+    async def _warm(self) -> warm.Process:
+        return await warm.started(self.home, self.environment(), self.output)
 
     async def _from_nothing(self, command: Sequence[str]) -> warm.Process:
         with self.output.open("ab") as output:

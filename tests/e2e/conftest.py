@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.inline import InlineBot
+from tests.e2e.killable import KillableBot, asked_at
 
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
@@ -31,7 +32,7 @@ async def running(bot: Bot) -> AsyncIterator[Bot]:
 
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
-    """A bot in a process of its own, which asks the scripted model."""
+    """A bot in a process of its own, whose real engine asks the scripted model."""
     model = ScriptedModel()
     async with MessagesServer(model) as server, running(Bot(tmp_path, server.url)) as bot:
         yield Scene(bot, model)
@@ -42,6 +43,14 @@ async def inline(tmp_path: Path) -> AsyncIterator[Scene]:
     """The same in the process of the test, with the engine doubled."""
     model = ScriptedModel()
     async with running(InlineBot(tmp_path, model, {})) as bot:
+        yield Scene(bot, model)
+
+
+@pytest.fixture
+async def killable(tmp_path: Path) -> AsyncIterator[Scene]:
+    """In a process of its own, with the engine doubled."""
+    model = ScriptedModel()
+    async with asked_at(model) as port, running(KillableBot(tmp_path, port, {})) as bot:
         yield Scene(bot, model)
 
 

@@ -1,7 +1,7 @@
 """The whole bot in the process of the test: its page, discord.py and its files are the real ones.
 
-Only the model's side is doubled. What needs a process of its own, such as a kill, a signal, a
-restart or the engine's program, is tested with `Bot` itself.
+Only the model's side is doubled. What needs a process of its own, such as a kill or a signal, is
+tested with `KillableBot`; what needs the engine's program, with `Bot` itself.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.app.surfaces import MakeChannel
 from ollim_bot.clock import MovableClock, SystemClock
 from ollim_bot.offline.scripted import ScriptedModel
-from ollim_bot.ports import Channel, Clock, OpenAttachment
+from ollim_bot.ports import AgentEngine, Channel, Clock, OpenAttachment
 from ollim_bot.settings import Settings
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
@@ -42,17 +42,16 @@ class InlineBot(Bot):
         self._clock = clock or SystemClock(self._read.zone)
         self._engine = ModelEngine(model, self._clock)
         self._app: App | None = None
-        self._running: asyncio.Task[Ending] | None = None
+        self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:  # type: ignore[override]
-        self._app = self._made()
-        self._running = asyncio.create_task(self._run(self._app))
+        self._running = asyncio.create_task(self._until_stopped())
         await self.reconnect()
 
-    async def run_to_its_end(self) -> Ending:
+    async def run_to_its_end(self) -> None:
         """Until it ends by itself. Raises what made it impossible to go on."""
         async with asyncio.timeout(LIMIT):
-            return await self._run(self._made())
+            await self._until_stopped()
 
     async def stop(self, signal_number: int = signal.SIGTERM) -> int:
         assert self._app is not None
@@ -67,17 +66,12 @@ class InlineBot(Bot):
             self._running.result()
         return 0
 
-    def _made(self) -> App:
-        return App(
-            self._read,
-            Adapters(clock=self._clock, engine=self._engine),
-            channels=_channels(self._read),
-            announce=lambda *_: self._print("It is running with its data here."),
-        )
-
-    async def _run(self, app: App) -> Ending:
+    async def _until_stopped(self) -> None:
         with _logged(self.output):
-            return await app.run()
+            while True:
+                self._app = made_app(self._read, self._clock, self._engine, self._print)
+                if await self._app.run() is Ending.STOPPED:
+                    return
 
     def _print(self, line: str) -> None:
         with self.output.open("a") as output:
@@ -88,6 +82,18 @@ class InlineBot(Bot):
         if self._running.done() and self._http is not None:
             self._running.result()
             raise AssertionError("The bot has ended.")
+
+
+def made_app(
+    settings: Settings, clock: MovableClock, engine: AgentEngine, tell: Callable[[str], None]
+) -> App:
+    """The bot with its engine doubled; it tells when it is up."""
+    return App(
+        settings,
+        Adapters(clock=clock, engine=engine),
+        channels=_channels(settings),
+        announce=lambda *_: tell("It is running with its data here."),
+    )
 
 
 def _channels(settings: Settings) -> list[MakeChannel]:

@@ -68,7 +68,7 @@ _REFUSED_LOGIN = (401, 403)
 
 
 @dataclass
-class _History:
+class History:
     """What was said in one session, and how far each named prompt has got."""
 
     folder: Path
@@ -88,7 +88,7 @@ class ModelEngine:
     def __init__(self, model: ChatModel, clock: Clock) -> None:
         self.model = model
         self.clock = clock
-        self.histories: dict[SessionId, _History] = {}
+        self.histories: dict[SessionId, History] = {}
         self._calls = count(1)
 
     @asynccontextmanager
@@ -101,6 +101,12 @@ class ModelEngine:
             yield session
         finally:
             await session.interrupt()
+
+    async def ask(self, request: ModelRequest) -> object:
+        return self.model.reply(request)
+
+    def keep(self, session: SessionId) -> None:
+        """Called after each change of its history, which stays in memory here."""
 
     async def knows(self, session: SessionId) -> bool:
         return session in self.histories
@@ -179,13 +185,13 @@ class ModelSession:
                 await asyncio.wait({running})
                 self._running = None
 
-    def _begun(self) -> _History:
+    def _begun(self) -> History:
         known = self._engine.histories
         name = self.spec.resume or self.spec.begin or SessionId(str(uuid4()))
         if name not in known:
             origin = known[self.spec.branch_of].messages if self.spec.branch_of else ()
             now = self._engine.clock.now()
-            known[name] = _History(self.spec.working_directory, now, list(origin))
+            known[name] = History(self.spec.working_directory, now, list(origin))
         self.spec = replace(self.spec, resume=name)
         return known[name]
 
@@ -195,7 +201,7 @@ class _Turn:
     """One turn: prompts, answers and calls until the model has nothing left to call."""
 
     engine: ModelEngine
-    history: _History
+    history: History
     spec: SessionSpec
     tools: Toolset
     events: asyncio.Queue[AgentEvent]
@@ -217,7 +223,7 @@ class _Turn:
 
     async def _answered(self) -> TurnEnded | None:
         while True:
-            answer = self.engine.model.reply(self._request())
+            answer = await self.engine.ask(self._request())
             if isinstance(answer, Fail):
                 kind = FailureKind.LOGIN if answer.status in _REFUSED_LOGIN else FailureKind.OTHER
                 return _failed(kind)
@@ -299,11 +305,17 @@ class _Turn:
     def _take(self, role: str, blocks: Sequence[Block]) -> None:
         self.history.messages.append(Message(role, tuple(blocks)))
         self.history.changed_at = self.engine.clock.now()
+        self._keep()
 
     def _note(self, prompt: Prompt, *, is_complete: bool) -> None:
         if prompt.id is not None:
             answer = "\n\n".join(self.said)
             self.history.traces[prompt.id] = Trace(True, is_complete, answer)
+            self._keep()
+
+    def _keep(self) -> None:
+        assert self.spec.resume is not None
+        self.engine.keep(self.spec.resume)
 
 
 async def _builtin(call: CallTool, folder: Path) -> ToolAnswer:
@@ -349,7 +361,7 @@ def _named(tools: Toolset) -> Mapping[str, Tool]:
     }
 
 
-def _trace(history: _History, prompt: str) -> Trace:
+def _trace(history: History, prompt: str) -> Trace:
     return history.traces.get(prompt, Trace(is_taken=False))
 
 

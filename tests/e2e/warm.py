@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from io import TextIOWrapper
 from multiprocessing import get_context
@@ -17,7 +17,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Protocol
 
-_LOADED = ("ollim_bot.cli.main", "ollim_bot.cli.start", "ollim_bot.surfaces.discord.surface")
+_LOADED = ("ollim_bot.cli.main", "ollim_bot.cli.start", "tests.e2e.killable")
 _OFTEN = 0.01
 
 
@@ -56,17 +56,26 @@ class WarmProcess:
         return code
 
 
-async def started(home: Path, environment: Mapping[str, str], output: Path) -> WarmProcess:
+def _program() -> None:
+    import_module("ollim_bot.cli.main").run()
+
+
+async def started(
+    home: Path,
+    environment: Mapping[str, str],
+    output: Path,
+    run: Callable[[], None] = _program,
+) -> WarmProcess:
     """The bot, in its home and with this environment alone; all that it prints is appended."""
     context = get_context("forkserver")
     context.set_forkserver_preload(list(_LOADED))
-    arguments = (str(home), dict(environment), str(output))
+    arguments = (str(home), dict(environment), str(output), run)
     process = context.Process(target=_run, args=arguments)
     await asyncio.to_thread(process.start)
     return WarmProcess(process)
 
 
-def _run(home: str, environment: Mapping[str, str], output: str) -> None:
+def _run(home: str, environment: Mapping[str, str], output: str, run: Callable[[], None]) -> None:
     os.chdir(home)
     os.environ.clear()
     os.environ.update(environment)
@@ -77,4 +86,4 @@ def _run(home: str, environment: Mapping[str, str], output: str) -> None:
     assert isinstance(sys.stdout, TextIOWrapper)
     sys.stdout.reconfigure(encoding="utf-8")
     sys.argv = ["ollim-bot"]
-    import_module("ollim_bot.cli.main").run()
+    run()

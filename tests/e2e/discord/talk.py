@@ -13,6 +13,7 @@ from devtools.localdiscord.state import Message
 from tests.discord.connection_scene import usual_addresses
 from tests.e2e.bot import LIMIT, Bot
 from tests.e2e.inline import InlineBot
+from tests.e2e.killable import KillableBot, asked_at
 
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
@@ -114,24 +115,34 @@ async def trouble(bot: Bot) -> str:
 
 
 @asynccontextmanager
-async def talking(
-    home: Path, *, settings: Mapping[str, str] | None = None, discord: LocalDiscord | None = None
-) -> AsyncIterator[Talk]:
+async def talking(home: Path) -> AsyncIterator[Talk]:
     """A newcomer's bot in a process of its own, which has said its welcome."""
     model = ScriptedModel()
-    async with discord or LocalDiscord() as local, MessagesServer(model) as server:
-        bot = Bot(home, server.url, {**account(local), **(settings or {})})
+    async with LocalDiscord() as local, MessagesServer(model) as server:
+        bot = Bot(home, server.url, account(local))
         async with _welcomed(Talk(bot, model, local)) as talk:
             yield talk
 
 
 @asynccontextmanager
-async def talking_inline(home: Path) -> AsyncIterator[Talk]:
-    """The same in this process, with the engine doubled."""
+async def talking_killable(home: Path) -> AsyncIterator[Talk]:
+    """The same with the engine doubled."""
+    model = ScriptedModel()
+    async with LocalDiscord() as local, asked_at(model) as port:
+        bot = KillableBot(home, port, account(local))
+        async with _welcomed(Talk(bot, model, local)) as talk:
+            yield talk
+
+
+@asynccontextmanager
+async def talking_inline(
+    home: Path, *, settings: Mapping[str, str] | None = None, discord: LocalDiscord | None = None
+) -> AsyncIterator[Talk]:
+    """And in this process."""
     model = ScriptedModel()
     with usual_addresses():
-        async with LocalDiscord() as local:
-            bot = InlineBot(home, model, account(local))
+        async with discord or LocalDiscord() as local:
+            bot = InlineBot(home, model, {**account(local), **(settings or {})})
             async with _welcomed(Talk(bot, model, local)) as talk:
                 yield talk
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.e2e.discord.talk import Talk
 
 
-@pytest.mark.own_process
 async def test_the_conversation_goes_on_after_a_restart_with_one_greeting(talk: Talk) -> None:
     answer = await talk.ask("hello", "Hi Ada.")
     await talk.until(lambda: not any(each.reactions for each in talk.discord.messages))

@@ -80,7 +80,6 @@ async def test_clear_begins_a_new_conversation_whatever_goes_on(talk: Talk) -> N
     assert "Rome" not in heard(talk)
 
 
-@pytest.mark.own_process
 async def test_a_restart_greets_once_and_a_clear_before_it_can_be_undone(talk: Talk) -> None:
     await talk.ask("my cat is Miso", "Noted.")
     first = talk.bot.session()
@@ -142,7 +141,7 @@ async def test_what_cannot_be_resumed_is_told_to_the_caller_alone(
     assert len(talk.discord.said) == 1
 
 
-@pytest.mark.own_process
+@pytest.mark.real_engine
 async def test_compact_tells_its_line_at_rest_after_an_answer_and_in_a_fork(talk: Talk) -> None:
     await done(talk, "compact")
     await talk.said("-# There is nothing to compact yet.")

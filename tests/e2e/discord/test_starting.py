@@ -13,7 +13,7 @@ from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import usual_addresses
 from tests.e2e import warm
 from tests.e2e.bot import LIMIT, Bot
-from tests.e2e.discord.talk import WELCOME, Talk, account, talking, trouble
+from tests.e2e.discord.talk import WELCOME, Talk, account, talking_inline, trouble
 from tests.e2e.inline import InlineBot
 
 from ollim_bot.errors import OllimError
@@ -122,7 +122,9 @@ async def test_a_member_of_the_team_is_the_owner_and_the_others_are_strangers(
     local = LocalDiscord(members=["bob"])
     assert local.team is not None
     owner, bob = local.team
-    async with talking(tmp_path, settings={"DISCORD_OWNER_ID": owner.id}, discord=local) as talk:
+    async with talking_inline(
+        tmp_path, settings={"DISCORD_OWNER_ID": owner.id}, discord=local
+    ) as talk:
         local.say("let me in", as_user=bob)
         await talk.ask("hello", "Hi Ada.")
         refused = local.slash("cost", as_user=bob)

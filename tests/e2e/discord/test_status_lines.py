@@ -84,7 +84,7 @@ async def test_a_thought_is_not_shown_and_the_answer_after_it_is(talk: Talk) -> 
     assert answer.texts[0] == "-# Thinking…"
 
 
-@pytest.mark.own_process
+@pytest.mark.real_engine
 async def test_a_busy_provider_and_a_compaction_are_told_while_they_last(talk: Talk) -> None:
     busy = Fail(529, "overloaded_error", "busy", retry_after=2)
     talk.model.then(busy, Reply((Say("Now it works."),)))
@@ -97,7 +97,7 @@ async def test_a_busy_provider_and_a_compaction_are_told_while_they_last(talk: T
     await talk.until(lambda: draft(talk).startswith("-# Compacting…"))
 
 
-@pytest.mark.own_process
+@pytest.mark.real_engine
 async def test_a_failure_takes_the_place_of_the_status_line(talk: Talk) -> None:
     talk.model.then(Fail(403, "permission_error", "no"))
     talk.discord.say("hello")

@@ -113,7 +113,7 @@ async def test_an_interrupt_leaves_what_was_written_with_a_mark(talk: Talk) -> N
     ]
 
 
-@pytest.mark.own_process
+@pytest.mark.real_engine
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 async def test_when_the_engine_dies_its_words_are_marked_and_the_answer_stands_below(
     talk: Talk,
