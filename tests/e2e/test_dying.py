@@ -110,38 +110,34 @@ async def test_killed_at_each_point_of_a_turn_it_gives_one_answer(scene: Scene) 
     assert "Bash" in scene.model.requests[-1].last_user_text
 
 
-async def test_a_turn_that_dies_twice_is_set_aside_and_told(scene: Scene) -> None:
-    await _acquainted(scene)
-    scene.model.then(Hang(), Hang())
-    await scene.bot.say("what is my cat called?")
-    await scene.model.seen(2)
-    await killed_and_started(scene.bot)
-    await scene.model.seen(3)
-    await killed_and_started(scene.bot)
+async def test_a_turn_that_dies_twice_is_set_aside_and_told(killable: Scene) -> None:
+    await _acquainted(killable)
+    killable.model.then(Hang(), Hang())
+    await killable.bot.say("what is my cat called?")
+    await killable.model.seen(2)
+    await killed_and_started(killable.bot)
+    await killable.model.seen(3)
+    await killed_and_started(killable.bot)
 
-    assert "what is my cat called?" in await scene.bot.note("set aside")
-    assert await scene.bot.ask("hello?") == "ok"
+    assert "what is my cat called?" in await killable.bot.note("set aside")
+    assert await killable.bot.ask("hello?") == "ok"
 
 
-async def test_a_stop_waits_for_the_answer_that_is_being_written(scene: Scene) -> None:
-    await _acquainted(scene)
+async def test_a_stop_waits_for_the_answer_and_a_session_lost_meanwhile_is_told(
+    scene: Scene,
+) -> None:
+    lost = await _acquainted(scene)
     scene.model.then(Reply((Say("Miso, as you told me."),), pace=0.3, chunk=4))
     await scene.bot.say("what is my cat called?")
     await scene.model.seen(2)
 
     assert await scene.bot.stop() == 0
+    for transcript in scene.bot.home.rglob(f"{lost}.jsonl"):
+        transcript.unlink()
     await scene.bot.start()
 
     await one_whole_answer(scene.bot, "Noted.", "Miso, as you told me.")
     assert len(scene.model.requests) == 2
-
-
-async def test_an_unknown_session_is_told_and_a_new_one_begins(scene: Scene) -> None:
-    lost = await _acquainted(scene)
-    await scene.bot.stop()
-    for transcript in scene.bot.home.rglob(f"{lost}.jsonl"):
-        transcript.unlink()
-    await scene.bot.start()
 
     assert await scene.bot.ask("hello?") == "ok"
     await scene.bot.note("could not be found")

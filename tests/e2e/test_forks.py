@@ -1,4 +1,4 @@
-"""Forks of the real bot: branched by the real engine, through real stops, kills and starts."""
+"""Forks of the real bot, through stops, kills and starts; one is branched by the real engine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ async def _in_a_fork(scene: Scene) -> None:
     assert await scene.bot.answer(2) == "Rome, in May."
 
 
-async def test_a_fork_knows_what_main_knows_and_main_nothing_of_it(scene: Scene) -> None:
+async def test_a_fork_knows_what_main_knows_is_answered_after_a_kill_and_leaves_no_trace_in_main(
+    scene: Scene,
+) -> None:
     await _in_a_fork(scene)
     main = scene.bot.session()
     before, forked = scene.model.requests[:2]
@@ -46,6 +48,16 @@ async def test_a_fork_knows_what_main_knows_and_main_nothing_of_it(scene: Scene)
     assert sent(forked)[: len(sent(before))] == sent(before)
     assert forked.body["tools"] == before.body["tools"]
     assert forked.body["system"] == before.body["system"]
+
+    scene.model.then(Hang())
+    await scene.bot.say("and where do we stay?")
+    await scene.model.seen(3)
+    await scene.bot.kill()
+    scene.model.answers("Near the river.")
+    await scene.bot.start()
+    assert await scene.bot.answer(3) == "Near the river."
+    assert "restarted" in scene.model.requests[-1].last_user_text
+    assert "Rome, in May." in "\n".join(spoken(scene.model.requests[-1]))
 
     await scene.bot.press("Leave it")
     await scene.bot.title("Side conversation ended — left")
@@ -56,35 +68,22 @@ async def test_a_fork_knows_what_main_knows_and_main_nothing_of_it(scene: Scene)
     assert "Rome" not in said
 
 
-async def test_a_fork_goes_on_after_a_stop_and_becomes_main(scene: Scene) -> None:
-    await _in_a_fork(scene)
-    main = scene.bot.session()
-    assert await scene.bot.stop() == 0
-    await scene.bot.start()
-    await scene.bot.ask("and where do we stay?")
-    assert "Rome, in May." in "\n".join(spoken(scene.model.requests[-1]))
-    assert scene.bot.session() == main
+async def test_a_fork_goes_on_after_a_stop_and_becomes_main(inline: Scene) -> None:
+    await _in_a_fork(inline)
+    main = inline.bot.session()
+    assert await inline.bot.stop() == 0
+    await inline.bot.start()
+    await inline.bot.ask("and where do we stay?")
+    assert "Rome, in May." in "\n".join(spoken(inline.model.requests[-1]))
+    assert inline.bot.session() == main
 
-    await scene.bot.press("Keep all of it")
-    await scene.bot.title("Side conversation ended — all of it kept")
-    assert scene.bot.session() != main
-    await scene.bot.ask("which cat?")
-    said = "\n".join(spoken(scene.model.requests[-1]))
+    await inline.bot.press("Keep all of it")
+    await inline.bot.title("Side conversation ended — all of it kept")
+    assert inline.bot.session() != main
+    await inline.bot.ask("which cat?")
+    said = "\n".join(spoken(inline.model.requests[-1]))
     assert CAT in said
     assert "Rome, in May." in said
-
-
-async def test_a_fork_that_is_killed_in_the_middle_is_answered_once(scene: Scene) -> None:
-    await _in_a_fork(scene)
-    scene.model.then(Hang())
-    await scene.bot.say("and where do we stay?")
-    await scene.model.seen(3)
-    await scene.bot.kill()
-    scene.model.answers("Near the river.")
-    await scene.bot.start()
-    assert await scene.bot.answer(3) == "Near the river."
-    assert "restarted" in scene.model.requests[-1].last_user_text
-    assert "Rome, in May." in "\n".join(spoken(scene.model.requests[-1]))
 
 
 async def test_a_report_reaches_main_at_its_next_turn(inline: Scene) -> None:
