@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.e2e import warm
 from tests.e2e.bot import LIMIT, PROGRAM, Bot
+from tests.e2e.conftest import Scene, running
 from tests.install.places import listed_places
 
 _IN_A_GROUP_OF_ITS_OWN = """
@@ -25,12 +26,15 @@ async def run_to_its_end(bot: Bot) -> tuple[int, str]:
     process = await warm.started(bot.home, bot.environment(), output)
     async with asyncio.timeout(LIMIT):
         code = await process.wait()
-    return code, output.read_text()
+    said = output.read_text()
+    output.unlink()
+    return code, said
 
 
 async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path: Path) -> None:
     """From nothing, as a person starts it; they talk, and it keeps that through a second start."""
-    bot = Bot(tmp_path, None)
+    bot = Bot(tmp_path / "home", None, {"OLLIM_WEB_PROT": "80"})
+    bot.home.mkdir()
     try:
         await bot.start(command=PROGRAM)
         said = bot.output.read_text()
@@ -43,16 +47,22 @@ async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path
         secret = (bot.data / "state" / "web_token").read_text().strip()
         assert secret not in said
         assert (bot.data / "IDENTITY.md").exists()
-        await bot.ask("hello")
+        assert "OLLIM_WEB_PROT: there is no such setting" in said
+        assert "not a language model" in await bot.ask("hello")
+        session = bot.session()
+        await _a_second_start_and_a_taken_port_are_told(bot, tmp_path / "other")
 
         assert await bot.stop(signal.SIGINT) == 0
         assert not (bot.data / "state" / "bot.pid").exists()
         assert secret not in bot.output.read_text()
+        (bot.data / "USER.md").write_text("I am Ada.\n")
 
         # As Ctrl-C in a terminal does it; the engine's program is not among those that get it.
         before = len(bot.output.read_text())
         await bot.start(command=("-c", _IN_A_GROUP_OF_ITS_OWN))
         assert "hello" in await bot.ask("what did I say before?")
+        assert bot.session() == session
+        assert [row["event"] for row in bot.rows("session_history.jsonl")] == ["created"]
         assert "drink water" in await bot.ask("remind me in 3 hours to drink water")
         os.killpg(bot.pid, signal.SIGTERM)
         assert await bot.stop() == 0, "a signal to the whole group"
@@ -60,6 +70,7 @@ async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path
         assert "ERROR" not in said
         assert "Traceback" not in said
         assert said.count("ollim-bot has stopped.") == 1
+        assert "by hand: USER.md" in _log(bot.data)
 
         # Nothing is written but what the page about removing it all names.
         places = [bot.data, bot.output, *(bot.home / place[2:] for place in listed_places())]
@@ -70,21 +81,19 @@ async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path
         await bot.kill()
 
 
-async def test_a_server_that_never_answered_does_not_keep_the_offline_model_out(
-    tmp_path: Path,
-) -> None:
-    wrong = Bot(tmp_path, "http://127.0.0.1:9")
-    try:
-        await wrong.start()
-        assert await wrong.stop() == 0
-    finally:
-        await wrong.kill()
-    bot = Bot(tmp_path, None)
-    try:
-        await bot.start()
-        assert "not a language model" in await bot.ask("hello")
-    finally:
-        await bot.kill()
+async def _a_second_start_and_a_taken_port_are_told(bot: Bot, other_home: Path) -> None:
+    """A second start with the process that runs, a taken port with the setting to change."""
+    code, err = await run_to_its_end(bot)
+    assert code == 1
+    assert f"already running (process {bot.pid})" in err
+
+    other = Bot(other_home, None)
+    other.home.mkdir()
+    other.port = bot.port
+    code, err = await run_to_its_end(other)
+    assert code in (1, 2)
+    assert "OLLIM_WEB_PORT" in err
+    assert "Traceback" not in err
 
 
 async def test_a_bot_to_which_nobody_can_talk_says_so(tmp_path: Path) -> None:
@@ -100,46 +109,22 @@ async def test_a_bot_to_which_nobody_can_talk_says_so(tmp_path: Path) -> None:
             await process.wait()
 
 
-async def test_a_start_commits_what_was_changed_by_hand(newcomer: Bot) -> None:
-    await newcomer.stop()
-    (newcomer.data / "USER.md").write_text("I am Ada.\n")
-    await newcomer.start()
-    await newcomer.stop()
-
-    assert "by hand: USER.md" in _log(newcomer.data)
-
-
-async def test_a_second_start_and_a_taken_port_are_told(newcomer: Bot, tmp_path: Path) -> None:
-    """A second start with the process that runs, a taken port with the setting to change."""
-    code, err = await run_to_its_end(newcomer)
-    assert code == 1
-    assert f"already running (process {newcomer.pid})" in err
-
-    other = Bot(tmp_path / "other", None)
-    other.home.mkdir()
-    other.port = newcomer.port
-    code, err = await run_to_its_end(other)
-    assert code in (1, 2)
-    assert "OLLIM_WEB_PORT" in err
-    assert "Traceback" not in err
+async def test_a_restart_by_command_goes_on_with_the_conversation(tmp_path: Path) -> None:
+    """And a server that never answered has not kept the offline model out."""
+    async with running(Bot(tmp_path, "http://127.0.0.1:9")) as wrong:
+        assert await wrong.stop() == 0
+    async with running(Bot(tmp_path, None)) as newcomer:
+        await _goes_on_after_a_restart(newcomer)
 
 
-async def test_a_setting_that_may_be_a_mistake_is_noted(tmp_path: Path) -> None:
-    bot = Bot(tmp_path, None, {"OLLIM_WEB_PROT": "80"})
-    await bot.start()
-    try:
-        assert "OLLIM_WEB_PROT: there is no such setting" in bot.output.read_text()
-    finally:
-        await bot.stop()
-
-
-async def test_a_restart_by_command_goes_on_with_the_conversation(newcomer: Bot) -> None:
+async def _goes_on_after_a_restart(newcomer: Bot) -> None:
     for name in ("ollim_bot", "json", "asyncio", "sitecustomize"):
         (newcomer.home / f"{name}.py").write_text("raise SystemExit('from the start folder')\n")
-    await newcomer.ask("hello")
+    assert "not a language model" in await newcomer.ask("hello")
     before = newcomer.session()
+    starts = newcomer.output.read_text().count("is running with")
     await newcomer.command("/restart")
-    await newcomer.until(lambda: newcomer.output.read_text().count("is running with") == 2)
+    await newcomer.until(lambda: newcomer.output.read_text().count("is running with") > starts)
     await newcomer.reconnect()
 
     assert "hello" in await newcomer.ask("what did I say before?")
@@ -149,22 +134,23 @@ async def test_a_restart_by_command_goes_on_with_the_conversation(newcomer: Bot)
 
 
 async def test_a_data_directory_that_others_could_read_is_closed_and_told_once(
-    newcomer: Bot,
+    inline: Scene,
 ) -> None:
-    await newcomer.stop()
-    newcomer.data.chmod(0o755)
-    await newcomer.start()
-    assert newcomer.data.stat().st_mode & 0o777 == 0o700
+    bot = inline.bot
+    await bot.stop()
+    bot.data.chmod(0o755)
+    await bot.start()
+    assert bot.data.stat().st_mode & 0o777 == 0o700
 
     def told() -> int:
-        log = [each.message for each in newcomer.log()]
+        log = [each.message for each in bot.log()]
         said = [message.text for message in log if message.author == "program"]
         return sum("Others on this machine could look into" in text for text in said)
 
-    await newcomer.until(lambda: told() == 1)
-    await newcomer.stop()
-    await newcomer.start()
-    await newcomer.ask("hello")
+    await bot.until(lambda: told() == 1)
+    await bot.stop()
+    await bot.start()
+    await bot.ask("hello")
     assert told() == 1
 
 

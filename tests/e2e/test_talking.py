@@ -1,4 +1,4 @@
-"""A newcomer and an owner talk to the bot, with the real engine where its program has a part."""
+"""An owner talks to the bot, with the real engine where its program has a part."""
 
 from __future__ import annotations
 
@@ -16,19 +16,16 @@ from ollim_bot.offline.messages import CallTool, Fail, Reply, Say, Stall
 REMINDER = "ollim-bot reminder add -m 'drink water' --in 20m"
 
 
-async def test_a_newcomer_talks_and_is_remembered_after_a_restart(newcomer: Bot) -> None:
-    assert "not a language model" in await newcomer.ask("hello")
-    session = newcomer.session()
+async def test_a_compaction_is_told_in_one_line_and_the_agent_acts_with_its_tools_after_it(
+    scene: Scene,
+) -> None:
+    await scene.bot.ask("hello")
+    await scene.bot.command("/compact keep the cat's name")
+    note = await scene.bot.note("tokens compacted")
+    assert note.startswith("1 turn · 0m · ")
+    events = [row["event"] for row in scene.bot.rows("session_history.jsonl")]
+    assert events == ["created", "compacted"]
 
-    assert await newcomer.stop() == 0
-    await newcomer.start()
-
-    assert "hello" in await newcomer.ask("what did I say before?")
-    assert newcomer.session() == session
-    assert [row["event"] for row in newcomer.rows("session_history.jsonl")] == ["created"]
-
-
-async def test_the_agent_acts_with_its_tools_and_says_so(scene: Scene) -> None:
     scene.model.then(
         Reply((CallTool("Bash", {"command": REMINDER}),)),
         Reply((Say("Reminder set."),)),
@@ -142,17 +139,6 @@ async def test_commands_work_on_the_running_conversation(inline: Scene) -> None:
     wrong = await inline.bot.command("/modl haiku")
     assert wrong["is_error"]
     assert "/model" in wrong["text"]
-
-
-async def test_compaction_is_told_in_one_line_and_logged(scene: Scene) -> None:
-    await scene.bot.ask("hello")
-    await scene.bot.command("/compact keep the cat's name")
-
-    note = await scene.bot.note("tokens compacted")
-    assert note.startswith("1 turn · 0m · ")
-    events = [row["event"] for row in scene.bot.rows("session_history.jsonl")]
-    assert events == ["created", "compacted"]
-    assert await scene.bot.ask("still there?") == "ok"
 
 
 async def test_a_picture_goes_to_the_model_and_files_to_the_downloads(inline: Scene) -> None:

@@ -85,25 +85,20 @@ async def test_a_thought_is_not_shown_and_the_answer_after_it_is(talk: Talk) -> 
 
 
 @pytest.mark.real_engine
-async def test_a_busy_provider_and_a_compaction_are_told_while_they_last(talk: Talk) -> None:
+async def test_a_failure_takes_the_place_of_the_status_line_and_what_lasts_is_told_there(
+    talk: Talk,
+) -> None:
     busy = Fail(529, "overloaded_error", "busy", retry_after=2)
-    talk.model.then(busy, Reply((Say("Now it works."),)))
-    talk.discord.say("hello")
-    answer = await talk.said("Now it works.")
+    talk.model.then(busy, Reply((Say("Back."),)))
+    talk.discord.say("are you there?")
+    answer = await talk.said("Back.")
     assert any(re.search(r"^-# Retrying \(1 of \d+\)…", text) for text in answer.texts)
 
-    talk.model.when(lambda request: "summary" in request.last_user_text.lower(), Hang())
-    talk.discord.slash("compact")
-    await talk.until(lambda: draft(talk).startswith("-# Compacting…"))
-
-
-@pytest.mark.real_engine
-async def test_a_failure_takes_the_place_of_the_status_line(talk: Talk) -> None:
     talk.model.then(Fail(403, "permission_error", "no"))
     talk.discord.say("hello")
     note = await talk.said_with("refused the login")
     await nothing_goes_on(talk)
-    assert talk.discord.said[1:] == [note]
+    assert talk.discord.said[2:] == [note]
     talk.model.answers("Now it works.")
     (retry,) = note.buttons
     assert retry["label"] == "Retry"
@@ -111,6 +106,10 @@ async def test_a_failure_takes_the_place_of_the_status_line(talk: Talk) -> None:
     await talk.said("Now it works.")
     await talk.until(lambda: note.buttons[0]["disabled"])
     assert [each.text for each in talk.discord.messages].count("hello") == 1
+
+    talk.model.when(lambda request: "summary" in request.last_user_text.lower(), Hang())
+    talk.discord.slash("compact")
+    await talk.until(lambda: draft(talk).startswith("-# Compacting…"))
 
 
 async def test_a_newer_question_stops_the_answer_and_all_signs_end_with_it(talk: Talk) -> None:
