@@ -40,8 +40,11 @@ class RunRequests:
     async def _serve_command_line(self) -> None:
         while True:
             try:
-                for request in await asyncio.to_thread(self._folder.all):
-                    await self._serve(request)
+                # A thread costs many times as much as a look into a folder that is nearly always
+                # empty.
+                if self._folder.has_any():
+                    for request in await asyncio.to_thread(self._folder.all):
+                        await self._serve(request)
             except (OllimError, OSError):
                 _logger.warning("The requests to run jobs could not be looked at", exc_info=True)
             await self._clock.sleep(_BETWEEN_LOOKS)

@@ -65,6 +65,14 @@ class RequestFolder:
             return False
         return True
 
+    def has_any(self) -> bool:
+        """Whether there may be requests. Cheap enough to be asked every second."""
+        try:
+            with os.scandir(self._folder) as entries:
+                return any(entries)
+        except OSError:
+            return False
+
     def all(self) -> list[RunRequest]:
         """The requests that wait and those taken but not finished, oldest first.
 
