@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import os
 import pickle
 import signal
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -25,7 +25,9 @@ from tests.e2e.model_engine import ModelEngine
 
 from ollim_bot.app.app import Ending
 from ollim_bot.clock import SystemClock
+from ollim_bot.connections import allow_many_descriptors
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.logs import set_up_logging
 from ollim_bot.offline.messages import ModelRequest
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.ports import Clock
@@ -89,10 +91,17 @@ class KeptEngine(ModelEngine):
 def _run(port: int) -> None:
     gc.freeze()
     gc.enable()
-    logging.basicConfig(level=logging.INFO)
     home = Path(os.environ["HOME"])
     settings = Settings.from_env(os.environ, cwd=home)
     clock = SystemClock(settings.zone)
+    set_up_logging(
+        settings.log_level,
+        settings.log_format,
+        secrets=settings.secrets(),
+        clock=clock,
+        stream=sys.stderr,
+    )
+    allow_many_descriptors()
     engine = KeptEngine(port, clock, home / "engine")
     while asyncio.run(_until_stopped(settings, clock, engine)) is Ending.RESTART:
         pass

@@ -16,6 +16,8 @@ from tests.e2e.test_reminders import left, remind, said
 
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply
 
+# Seconds; much less than what would be too long.
+_OFTEN = 0.05
 STARS = "*a" * 12
 LONG = "a" * 4000
 ROUTINE = """---
@@ -71,8 +73,8 @@ async def watched(bot: Bot) -> AsyncIterator[Watch]:
         async with aiohttp.ClientSession() as http:
             while True:
                 begun = time.monotonic()
-                await asyncio.sleep(0.02)
-                own = time.monotonic() - begun - 0.02
+                await asyncio.sleep(_OFTEN)
+                own = time.monotonic() - begun - _OFTEN
                 begun = time.monotonic()
                 async with http.get(f"{bot.url}/healthz") as answer:
                     assert answer.status == 200
