@@ -109,7 +109,7 @@ async def test_the_server_stops_although_a_request_waits(
     answer: Reply | Failure, stream: bool
 ) -> None:
     model = Always(answer)
-    async with asyncio.timeout(5), aiohttp.ClientSession(timeout=LIMIT) as http:
+    async with asyncio.timeout(60), aiohttp.ClientSession(timeout=LIMIT) as http:
         async with MessagesServer(model) as server:
             asking = asyncio.create_task(_bytes_of(http, server.url, stream))
             await model.asked.wait()
@@ -127,7 +127,7 @@ async def _bytes_of(http: aiohttp.ClientSession, url: str, stream: bool) -> byte
 
 
 async def test_a_client_that_goes_away_does_not_hold_up_the_others() -> None:
-    async with asyncio.timeout(5), client_of(Stall(HELLO)) as client:
+    async with asyncio.timeout(60), client_of(Stall(HELLO)) as client:
         for _ in range(3):
             async with client.http.post(
                 f"{client.url}/v1/messages", json=question(stream=True)

@@ -20,7 +20,7 @@ _SILENT = "The Claude program did not say whether you are signed in. Install oll
 
 # The program reads settings and hooks from the current folder, which others may have written.
 _NOWHERE = "/"
-_LONGEST_WAIT = 15.0
+_LONGEST_WAIT = 30.0
 _CREDENTIALS = ".credentials.json"
 _QUIET = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
 
