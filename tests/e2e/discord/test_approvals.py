@@ -127,10 +127,10 @@ async def test_only_the_first_answer_counts(talk: Talk) -> None:
     late = talk.discord.press(card, refuse)
     await talk.until(lambda: late.texts)
     assert late.texts == [USED]
-    said = len(talk.discord.said)
+    said = {message.id for message in talk.discord.said}
     talk.discord.react(card.id, "❌")
     assert (await talk.command("version")).text
-    assert len(talk.discord.said) == said
+    assert {message.id for message in talk.discord.said} <= said
 
 
 async def test_a_question_that_is_answered_on_the_page_is_closed_on_discord(talk: Talk) -> None:
