@@ -249,7 +249,7 @@ class Database:
                 self._mirrors.prune(statements, [*pruned, *sorted(statements.changed)])
             if statements.failure is not None:
                 raise translated(self.path, statements.failure) from statements.failure
-        except BaseException:
+        except BaseException:  # also if cancelled: no transaction may stay open
             self._roll_back()
             raise
         self._commit()

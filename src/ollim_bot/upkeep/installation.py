@@ -298,7 +298,7 @@ class ServiceInstaller:
             kept = supervisor.install(definition)
             self._start()
             supervisor.start_sentinel()
-        except BaseException as error:
+        except BaseException as error:  # also if interrupted: half a service must not remain
             lines = self._last_lines()
             supervisor.put_back(earlier)
             after = self._told_after(was_running, outside)

@@ -81,7 +81,7 @@ def restore_into(file: Path, root: Path, keys_from: Path | None = None) -> Resto
             root.mkdir(mode=0o700)
             try:
                 return _extracted(backup, DataPaths(root), keys_from)
-            except BaseException:
+            except BaseException:  # also if interrupted: half a directory must not remain
                 shutil.rmtree(root, ignore_errors=True)
                 raise
     except (FileNotFoundError, UnsuitableFile) as unfit:

@@ -36,7 +36,7 @@ TABLE = (
     Row("version", "ollim-bot "),
     Row("cost", "Today: "),
     # A machine that stalls has it give up on a check, and say so.
-    Row("doctor", ("All is well: ", "- **WARN** ")),
+    Row("doctor", ("All is well: ", "- **WARN** Claude program: was not done within")),
     Row("model", f"Model: default. It takes {MODELS}."),
     Row("model", "model.main is now opus (it was default).", {"name": "opus"}),
     Row("model", "model.main is opus already.", {"name": "opus"}),

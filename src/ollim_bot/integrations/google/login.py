@@ -108,7 +108,7 @@ class SignIn:
         try:
             scopes = scopes_of(services)
             self._asked = ask_consent(client, scopes, self.redirects.address, addresses)
-        except BaseException:
+        except BaseException:  # also if interrupted: nobody else would close the port
             self.redirects.server_close()
             raise
 
