@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import threading
+from concurrent.futures import thread as pool_threads
 from datetime import UTC, datetime, timedelta, tzinfo
 from heapq import heappop, heappush
 from itertools import count
+from weakref import WeakSet
 
 from ollim_bot.domain.moments import instant
 
 _TURNS_TO_SETTLE = 50
+# Looks at threads that work, by turns of the loop at first and then every millisecond. Each takes
+# longer on a busy machine, so that the threads have more time there too.
+_QUICK_LOOKS, _LOOKS = 20, 300
 
 
 async def run_ready_tasks(at_most: int = _TURNS_TO_SETTLE) -> None:
@@ -23,6 +30,40 @@ async def run_ready_tasks(at_most: int = _TURNS_TO_SETTLE) -> None:
         await asyncio.sleep(0)
         if ready is not None and not ready:
             return
+
+
+# Threads that a test keeps from going on, or that wait for something outside.
+_held: WeakSet[threading.Thread] = WeakSet()
+
+
+async def settle() -> None:
+    """Let all tasks run until each waits for the clock, for something outside or for a held thread.
+
+    A thread is held if it works for about a third of a second.
+    """
+    for look in range(_LOOKS):
+        await run_ready_tasks()
+        if not _working_threads().difference(_held):
+            return
+        await asyncio.sleep(0 if look < _QUICK_LOOKS else 0.001)
+    _held.update(_working_threads())
+
+
+def _working_threads() -> set[threading.Thread]:
+    """The threads of pools that have something to do, be it begun or not."""
+    frames, working = sys._current_frames(), set()
+    for thread in threading.enumerate():
+        # Only private parts of the pools tell; `None` for threads of no pool.
+        waiting = pool_threads._threads_queues.get(thread)
+        if waiting is None or thread.ident is None:
+            continue
+        frame = frames.get(thread.ident)
+        is_idle = frame is not None and frame.f_code is pool_threads._worker.__code__
+        if is_idle and waiting.empty():
+            _held.discard(thread)
+        else:
+            working.add(thread)
+    return working
 
 
 class ManualClock:
@@ -69,20 +110,19 @@ class ManualClock:
     async def advance(self, seconds: float) -> None:
         """Let time pass. Sleepers wake one by one, each at its own moment.
 
-        A woken task runs until it waits again, for at most a few dozen turns of the event loop;
-        threads are not waited for.
+        Before it passes, and after each that wakes, all that runs is let run, in threads too.
         """
         if seconds < 0:
             raise ValueError("Time does not go back; `jump` sets the wall clock back.")
-        await run_ready_tasks()
+        await settle()
         target = self._passed + timedelta(seconds=seconds)
         while self._sleepers and self._sleepers[0][0] <= target:
             self._passed, _, wake = heappop(self._sleepers)
             if not wake.done():
                 wake.set_result(None)
-                await run_ready_tasks()
+                await settle()
         self._passed = target
-        await run_ready_tasks()
+        await settle()
 
     def jump(self, seconds: float) -> None:
         """Set the wall clock forward or, with a negative number, back. No sleeper wakes."""
