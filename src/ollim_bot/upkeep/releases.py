@@ -7,12 +7,12 @@ import os
 import re
 import shutil
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+from zipfile import ZipFile
 
 from ollim_bot.domain.releases import Version, newest_tag
 from ollim_bot.domain.text import PROGRAM
@@ -121,10 +121,10 @@ class GitReleases:
         python = _make_environment(self._installation, target, self._environ)
         source = target / SOURCE
         with tempfile.TemporaryDirectory(dir=target) as folder:
-            archive = Path(folder) / "tree.tar"
-            self._git("archive", "--format=tar", f"--output={archive}", release.version.tag)
-            with tarfile.open(archive) as tree:
-                tree.extractall(source, filter="data")
+            archive = Path(folder) / "tree.zip"
+            self._git("archive", "--format=zip", f"--output={archive}", release.version.tag)
+            with ZipFile(archive) as tree:
+                tree.extractall(source)
         pip = (str(python), "-m", "pip", "install", *_QUIET)
         lock = str(source / LOCK_FILE)
         _install((*pip, "--require-hashes", "-r", lock), self._environ)
