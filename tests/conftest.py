@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from tests.e2e import warm
 from tests.engine.cheap_starts import CHEAP_STARTS
 from tests.wheels import build_wheel
 from tests.workers import WorkerPool
@@ -43,6 +44,8 @@ if _has_room_in_memory():
 
 os.environ.update(CHEAP_STARTS)
 
+_RARE_COLLECTIONS = (10_000, 20, 20)
+
 # Nothing is garbage until all tests are collected, and to look for it takes a fifth of that time.
 gc.disable()
 
@@ -57,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "chaos: real processes are killed at random moments")
     config.addinivalue_line("markers", "minutes: takes them; left to `make chaos`")
     if config.option.workers:
-        config.pluginmanager.register(WorkerPool(config.option.workers))
+        config.pluginmanager.register(WorkerPool(config.option.workers, warm.prepare))
     if config.option.chaos_seed is None:
         # A surprise is for who waits for it; a short run is the same each time.
         config.option.chaos_seed = secrets.randbelow(1_000_000) if _is_long(config) else _USUAL_SEED
@@ -71,10 +74,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda each: _WAITING.isdisjoint(each.path.parts))
 
 
-def pytest_collection_finish() -> None:
-    # Ten thousand tests are looked through in vain by each collection otherwise.
+def pytest_collection_finish(session: pytest.Session) -> None:
+    # Ten thousand tests are looked through in vain by each collection otherwise; and tests make
+    # much that lives for a moment only.
     gc.freeze()
+    gc.set_threshold(*_RARE_COLLECTIONS)
     gc.enable()
+    if not session.config.option.workers:
+        warm.prepare()
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from multiprocessing import get_context
@@ -34,11 +34,13 @@ class WorkerPool:
     """Hands out whole files, and parts of them when no whole file is left.
 
     Half of the workers begin at the end of the order. Files that are next to each other share dear
-    fixtures, such as a browser, and fewer workers make one each.
+    fixtures, such as a browser, and fewer workers make one each. `prepare` is called in each worker
+    before its first test.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, prepare: Callable[[], None] = lambda: None) -> None:
         self._size = size
+        self._prepare = prepare
         self._started = 0
         self._files: deque[deque[int]] = deque()
         self._workers: list[_Worker] = []
@@ -65,7 +67,8 @@ class WorkerPool:
         return True
 
     def _start(self, session: pytest.Session) -> None:
-        worker = _Worker(session, self._started, [each.connection for each in self._workers])
+        others = [each.connection for each in self._workers]
+        worker = _Worker(session, self._started, others, self._prepare)
         self._started += 1
         self._workers.append(worker)
         # The one that runs, and the one after it, by which it knows which fixtures to keep.
@@ -108,14 +111,18 @@ class WorkerPool:
 
 class _Worker:
     def __init__(
-        self, session: pytest.Session, number: int, of_others: Sequence[Connection]
+        self,
+        session: pytest.Session,
+        number: int,
+        of_others: Sequence[Connection],
+        prepare: Callable[[], None],
     ) -> None:
         self.number = number
         self.connection, theirs = _FORK.Pipe()
         self.file: deque[int] = deque()
         self.running: deque[int] = deque()
         ours = [*of_others, self.connection]
-        self.process = ForkProcess(target=_work, args=(session, theirs, ours, number))
+        self.process = ForkProcess(target=_work, args=(session, theirs, ours, number, prepare))
         self.process.start()
         theirs.close()
 
@@ -128,12 +135,17 @@ class _Worker:
 
 
 def _work(
-    session: pytest.Session, connection: Connection, ours: Sequence[Connection], number: int
+    session: pytest.Session,
+    connection: Connection,
+    ours: Sequence[Connection],
+    number: int,
+    prepare: Callable[[], None],
 ) -> None:
     # Of a pool that dies each worker sees the end, unless another holds its connection open.
     for each in ours:
         each.close()
     os.environ[_NUMBER] = str(number)
+    prepare()
     # Processes that are started with `multiprocessing` load the main module, here pytest, anew.
     sys.modules["__main__"] = ModuleType("__main__")
     session.config.pluginmanager.unregister(name="terminalreporter")

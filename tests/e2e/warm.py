@@ -1,7 +1,8 @@
 """Starts the bot in processes that have its program loaded already, which is most of a start.
 
-They are forked from one that did nothing but load it. That a start from nothing works as well is
-shown by `test_starting.py`, and by every restart, which loads anew.
+They are forked from one that was itself forked before any test ran, and so has no threads. That a
+start from nothing works as well is shown by `test_starting.py`, and by every restart, which loads
+anew.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from io import TextIOWrapper
-from multiprocessing import get_context
-from multiprocessing.context import ForkServerProcess
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
 from pathlib import Path
-from typing import Protocol
+from types import ModuleType
+from typing import NoReturn, Protocol
 
 _LOADED = ("ollim_bot.cli.main", "ollim_bot.cli.start", "tests.e2e.killable")
 _OFTEN = 0.01
+
+Program = Callable[[], None]
 
 
 class Process(Protocol):
@@ -36,14 +40,13 @@ class Process(Protocol):
 
 
 class WarmProcess:
-    def __init__(self, process: ForkServerProcess) -> None:
-        assert process.pid is not None
-        self._process = process
-        self.pid = process.pid
+    def __init__(self, pid: int, exit_code: Callable[[int], int | None]) -> None:
+        self.pid = pid
+        self._exit_code = exit_code
 
     @property
     def returncode(self) -> int | None:
-        return self._process.exitcode
+        return self._exit_code(self.pid)
 
     def send_signal(self, signal: int) -> None:
         if self.returncode is None:
@@ -56,26 +59,83 @@ class WarmProcess:
         return code
 
 
+class Nursery:
+    """The process that starts others by forking itself; it ends with the one that made it."""
+
+    def __init__(self) -> None:
+        self._connection, theirs = Pipe()
+        self._exit_codes: dict[int, int] = {}
+        if os.fork() == 0:
+            self._connection.close()
+            _serve(theirs)
+        theirs.close()
+
+    def start(
+        self, home: Path, environment: Mapping[str, str], output: Path, run: Program
+    ) -> WarmProcess:
+        self._connection.send((str(home), dict(environment), str(output), run))
+        while True:
+            pid, code = self._connection.recv()
+            if code is None:
+                return WarmProcess(pid, self._exit_code)
+            self._exit_codes[pid] = code
+
+    def _exit_code(self, pid: int) -> int | None:
+        while self._connection.poll():
+            ended, code = self._connection.recv()
+            self._exit_codes[ended] = code
+        return self._exit_codes.get(pid)
+
+
+_nurseries: list[Nursery] = []
+
+
+def prepare() -> None:
+    """Call it in a process that is to run tests, as long as it has no threads."""
+    _nurseries[:] = [Nursery()]
+
+
 def _program() -> None:
     import_module("ollim_bot.cli.main").run()
 
 
 async def started(
-    home: Path,
-    environment: Mapping[str, str],
-    output: Path,
-    run: Callable[[], None] = _program,
+    home: Path, environment: Mapping[str, str], output: Path, run: Program = _program
 ) -> WarmProcess:
     """The bot, in its home and with this environment alone; all that it prints is appended."""
-    context = get_context("forkserver")
-    context.set_forkserver_preload(list(_LOADED))
-    arguments = (str(home), dict(environment), str(output), run)
-    process = context.Process(target=_run, args=arguments)
-    await asyncio.to_thread(process.start)
-    return WarmProcess(process)
+    (nursery,) = _nurseries
+    return nursery.start(home, environment, output, run)
 
 
-def _run(home: str, environment: Mapping[str, str], output: str, run: Callable[[], None]) -> None:
+def _serve(requests: Connection) -> NoReturn:
+    """Tells the pid of each that begins, and the pid and the exit code of each that ends."""
+    # Processes that a bot starts with `multiprocessing` would load the main module, here pytest.
+    sys.modules["__main__"] = ModuleType("__main__")
+    running: dict[int, ForkProcess] = {}
+    try:
+        while True:
+            for ready in wait([requests, *running]):
+                if isinstance(ready, int):
+                    ended = running.pop(ready)
+                    ended.join()
+                    requests.send((ended.pid, ended.exitcode))
+                    continue
+                given = requests.recv()
+                for name in _LOADED:
+                    import_module(name)
+                begun = ForkProcess(target=_run, args=given)
+                begun.start()
+                running[begun.sentinel] = begun
+                requests.send((begun.pid, None))
+    except (EOFError, OSError, KeyboardInterrupt):
+        pass
+    finally:
+        for each in running.values():
+            each.kill()
+        os._exit(0)
+
+
+def _run(home: str, environment: Mapping[str, str], output: str, run: Program) -> None:
     os.chdir(home)
     os.environ.clear()
     os.environ.update(environment)
@@ -83,7 +143,7 @@ def _run(home: str, environment: Mapping[str, str], output: str, run: Callable[[
     os.dup2(kept, 1)
     os.dup2(kept, 2)
     os.close(kept)
-    assert isinstance(sys.stdout, TextIOWrapper)
-    sys.stdout.reconfigure(encoding="utf-8")
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(2, "w", 1, "utf-8", "backslashreplace", closefd=False)
     sys.argv = ["ollim-bot"]
     run()
