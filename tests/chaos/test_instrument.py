@@ -99,6 +99,7 @@ async def test_no_more_is_tried_than_was_allowed() -> None:
 
 
 @pytest.mark.chaos
+@pytest.mark.minutes
 async def test_a_planted_bug_is_found_on_the_short_way() -> None:
     with planted(bug("a token is not reserved")) as settings:
         outcome = await play([Step("run a routine"), REST], seconds=LONG, settings=settings)
