@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
 from tests.storage.places import DataDirectory
@@ -15,12 +13,6 @@ from tests.storage.places import DataDirectory
 from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.moments import describe
 from ollim_bot.offline import texts
-
-
-@pytest.fixture
-async def bot(tmp_path: Path) -> AsyncIterator[Bot]:
-    async with running(Bot(tmp_path, None)) as started:
-        yield started
 
 
 def reminders(bot: Bot) -> list[Reminder]:
@@ -39,7 +31,17 @@ def _now(bot: Bot) -> datetime:
     return datetime.now(ZoneInfo(bot.environment()["OLLIM_TIMEZONE"]))
 
 
-async def test_a_sentence_becomes_a_file_and_a_line_with_the_exact_moment(bot: Bot) -> None:
+async def test_what_is_typed_on_the_page_is_set_moved_paused_and_cancelled_also_in_a_fork(
+    tmp_path: Path,
+) -> None:
+    async with running(Bot(tmp_path, None)) as bot:
+        await check_that_a_sentence_becomes_a_file_and_a_line_with_the_exact_moment(bot)
+        await check_that_a_rhythm_becomes_a_routine_whatever_its_words_are(bot)
+        await check_that_what_is_there_is_moved_and_paused_by_its_words(bot)
+        await check_that_a_fork_can_set_reminders_too(bot)
+
+
+async def check_that_a_sentence_becomes_a_file_and_a_line_with_the_exact_moment(bot: Bot) -> None:
     began = _now(bot)
     earliest = began.astimezone(UTC) + timedelta(minutes=20)
     answer = await bot.ask("remind me in 20 minutes to drink water")
@@ -63,7 +65,7 @@ async def test_a_sentence_becomes_a_file_and_a_line_with_the_exact_moment(bot: B
     assert reminders(bot) == []
 
 
-async def test_a_rhythm_becomes_a_routine_whatever_its_words_are(bot: Bot) -> None:
+async def check_that_a_rhythm_becomes_a_routine_whatever_its_words_are(bot: Bot) -> None:
     answer = await bot.ask('every weekday at 9 ask me for "mum\'s" $HOME `plan` & more')
     (routine,) = routines(bot)
     assert routine.spec.message == 'ask me for "mum\'s" $HOME `plan` & more'
@@ -77,7 +79,7 @@ async def test_a_rhythm_becomes_a_routine_whatever_its_words_are(bot: Bot) -> No
     assert routines(bot) == []
 
 
-async def test_what_is_there_is_moved_and_paused_by_its_words(bot: Bot) -> None:
+async def check_that_what_is_there_is_moved_and_paused_by_its_words(bot: Bot) -> None:
     await bot.ask("tea in 10 minutes")
     (before,) = reminders(bot)
     assert (await bot.ask("snooze the tea reminder by 1 hour")).startswith(
@@ -94,9 +96,12 @@ async def test_what_is_there_is_moved_and_paused_by_its_words(bot: Bot) -> None:
     assert routines(bot)[0].spec.enabled
 
 
-async def test_a_fork_can_set_reminders_too(bot: Bot) -> None:
+async def check_that_a_fork_can_set_reminders_too(bot: Bot) -> None:
+    before = {each.spec.id for each in reminders(bot)}
+    said = len(await bot.answers())
     await bot.command("/fork tea")
-    await bot.answer(1)
+    await bot.answer(said + 1)
     answer = await bot.ask("remind me in 3 minutes that the tea is ready")
     assert answer.startswith("Reminder set: the tea is ready, ")
-    assert [each.spec.message for each in reminders(bot)] == ["the tea is ready"]
+    new = [each.spec.message for each in reminders(bot) if each.spec.id not in before]
+    assert new == ["the tea is ready"]
