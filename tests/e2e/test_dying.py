@@ -9,6 +9,7 @@ import sys
 import pytest
 from tests.e2e.bot import LIMIT, Bot
 from tests.e2e.conftest import Scene
+from tests.engine.processes import eventually
 from tests.engine.scene import spoken
 
 from ollim_bot.offline.messages import CallTool, Hang, ModelRequest, Reply, Say, Stall
@@ -55,7 +56,7 @@ async def _without_a_word_yet(scene: Scene) -> str:
     await scene.model.seen(before + 1)
     (engine,) = scene.bot.engines()
     await scene.bot.kill()
-    await scene.bot.until(lambda: not _lives(engine))
+    await eventually(lambda: not _lives(engine), within=3)
     await scene.bot.start()
     return "ok"
 

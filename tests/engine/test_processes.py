@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.engine.processes import command_of, engines_at, environment_of, eventually
+from tests.engine.processes import engines_at, eventually
 from tests.engine.scene import SOON, Scene, ask, provider, spoken, texts
 
 from ollim_bot.domain.events import (
@@ -27,6 +27,7 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.connection import Connection
 from ollim_bot.engine.options import child_environment, options_for
+from ollim_bot.engine.session import ClaudeSession
 from ollim_bot.errors import EngineError
 from ollim_bot.offline.messages import Hang, Reply, Say, Stall
 from ollim_bot.ports import Prompt, Toolset
@@ -54,7 +55,24 @@ async def died(stage: Scene, caplog: pytest.LogCaptureFixture) -> None:
     await eventually(lambda: "The engine died." in caplog.text, within=10)
 
 
-async def test_a_killed_engine_ends_the_turn_and_the_next_one_goes_on(stage: Scene) -> None:
+async def interrupted_while_it_stands_still(stage: Scene, session: ClaudeSession) -> TurnEnded:
+    """The process is closed instead."""
+    events: list[AgentEvent] = []
+    async for event in session.turn(Prompt("go on")):
+        events.append(event)
+        if isinstance(event, TextStreamed):
+            (pid,) = engines_at(stage.home)
+            os.kill(pid, signal.SIGSTOP)
+            await session.interrupt()
+            os.kill(pid, signal.SIGCONT)
+    end = events[-1]
+    assert isinstance(end, TurnEnded)
+    return end
+
+
+async def test_an_engine_that_is_killed_or_stands_still_ends_the_turn_and_the_next_one_goes_on(
+    stage: Scene,
+) -> None:
     """Also if it was the first one of a session that was given no name."""
     stage.model.when("first", Hang()).answers("Miso, noted.")
     stage.model.then(Stall(Reply((Say("It is"),)))).answers("Miso.")
@@ -65,6 +83,9 @@ async def test_a_killed_engine_ends_the_turn_and_the_next_one_goes_on(stage: Sce
         turn = session.turn(Prompt("what is it called?"))
         events = await killed_at(stage, turn, TextStreamed)
         after = await ask(session, "again")
+        heard = spoken(stage.model.requests[-1])
+        stage.model.then(Stall(Reply((Say("for ever"),))))
+        stopped = await interrupted_while_it_stands_still(stage, session)
 
     assert isinstance(first[-1], TurnEnded)
     assert first[-1].cause is EndCause.FAILED
@@ -75,9 +96,9 @@ async def test_a_killed_engine_ends_the_turn_and_the_next_one_goes_on(stage: Sce
     assert (ended.cause, ended.failure.kind) == (EndCause.FAILED, FailureKind.ENGINE_DIED)
     assert session.id == named
     assert texts(after) == ["Miso."]
-    heard = spoken(stage.model.requests[-1])
     at = heard.index("my cat is called Miso")
     assert heard[at + 1] == "Miso, noted."
+    assert stopped.cause is EndCause.INTERRUPTED
 
 
 async def test_an_engine_is_replaced_under_its_name_whenever_it_is_killed(
@@ -96,47 +117,6 @@ async def test_an_engine_is_replaced_under_its_name_whenever_it_is_killed(
         await died(stage, caplog)
         assert texts(await ask(session, "third")) == ["ok"], "killed between turns"
         assert session.id == name
-
-
-async def test_a_changed_session_has_a_new_process_and_none_is_left_behind(stage: Scene) -> None:
-    """The system prompt may be long, is in no command line, and is told again in the new one."""
-    long = "The owner's secret. " * 20_000
-    async with stage.session(model="haiku", system_prompt=long) as session:
-        (first,) = engines_at(stage.home)
-        assert "secret" not in "".join(command_of(first))
-        await session.reconfigure(model="haiku", thinking="off", system_prompt=long, skills=())
-        await ask(session, "one")
-        assert engines_at(stage.home) == [first], "to be told the same again costs nothing"
-        await session.reconfigure(
-            model=None, thinking="off", system_prompt="Another secret.", skills=()
-        )
-        await ask(session, "two")
-        (second,) = engines_at(stage.home)
-        assert second != first
-    assert engines_at(stage.home) == []
-
-    before, after = stage.model.requests
-    assert before.system.rstrip().endswith(long.rstrip())
-    assert after.system.endswith("Another secret.")
-    assert [path.name for path in (stage.home / "run").iterdir()] == ["claude-launcher"]
-
-
-async def test_the_engine_gets_none_of_our_secrets_and_no_proxy_for_this_machine(
-    stage: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ours = ("DISCORD_TOKEN", "WEBHOOK_SECRET", "OLLIM_WEB_SECRET", "GOOGLE_CLIENT_SECRET")
-    for name in ours:
-        monkeypatch.setenv(name, "hush-hush")
-    for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    monkeypatch.setenv("NO_PROXY", "example.org")
-    monkeypatch.delenv("no_proxy", raising=False)
-    async with stage.session() as session:
-        (pid,) = engines_at(stage.home)
-        environment = environment_of(pid)
-        assert environment["CLAUDE_CODE_DISABLE_CRON"] == "1"
-        assert "hush-hush" not in environment.values()
-        assert texts(await ask(session, "hello")) == ["ok"], "the provider is on this machine"
 
 
 async def test_a_start_without_a_place_for_the_prompt_says_so(stage: Scene) -> None:
@@ -173,51 +153,3 @@ async def test_a_process_is_closed_quickly_though_it_is_busy(stage: Scene) -> No
         await connection.close()
 
     assert engines_at(stage.home) == []
-
-
-BOT = """
-import asyncio, sys
-from pathlib import Path
-from ollim_bot.ports import Prompt, SessionSpec, Toolset
-from tests.engine.processes import command_of, engines_at, environment_of, eventually
-from tests.engine.scene import engine_at
-
-async def main(home, url):
-    engine = engine_at(home, url)
-    async with engine.open(SessionSpec("", home / "data"), Toolset()) as session:
-        async for event in session.turn(Prompt("hang")):
-            pass
-
-asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
-"""
-
-
-async def test_the_engine_dies_with_the_bot(stage: Scene) -> None:
-    stage.model.when("hang", Hang())
-    bot = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", BOT, str(stage.home), stage.url, cwd=Path(__file__).parents[2]
-    )
-    try:
-        await stage.model.seen(1, within=20)
-        assert len(engines_at(stage.home)) == 1
-    finally:
-        bot.kill()
-        await bot.wait()
-    await eventually(lambda: not engines_at(stage.home), within=3)
-
-
-async def test_an_engine_that_stands_still_can_be_interrupted(stage: Scene) -> None:
-    """It is closed instead, and the next turn has a new one."""
-    stage.model.then(Stall(Reply((Say("for ever"),)))).answers("I am back.")
-    async with stage.session() as session:
-        events: list[AgentEvent] = []
-        async for event in session.turn(Prompt("go on")):
-            events.append(event)
-            if isinstance(event, TextStreamed):
-                (pid,) = engines_at(stage.home)
-                os.kill(pid, signal.SIGSTOP)
-                await session.interrupt()
-                os.kill(pid, signal.SIGCONT)
-
-    assert isinstance(events[-1], TurnEnded)
-    assert events[-1].cause is EndCause.INTERRUPTED

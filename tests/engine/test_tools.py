@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from tests.engine.scene import Scene, ask, texts
+from tests.engine.scene import texts
 from tests.engine.shared import PING, PING_SCHEMA, SharedSession, in_shared_loop
 
 from ollim_bot.domain.events import (
@@ -126,15 +126,6 @@ async def test_the_gate_decides_about_the_tools_of_the_engine_too(
     kind = ToolEnded if is_allowed else ToolRefused
     assert [type(event) for event in events].count(kind) == 2
     assert file.exists() is is_allowed
-
-
-async def test_only_the_named_tools_of_the_engine_exist(stage: Scene) -> None:
-    stage.model.then(Reply((CallTool("Bash", {"command": "echo hi"}),)))
-    async with stage.session(Toolset(chat(), builtin=("Read",))) as session:
-        events = of_tools(await ask(session, "run it"))
-
-    assert set(stage.model.requests[0].tools) == {"Read", PING}
-    assert isinstance(events[-1], ToolFailed)
 
 
 @in_shared_loop

@@ -13,12 +13,11 @@ from ollim_bot.domain.events import (
     SessionNamed,
     TextCompleted,
     TextStreamed,
-    ThinkingStreamed,
     TurnEnded,
     UsageReported,
 )
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.offline.messages import Hang, Reply, Say, Stall, Think
+from ollim_bot.offline.messages import Hang, Reply, Say, Stall
 from ollim_bot.ports import Image, Prompt
 
 
@@ -50,52 +49,6 @@ async def test_a_turn_streams_its_text_and_a_resumed_session_knows_it(stage: Sce
         "what is my cat called?",
     ]
     assert asked.system.endswith("You are new.")
-
-
-async def test_another_model_takes_over_the_same_session_and_thinks_apart_from_its_answer(
-    stage: Scene,
-) -> None:
-    """Thoughts come in summary, as they are thought."""
-    thinking = Reply((Think("First this, then that."), Say("Yes.")), chunk=12)
-    stage.model.then(thinking, thinking)
-    async with stage.session(model="sonnet", thinking=4000) as session:
-        _, *by_budget = await ask(session, "one")
-        named = session.id
-        await session.reconfigure(
-            model="haiku", thinking="adaptive", system_prompt="You help.", skills=()
-        )
-        _, *adaptive = await ask(session, "two")
-
-    before, after = stage.model.requests
-    assert session.id == named
-    assert "sonnet" in before.model
-    assert "haiku" in after.model
-    assert spoken(after) == ["one", "Yes.", "two"]
-    for request, events in ((before, by_budget), (after, adaptive)):
-        assert events[:2] == [ThinkingStreamed("First this, "), ThinkingStreamed("then that.")]
-        assert texts(events) == ["Yes."]
-        streamed = [event.text for event in events if isinstance(event, TextStreamed)]
-        assert "First" not in "".join(streamed)
-        wanted = request.body["thinking"]
-        assert isinstance(wanted, dict)
-        assert wanted["display"] == "summarized"
-
-
-async def test_a_long_answer_comes_through_whole_and_closing_amid_a_turn_is_quick(
-    stage: Scene,
-) -> None:
-    long = "0123456789" * 200_000
-    stage.model.then(Reply((Say(long),), chunk=500_000), Stall(Reply((Say("for ever"),))))
-    loop = asyncio.get_running_loop()
-    async with stage.session() as session:
-        assert texts(await ask(session, "everything")) == [long]
-        turn = asyncio.create_task(end_of(session, "go on"))
-        await stage.model.seen(2)
-        began = loop.time()
-    took = loop.time() - began
-
-    assert took < 2
-    assert (await turn).cause is EndCause.INTERRUPTED
 
 
 @in_shared_loop

@@ -1,0 +1,128 @@
+"""A session that is changed goes on in another process, and nothing is left of either."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+from tests.engine.cases import chat
+from tests.engine.processes import command_of, engines_at, environment_of
+from tests.engine.scene import Scene, ask, end_of, spoken, texts
+from tests.engine.shared import PING
+
+from ollim_bot.domain.events import (
+    AgentEvent,
+    EndCause,
+    TextStreamed,
+    ThinkingStreamed,
+    ToolFailed,
+)
+from ollim_bot.engine.session import ClaudeSession
+from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say, Stall, Think
+from ollim_bot.ports import Toolset
+
+OURS = ("DISCORD_TOKEN", "WEBHOOK_SECRET", "OLLIM_WEB_SECRET", "GOOGLE_CLIENT_SECRET")
+PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY")
+LONG_PROMPT = "The owner's secret. " * 20_000
+LONG_ANSWER = "0123456789" * 200_000
+THINKING = Reply((Think("First this, then that."), Say("Yes.")), chunk=12)
+
+
+@pytest.fixture
+def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Secrets of ours, and a proxy that is not there."""
+    for name in OURS:
+        monkeypatch.setenv(name, "hush-hush")
+    for name in PROXIES:
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "example.org")
+    monkeypatch.delenv("no_proxy", raising=False)
+
+
+def processes(stage: Scene) -> list[int]:
+    """Those of the engine; only Linux tells."""
+    return engines_at(stage.home) if sys.platform == "linux" else []
+
+
+def assert_nothing_is_told_to(pid: int) -> None:
+    """Neither our secrets nor the system prompt, which everybody could read there."""
+    environment = environment_of(pid)
+    assert environment["CLAUDE_CODE_DISABLE_CRON"] == "1"
+    assert "hush-hush" not in environment.values()
+    assert "secret" not in "".join(command_of(pid))
+
+
+def assert_thoughts_are_apart(request: ModelRequest, events: list[AgentEvent]) -> None:
+    """Thoughts come in summary, as they are thought."""
+    assert events[:2] == [ThinkingStreamed("First this, "), ThinkingStreamed("then that.")]
+    assert texts(events) == ["Yes."]
+    streamed = [event.text for event in events if isinstance(event, TextStreamed)]
+    assert "First" not in "".join(streamed)
+    wanted = request.body["thinking"]
+    assert isinstance(wanted, dict)
+    assert wanted["display"] == "summarized"
+
+
+async def check_that_only_the_named_tools_exist(stage: Scene, session: ClaudeSession) -> None:
+    stage.model.then(Reply((CallTool("Bash", {"command": "echo hi"}),)))
+    events = await ask(session, "run it")
+    assert set(stage.model.requests[-2].tools) == {"Read", PING}
+    assert any(isinstance(event, ToolFailed) for event in events)
+
+
+@pytest.mark.usefixtures("surroundings")
+async def test_another_model_takes_over_the_same_session_with_a_new_process_and_none_is_left(
+    stage: Scene,
+) -> None:
+    """The system prompt may be long, is in no command line, and is told again in the new one.
+
+    The provider is on this machine, and is reached without the proxy.
+    """
+    loop = asyncio.get_running_loop()
+    stage.model.then(THINKING, THINKING)
+    tools = Toolset(chat(), builtin=("Read",))
+    async with stage.session(
+        tools, model="sonnet", thinking=4000, system_prompt=LONG_PROMPT
+    ) as session:
+        first = processes(stage)
+        for pid in first:
+            assert_nothing_is_told_to(pid)
+        await session.reconfigure(
+            model="sonnet", thinking=4000, system_prompt=LONG_PROMPT, skills=()
+        )
+        _, *by_budget = await ask(session, "one")
+        assert processes(stage) == first, "to be told the same again costs nothing"
+        named = session.id
+        await session.reconfigure(
+            model="haiku", thinking="adaptive", system_prompt="Another secret.", skills=()
+        )
+        _, *adaptive = await ask(session, "two")
+        second = processes(stage)
+        assert len(second) == len(first)
+        assert set(second).isdisjoint(first)
+
+        before, after = stage.model.requests
+        assert session.id == named
+        assert "sonnet" in before.model
+        assert "haiku" in after.model
+        assert spoken(after) == ["one", "Yes.", "two"]
+        assert_thoughts_are_apart(before, by_budget)
+        assert_thoughts_are_apart(after, adaptive)
+        assert before.system.rstrip().endswith(LONG_PROMPT.rstrip())
+        assert after.system.endswith("Another secret.")
+
+        await check_that_only_the_named_tools_exist(stage, session)
+        stage.model.then(Reply((Say(LONG_ANSWER),), chunk=500_000))
+        assert texts(await ask(session, "everything")) == [LONG_ANSWER], "whole"
+        stage.model.then(Stall(Reply((Say("for ever"),))))
+        number = len(stage.model.requests) + 1
+        turn = asyncio.create_task(end_of(session, "go on"))
+        await stage.model.seen(number)
+        began = loop.time()
+    took = loop.time() - began
+
+    assert took < 2, "closed amid a turn"
+    assert processes(stage) == []
+    assert (await turn).cause is EndCause.INTERRUPTED
+    assert [path.name for path in (stage.home / "run").iterdir()] == ["claude-launcher"]
