@@ -12,9 +12,19 @@ import pytest
 from tests.engine.processes import engines_at, eventually
 from tests.engine.scene import Scene, ask, spoken
 
-from ollim_bot.domain.events import Retrying
+from ollim_bot.domain.events import (
+    AgentEvent,
+    EndCause,
+    Retrying,
+    SessionNamed,
+    TextCompleted,
+    TextStreamed,
+    TurnEnded,
+    UsageReported,
+)
+from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.transcripts import repair_resume_point
-from ollim_bot.offline.messages import Fail
+from ollim_bot.offline.messages import Fail, Reply, Say
 from ollim_bot.ports import Prompt
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -68,23 +78,46 @@ async def killed(stage: Scene, number: signal.Signals = signal.SIGKILL) -> None:
     await eventually(lambda: not engines_at(stage.home), 10)
 
 
+def assert_it_streamed(name: SessionId | None, events: list[AgentEvent]) -> None:
+    named, *streamed, whole, usage, ended = events
+    assert named == SessionNamed(SessionId(str(name)))
+    assert streamed == [TextStreamed("I will"), TextStreamed(" remem"), TextStreamed("ber.")]
+    assert whole == TextCompleted("I will remember.")
+    assert isinstance(usage, UsageReported)
+    assert isinstance(ended, TurnEnded)
+    assert (ended.cause, ended.text) == (EndCause.COMPLETED, "I will remember.")
+    assert ended.failure is None
+    assert ended.usage.context > 0
+    assert ended.usage.window
+
+
 @linux
-async def test_what_was_said_before_a_crash_is_known(stage: Scene) -> None:
+async def test_a_turn_streams_its_text_and_a_resumed_session_knows_it_also_after_a_crash(
+    stage: Scene,
+) -> None:
     """After a clean end, and after a process that ended amid failing requests.
 
     The engine resumes from there otherwise, and forgets all that came after it.
     """
     overloaded = Fail(529, "overloaded_error", "Overloaded", retry_after=30)
-    stage.model.when("unheard", overloaded).answers("One.", "Two.", "Three.", "Four.", "Five.")
+    stage.model.when("unheard", overloaded)
+    stage.model.then(Reply((Say("I will remember."),), chunk=6)).answers("Two.", "Three.", "Four.")
     async with stage.session() as session:
-        await ask(session, "first")
+        events = await ask(session, "my cat is called Miso")
     name = session.id
-    async with stage.session(resume=name) as session:
-        await ask(session, "second")
+    assert_it_streamed(name, events)
+    async with stage.session(resume=name, system_prompt="You are new.") as session:
+        assert session.id == name
+        await ask(session, "what is my cat called?")
+        asked = stage.model.requests[-1]
+        said = ["my cat is called Miso", "I will remember.", "what is my cat called?"]
+        assert session.id == name
+        assert spoken(asked) == said
+        assert asked.system.endswith("You are new.")
         await killed(stage)
     async with stage.session(resume=name) as session:
         await ask(session, "third")
-        assert spoken(stage.model.requests[-1]) == ["first", "One.", "second", "Two.", "third"]
+        assert spoken(stage.model.requests[-1]) == [*said, "Two.", "third"]
         async for event in session.turn(Prompt("unheard")):
             if isinstance(event, Retrying):
                 await killed(stage, signal.SIGTERM)

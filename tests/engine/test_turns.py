@@ -5,50 +5,17 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.engine.scene import Scene, ask, end_of, interrupted, spoken, texts, tiny_png
+from tests.engine.scene import ask, end_of, interrupted, spoken, texts, tiny_png
 from tests.engine.shared import SharedSession, in_shared_loop
 
 from ollim_bot.domain.events import (
     EndCause,
     SessionNamed,
-    TextCompleted,
     TextStreamed,
     TurnEnded,
-    UsageReported,
 )
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.offline.messages import Hang, Reply, Say, Stall
 from ollim_bot.ports import Image, Prompt
-
-
-async def test_a_turn_streams_its_text_and_a_resumed_session_knows_it(stage: Scene) -> None:
-    stage.model.then(Reply((Say("I will remember."),), chunk=6))
-    async with stage.session() as session:
-        named, *streamed, whole, usage, ended = await ask(session, "my cat is called Miso")
-        first = session.id
-
-    assert named == SessionNamed(SessionId(str(first)))
-    assert streamed == [TextStreamed("I will"), TextStreamed(" remem"), TextStreamed("ber.")]
-    assert whole == TextCompleted("I will remember.")
-    assert isinstance(usage, UsageReported)
-    assert isinstance(ended, TurnEnded)
-    assert (ended.cause, ended.text) == (EndCause.COMPLETED, "I will remember.")
-    assert ended.failure is None
-    assert ended.usage.context > 0
-    assert ended.usage.window
-
-    async with stage.session(resume=first, system_prompt="You are new.") as session:
-        assert session.id == first
-        await ask(session, "what is my cat called?")
-
-    asked = stage.model.requests[-1]
-    assert session.id == first
-    assert spoken(asked) == [
-        "my cat is called Miso",
-        "I will remember.",
-        "what is my cat called?",
-    ]
-    assert asked.system.endswith("You are new.")
 
 
 @in_shared_loop
