@@ -14,12 +14,20 @@ from tests.engine.processes import engines_at
 from tests.engine.scene import Scene, ask, end_of, engine_at, interrupted, provider, spoken, texts
 from tests.engine.shared import PING, PING_SCHEMA, SharedSession, in_shared_loop
 
-from ollim_bot.domain.events import EndCause, FailureKind, TextStreamed, ToolStarted
+from ollim_bot.domain.events import (
+    AgentEvent,
+    EndCause,
+    FailureKind,
+    TextStreamed,
+    TextWithdrawn,
+    ToolStarted,
+    TurnEnded,
+)
 from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.session import ClaudeSession
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply, Say, Stall
-from ollim_bot.ports import Tool, ToolAnswer, Toolset, Trace
+from ollim_bot.ports import Prompt, Tool, ToolAnswer, Toolset, Trace
 
 TAKEN = Trace(is_taken=True)
 
@@ -125,17 +133,34 @@ def witness(stage: Scene) -> Witness:
     return Witness(stage)
 
 
-async def killed(stage: Scene, session: ClaudeSession, witness: Witness) -> None:
-    """Ask, and kill the engine while the model is silent."""
-    stage.model.then(Hang())
+async def killed(
+    stage: Scene, session: ClaudeSession, witness: Witness, amid: Hang | Stall
+) -> list[AgentEvent]:
+    """Ask, and kill the engine while the model is silent or amid its first words."""
+    stage.model.then(amid)
     number = len(stage.model.requests) + 1
-    turn = asyncio.create_task(end_of(session, "what is it called?", witness.prompt))
+    prompt = Prompt("what is it called?", id=witness.prompt)
+    events: list[AgentEvent] = []
+
+    async def listen() -> None:
+        async for event in session.turn(prompt):
+            events.append(event)
+            if isinstance(event, TextStreamed):
+                has_begun.set()
+
+    has_begun = asyncio.Event()
+    turn = asyncio.create_task(listen())
     await stage.model.seen(number)
+    if isinstance(amid, Stall):
+        await has_begun.wait()
     (pid,) = engines_at(stage.home)
     os.kill(pid, signal.SIGKILL)
-    ended = await turn
+    await turn
+    ended = events[-1]
+    assert isinstance(ended, TurnEnded)
     assert ended.failure is not None
-    assert ended.failure.kind is FailureKind.ENGINE_DIED
+    assert (ended.cause, ended.failure.kind) == (EndCause.FAILED, FailureKind.ENGINE_DIED)
+    return events
 
 
 @needs_proc
@@ -144,14 +169,15 @@ async def test_a_prompt_of_a_killed_engine_is_known_and_the_session_goes_on(
 ) -> None:
     """Also if it was the first one, and the next bot only knows the name that it chose."""
     async with stage.session(begin=witness.session) as session:
-        await killed(stage, session, witness)
+        await killed(stage, session, witness, Hang())
         assert await witness.trace() == TAKEN
     stage.model.answers("Miso, noted.")
     async with stage.session(begin=witness.session) as session:
         await ask(session, "my cat is called Miso")
         assert session.id == witness.session
         first, witness.prompt = witness.prompt, new_name()
-        await killed(stage, session, witness)
+        events = await killed(stage, session, witness, Stall(Reply((Say("It is"),))))
+        assert events[-2] == TextWithdrawn()
         assert await witness.trace() == TAKEN
         stage.model.answers("It is Miso.")
         after = await ask(session, "go on")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -30,14 +31,37 @@ async def stage(tmp_path: Path) -> AsyncIterator[Scene]:
         yield made
 
 
-async def done(stage: Scene, gate: Gate, calls: Sequence[CallTool]) -> list[AgentEvent]:
-    stage.model.then(Reply(tuple(calls)))
-    async with stage.session(Toolset(builtin=BUILTIN, gate=gate)) as session:
-        return await ask(session, "go")
+class Agent:
+    """A session whose calls go through the gate of the turn."""
+
+    def __init__(self, stage: Scene) -> None:
+        self.stage = stage
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Agent]:
+        async with self.stage.session(Toolset(builtin=BUILTIN, gate=self._asked)) as made:
+            self._session = made
+            yield self
+
+    async def does(self, gate: Gate, calls: Sequence[CallTool]) -> list[AgentEvent]:
+        self._gate = gate
+        self.stage.model.then(Reply(tuple(calls)))
+        return await ask(self._session, "go")
+
+    async def _asked(self, call: ToolCall) -> Refusal | None:
+        return await self._gate(call)
 
 
-async def test_a_foretold_edit_is_what_stands_in_the_file(stage: Scene) -> None:
-    data, foretold = stage.home / "data", dict[Path, str]()
+async def test_a_foretold_edit_stands_in_the_file_and_no_edit_makes_a_wrong_job(
+    stage: Scene,
+) -> None:
+    async with Agent(stage).session() as agent:
+        await check_that_a_foretold_edit_is_what_stands_in_the_file(agent)
+        await check_that_a_hostile_model_makes_no_wrong_job_by_any_edit(agent)
+
+
+async def check_that_a_foretold_edit_is_what_stands_in_the_file(agent: Agent) -> None:
+    data, foretold = agent.stage.home / "data", dict[Path, str]()
     before = {name: case[0] for name, case in APPLIED.items()}
     before |= {name: case[0] for name, case in UNCLEAR.items()}
     edits = {name: case[1] for name, case in APPLIED.items()}
@@ -57,7 +81,7 @@ async def test_a_foretold_edit_is_what_stands_in_the_file(stage: Scene) -> None:
 
     reads = [CallTool("Read", {"file_path": f"{name}.md"}) for name in there]
     writes = [CallTool("Edit", {"file_path": f"{name}.md", **edits[name]}) for name in edits]
-    await done(stage, gate, [*reads, *writes])
+    await agent.does(gate, [*reads, *writes])
 
     # What the engine has read into a loose flag is in what it asks about, too.
     assert {path.stem for path in foretold} == {*APPLIED, "loose-flag"}
@@ -69,8 +93,8 @@ async def test_a_foretold_edit_is_what_stands_in_the_file(stage: Scene) -> None:
         )
 
 
-async def test_a_hostile_model_makes_no_wrong_job_by_any_edit(stage: Scene) -> None:
-    paths = DataPaths(stage.home / "data")
+async def check_that_a_hostile_model_makes_no_wrong_job_by_any_edit(agent: Agent) -> None:
+    paths = DataPaths(agent.stage.home / "data")
     prepare_data_directory(paths)
     (paths.routines / "daily.md").write_text(DAILY)
     (paths.root / "to-daily.md").symlink_to("routines/daily.md")
@@ -86,8 +110,7 @@ async def test_a_hostile_model_makes_no_wrong_job_by_any_edit(stage: Scene) -> N
         return CallTool("Edit", {"file_path": path, "old_string": old, "new_string": new})
 
     more = "allowed-tools: ['Bash(git *)']\n"
-    events = await done(
-        stage,
+    events = await agent.does(
         gate,
         [
             CallTool("Read", {"file_path": "routines/daily.md"}),

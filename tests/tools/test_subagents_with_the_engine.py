@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from tests.engine.scene import Scene, ask, scene, texts
 from tests.google.scene import google_scene
-from tests.tools.server.desk import NOW, desk_of
+from tests.tools.server.desk import NOW, Desk, desk_of
 
 from ollim_bot.domain.events import AgentEvent, SubagentProgressed, ToolRefused
 from ollim_bot.domain.jobs import JobSpec, Reminder
@@ -18,7 +20,7 @@ from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.subagents import Subagent
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Toolset
+from ollim_bot.ports import Refusal, ToolCall, Toolset
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.subagent_files import SubagentFiles
 from ollim_bot.testing.clock import ManualClock
@@ -67,14 +69,39 @@ def files(stage: Scene) -> SubagentFiles:
     return SubagentFiles(DataPaths(stage.home / "data"))
 
 
-async def delegated(stage: Scene, tools: Toolset, work: Mapping[str, Calls]) -> list[AgentEvent]:
-    """One turn, in which the agent starts each of these subagents, one after the other."""
-    for name, calls in work.items():
-        task = {"description": "the work", "prompt": f"Work of {name}.", "subagent_type": name}
-        stage.model.then(Reply((CallTool("Agent", task),)), Reply(calls), Reply((Say("Found."),)))
-    stage.model.answers("All done.")
-    async with stage.session(tools, subagents=files(stage).read()) as session:
-        return await ask(session, "go")
+class Caller:
+    """A session that starts subagents; each turn has the tools that it is given."""
+
+    def __init__(self, stage: Scene) -> None:
+        self.stage = stage
+        self._tools = Toolset()
+
+    @asynccontextmanager
+    async def session(self, tools: Toolset) -> AsyncIterator[Caller]:
+        """With these tools, and with their gate until another one is given."""
+        self._tools = tools
+        changing = replace(tools, gate=self._gate, after_call=self._after_call)
+        async with self.stage.session(changing, subagents=files(self.stage).read()) as made:
+            self._session = made
+            yield self
+
+    async def delegates(
+        self, work: Mapping[str, Calls], tools: Toolset | None = None
+    ) -> list[AgentEvent]:
+        """One turn, in which the agent starts each of these subagents, one after the other."""
+        self._tools = tools or self._tools
+        model = self.stage.model
+        for name, calls in work.items():
+            task = {"description": "the work", "prompt": f"Work of {name}.", "subagent_type": name}
+            model.then(Reply((CallTool("Agent", task),)), Reply(calls), Reply((Say("Found."),)))
+        model.answers("All done.")
+        return await ask(self._session, "go")
+
+    async def _gate(self, call: ToolCall) -> Refusal | None:
+        return await self._tools.gate(call)
+
+    async def _after_call(self, call: ToolCall, result: str) -> None:
+        await self._tools.after_call(call, result)
 
 
 def results(request: ModelRequest) -> list[str]:
@@ -91,13 +118,24 @@ def asked_of(stage: Scene, name: str) -> list[ModelRequest]:
     ]
 
 
-async def test_each_works_whole_with_its_own_text_model_and_tools(stage: Scene) -> None:
+async def test_each_works_whole_with_its_own_text_model_and_tools_and_within_its_caller(
+    stage: Scene,
+) -> None:
+    """What it may do is decided anew at each call."""
     data = stage.home / "data"
-    work = {name: calls for name, calls in WORK.items() if name != "user-proxy"}
-    known = files(stage).read().known
     at = desk_of(data, RunKind.MAIN)
     gate = main_gate(PathPolicy(data), subagents=SubagentGuard(files(stage).read))
-    events = await delegated(stage, toolset(at.context, gate), work)
+    async with Caller(stage).session(toolset(at.context, gate)) as caller:
+        await check_that_each_works_whole(caller, at)
+        await check_that_in_the_background_it_has_no_more_than_the_run(caller)
+        await check_that_the_reader_of_mail_taints_its_caller(caller)
+
+
+async def check_that_each_works_whole(caller: Caller, at: Desk) -> None:
+    stage = caller.stage
+    work = {name: calls for name, calls in WORK.items() if name != "user-proxy"}
+    known = files(stage).read().known
+    events = await caller.delegates(work)
 
     assert texts(events) == ["All done."]
     for name, calls in work.items():
@@ -122,8 +160,8 @@ async def test_each_works_whole_with_its_own_text_model_and_tools(stage: Scene) 
     assert "general-purpose: " not in listed
 
 
-async def test_in_the_background_it_has_no_more_than_the_run(stage: Scene) -> None:
-    data = stage.home / "data"
+async def check_that_in_the_background_it_has_no_more_than_the_run(caller: Caller) -> None:
+    stage, data = caller.stage, caller.stage.home / "data"
     job = Reminder(JobSpec(id="abc", message="Look."), NOW)
     at = desk_of(data)
     at.context.run = Run(RunPolicy.of_job(job, DEFAULT_BG_TOOLS), NOW, job=job)
@@ -131,7 +169,7 @@ async def test_in_the_background_it_has_no_more_than_the_run(stage: Scene) -> No
         PathPolicy(data), lambda: DEFAULT_BG_TOOLS, abilities=Abilities(files(stage).read)
     )
     work = {name: WORK[name] for name in ("user-proxy", "gmail-reader")}
-    await delegated(stage, toolset(at.context, tools.gate(at.run)), work)
+    await caller.delegates(work, toolset(at.context, tools.gate(at.run)))
 
     profile, runs = results(asked_of(stage, "user-proxy")[-1])
     assert "Likes tea." in profile
@@ -140,11 +178,9 @@ async def test_in_the_background_it_has_no_more_than_the_run(stage: Scene) -> No
     assert "the job needs `Bash(ollim-bot gmail *)` in its `allowed-tools`" in mail
 
 
-async def test_the_reader_of_mail_works_whole_on_an_account_and_taints_its_caller(
-    stage: Scene,
-) -> None:
+async def check_that_the_reader_of_mail_taints_its_caller(caller: Caller) -> None:
     """By the command as it is installed, against a Google on loopback."""
-    now = datetime.now(UTC)
+    stage, now = caller.stage, datetime.now(UTC)
     with google_scene(stage.home / ".ollim-bot", ManualClock(now)) as scene:
         scene.connect()
         addresses = "".join(f"{key}={value}\n" for key, value in scene.google.environment.items())
@@ -159,7 +195,7 @@ async def test_the_reader_of_mail_works_whole_on_an_account_and_taints_its_calle
         gate = main_gate(
             PathPolicy(stage.home / "data"), subagents=SubagentGuard(files(stage).read)
         )
-        events = await delegated(stage, toolset(at.context, gate), {"gmail-reader": calls})
+        events = await caller.delegates({"gmail-reader": calls}, toolset(at.context, gate))
 
     listed, read = results(asked_of(stage, "gmail-reader")[-1])
     assert f"{mail}  today" in listed
@@ -169,7 +205,7 @@ async def test_the_reader_of_mail_works_whole_on_an_account_and_taints_its_calle
         assert re.search(r"<untrusted-[0-9a-f]{16}>", shown)
     assert at.run.taint.sources == ("mail",)
     assert texts(events) == ["All done."]
-    assert "Found." in str(stage.model.requests[-1].body)
+    assert "Found." in stage.model.requests[-1].tool_results[-1].text
 
 
 def offered(subagent: Subagent) -> set[str]:
