@@ -16,28 +16,6 @@ from ollim_bot.offline.messages import CallTool, Fail, Reply, Say, Stall
 REMINDER = "ollim-bot reminder add -m 'drink water' --in 20m"
 
 
-async def test_a_compaction_is_told_in_one_line_and_the_agent_acts_with_its_tools_after_it(
-    scene: Scene,
-) -> None:
-    await scene.bot.ask("hello")
-    await scene.bot.command("/compact keep the cat's name")
-    note = await scene.bot.note("tokens compacted")
-    assert note.startswith("1 turn · 0m · ")
-    events = [row["event"] for row in scene.bot.rows("session_history.jsonl")]
-    assert events == ["created", "compacted"]
-
-    scene.model.then(
-        Reply((CallTool("Bash", {"command": REMINDER}),)),
-        Reply((Say("Reminder set."),)),
-    )
-
-    assert await scene.bot.ask("remind me to drink water") == "Reminder set."
-
-    assert len(list((scene.bot.data / "reminders").iterdir())) == 1
-    (result,) = scene.model.requests[-1].tool_results
-    assert not result.is_error, result.text
-
-
 async def test_a_prompt_carries_the_time_and_what_happened_meanwhile(inline: Scene) -> None:
     await inline.bot.stop()
     state = inline.bot.data / "state" / "pending_updates.json"
@@ -103,9 +81,15 @@ FAILURES = {
 }
 
 
-async def test_each_failure_of_the_provider_is_a_sentence_and_the_next_message_works(
+async def test_failures_are_sentences_a_compaction_is_a_line_and_the_agent_acts_after_them(
     scene: Scene,
 ) -> None:
+    await check_that_each_failure_is_a_sentence_and_the_next_message_works(scene)
+    await check_that_a_compaction_is_told_in_one_line(scene)
+    await check_that_the_agent_acts_with_its_tools(scene)
+
+
+async def check_that_each_failure_is_a_sentence_and_the_next_message_works(scene: Scene) -> None:
     for sentence, failure in FAILURES.items():
         scene.model.when(sentence, failure)
         await scene.bot.say(f"this fails: {sentence}")
@@ -115,6 +99,27 @@ async def test_each_failure_of_the_provider_is_a_sentence_and_the_next_message_w
     assert scene.bot.asked(lambda tx: tx.provider.get()).is_untried
     assert await scene.bot.ask("and this?") == "ok"
     assert not scene.bot.asked(lambda tx: tx.provider.get()).is_untried
+
+
+async def check_that_a_compaction_is_told_in_one_line(scene: Scene) -> None:
+    await scene.bot.command("/compact keep the cat's name")
+    note = await scene.bot.note("tokens compacted")
+    assert note.startswith("1 turn · 0m · "), note
+    events = [row["event"] for row in scene.bot.rows("session_history.jsonl")]
+    assert events == ["created", "compacted"]
+
+
+async def check_that_the_agent_acts_with_its_tools(scene: Scene) -> None:
+    scene.model.then(
+        Reply((CallTool("Bash", {"command": REMINDER}),)),
+        Reply((Say("Reminder set."),)),
+    )
+
+    assert await scene.bot.ask("remind me to drink water") == "Reminder set."
+
+    assert len(list((scene.bot.data / "reminders").iterdir())) == 1
+    (result,) = scene.model.requests[-1].tool_results
+    assert not result.is_error, result.text
 
 
 async def test_commands_work_on_the_running_conversation(inline: Scene) -> None:

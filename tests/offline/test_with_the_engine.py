@@ -17,7 +17,15 @@ from claude_agent_sdk import (
 )
 
 from ollim_bot.offline import texts
-from ollim_bot.offline.messages import CallTool, ChatModel, Fail, Reply, Think
+from ollim_bot.offline.messages import (
+    CallTool,
+    ChatModel,
+    Fail,
+    Failure,
+    ModelRequest,
+    Reply,
+    Think,
+)
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
@@ -63,17 +71,39 @@ async def turn(client: ClaudeSDKClient, words: str) -> ResultMessage:
     return result
 
 
-async def test_a_turn_a_call_of_a_tool_a_compaction_and_a_failure(tmp_path: Path) -> None:
+class Changing:
+    """One model after the other."""
+
+    def __init__(self, first: ChatModel) -> None:
+        self.model = first
+
+    def reply(self, request: ModelRequest) -> Reply | Failure:
+        return self.model.reply(request)
+
+
+async def test_a_turn_a_call_a_compaction_and_a_failure_by_script_and_without_one(
+    tmp_path: Path,
+) -> None:
+    scripted = ScriptedModel()
+    model = Changing(scripted)
+    async with engine(model, tmp_path) as client:
+        await check_a_turn_a_call_of_a_tool_a_compaction_and_a_failure(client, scripted)
+        model.model = OfflineModel()
+        await check_that_the_offline_model_greets_and_survives_a_compaction(client)
+
+
+async def check_a_turn_a_call_of_a_tool_a_compaction_and_a_failure(
+    client: ClaudeSDKClient, model: ScriptedModel
+) -> None:
     """The compaction is recognised at once, and takes nothing of the script."""
-    model = ScriptedModel().answers("Hello 👋")
+    model.answers("Hello 👋")
     model.then(Reply((Think("hm"), CallTool("mcp__numbers__add", {"a": 1, "b": 2}))))
     model.answers("three", "Still here").then(Fail(403, "permission_error", "no"))
-    async with engine(model, tmp_path) as client:
-        assert (await turn(client, "hi")).result == "Hello 👋"
-        assert (await turn(client, "add")).result == "three"
-        await turn(client, "/compact keep names")
-        assert (await turn(client, "and now?")).result == "Still here"
-        refused = await turn(client, "again")
+    assert (await turn(client, "hi")).result == "Hello 👋"
+    assert (await turn(client, "add")).result == "three"
+    await turn(client, "/compact keep names")
+    assert (await turn(client, "and now?")).result == "Still here"
+    refused = await turn(client, "again")
 
     first, second, third, _, after, last = model.requests
     asked = [request.last_user_text for request in (first, second, third, after, last)]
@@ -86,9 +116,10 @@ async def test_a_turn_a_call_of_a_tool_a_compaction_and_a_failure(tmp_path: Path
     assert last.stream
 
 
-async def test_the_offline_model_greets_and_survives_a_compaction(tmp_path: Path) -> None:
-    async with engine(OfflineModel(), tmp_path) as client:
-        assert (await turn(client, "hello")).result == texts.GREETING
-        compacted = await turn(client, "/compact")
-        assert not compacted.is_error
-        assert (await turn(client, "what can you do?")).result == texts.WHAT_I_CAN_DO
+async def check_that_the_offline_model_greets_and_survives_a_compaction(
+    client: ClaudeSDKClient,
+) -> None:
+    assert (await turn(client, "hello")).result == texts.GREETING
+    compacted = await turn(client, "/compact")
+    assert not compacted.is_error
+    assert (await turn(client, "what can you do?")).result == texts.WHAT_I_CAN_DO
