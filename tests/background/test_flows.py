@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 from tests.background.real_scene import PING, REPORT, RealScene, calls, says
 from tests.background.scene import MAIN, Scene, reminder, routine
-from tests.engine.scene import ask, spoken
+from tests.engine.scene import spoken
 
 from ollim_bot.conversation.background_attempt import Try
-from ollim_bot.domain.chat import Author
 from ollim_bot.domain.jobs import Chain, ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.offline.messages import Fail, Hang, Reply
 
 BANK = calls(PING, message="The bank wrote.")
@@ -49,27 +47,6 @@ async def test_what_it_writes_is_read_by_nobody(modelled: RealScene) -> None:
     assert (stage.said, stage.surface.posts, stage.pending) == ([], [], [])
     assert "Nobody reads this." not in str(stage.rows)
     assert stage.end.facts["silent_because"] == "it had nothing to say"
-
-
-async def test_a_ping_is_marked_recorded_and_charged(real: RealScene) -> None:
-    stage = real.stage
-    async with real.engine.open(stage.base, real.main_tools()) as main:
-        await ask(main, "hello")
-        stage.main = main.id
-        real.model.then(BANK, says("Done."), one_report("Pinged about the bank."))
-        assert await stage.run(routine()) is OccurrenceState.DONE
-    (message,) = stage.surface.posts
-    assert (message.text, message.author) == ("The bank wrote.", Author.BACKGROUND)
-    assert message.job == "Morning mail"
-    [record] = stage.store.run(lambda tx: tx.fork_messages.get())
-    [event] = stage.events
-    assert event.event is SessionChange.BG_FORK
-    assert record.fork_session_id == event.session_id == stage.end.facts["session"]
-    assert record.parent_session_id == event.parent_session_id == stage.main
-    assert stage.pending == ["Pinged about the bank."]
-    assert stage.end.facts["tools"] == [PING, REPORT]
-    assert stage.end.facts["tokens"]
-    assert stage.store.run(lambda tx: tx.budget.get()).tokens == 4
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,21 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.background.real_scene import RealScene, as_bytes, history, instructions
+from tests.background.real_scene import (
+    PING,
+    REPORT,
+    RealScene,
+    as_bytes,
+    calls,
+    history,
+    instructions,
+    says,
+)
 from tests.background.scene import NOW, reminder, routine, webhook
 from tests.engine.scene import ask, end_of, spoken
 
 from ollim_bot.conversation.background_attempt import Try
+from ollim_bot.domain.chat import Author
 from ollim_bot.domain.jobs import Chain, Job, Model
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.sessions import SessionChange
@@ -30,7 +40,9 @@ def isolated(job: Job) -> Job:
     return replace(job, spec=replace(job.spec, isolated=True))
 
 
-async def test_runs_keep_what_the_cache_holds_and_leave_main_alone(real: RealScene) -> None:
+async def test_runs_keep_what_the_cache_holds_speak_for_themselves_and_leave_main_alone(
+    real: RealScene,
+) -> None:
     """A forked one, to the byte of its request; an isolated one has all of it but the history."""
     stage, model = real.stage, real.model
     tag, job = JOBS[-1]
@@ -38,13 +50,16 @@ async def test_runs_keep_what_the_cache_holds_and_leave_main_alone(real: RealSce
         await ask(main, "my cat is called Miso")
         await ask(main, "and my dog Bo")
         stage.main = main.id
+        _, before = model.requests
+        await check_that_a_ping_is_marked_recorded_and_charged(real)
+        number = len(model.requests)
         assert await stage.run(job) is OccurrenceState.DONE
         model.when("YOUR TASK", Hang())
         _ = stage.start(isolated(job))
-        await model.seen(4)
+        await model.seen(number + 2)
         assert (await end_of(main, "go on")).text == "ok", "while a run is going"
         assert main.id == stage.main
-    _, before, forked, alone, after = model.requests
+    forked, alone, after = model.requests[number:]
     for part in ("tools", "system"):
         assert as_bytes(forked.body[part]) == as_bytes(before.body[part]), part
     said = history(before)
@@ -59,6 +74,24 @@ async def test_runs_keep_what_the_cache_holds_and_leave_main_alone(real: RealSce
 
     past = ["my cat is called Miso", "ok", "and my dog Bo", "ok"]
     assert spoken(after) == [*past, "go on"]
+
+
+async def check_that_a_ping_is_marked_recorded_and_charged(real: RealScene) -> None:
+    stage, report = real.stage, calls(REPORT, message="Pinged about the bank.")
+    real.model.then(calls(PING, message="The bank wrote."), says("Done."), report)
+    assert await stage.run(routine()) is OccurrenceState.DONE
+    (message,) = stage.surface.posts
+    assert (message.text, message.author) == ("The bank wrote.", Author.BACKGROUND)
+    assert message.job == "Morning mail"
+    [record] = stage.store.run(lambda tx: tx.fork_messages.get())
+    [event] = stage.events
+    assert event.event is SessionChange.BG_FORK
+    assert record.fork_session_id == event.session_id == stage.end.facts["session"]
+    assert record.parent_session_id == event.parent_session_id == stage.main
+    assert stage.pending == ["Pinged about the bank."]
+    assert stage.end.facts["tools"] == [PING, REPORT]
+    assert stage.end.facts["tokens"]
+    assert stage.store.run(lambda tx: tx.budget.get()).tokens == 4
 
 
 async def test_every_kind_of_job_runs_with_the_tools_and_the_system_prompt_of_main(
