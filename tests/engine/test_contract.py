@@ -24,17 +24,30 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import SessionLost
-from ollim_bot.ports import Refusal, Tool, ToolAnswer, ToolCall, Toolset, Trace
+from ollim_bot.ports import AgentSession, Refusal, Tool, ToolAnswer, ToolCall, Toolset, Trace
 
 NOT_TAKEN, TAKEN = Trace(is_taken=False), Trace(is_taken=True)
 
 
-async def test_sessions_are_named_at_their_first_turn_resumed_and_listed(
+class SlowPing:
+    """A tool that ends when it may."""
+
+    def __init__(self) -> None:
+        self.has_begun, self.may_end = asyncio.Event(), asyncio.Event()
+        self.tools = Toolset({"chat": (Tool("ping", "Sends a message", PING_SCHEMA, self._run),)})
+
+    async def _run(self, _: Mapping[str, object]) -> ToolAnswer:
+        self.has_begun.set()
+        await self.may_end.wait()
+        return ToolAnswer("Sent.")
+
+
+async def test_sessions_are_named_at_their_first_turn_branched_off_from_resumed_and_listed(
     case: Case, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    name, prompt = new_name(), new_name()
+    name, prompt, fork, ping = new_name(), new_name(), new_name(), SlowPing()
 
     # The engine chooses the name of a session that was given none.
     async with case.engine.open(case.spec, Toolset()) as session:
@@ -47,11 +60,12 @@ async def test_sessions_are_named_at_their_first_turn_resumed_and_listed(
 
     # A session has the name that it was given.
     assert await case.engine.trace(name, prompt) == NOT_TAKEN
-    async with case.engine.open(replace(case.spec, begin=name), Toolset()) as session:
+    async with case.engine.open(replace(case.spec, begin=name), ping.tools) as session:
         assert session.id is None
         assert await case.engine.trace(name, prompt) == NOT_TAKEN
         assert (await ask(session, "I am the second", prompt))[0] == SessionNamed(name)
         assert session.id == name
+        await check_that_it_can_be_branched_off_from_while_its_tool_runs(case, session, fork, ping)
 
     other = replace(case.spec, working_directory=elsewhere)
     async with case.engine.open(other, Toolset()) as session:
@@ -73,11 +87,37 @@ async def test_sessions_are_named_at_their_first_turn_resumed_and_listed(
     assert await case.engine.trace(first, prompt) == NOT_TAKEN
 
     stored = await case.engine.sessions(case.spec.working_directory, 10)
-    assert [one.id for one in stored] == [name, first]
-    assert [one.first_prompt for one in stored] == ["I am the second", "I am the first"]
+    assert [one.id for one in stored] == [name, first, fork]
+    assert [one.first_prompt for one in stored[:2]] == ["I am the second", "I am the first"]
     assert all(one.size > 0 and one.changed_at.tzinfo for one in stored)
     assert list(await case.engine.sessions(case.spec.working_directory, 1)) == list(stored[:1])
     assert list(await case.engine.sessions(tmp_path / "nowhere", 5)) == []
+
+
+async def check_that_it_can_be_branched_off_from_while_its_tool_runs(
+    case: Case, main: AgentSession, fork: SessionId, ping: SlowPing
+) -> None:
+    """As a reply to a ping does. The branch has the history, and leaves its origin alone."""
+    name = main.id
+    case.script.calls_ping()
+    going = asyncio.ensure_future(end_of(main, "check the mail"))
+    await ping.has_begun.wait()
+    spec = replace(case.spec, begin=fork, branch_of=name)
+    async with case.engine.open(spec, ping.tools) as branch:
+        case.script.says("The bank wrote.")
+        assert (await end_of(branch, "which ones?")).text == "The bank wrote."
+        assert branch.id == fork
+        assert (await end_of(branch, "and again")).cause is EndCause.COMPLETED
+        assert branch.id == fork
+    if isinstance(case.script, ModelScript):
+        heard = spoken(case.script.model.requests[-1])
+        assert "check the mail" in "\n".join(heard)
+        assert heard[-3:] == ["which ones?", "The bank wrote.", "and again"]
+    ping.may_end.set()
+    assert (await going).cause is EndCause.COMPLETED
+    assert main.id == name
+    if isinstance(case.script, ModelScript):
+        assert "which ones?" not in "\n".join(spoken(case.script.model.requests[-1]))
 
 
 async def test_an_unknown_session_is_lost(case: Case) -> None:
@@ -85,39 +125,6 @@ async def test_an_unknown_session_is_lost(case: Case) -> None:
     with pytest.raises(SessionLost):
         async with case.engine.open(replace(case.spec, resume=unknown), Toolset()):
             pass
-
-
-async def test_a_session_whose_tool_still_runs_can_be_branched_off_from(case: Case) -> None:
-    """As a reply to a ping does. The branch has the history, and leaves its origin alone."""
-    has_pinged, may_end = asyncio.Event(), asyncio.Event()
-
-    async def ping(_: Mapping[str, object]) -> ToolAnswer:
-        has_pinged.set()
-        await may_end.wait()
-        return ToolAnswer("Sent.")
-
-    tools = Toolset({"chat": (Tool("ping", "Sends a message", PING_SCHEMA, ping),)})
-    run, fork = new_name(), new_name()
-    case.script.calls_ping()
-    async with case.engine.open(replace(case.spec, begin=run), tools) as main:
-        going = asyncio.ensure_future(end_of(main, "check the mail"))
-        await has_pinged.wait()
-        spec = replace(case.spec, begin=fork, branch_of=run)
-        async with case.engine.open(spec, tools) as branch:
-            case.script.says("The bank wrote.")
-            assert (await end_of(branch, "which ones?")).text == "The bank wrote."
-            assert branch.id == fork
-            assert (await end_of(branch, "and again")).cause is EndCause.COMPLETED
-            assert branch.id == fork
-        if isinstance(case.script, ModelScript):
-            heard = spoken(case.script.model.requests[-1])
-            assert "check the mail" in "\n".join(heard)
-            assert heard[-3:] == ["which ones?", "The bank wrote.", "and again"]
-        may_end.set()
-        assert (await going).cause is EndCause.COMPLETED
-        assert main.id == run
-    if isinstance(case.script, ModelScript):
-        assert "which ones?" not in "\n".join(spoken(case.script.model.requests[-1]))
 
 
 @in_shared_loop
