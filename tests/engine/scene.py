@@ -21,7 +21,7 @@ from ollim_bot.engine.session import ClaudeSession
 from ollim_bot.offline.messages import ModelRequest
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
-from ollim_bot.ports import AgentSession, Prompt, SessionSpec, Toolset
+from ollim_bot.ports import AgentSession, Prompt, SessionSpec, Tool, ToolAnswer, Toolset
 
 LIMIT = 180.0
 # Seconds; much more than it takes, since the machine may be busy.
@@ -74,6 +74,37 @@ class Scene:
             engine_at(self.home, self.url).open(spec, tools or Toolset()) as session,
         ):
             yield session
+
+
+class ChangingTools:
+    """The tools of a session of which each turn has its own: those in `now`.
+
+    The engine is told of the first ones only, so the others must look the same.
+    """
+
+    def __init__(self, first: Toolset) -> None:
+        self.now = first
+
+    def toolset(self) -> Toolset:
+        servers = {
+            name: tuple(self._passed_on(name, tool) for tool in tools)
+            for name, tools in self.now.servers.items()
+        }
+        return Toolset(
+            servers,
+            self.now.builtin,
+            gate=lambda call: self.now.gate(call),
+            may_end=lambda: self.now.may_end(),
+            after_call=lambda call, result: self.now.after_call(call, result),
+            commands_of=lambda call: self.now.commands_of(call),
+        )
+
+    def _passed_on(self, server: str, tool: Tool) -> Tool:
+        async def run(arguments: Mapping[str, object]) -> ToolAnswer:
+            (meant,) = (one for one in self.now.servers[server] if one.name == tool.name)
+            return await meant.run(arguments)
+
+        return replace(tool, run=run)
 
 
 @asynccontextmanager

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.engine.scene import Scene, ask, scene
+from tests.engine.scene import ChangingTools, Scene, ask, scene
 from tests.tools.test_file_edits import APPLIED, UNCLEAR
 
 from ollim_bot.domain.events import AgentEvent, ToolEnded, ToolRefused
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Gate, Refusal, ToolCall, Toolset
+from ollim_bot.ports import AgentSession, Gate, Refusal, ToolCall, Toolset
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.tools.guards import UnclearEdit, text_after_edit
@@ -31,31 +31,24 @@ async def stage(tmp_path: Path) -> AsyncIterator[Scene]:
         yield made
 
 
+@dataclass
 class Agent:
-    """A session whose calls go through the gate of the turn."""
-
-    def __init__(self, stage: Scene) -> None:
-        self.stage = stage
-
-    @asynccontextmanager
-    async def session(self) -> AsyncIterator[Agent]:
-        async with self.stage.session(Toolset(builtin=BUILTIN, gate=self._asked)) as made:
-            self._session = made
-            yield self
+    stage: Scene
+    tools: ChangingTools
+    session: AgentSession
 
     async def does(self, gate: Gate, calls: Sequence[CallTool]) -> list[AgentEvent]:
-        self._gate = gate
+        self.tools.now = Toolset(builtin=BUILTIN, gate=gate)
         self.stage.model.then(Reply(tuple(calls)))
-        return await ask(self._session, "go")
-
-    async def _asked(self, call: ToolCall) -> Refusal | None:
-        return await self._gate(call)
+        return await ask(self.session, "go")
 
 
 async def test_a_foretold_edit_stands_in_the_file_and_no_edit_makes_a_wrong_job(
     stage: Scene,
 ) -> None:
-    async with Agent(stage).session() as agent:
+    tools = ChangingTools(Toolset(builtin=BUILTIN))
+    async with stage.session(tools.toolset()) as session:
+        agent = Agent(stage, tools, session)
         await check_that_a_foretold_edit_is_what_stands_in_the_file(agent)
         await check_that_a_hostile_model_makes_no_wrong_job_by_any_edit(agent)
 

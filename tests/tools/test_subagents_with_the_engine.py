@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.engine.scene import Scene, ask, scene, texts
+from tests.engine.scene import ChangingTools, Scene, ask, scene, texts
 from tests.google.scene import google_scene
 from tests.tools.server.desk import NOW, Desk, desk_of
 
@@ -20,7 +19,7 @@ from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.subagents import Subagent
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Refusal, ToolCall, Toolset
+from ollim_bot.ports import AgentSession, Toolset
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.subagent_files import SubagentFiles
 from ollim_bot.testing.clock import ManualClock
@@ -69,39 +68,28 @@ def files(stage: Scene) -> SubagentFiles:
     return SubagentFiles(DataPaths(stage.home / "data"))
 
 
+@dataclass
 class Caller:
-    """A session that starts subagents; each turn has the tools that it is given."""
+    """A session that starts subagents."""
 
-    def __init__(self, stage: Scene) -> None:
-        self.stage = stage
-        self._tools = Toolset()
+    stage: Scene
+    tools: ChangingTools
+    session: AgentSession
 
-    @asynccontextmanager
-    async def session(self, tools: Toolset) -> AsyncIterator[Caller]:
-        """With these tools, and with their gate until another one is given."""
-        self._tools = tools
-        changing = replace(tools, gate=self._gate, after_call=self._after_call)
-        async with self.stage.session(changing, subagents=files(self.stage).read()) as made:
-            self._session = made
-            yield self
-
-    async def delegates(
-        self, work: Mapping[str, Calls], tools: Toolset | None = None
-    ) -> list[AgentEvent]:
+    async def delegates(self, work: Mapping[str, Calls], tools: Toolset) -> list[AgentEvent]:
         """One turn, in which the agent starts each of these subagents, one after the other."""
-        self._tools = tools or self._tools
+        self.tools.now = tools
         model = self.stage.model
         for name, calls in work.items():
             task = {"description": "the work", "prompt": f"Work of {name}.", "subagent_type": name}
             model.then(Reply((CallTool("Agent", task),)), Reply(calls), Reply((Say("Found."),)))
         model.answers("All done.")
-        return await ask(self._session, "go")
+        return await ask(self.session, "go")
 
-    async def _gate(self, call: ToolCall) -> Refusal | None:
-        return await self._tools.gate(call)
 
-    async def _after_call(self, call: ToolCall, result: str) -> None:
-        await self._tools.after_call(call, result)
+def of_main(at: Desk, stage: Scene) -> Toolset:
+    gate = main_gate(PathPolicy(stage.home / "data"), subagents=SubagentGuard(files(stage).read))
+    return toolset(at.context, gate)
 
 
 def results(request: ModelRequest) -> list[str]:
@@ -121,21 +109,20 @@ def asked_of(stage: Scene, name: str) -> list[ModelRequest]:
 async def test_each_works_whole_with_its_own_text_model_and_tools_and_within_its_caller(
     stage: Scene,
 ) -> None:
-    """What it may do is decided anew at each call."""
-    data = stage.home / "data"
-    at = desk_of(data, RunKind.MAIN)
-    gate = main_gate(PathPolicy(data), subagents=SubagentGuard(files(stage).read))
-    async with Caller(stage).session(toolset(at.context, gate)) as caller:
-        await check_that_each_works_whole(caller, at)
+    tools = ChangingTools(of_main(desk_of(stage.home / "data", RunKind.MAIN), stage))
+    async with stage.session(tools.toolset(), subagents=files(stage).read()) as session:
+        caller = Caller(stage, tools, session)
+        await check_that_each_works_whole(caller)
         await check_that_in_the_background_it_has_no_more_than_the_run(caller)
         await check_that_the_reader_of_mail_taints_its_caller(caller)
 
 
-async def check_that_each_works_whole(caller: Caller, at: Desk) -> None:
+async def check_that_each_works_whole(caller: Caller) -> None:
     stage = caller.stage
+    at = desk_of(stage.home / "data", RunKind.MAIN)
     work = {name: calls for name, calls in WORK.items() if name != "user-proxy"}
     known = files(stage).read().known
-    events = await caller.delegates(work)
+    events = await caller.delegates(work, of_main(at, stage))
 
     assert texts(events) == ["All done."]
     for name, calls in work.items():
@@ -192,10 +179,7 @@ async def check_that_the_reader_of_mail_taints_its_caller(caller: Caller) -> Non
         )
         calls = tuple(command(line) for line in ("gmail unread", f"gmail read {mail}"))
         at = desk_of(stage.home / "data", RunKind.MAIN)
-        gate = main_gate(
-            PathPolicy(stage.home / "data"), subagents=SubagentGuard(files(stage).read)
-        )
-        events = await caller.delegates({"gmail-reader": calls}, toolset(at.context, gate))
+        events = await caller.delegates({"gmail-reader": calls}, of_main(at, stage))
 
     listed, read = results(asked_of(stage, "gmail-reader")[-1])
     assert f"{mail}  today" in listed

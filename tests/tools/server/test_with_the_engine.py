@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from tests.engine.scene import Scene, ask, scene
+from tests.engine.scene import ChangingTools, Scene, ask, scene
 from tests.storage.places import DataDirectory
 from tests.tools.server.desk import NOW, Desk, desk_of
 from tests.tools.server.test_toolset import PARAMETERS
@@ -15,7 +15,7 @@ from tests.tools.server.test_toolset import PARAMETERS
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, ReportMode
 from ollim_bot.domain.runs import EnterFork, RunKind
 from ollim_bot.offline.messages import CallTool, Reply, Say, ToolResult
-from ollim_bot.ports import Refusal, ToolCall
+from ollim_bot.ports import AgentSession, Refusal, ToolCall
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.toolset import BUILTIN, toolset
@@ -65,8 +65,8 @@ async def stage(tmp_path: Path) -> AsyncIterator[Scene]:
         yield made
 
 
-def at_data(stage: Scene, kind: RunKind, **changes: object) -> Desk:
-    data = DataDirectory(stage.home / "data")
+def at_data(stage: Scene, kind: RunKind, folder: str = "data", **changes: object) -> Desk:
+    data = DataDirectory(stage.home / folder)
     (data.paths.root / "note.md").write_text("note")
     return desk_of(data.paths.root, kind, stores=data.open(), **changes)  # type: ignore[arg-type]
 
@@ -95,37 +95,59 @@ def told(stage: Scene, number: int | None = None) -> list[ToolResult]:
     return [results[each] for each in made[-(number or len(made)) :]]
 
 
-async def test_the_model_is_shown_exactly_these_tools_and_every_right_call_goes_through(
+async def test_the_model_is_shown_exactly_these_tools_and_every_right_call_goes_through_in_each_run(
     stage: Scene,
 ) -> None:
     """A wrong call never reaches its tool, and its refusal teaches."""
     at = at_data(stage, RunKind.MAIN)
-    async with stage.session(toolset(at.context, everything)) as session:
-        stage.model.then(
-            calling(("add_reminder", {"prompt": "Call mum", "run_at": "tomorrow 9am"}))
+    tools = ChangingTools(toolset(at.context, everything))
+    async with stage.session(tools.toolset()) as session:
+        await check_that_exactly_these_tools_are_shown(stage, at, session)
+        await check_that_wrong_calls_are_refused(stage, at, session)
+        await check_that_right_calls_go_through(stage, at, session)
+
+        run = at_data(
+            stage,
+            RunKind.BACKGROUND,
+            "data of the run",
+            job=CHECK,
+            report=ReportMode.ON_PING,
         )
-        await ask(session, "remind me tomorrow at nine to call mum")
-        ours = {full_name(name) for name in PARAMETERS}
-        assert len(ours) == 15
-        offered = set(stage.model.requests[0].tools)
-        assert {name for name in offered if name.startswith("mcp__")} == ours
-        assert offered <= ours | set(BUILTIN)
-        assert_the_reminder_is_a_file(stage, at)
+        gate = BackgroundTools(PathPolicy(run.context.root), tuple).gate(run.run)
+        tools.now = toolset(run.context, gate)
+        await check_that_a_background_run_pings_follows_up_and_reports(stage, run, session)
 
-        wrong = [
-            *WRONG,
-            ("add_reminder", {"prompt": "Call mum", "run_at": "yesterday 9am"}),
-            ("send_file", {"file_path": "state/config.json"}),
-            ("discord_embed", {"title": "t", "fields": [{"name": "n", "value": "v"}] * 26}),
-        ]
-        stage.model.then(calling(*wrong))
-        await ask(session, "go wrong")
-        assert_each_was_refused(told(stage, len(wrong)))
-        assert len(at.stores.reminders.all()) == 1
-        assert at.poster.messages == []
 
-        stage.model.then(calling(*RIGHT))
-        await ask(session, "go")
+async def check_that_exactly_these_tools_are_shown(
+    stage: Scene, at: Desk, session: AgentSession
+) -> None:
+    stage.model.then(calling(("add_reminder", {"prompt": "Call mum", "run_at": "tomorrow 9am"})))
+    await ask(session, "remind me tomorrow at nine to call mum")
+    ours = {full_name(name) for name in PARAMETERS}
+    assert len(ours) == 15
+    offered = set(stage.model.requests[0].tools)
+    assert {name for name in offered if name.startswith("mcp__")} == ours
+    assert offered <= ours | set(BUILTIN)
+    assert_the_reminder_is_a_file(stage, at)
+
+
+async def check_that_wrong_calls_are_refused(stage: Scene, at: Desk, session: AgentSession) -> None:
+    wrong = [
+        *WRONG,
+        ("add_reminder", {"prompt": "Call mum", "run_at": "yesterday 9am"}),
+        ("send_file", {"file_path": "state/config.json"}),
+        ("discord_embed", {"title": "t", "fields": [{"name": "n", "value": "v"}] * 26}),
+    ]
+    stage.model.then(calling(*wrong))
+    await ask(session, "go wrong")
+    assert_each_was_refused(told(stage, len(wrong)))
+    assert len(at.stores.reminders.all()) == 1
+    assert at.poster.messages == []
+
+
+async def check_that_right_calls_go_through(stage: Scene, at: Desk, session: AgentSession) -> None:
+    stage.model.then(calling(*RIGHT))
+    await ask(session, "go")
     results = told(stage, len(RIGHT))
     assert [(one.text, one.is_error) for one in results if one.is_error] == []
     assert [message.card is not None for message in at.poster.messages].count(True) == 2
@@ -152,17 +174,15 @@ def assert_each_was_refused(results: Sequence[ToolResult]) -> None:
     assert "Traceback" not in json.dumps([one.text for one in results])
 
 
-async def test_a_background_run_pings_follows_up_and_is_sent_back_for_its_report(
-    stage: Scene,
+async def check_that_a_background_run_pings_follows_up_and_reports(
+    stage: Scene, at: Desk, session: AgentSession
 ) -> None:
-    at = at_data(stage, RunKind.BACKGROUND, job=CHECK, report=ReportMode.ON_PING)
+    """It is sent back for its report."""
     ping, follow_up, report = IN_BACKGROUND
     stage.model.then(calling(ping, follow_up), Reply((Say("Done."),)), calling(report))
-    gate = BackgroundTools(PathPolicy(at.context.root), tuple).gate(at.run)
-    async with stage.session(toolset(at.context, gate)) as session:
-        await ask(session, "check")
+    await ask(session, "check")
 
-    assert [one.is_error for one in told(stage)] == [False] * 3
+    assert [one.is_error for one in told(stage, 3)] == [False] * 3
     assert [message.text for message in at.poster.messages] == ["Ann has not answered."]
     assert at.run.reports == ["Pinged about Ann."]
     assert at.run.times_sent_back == 1
