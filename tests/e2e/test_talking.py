@@ -6,12 +6,13 @@ import json
 
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene
+from tests.e2e.forking import CAT, in_a_fork, sent
 from tests.engine.scene import spoken, tiny_png
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.offline.messages import CallTool, Fail, Reply, Say, Stall
+from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply, Say, Stall
 
 REMINDER = "ollim-bot reminder add -m 'drink water' --in 20m"
 
@@ -81,12 +82,15 @@ FAILURES = {
 }
 
 
-async def test_failures_are_sentences_a_compaction_is_a_line_and_the_agent_acts_after_them(
+async def test_through_failures_a_compaction_a_command_a_fork_and_a_kill_the_owner_is_answered(
     scene: Scene,
 ) -> None:
     await check_that_each_failure_is_a_sentence_and_the_next_message_works(scene)
     await check_that_a_compaction_is_told_in_one_line(scene)
     await check_that_the_agent_acts_with_its_tools(scene)
+    main = scene.bot.session()
+    await check_that_a_fork_knows_what_main_knows_and_outlives_a_kill(scene)
+    await check_that_a_fork_leaves_no_trace_in_main(scene, main)
 
 
 async def check_that_each_failure_is_a_sentence_and_the_next_message_works(scene: Scene) -> None:
@@ -120,6 +124,38 @@ async def check_that_the_agent_acts_with_its_tools(scene: Scene) -> None:
     assert len(list((scene.bot.data / "reminders").iterdir())) == 1
     (result,) = scene.model.requests[-1].tool_results
     assert not result.is_error, result.text
+
+
+async def check_that_a_fork_knows_what_main_knows_and_outlives_a_kill(scene: Scene) -> None:
+    await in_a_fork(scene)
+    before, forked = scene.model.requests[-2:]
+    assert CAT in "\n".join(spoken(forked))
+    assert forked.last_user_text.startswith("[fork-started] Topic: a trip to Rome")
+    assert sent(forked)[: len(sent(before))] == sent(before)
+    assert forked.body["tools"] == before.body["tools"]
+    assert forked.body["system"] == before.body["system"]
+
+    answers, requests = len(await scene.bot.answers()), len(scene.model.requests)
+    scene.model.then(Hang())
+    await scene.bot.say("and where do we stay?")
+    await scene.model.seen(requests + 1)
+    await scene.bot.kill()
+    scene.model.answers("Near the river.")
+    await scene.bot.start()
+    assert await scene.bot.answer(answers + 1) == "Near the river."
+    assert "restarted" in scene.model.requests[-1].last_user_text
+    assert "Rome, in May." in "\n".join(spoken(scene.model.requests[-1]))
+
+
+async def check_that_a_fork_leaves_no_trace_in_main(scene: Scene, main: str | None) -> None:
+    assert main is not None
+    await scene.bot.press("Leave it")
+    await scene.bot.title("Side conversation ended — left")
+    await scene.bot.ask("hello again")
+    assert scene.bot.session() == main
+    said = "\n".join(spoken(scene.model.requests[-1]))
+    assert CAT in said
+    assert "Rome" not in said
 
 
 async def test_commands_work_on_the_running_conversation(inline: Scene) -> None:

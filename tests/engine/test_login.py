@@ -40,13 +40,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return {"HOME": str(home), "PATH": os.environ["PATH"], **more}
 
 
-async def test_whoever_never_signed_in_is_not_signed_in(tmp_path: Path) -> None:
-    status = await login_status(environment(tmp_path))
-    assert status == LoginStatus(is_logged_in=False)
-    assert status.sentence == NOT_SIGNED_IN
-
-
-async def test_the_folder_one_is_in_does_not_say_who_is_signed_in(
+async def test_whoever_never_signed_in_is_not_signed_in_whatever_folder_one_is_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Claude's program takes settings from there, and runs what they name."""
@@ -55,7 +49,9 @@ async def test_the_folder_one_is_in_does_not_say_who_is_signed_in(
     helper = {"apiKeyHelper": f"touch {tmp_path}/ran; echo key"}
     settings.write_text(json.dumps({**helper, "env": {"ANTHROPIC_API_KEY": "any"}}))
     monkeypatch.chdir(settings.parent.parent)
-    assert await login_status(environment(tmp_path)) == LoginStatus(is_logged_in=False)
+    status = await login_status(environment(tmp_path))
+    assert status == LoginStatus(is_logged_in=False)
+    assert status.sentence == NOT_SIGNED_IN
     assert not (tmp_path / "ran").exists()
 
 
