@@ -6,27 +6,40 @@ import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.background.scene import routine, scene
+from tests.background.real_scene import calls
+from tests.background.scene import Scene, reminder, routine, scene
 from tests.engine.scene import LIMIT, engine_at
 from tests.engine.scene import scene as model_scene
 from tests.storage.places import DataDirectory, QuickDisk
+from tests.stores import Stores
 
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.ports import SessionSpec
 
 JOB = '---\nid: abc123\ncron: "0 9 * * *"\nbackground: true\n---\nLook at the mail.\n'
 PILL = '---\nid: pill\nrun-at: "2099-01-01T09:00"\n---\nTake the pill.\n'
-TOOL = "mcp__discord__add_reminder"
 ADD = "ollim-bot reminder add -m 'call Ann' --in 20m"
 
 
-def bash(command: str) -> Reply:
-    return Reply((CallTool("Bash", {"command": command}),))
+DAILY = 'ollim-bot routine add --id daily -m "Plan the day." --cron "30 8 * * 1-5" --background'
+ALLOWED = ("Bash(ollim-bot reminder *)", "Bash(ollim-bot routine *)")
+CALLS = (
+    calls("Bash", command=f"{ADD} --must"),
+    calls("Bash", command="ollim-bot reminder edit pill -m 'buy this'"),
+    # Else it could write to the owner for nothing, by setting reminders and cancelling them.
+    calls("mcp__discord__cancel_reminder", reminder_id="own"),
+    calls("Bash", command=DAILY),
+    calls("mcp__discord__cancel_reminder", reminder_id="bo"),
+    calls("mcp__discord__add_reminder", prompt="Call Eve.", delay_minutes=20),
+    calls("Bash", command=ADD),
+    calls("Bash", command=ADD),
+)
+OWN = reminder("own", message="Look at me!", description="", set_by="routine:abc123")
 
 
-async def test_the_command_knows_the_run_and_its_limits(tmp_path: Path) -> None:
-    allowed = ("Bash(ollim-bot reminder *)",)
+async def test_the_command_knows_the_run_and_its_limits_and_changes_are_shown_with_undo(
+    tmp_path: Path,
+) -> None:
     async with asyncio.timeout(LIMIT), model_scene(tmp_path) as at:
         data = DataDirectory(tmp_path / "data")
         # The commands have the clock of the machine, so the run has its day too.
@@ -34,23 +47,42 @@ async def test_the_command_knows_the_run_and_its_limits(tmp_path: Path) -> None:
         stores = data.open(QuickDisk(), now)
         (data.paths.routines / "mail.md").write_text(JOB)
         (data.paths.reminders / "pill.md").write_text(PILL)
+        path = stores.reminders.add(reminder("bo", message="Call Bo.", description=""))
+        stores.reminders.add(OWN)
         engine = engine_at(tmp_path, at.url, {"OLLIM_DATA_DIR": str(data.paths.root)})
-        at.model.then(
-            bash(f"{ADD} --must"),
-            bash("ollim-bot reminder edit pill -m 'buy this'"),
-            *(Reply((CallTool(TOOL, {"prompt": "Eat.", "delay_minutes": 9}),)) for _ in range(2)),
-            bash(ADD),
-            bash(ADD),
-        )
+        at.model.then(*CALLS)
         async with scene(engine, root=data.paths.root, stores=stores, now=now) as stage:
             stage.base, stage.main = SessionSpec("You help.", data.paths.root), None
-            assert await stage.run(routine(allowed_tools=allowed)) is OccurrenceState.DONE
-        messages = at.model.requests[-1].messages
-        told = [result.text for message in messages for result in message.tool_results]
-    must, edit, *added = told
+            job = routine(allowed_tools=ALLOWED, description="Mail")
+            assert await stage.run(job) is OccurrenceState.DONE
+            messages = at.model.requests[-1].messages
+            told = [result.text for message in messages for result in message.tool_results]
+            assert_the_command_knew_its_limits(told, stores)
+            assert not path.exists()
+            await check_that_changes_are_shown_and_undone(stage)
+
+
+def assert_the_command_knew_its_limits(told: list[str], stores: Stores) -> None:
+    must, edit, *_, added, refused = told
     assert "must: only what the owner asked for" in must
     assert "what the owner asked for cannot be changed" in edit
-    assert ["Reminder set" in each for each in added[2:]] == [True, False]
-    assert "3 jobs at most" in added[3], "a tool and a command count alike"
-    set_by = sorted(str(one.item.spec.set_by) for one in stores.reminders.all())
-    assert set_by == ["None", *["routine:abc123"] * 3]
+    assert ["Reminder set" in each for each in (added, refused)] == [True, False]
+    assert "3 jobs at most" in refused, "a tool and a command count alike"
+    by_run = [str(one.item.spec.set_by) for one in stores.routines.all()]
+    by_run += [str(one.item.spec.set_by) for one in stores.reminders.all()]
+    assert sorted(by_run) == ["None", "None", *["routine:abc123"] * 3]
+
+
+async def check_that_changes_are_shown_and_undone(stage: Scene) -> None:
+    posts = [post for post in stage.surface.posts if post.card is not None]
+    titles = [post.card.title for post in posts if post.card]
+    assert titles == [
+        "Routine added: Plan the day.",
+        "Reminder cancelled: Call Bo.",
+        "Reminder added: call Ann",
+    ]
+    assert {post.job for post in posts} == {"Mail"}
+    card = posts[1].card
+    assert card is not None
+    assert not (await stage.echo.undo("web", posts[1], card.buttons[0])).is_error
+    assert stage.stores.reminders.get("bo").item.spec.message == "Call Bo."
