@@ -20,22 +20,40 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 _KEY = "ollim.unsent."
 
 
-async def test_the_page_reconnects_and_catches_up(stage: Stage, page: Page) -> None:
+async def test_the_page_reconnects_catches_up_and_offers_the_page_of_an_updated_bot(
+    stage: Stage, page: Page
+) -> None:
     connection = page.locator("#connection")
+    reload = page.get_by_role("button", name="Reload: the bot was updated")
     await stage.core.say("before")
     await expect(message(page, "before")).to_be_visible()
+    turn = stage.core.begin()
+    await turn.show(TextStreamed("half an ans"))
+    await expect(message(page, "half an ans")).to_be_visible()
     await expect(connection).to_have_text("")
+    await expect(reload).to_be_hidden()
     await page.evaluate("window.wasNotReloaded = true")
     async with stage.without_server():
         await expect(connection).to_have_text("reconnecting…")
+        await expect(page.locator("#doing")).to_have_text("")
+        await turn.end("the whole answer")
         await stage.core.say("missed one", Author.BACKGROUND)
         await stage.core.say("missed two")
-    await expect(messages(page)).to_have_count(3)
-    await expect(connection).to_have_text("")
-    await stage.core.say("after")
+        await stage.core.change(version="9.9")
     await expect(messages(page)).to_have_count(4)
-    await expect(texts(page)).to_have_text(["before", "missed one", "missed two", "after"])
+    await expect(connection).to_have_text("")
+    await expect(page.locator("#doing")).to_have_text("")
+    await stage.core.say("after")
+    await expect(messages(page)).to_have_count(5)
+    await expect(texts(page)).to_have_text(
+        ["before", "the whole answer", "missed one", "missed two", "after"]
+    )
     assert await page.evaluate("window.wasNotReloaded")
+
+    await box(page).fill("half a thought")
+    await reload.click()
+    await expect(reload).to_be_hidden()
+    await expect(box(page)).to_have_value("half a thought")
 
 
 @pytest.mark.own_context
@@ -59,20 +77,12 @@ async def test_a_bot_that_stays_away_is_said_with_what_that_means(stage: Stage, 
     await expect(icon).to_have_attribute("href", "/static/icon.svg")
 
 
-async def test_a_turn_that_ended_meanwhile_is_over(stage: Stage, page: Page) -> None:
-    turn = stage.core.begin()
-    await turn.show(TextStreamed("half an ans"))
-    await expect(message(page, "half an ans")).to_be_visible()
-    async with stage.without_server():
-        await expect(page.locator("#connection")).to_have_text("reconnecting…")
-        await expect(page.locator("#doing")).to_have_text("")
-        await turn.end("the whole answer")
-    await expect(texts(page)).to_have_text(["the whole answer"])
-    await expect(page.locator("#doing")).to_have_text("")
-
-
-async def test_who_was_away_too_long_gets_the_newest_messages(stage: Stage, page: Page) -> None:
-    await stage.core.say("long ago")
+async def test_who_was_away_too_long_gets_the_newest_messages_and_leftovers_do_no_harm(
+    stage: Stage, page: Page
+) -> None:
+    old_id = str(uuid4())
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    await stage.core.post(ChatMessage(MessageId(old_id), at, Author.OWNER, "long ago"))
     await expect(message(page, "long ago")).to_be_visible()
     async with stage.without_server():
         await stage.long_past(70)
@@ -81,32 +91,39 @@ async def test_who_was_away_too_long_gets_the_newest_messages(stage: Stage, page
     await expect(message(page, "long ago")).to_have_count(0)
     await expect(messages(page).last).to_contain_text("old message 69")
 
+    await leave_behind(page, old_id, "long ago")
+    await expect(messages(page)).to_have_count(60)
+    await expect(message(page, "long ago")).to_have_count(0)
+    assert await page.evaluate("Object.keys(localStorage)") == []
+    assert len(stage.core.messages) == 71
 
-async def test_what_is_typed_while_away_is_sent_once_and_in_order(stage: Stage, page: Page) -> None:
+    await leave_behind(page, str(uuid4()), "see", "a.png")
+    await expect(message(page, "see")).to_contain_text("Its files are no longer in this browser.")
+    assert stage.core.received == []
+
+
+async def test_what_is_typed_is_sent_once_and_in_order_though_the_bot_is_away(
+    stage: Stage, page: Page
+) -> None:
+    """But a command is not kept for later."""
     async with stage.without_server():
         await expect(page.locator("#connection")).to_have_text("reconnecting…")
         await send(page, "first")
         await send(page, "second")
         await expect(message(page, "first")).to_contain_text("not sent yet")
         await expect(message(page, "second")).to_contain_text("not sent yet")
+        await send(page, "/clear")
+        await expect(page.get_by_role("region", name="Answer to /clear")).to_contain_text(
+            "The bot cannot be reached now"
+        )
     await expect(sent(page, "second")).to_have_count(1)
     await expect(page.get_by_text("not sent yet")).to_have_count(0)
     await expect(texts(page)).to_have_text(["first", "second"])
     assert [received.text for received in stage.core.received] == ["first", "second"]
+    await expect(page.locator("#connection")).to_have_text("")
+    assert stage.commands == []
+    stage.check()
 
-
-async def test_a_waiting_message_outlives_its_tab(stage: Stage, page: Page) -> None:
-    async with stage.without_server():
-        await send(page, "do not forget")
-        await expect(message(page, "do not forget")).to_contain_text("not sent yet")
-        await page.close()
-    other = await stage.open()
-    await expect(sent(other, "do not forget")).to_have_count(1)
-    await expect(messages(other)).to_have_count(1)
-    assert len(stage.core.received) == 1
-
-
-async def test_a_message_whose_answer_was_lost_is_not_sent_twice(stage: Stage, page: Page) -> None:
     stage.expect_complaint("ERR_FAILED")
     tries = itertools.count()
 
@@ -120,11 +137,43 @@ async def test_a_message_whose_answer_was_lost_is_not_sent_twice(stage: Stage, p
     await page.route("**/api/messages", lose_the_first_answer)
     await send(page, "once")
     await expect(sent(page, "once")).to_have_count(1)
-    await expect(messages(page)).to_have_count(1)
+    await expect(messages(page)).to_have_count(3)
     await send(page, "twice")
     await expect(sent(page, "twice")).to_have_count(1)
-    await expect(texts(page)).to_have_text(["once", "twice"])
-    assert [received.text for received in stage.core.received] == ["once", "twice"]
+    order = ["first", "second", "once", "twice"]
+    await expect(texts(page)).to_have_text(order)
+    assert [received.text for received in stage.core.received] == order
+
+
+async def test_tabs_show_the_same_and_share_what_was_read_and_what_waits(
+    stage: Stage, page: Page
+) -> None:
+    other = await stage.open()
+    await send(page, "from one tab")
+    await expect(message(other, "from one tab")).to_be_visible()
+    await send(other, "from the other")
+    for tab in (page, other):
+        await expect(texts(tab)).to_have_text(["from one tab", "from the other"])
+
+    await set_hidden(page, True)
+    await set_hidden(other, True)
+    await stage.core.say("news")
+    for tab in (page, other):
+        await expect(tab).to_have_title("(1) Ollim")
+    await set_hidden(page, False)
+    for tab in (page, other):
+        await expect(tab).to_have_title("Ollim")
+    assert stage.scene.mark.value == stage.core.messages[-1].id
+
+    await page.close()
+    async with stage.without_server():
+        await send(other, "do not forget")
+        await expect(message(other, "do not forget")).to_contain_text("not sent yet")
+        await other.close()
+    again = await stage.open()
+    await expect(sent(again, "do not forget")).to_have_count(1)
+    await expect(messages(again)).to_have_count(4)
+    assert len(stage.core.received) == 3
 
 
 async def leave_behind(page: Page, entry_id: str, text: str, *files: str) -> None:
@@ -142,68 +191,6 @@ async def leave_behind(page: Page, entry_id: str, text: str, *files: str) -> Non
         "entry => localStorage.setItem(...entry)", [_KEY + entry_id, json.dumps(entry)]
     )
     await page.reload()
-
-
-async def test_a_leftover_of_a_message_that_came_long_ago_vanishes(stage: Stage) -> None:
-    old_id = str(uuid4())
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    await stage.core.post(ChatMessage(MessageId(old_id), at, Author.OWNER, "long ago"))
-    await stage.long_past(70)
-    page = await stage.open()
-    await leave_behind(page, old_id, "long ago")
-    await expect(messages(page)).to_have_count(60)
-    await expect(message(page, "long ago")).to_have_count(0)
-    assert await page.evaluate("Object.keys(localStorage)") == []
-    assert len(stage.core.messages) == 71
-
-
-async def test_a_message_is_not_sent_without_its_files(stage: Stage, page: Page) -> None:
-    await leave_behind(page, str(uuid4()), "see", "a.png")
-    await expect(message(page, "see")).to_contain_text("Its files are no longer in this browser.")
-    assert stage.core.received == []
-
-
-async def test_a_command_is_not_kept_for_later(stage: Stage, page: Page) -> None:
-    async with stage.without_server():
-        await send(page, "/clear")
-        await expect(page.get_by_role("region", name="Answer to /clear")).to_contain_text(
-            "The bot cannot be reached now"
-        )
-    await expect(page.locator("#connection")).to_have_text("")
-    assert stage.commands == []
-
-
-async def test_an_updated_bot_offers_its_new_page(stage: Stage, page: Page) -> None:
-    reload = page.get_by_role("button", name="Reload: the bot was updated")
-    await expect(reload).to_be_hidden()
-    async with stage.without_server():
-        await stage.core.change(version="9.9")
-    await box(page).fill("half a thought")
-    await reload.click()
-    await expect(reload).to_be_hidden()
-    await expect(box(page)).to_have_value("half a thought")
-
-
-async def test_tabs_show_the_same(stage: Stage, page: Page) -> None:
-    other = await stage.open()
-    await send(page, "from one tab")
-    await expect(message(other, "from one tab")).to_be_visible()
-    await send(other, "from the other")
-    for tab in (page, other):
-        await expect(texts(tab)).to_have_text(["from one tab", "from the other"])
-
-
-async def test_tabs_share_what_was_read(stage: Stage, page: Page) -> None:
-    other = await stage.open()
-    await set_hidden(page, True)
-    await set_hidden(other, True)
-    await stage.core.say("news")
-    for tab in (page, other):
-        await expect(tab).to_have_title("(1) Ollim")
-    await set_hidden(page, False)
-    for tab in (page, other):
-        await expect(tab).to_have_title("Ollim")
-    assert stage.scene.mark.value == stage.core.messages[-1].id
 
 
 async def test_a_page_whose_key_is_gone_says_what_to_do(stage: Stage, page: Page) -> None:

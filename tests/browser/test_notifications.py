@@ -59,25 +59,35 @@ async def shown(page: Page) -> list[list[str]]:
     return record
 
 
-@pytest.mark.parametrize(("answer", "requests"), [("Notify me", 1), ("Not now", 0)])
-async def test_notifications_are_offered_when_the_first_reminder_is_set(
-    stage: Stage, page: Page, answer: str, requests: int
-) -> None:
+async def is_offered_once(stage: Stage, page: Page, answer: str, requests: int) -> None:
     offer = page.locator("#offer")
-    await stage.core.say("Hello.")
-    await expect(message(page, "Hello.")).to_be_visible()
+    await stage.core.say(f"Hello before {answer}.")
+    await expect(message(page, f"Hello before {answer}.")).to_be_visible()
     await expect(offer).to_be_hidden()
     await stage.core.say("", Author.PROGRAM, card=Card("Reminder added: call mum"))
     await expect(offer).to_be_visible()
     await offer.get_by_role("button", name=answer).click()
     await expect(offer).to_be_hidden()
     assert await page.evaluate("record.requests") == requests
-    await stage.core.say("", Author.PROGRAM, card=Card("Reminder added: call dad"))
-    await expect(message(page, "call dad")).to_be_visible()
+    card = Card(f"Reminder added: call dad after {answer}")
+    await stage.core.say("", Author.PROGRAM, card=card)
+    await expect(message(page, f"call dad after {answer}")).to_be_visible()
     await expect(offer).to_be_hidden()
 
 
-async def test_permission_is_asked_for_by_a_click_only(stage: Stage, page: Page) -> None:
+async def test_notifications_are_offered_when_the_first_reminder_is_set(
+    stage: Stage, page: Page
+) -> None:
+    await is_offered_once(stage, page, "Notify me", 1)
+    # As in a browser that is here for the first time.
+    await page.evaluate("localStorage.clear()")
+    await page.reload()
+    await is_offered_once(stage, page, "Not now", 0)
+
+
+async def test_after_a_click_on_the_bell_what_comes_while_hidden_is_notified_once(
+    stage: Stage, page: Page
+) -> None:
     await set_hidden(page, True)
     await stage.core.say("Hello.")
     await expect(page).to_have_title("(1) Ollim")
@@ -86,9 +96,7 @@ async def test_permission_is_asked_for_by_a_click_only(stage: Stage, page: Page)
     await press_bell(page, pressed=True)
     assert await page.evaluate("record.requests") == 1
 
-
-async def test_what_comes_while_hidden_is_notified_once(stage: Stage, page: Page) -> None:
-    await press_bell(page, pressed=True)
+    await set_hidden(page, False)
     await stage.core.say("while looking")
     await expect(message(page, "while looking")).to_be_visible()
     await set_hidden(page, True)
@@ -97,36 +105,38 @@ async def test_what_comes_while_hidden_is_notified_once(stage: Stage, page: Page
     reminder = await stage.core.say("Reminder: **tea**", Author.BACKGROUND)
     answer = await stage.core.say("An answer.")
     await expect(page).to_have_title("(3) Ollim")
-    assert await shown(page) == [["Ollim", "Reminder: tea"], ["Ollim", "An answer."]]
-
+    notified = [["Ollim", "Reminder: tea"], ["Ollim", "An answer."]]
+    assert await shown(page) == notified
     await set_hidden(page, False)
-
     await expect(page).to_have_title("Ollim")
     assert await page.evaluate("record.closed") == [reminder.id, answer.id]
 
-
-async def test_who_reads_further_up_is_not_notified(stage: Stage, page: Page) -> None:
-    await stage.long_past(40)
-    await expect(message(page, "old message 39")).to_be_visible()
-    await press_bell(page, pressed=True)
+    await stage.core.say("A long answer.\n\n" * 40)
+    await expect(message(page, "A long answer.")).to_be_visible()
     await scroll_to(page, 200)
     await expect(page.get_by_role("button", name="To the end")).to_be_visible()
-    await stage.core.say("news")
+    await stage.core.say("news for who reads further up")
     await expect(page).to_have_title("(1) Ollim")
-    assert await shown(page) == []
+    assert await shown(page) == notified
+    await page.get_by_role("button", name="New messages").click()
+    await expect(page).to_have_title("Ollim")
 
-
-async def test_the_bell_switches_off_and_is_remembered(stage: Stage, page: Page) -> None:
-    await press_bell(page, pressed=True)
     await press_bell(page, pressed=False)
     await set_hidden(page, True)
     await stage.core.say("quiet")
     await expect(page).to_have_title("(1) Ollim")
-    assert await shown(page) == []
+    assert await shown(page) == notified
     assert await page.evaluate("localStorage.getItem('ollim.notify')") == "off"
 
 
-async def test_a_browser_that_forbids_it_is_named(page: Page) -> None:
+async def test_a_question_of_the_browser_left_open_and_a_browser_that_forbids_it_are_named(
+    page: Page,
+) -> None:
+    await page.evaluate("Notification.requestPermission = async () => {}")
+    await page.get_by_role("button", name="Notifications").click()
+    await expect(page.get_by_role("alert")).to_contain_text("the bell stays off")
+    await page.keyboard.type("well")
+    await expect(page.get_by_role("alert")).to_be_empty()
     await page.evaluate(
         "Notification.requestPermission = async () => { Notification.permission = 'denied' }"
     )
@@ -140,13 +150,9 @@ async def test_a_browser_that_forbids_it_is_named(page: Page) -> None:
     await expect(page.get_by_role("alert")).to_contain_text("Allow them in its settings")
 
 
-async def test_a_question_of_the_browser_that_is_left_open_is_told(page: Page) -> None:
-    await page.evaluate("Notification.requestPermission = async () => {}")
-    await page.get_by_role("button", name="Notifications").click()
-    await expect(page.get_by_role("alert")).to_contain_text("the bell stays off")
-
-
-async def test_a_message_read_in_another_tab_is_not_notified(stage: Stage, page: Page) -> None:
+async def test_what_is_read_or_answered_elsewhere_is_not_notified_or_no_longer(
+    stage: Stage, page: Page
+) -> None:
     other = await opened(stage)
     await press_bell(page, pressed=True)
     await set_hidden(page, True)
@@ -155,32 +161,22 @@ async def test_a_message_read_in_another_tab_is_not_notified(stage: Stage, page:
     await expect(message(page, "seen over there")).to_be_attached()
     await expect(page).to_have_title("Ollim")
     assert await shown(page) == []
+    await other.close()
 
-
-async def test_a_question_is_notified_until_it_is_answered_elsewhere(
-    stage: Stage, page: Page
-) -> None:
-    await press_bell(page, pressed=True)
-    await set_hidden(page, True)
     card = Card("Allow Bash?", "```\nls\n```", buttons=(Button("No", "approve", "k1:no"),))
+    at_once = await stage.core.say(card.text, Author.PROGRAM, card=card)
+    await expect(page).to_have_title("(1) Answer needed · Ollim")
+    await stage.core.post(replace(at_once, card=replace(card, buttons=())))
+    await expect(page).to_have_title("(1) Ollim")
+    assert await shown(page) == []
+
     plain = await stage.core.say("Card", Author.PROGRAM, card=replace(card, buttons=()))
     asked = await stage.core.say(card.text, Author.PROGRAM, card=card)
-    await expect(page).to_have_title("(2) Answer needed · Ollim")
+    await expect(page).to_have_title("(3) Answer needed · Ollim")
     assert await shown(page) == [["Ollim", "Allow Bash?\nls"]]
     await stage.core.post(replace(plain, text="changed"))
     await expect(message(page, "Card")).to_have_count(0)
     assert await page.evaluate("record.closed") == []
     await stage.core.post(replace(asked, card=replace(card, buttons=())))
-    await expect(page).to_have_title("(2) Ollim")
+    await expect(page).to_have_title("(3) Ollim")
     assert await page.evaluate("record.closed") == [asked.id]
-
-
-async def test_a_question_answered_at_once_is_not_notified(stage: Stage, page: Page) -> None:
-    await press_bell(page, pressed=True)
-    await set_hidden(page, True)
-    card = Card("Allow Bash?", buttons=(Button("No", "approve", "k1:no"),))
-    asked = await stage.core.say(card.text, Author.PROGRAM, card=card)
-    await expect(page).to_have_title("(1) Answer needed · Ollim")
-    await stage.core.post(replace(asked, card=replace(card, buttons=())))
-    await expect(page).to_have_title("(1) Ollim")
-    assert await shown(page) == []
