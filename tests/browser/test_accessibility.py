@@ -108,23 +108,3 @@ async def test_the_answer_of_a_command_is_announced(page: Page) -> None:
     await send(page, "/clear")
     await expect(page.get_by_role("region", name="Answer to /clear")).to_contain_text("is done")
     assert await page.evaluate("heard.announcer") == ["/clear is done."]
-
-
-@pytest.mark.own_context
-async def test_the_status_is_not_said_each_second(stage: Stage) -> None:
-    await stage.context.clock.install()
-    page = await stage.open()
-    await page.evaluate(_LISTEN, "doing")
-    turn = stage.core.begin()
-    await expect(page.locator("#doing")).to_have_text("Thinking…")
-    await page.clock.run_for(5_000)
-    await expect(page.locator("#elapsed")).to_have_text("5s")
-    await turn.show(ToolStarted("1", "Read", {"file_path": "a.md"}))
-    await expect(page.locator("#doing")).to_have_text("Read(a.md)")
-    await turn.show(TextStreamed("a"), TextStreamed(" b"), ToolEnded("1"))
-    await expect(page.locator("#doing")).to_have_text("Thinking…")
-    await page.clock.run_for(5_000)
-    assert await page.evaluate("heard.doing") == ["Thinking…", "Read(a.md)", "Thinking…"]
-    assert await page.locator("#doing").get_attribute("role") == "status"
-    assert await page.locator("#elapsed").get_attribute("aria-hidden") == "true"
-    await turn.end()

@@ -39,12 +39,20 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 # The page knows moments to the millisecond.
 _ONE_STAMP = 0.002
+_LISTEN_TO_STATUS = """() => {
+    window.heard = [];
+    new MutationObserver((records) => {
+        const nodes = records.flatMap((record) => [...record.addedNodes]);
+        heard.push(...nodes.map((node) => node.textContent));
+    }).observe(document.getElementById("doing"), {childList: true, subtree: true});
+}"""
 LONG = "\n\n".join(f"Paragraph {number} of a long answer." for number in range(60))
 
 
 async def test_the_answer_grows_and_its_final_form_takes_the_same_place(
     stage: Stage, page: Page
 ) -> None:
+    """Also when its turn goes on after it."""
     turn = stage.core.begin()
     await turn.show(TextStreamed("First **part**.\n\nSecond"))
     written = messages(page)
@@ -62,80 +70,91 @@ async def test_the_answer_grows_and_its_final_form_takes_the_same_place(
     assert await written.evaluate("it => it.isTheSame")
     assert await written.locator("p").first.evaluate("it => it.isTheSame"), "a block was made anew"
 
+    turn = stage.core.begin()
+    await turn.show(TextStreamed("An answer"))
+    await expect(messages(page)).to_have_count(2)
+    await stage.core.say("An answer.", turn=turn.start.turn)
+    await expect(messages(page).get_by_role("button", name="Reply")).to_have_count(2)
+    await expect(messages(page)).to_have_count(2)
+    await expect(page.locator("#doing")).to_have_text("")
+    await turn.end()
+
+
+async def test_a_failed_attempt_is_withdrawn_and_who_wants_no_movement_gets_whole_paragraphs(
+    stage: Stage, page: Page
+) -> None:
+    turn = stage.core.begin()
+    await turn.show(TextCompleted("Kept."), TextStreamed("Wrong\n\nworse\n\nmore"))
+    await expect(messages(page)).to_contain_text("more")
+    await turn.show(TextWithdrawn(), TextStreamed("Right"))
+    await expect(messages(page)).to_contain_text("Right")
+    await expect(messages(page)).to_have_text("Kept.\nRight", use_inner_text=True)
+    await turn.end("Kept.\n\nRight")
+    await expect(page.locator("#doing")).to_have_text("")
+
+    await page.emulate_media(reduced_motion="reduce")
+    turn = stage.core.begin()
+    await turn.show(TextStreamed("Some words"))
+    await expect(page.locator("#doing")).to_have_text("Writing…")
+    await expect(messages(page)).to_have_count(1)
+    await turn.show(TextStreamed(" more.\n\nSecond.\n\nThird"))
+    await expect(messages(page)).to_have_count(2)
+    await expect(messages(page).last).to_have_text("Some words more.")
+    await turn.end("Some words more.\n\nSecond.\n\nThird.")
+    await expect(messages(page).last.locator("p")).to_have_text(
+        ["Some words more.", "Second.", "Third."]
+    )
+
 
 async def test_a_cut_off_answer_stays_above_the_message_that_cut_it_off(
     stage: Stage, page: Page
 ) -> None:
+    """In a tab that comes in the middle too, which sees all of it."""
     first = await stage.core.say("Tell me everything.", Author.OWNER)
     turn = stage.core.begin(first.id)
-    await turn.show(TextStreamed("It began"))
+    await turn.show(ToolStarted("1", "Read", {"file_path": "a/b.md"}), TextStreamed("One\n\ntwo"))
     await expect(messages(page)).to_have_count(2)
+    await expect(messages(page).last).to_contain_text("two")
     await asyncio.sleep(_ONE_STAMP)
     await stage.core.say("Just the colour.", Author.OWNER)
-    order = ["Tell me everything.", "It began", "Just the colour."]
-    await expect(texts(page)).to_have_text(order)
+    order = ["Tell me everything.", "One\ntwo", "Just the colour."]
+    await expect(texts(page)).to_have_text(order, use_inner_text=True)
 
     other = await stage.open()
-    await expect(texts(other)).to_have_text(order)
 
-    await turn.end("It began", EndCause.INTERRUPTED)
+    await expect(texts(other)).to_have_text(order, use_inner_text=True)
+    await expect(other.get_by_role("button", name="1 step")).to_be_visible()
+    await turn.show(TextStreamed(" and three"))
+    order[1] += " and three"
+    for tab in (page, other):
+        await expect(texts(tab)).to_have_text(order, use_inner_text=True)
+    await other.close()
+    await turn.end("One\n\ntwo and three", EndCause.INTERRUPTED)
     await stage.core.say("Blue.")
-    await expect(texts(page)).to_have_text([*order, "Blue."])
-    await expect(message(page, "It began")).to_contain_text("cut off here")
+    order.append("Blue.")
+    await expect(texts(page)).to_have_text(order, use_inner_text=True)
+    await expect(message(page, "and three")).to_contain_text("cut off here")
+
+    await is_asked_below_the_words_that_led_to_it(stage, page)
     await page.reload()
-    await expect(texts(page)).to_have_text([*order, "Blue."])
+    await expect(messages(page)).to_have_count(6)
+    await expect(messages(page).nth(4)).to_contain_text("It is full.")
+    await expect(messages(page).last).to_contain_text("Allow Bash?")
+    for place, text in enumerate(order):
+        await expect(texts(page).nth(place)).to_have_text(text, use_inner_text=True)
 
 
-async def test_a_question_stands_below_the_words_that_led_to_it(stage: Stage, page: Page) -> None:
+async def is_asked_below_the_words_that_led_to_it(stage: Stage, page: Page) -> None:
+    before = await messages(page).count()
     turn = stage.core.begin()
     await turn.show(TextStreamed("I want to look at the disk."))
-    await expect(messages(page)).to_have_count(1)
+    await expect(messages(page)).to_have_count(before + 1)
     await asyncio.sleep(_ONE_STAMP)
     card = Card("Allow Bash?", buttons=(Button("No", "approve", "k1:no"),))
     await stage.core.say(card.text, Author.PROGRAM, card=card)
     await expect(messages(page).last).to_contain_text("Allow Bash?")
     await turn.end("I want to look at the disk.\n\nIt is full.")
-    await expect(messages(page).first).to_contain_text("It is full.")
-    await page.reload()
-    await expect(messages(page).first).to_contain_text("It is full.")
-    await expect(messages(page).last).to_contain_text("Allow Bash?")
-
-
-async def test_the_answer_is_there_once_though_its_turn_goes_on(stage: Stage, page: Page) -> None:
-    turn = stage.core.begin()
-    await turn.show(TextStreamed("An answer"))
-    await expect(messages(page)).to_have_count(1)
-    await stage.core.say("An answer.", turn=turn.start.turn)
-    await expect(messages(page).get_by_role("button", name="Reply")).to_have_count(1)
-    await expect(messages(page)).to_have_count(1)
-    await expect(page.locator("#doing")).to_have_text("")
-    await turn.end()
-
-
-async def test_who_wants_no_movement_gets_whole_paragraphs(stage: Stage, page: Page) -> None:
-    await page.emulate_media(reduced_motion="reduce")
-    turn = stage.core.begin()
-    await turn.show(TextStreamed("Some words"))
-    await expect(page.locator("#doing")).to_have_text("Writing…")
-    await expect(messages(page)).to_have_count(0)
-    await turn.show(TextStreamed(" more.\n\nSecond.\n\nThird"))
-    await expect(messages(page)).to_have_text("Some words more.")
-    await turn.end("Some words more.\n\nSecond.\n\nThird.")
-    await expect(messages(page).locator("p")).to_have_text(
-        ["Some words more.", "Second.", "Third."]
-    )
-
-
-async def test_text_of_a_failed_attempt_is_withdrawn(stage: Stage, page: Page) -> None:
-    turn = stage.core.begin()
-    await turn.show(TextCompleted("Kept."), TextStreamed("Wrong\n\nworse\n\nmore"))
-    await expect(messages(page)).to_contain_text("more")
-
-    await turn.show(TextWithdrawn(), TextStreamed("Right"))
-
-    await expect(messages(page)).to_contain_text("Right")
-    await expect(messages(page)).to_have_text("Kept.\nRight", use_inner_text=True)
-    await turn.end("Kept.\n\nRight")
+    await expect(messages(page).nth(before)).to_contain_text("It is full.")
 
 
 async def test_the_status_is_one_line_that_says_what_goes_on(stage: Stage, page: Page) -> None:
@@ -158,23 +177,44 @@ async def test_the_status_is_one_line_that_says_what_goes_on(stage: Stage, page:
     await expect(page.locator("#elapsed")).to_have_text("")
     await expect(page.get_by_role("button", name="Stop")).to_be_hidden()
 
+    await send(page, "Are you there?")
+    await stage.core.change(is_busy=True)
+    await expect(doing).to_have_text("Waiting…")
+    turn = stage.core.begin()
+    await expect(doing).to_have_text("Thinking…")
+    await turn.show(Retrying(2, 3, "overloaded", timedelta(seconds=2)))
+    await expect(doing).to_have_text("Retrying (2 of 3)…")
+    await turn.end("Yes.")
+    await expect(doing).to_have_text("")
+
 
 @pytest.mark.own_context
-async def test_the_seconds_of_a_turn_pass(stage: Stage) -> None:
+async def test_the_seconds_of_a_turn_pass_and_are_not_said_each_time(stage: Stage) -> None:
     await stage.context.clock.install()
     page = await stage.open()
+    doing, seconds = page.locator("#doing"), page.locator("#elapsed")
+    await page.evaluate(_LISTEN_TO_STATUS)
     turn = stage.core.begin()
-    seconds = page.locator("#elapsed")
+    await expect(doing).to_have_text("Thinking…")
     await expect(seconds).to_have_text("0s")
     await page.clock.run_for(3_000)
     await expect(seconds).to_have_text("3s")
+    await turn.show(ToolStarted("1", "Read", {"file_path": "a.md"}))
+    await expect(doing).to_have_text("Read(a.md)")
+    await turn.show(TextStreamed("a"), TextStreamed(" b"), ToolEnded("1"))
+    await expect(doing).to_have_text("Thinking…")
     await page.clock.run_for(62_000)
     await expect(seconds).to_have_text("1m 5s")
+    assert await page.evaluate("heard") == ["Thinking…", "Read(a.md)", "Thinking…"]
+    assert await doing.get_attribute("role") == "status"
+    assert await seconds.get_attribute("aria-hidden") == "true"
     await turn.end()
     await expect(seconds).to_have_text("")
 
 
-async def test_the_steps_fold_out_on_demand(stage: Stage, page: Page) -> None:
+async def test_the_steps_fold_out_on_demand_and_the_turn_can_be_stopped(
+    stage: Stage, page: Page
+) -> None:
     turn = stage.core.begin()
     await turn.show(
         ToolStarted("1", "Grep", {"pattern": "tea"}),
@@ -188,9 +228,7 @@ async def test_the_steps_fold_out_on_demand(stage: Stage, page: Page) -> None:
     button = page.get_by_role("button", name="3 steps")
     await expect(button).to_have_attribute("aria-expanded", "false")
     await expect(steps).to_be_hidden()
-
     await button.click()
-
     await expect(button).to_have_attribute("aria-expanded", "true")
     await expect(steps.get_by_role("listitem")).to_have_text(
         [
@@ -204,38 +242,38 @@ async def test_the_steps_fold_out_on_demand(stage: Stage, page: Page) -> None:
     await expect(steps).to_be_hidden()
     await expect(button).to_be_hidden()
 
-
-async def test_a_message_that_waits_for_its_turn_is_said_to_wait(stage: Stage, page: Page) -> None:
-    await send(page, "Are you there?")
-    await stage.core.change(is_busy=True)
-    await expect(page.locator("#doing")).to_have_text("Waiting…")
     turn = stage.core.begin()
-    await expect(page.locator("#doing")).to_have_text("Thinking…")
-    await turn.end("Yes.")
+    await page.get_by_role("button", name="Stop").click()
+    await expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+    assert turn.is_over
+
+    turn = stage.core.begin()
+    await turn.show(TextStreamed("It was a dark and"))
+    await expect(messages(page).last).to_contain_text("dark")
+    await box(page).press("Escape")
     await expect(page.locator("#doing")).to_have_text("")
+    assert turn.is_over
+
+    await stage.core.say("It was a stormy", is_cut_off=True)
+    await expect(message(page, "It was a stormy")).to_contain_text("cut off here")
 
 
-async def test_a_retry_is_said(stage: Stage, page: Page) -> None:
-    turn = stage.core.begin()
-    await turn.show(Retrying(2, 3, "overloaded", timedelta(seconds=2)))
-    await expect(page.locator("#doing")).to_have_text("Retrying (2 of 3)…")
-    await turn.end()
-
-
-async def test_the_view_follows_who_is_at_the_end(stage: Stage, page: Page) -> None:
+async def test_the_view_follows_who_is_at_the_end_and_holds_still_for_who_reads_further_up(
+    stage: Stage, page: Page
+) -> None:
+    place = await box(page).bounding_box()
     turn = stage.core.begin()
     await turn.show(TextStreamed(LONG))
     await expect(message(page, "Paragraph 59")).to_be_visible()
     assert await is_at_end(page)
+    assert await box(page).bounding_box() == place
     await turn.end(LONG)
     await expect(messages(page).get_by_role("button", name="Reply")).to_have_count(1)
     assert await is_at_end(page)
     await expect(page.get_by_role("button", name="To the end")).to_be_hidden()
+    await expect(page.locator("#doing")).to_have_text("")
+    assert await box(page).bounding_box() == place
 
-
-async def test_the_view_holds_still_for_who_reads_further_up(stage: Stage) -> None:
-    await stage.long_past()
-    page = await stage.open()
     await scroll_to(page, 300)
     await expect(page.get_by_role("button", name="To the end")).to_be_visible()
     turn = stage.core.begin()
@@ -245,64 +283,11 @@ async def test_the_view_holds_still_for_who_reads_further_up(stage: Stage) -> No
     await turn.end(LONG)
     await expect(page.locator("#doing")).to_have_text("")
     assert await scroll_top(page) == 300
-
     await to_new.click()
-
     await expect(to_new).to_be_hidden()
     assert await is_at_end(page)
 
-
-async def test_the_box_stays_where_it_is_through_a_turn(stage: Stage, page: Page) -> None:
-    before = await box(page).bounding_box()
-    turn = stage.core.begin()
-    await turn.show(TextStreamed(LONG))
-    await expect(message(page, "Paragraph 59")).to_be_visible()
-    during = await box(page).bounding_box()
-    await turn.end(LONG)
-    await expect(page.locator("#doing")).to_have_text("")
-    assert before == during == await box(page).bounding_box()
-
-
-async def test_who_sends_a_message_sees_it(stage: Stage) -> None:
-    await stage.long_past()
-    page = await stage.open()
     await scroll_to(page, 300)
     await send(page, "Here I am.")
     await expect(message(page, "Here I am.")).to_be_in_viewport()
     assert await is_at_end(page)
-
-
-async def test_a_tab_that_comes_in_the_middle_sees_it_all(stage: Stage, page: Page) -> None:
-    turn = stage.core.begin()
-    await turn.show(ToolStarted("1", "Read", {"file_path": "a/b.md"}), TextStreamed("One\n\ntwo"))
-    await expect(messages(page)).to_contain_text("two")
-
-    other = await stage.open()
-
-    await expect(messages(other)).to_have_text("One\ntwo", use_inner_text=True)
-    await expect(other.get_by_role("button", name="1 step")).to_be_visible()
-    await turn.show(TextStreamed(" and three"))
-    for tab in (page, other):
-        await expect(messages(tab)).to_have_text("One\ntwo and three", use_inner_text=True)
-    await turn.end("One\n\ntwo and three")
-
-
-async def test_escape_interrupts_the_turn(stage: Stage, page: Page) -> None:
-    turn = stage.core.begin()
-    await turn.show(TextStreamed("It was a dark and"))
-    await expect(messages(page)).to_contain_text("dark")
-    await box(page).press("Escape")
-    await expect(page.locator("#doing")).to_have_text("")
-    assert turn.is_over
-
-
-async def test_the_stop_button_interrupts_the_turn(stage: Stage, page: Page) -> None:
-    turn = stage.core.begin()
-    await page.get_by_role("button", name="Stop").click()
-    await expect(page.get_by_role("button", name="Stop")).to_be_hidden()
-    assert turn.is_over
-
-
-async def test_an_answer_that_was_cut_off_says_so(stage: Stage, page: Page) -> None:
-    await stage.core.say("It was a dark", is_cut_off=True)
-    await expect(message(page, "It was a dark")).to_contain_text("cut off here")
