@@ -9,7 +9,7 @@ from playwright.async_api import Page, expect
 from tests.browser.stage import Stage, message, messages, send
 
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.events import TextStreamed, ToolEnded, ToolStarted
+from ollim_bot.domain.events import TextStreamed, ToolStarted
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -27,7 +27,7 @@ from tests.browser.stage import (
     sent,
 )
 
-from ollim_bot.domain.chat import Author, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import TextStreamed
 from ollim_bot.ports import OpenFork
@@ -41,9 +41,21 @@ async def top_of(element: Locator) -> float:
     return found["y"]
 
 
-async def test_the_text_that_is_read_does_not_jump(stage: Stage) -> None:
-    await stage.long_past()
+async def test_a_fork_moves_neither_who_is_at_the_end_nor_the_text_that_is_read(
+    stage: Stage,
+) -> None:
+    await stage.long_past(40)
     page = await stage.open()
+    place = await top_of(box(page))
+    card = await enter(stage)
+    await expect(banner(page)).to_be_visible()
+    assert await is_at_end(page)
+    await expect(message(page, "Topic: taxes")).to_be_in_viewport(ratio=1)
+    await end(stage, card)
+    await expect(page.locator("#fork")).to_be_hidden()
+    assert await is_at_end(page)
+    assert await top_of(box(page)) == place
+
     await scroll_to(page, 900)
     await expect(page.get_by_role("button", name="To the end")).to_be_visible()
     read = message(page, "old message 20")
@@ -60,20 +72,6 @@ async def test_the_text_that_is_read_does_not_jump(stage: Stage) -> None:
     assert abs(await top_of(read) - before) <= 1
 
 
-async def test_who_is_at_the_end_stays_there(stage: Stage) -> None:
-    await stage.long_past(30)
-    page = await stage.open()
-    place = await top_of(box(page))
-    card = await enter(stage)
-    await expect(banner(page)).to_be_visible()
-    assert await is_at_end(page)
-    await expect(message(page, "Topic: taxes")).to_be_in_viewport(ratio=1)
-    await end(stage, card)
-    await expect(page.locator("#fork")).to_be_hidden()
-    assert await is_at_end(page)
-    assert await top_of(box(page)) == place
-
-
 async def test_what_was_said_in_a_fork_stays_marked(stage: Stage, page: Page) -> None:
     await stage.core.say("before")
     card = await enter(stage)
@@ -87,7 +85,9 @@ async def test_what_was_said_in_a_fork_stays_marked(stage: Stage, page: Page) ->
     await stage.core.say("a reminder", Author.BACKGROUND, job="Tea")
     await end(stage, card)
     await stage.core.say("after")
-    for _ in range(2):
+    for is_reloaded in (False, True):
+        if is_reloaded:
+            await page.reload()
         await expect(messages(page)).to_have_count(7)
         await expect(marked).to_have_count(4)
         await expect(page.get_by_role("article", name="in a side conversation")).to_have_count(4)
@@ -106,20 +106,36 @@ async def test_what_was_said_in_a_fork_stays_marked(stage: Stage, page: Page) ->
             assert abs(end_of_one - start_of_next) <= 1, "the line has a gap"
             assert 0 < start < column["x"]
         assert len({round(start) for start, _, _ in lines}) == 1, "the line is not straight"
-        await page.reload()
 
 
-async def test_a_message_on_its_way_into_a_fork_is_marked_too(stage: Stage, page: Page) -> None:
-    await enter(stage)
+async def is_announced_once(stage: Stage, page: Page) -> ChatMessage:
+    before = await messages(page).count()
+    await listen(page)
+    card = await enter(stage)
     await expect(banner(page)).to_be_visible()
-    async with stage.without_server():
-        await box(page).fill("are you there?")
-        await box(page).press("Enter")
-        await expect(page.locator(".owner.in-fork")).to_contain_text("not sent yet")
-    await expect(sent(page, "are you there?")).to_have_count(1)
+    await stage.core.change(is_busy=True)
+    await stage.core.say("an answer", in_fork=True)
+    await end(stage, card)
+    await expect(page.locator("#fork")).to_be_hidden()
+    await stage.core.change(fork=OpenFork("rent", MessageId("to come")))
+    await expect(banner(page, "Side conversation: rent")).to_be_visible()
+    await stage.core.change(is_busy=False)
+    to_come = replace(card, id=MessageId("to come"))
+    await stage.core.post(to_come)
+    await expect(messages(page)).to_have_count(before + 4)
+    assert await announced(page) == [
+        "Program: Side conversation\nTopic: taxes",
+        "Ollim: an answer",
+        "Program: Side conversation ended — left",
+        "Side conversation: rent",
+    ]
+    return to_come
 
 
-async def test_the_cards_of_the_program_look_like_cards(stage: Stage, page: Page) -> None:
+async def test_a_fork_is_announced_once_and_its_cards_look_like_cards(
+    stage: Stage, page: Page
+) -> None:
+    """Also to who opens the page in it; and what is on its way into it is marked too."""
     card = await enter(stage)
     await end(stage, card)
     entry, ended, said = (messages(page).nth(place) for place in range(3))
@@ -132,29 +148,15 @@ async def test_the_cards_of_the_program_look_like_cards(stage: Stage, page: Page
     dash = "it => getComputedStyle(it.querySelector('.body'), '::before').content"
     assert [await each.evaluate(dash) for each in (entry, ended)] == ["none", "none"]
 
-
-async def test_it_is_announced_once(stage: Stage, page: Page) -> None:
-    await listen(page)
-    card = await enter(stage)
-    await expect(banner(page)).to_be_visible()
-    await stage.core.change(is_busy=True)
-    await stage.core.say("an answer", in_fork=True)
-    await end(stage, card)
+    await end(stage, await is_announced_once(stage, page))
     await expect(page.locator("#fork")).to_be_hidden()
-    await stage.core.change(fork=OpenFork("rent", MessageId("to come")))
-    await expect(banner(page, "Side conversation: rent")).to_be_visible()
-    await stage.core.change(is_busy=False)
-    await stage.core.post(replace(card, id=MessageId("to come")))
-    await expect(messages(page)).to_have_count(4)
-    assert await announced(page) == [
-        "Program: Side conversation\nTopic: taxes",
-        "Ollim: an answer",
-        "Program: Side conversation ended — left",
-        "Side conversation: rent",
-    ]
 
-
-async def test_who_opens_the_page_in_a_fork_is_told_so(stage: Stage) -> None:
     await enter(stage)
-    page = await stage.open()
+    await page.reload()
     await expect(page.locator("#announcer")).to_have_text("Side conversation: taxes")
+    await expect(banner(page)).to_be_visible()
+    async with stage.without_server():
+        await box(page).fill("are you there?")
+        await box(page).press("Enter")
+        await expect(page.locator(".owner.in-fork")).to_contain_text("not sent yet")
+    await expect(sent(page, "are you there?")).to_have_count(1)
