@@ -151,7 +151,17 @@ async def in_fork(stage: Stage, page: Page) -> OpenFork:
     return fork
 
 
-async def test_every_text_can_be_read_and_nothing_moves_but_what_streams(
+async def nothing_goes_beyond_the_edge(page: Page, width: int) -> None:
+    await page.set_viewport_size({"width": width, "height": 640})
+    assert await page.evaluate(_OVERFLOWING) == []
+    assert await page.evaluate("document.documentElement.scrollWidth") == width
+    assert await page.locator("#scroller").evaluate("it => it.scrollWidth === it.clientWidth")
+    assert await page.locator("pre").first.evaluate("it => it.scrollWidth > it.clientWidth")
+    await expect(box(page)).to_be_in_viewport(ratio=1)
+    await expect(page.get_by_role("button", name="Send")).to_be_in_viewport(ratio=1)
+
+
+async def test_every_text_can_be_read_nothing_goes_beyond_the_edge_and_only_what_streams_moves(
     stage: Stage, page: Page
 ) -> None:
     await show_everything(stage, page)
@@ -164,6 +174,8 @@ async def test_every_text_can_be_read_and_nothing_moves_but_what_streams(
         assert len(contrasts) > 200
         assert [(fork, theme, *each) for each in contrasts if each[1] < 4.5] == []
     assert await page.evaluate(_MOVING) == 0
+    for width in (320, 768):
+        await nothing_goes_beyond_the_edge(page, width)
 
 
 async def test_the_page_goes_with_the_system_until_the_switch_is_used(stage: Stage) -> None:
@@ -183,33 +195,20 @@ async def test_the_page_goes_with_the_system_until_the_switch_is_used(stage: Sta
     await expect(body).to_have_css("background-color", light)
 
 
-async def test_nothing_goes_beyond_the_edge(stage: Stage) -> None:
-    page = await stage.open(width=320, height=640)
-    await show_everything(stage, page)
-    await in_fork(stage, page)
-    for width in (320, 768):
-        await page.set_viewport_size({"width": width, "height": 640})
-        assert await page.evaluate(_OVERFLOWING) == []
-        assert await page.evaluate("document.documentElement.scrollWidth") == width
-        assert await page.locator("#scroller").evaluate("it => it.scrollWidth === it.clientWidth")
-        assert await page.locator("pre").first.evaluate("it => it.scrollWidth > it.clientWidth")
-        await expect(box(page)).to_be_in_viewport(ratio=1)
-        await expect(page.get_by_role("button", name="Send")).to_be_in_viewport(ratio=1)
-
-
-async def test_the_box_stays_in_sight_when_a_phone_shows_its_keyboard(stage: Stage) -> None:
-    await stage.long_past(20)
-    page = await stage.open(width=360, height=640)
-    await page.set_viewport_size({"width": 360, "height": 300})
-    await expect(box(page)).to_be_in_viewport(ratio=1)
-    await expect(messages(page).last).to_be_in_viewport(ratio=1)
-
-
-async def test_a_line_has_seventy_characters_at_most(stage: Stage) -> None:
+async def test_a_pause_is_seen_a_line_is_short_and_the_box_stays_in_sight_on_a_phone(
+    stage: Stage,
+) -> None:
+    for minutes in (200, 199, 120, 5):
+        await stage.past(f"{minutes} minutes ago", Author.OWNER, minutes=minutes)
     page = await stage.open(width=1600, height=900)
+    await expect(page.locator(".moment")).to_have_count(3)
+    await expect(page.locator(".moment + article > .body")).to_have_text(
+        ["200 minutes ago", "120 minutes ago", "5 minutes ago"]
+    )
+
     words = "It was the best of times, it was the worst of times, it was the age of wisdom. " * 6
     await stage.core.say(words.strip())
-    paragraph = messages(page).locator("p").first
+    paragraph = message(page, "best of times").locator("p")
     lines = await paragraph.evaluate("""it => {
         const range = document.createRange();
         range.selectNodeContents(it);
@@ -218,8 +217,30 @@ async def test_a_line_has_seventy_characters_at_most(stage: Stage) -> None:
     assert await paragraph.evaluate("it => it.getBoundingClientRect().width") > 400
     assert 45 < lines <= 70
 
+    await stage.core.say("the last words")
+    await page.set_viewport_size({"width": 360, "height": 640})
+    await expect(messages(page).last).to_contain_text("the last words")
+    await expect(messages(page).last).to_be_in_viewport(ratio=1)
+    # A phone that shows its keyboard leaves the page this much.
+    await page.set_viewport_size({"width": 360, "height": 300})
+    await expect(box(page)).to_be_in_viewport(ratio=1)
+    await expect(messages(page).last).to_be_in_viewport(ratio=1)
+    assert await page.locator("#scroller").evaluate("it => it.scrollHeight > it.clientHeight")
 
-async def test_moments_are_said_in_the_words_of_the_bot(page: Page) -> None:
+
+@pytest.mark.own_context
+async def test_moments_are_said_in_the_words_of_the_bot_and_today_becomes_yesterday_at_midnight(
+    stage: Stage,
+) -> None:
+    await stage.context.clock.install()
+    page = await stage.open()
+    await stage.core.say("late in the day")
+    moment = page.locator(".moment")
+    await expect(moment).to_contain_text("today")
+    await page.clock.fast_forward("24:00:00")
+    await expect(moment).to_contain_text("yesterday")
+    await expect(page.get_by_role("article", name="Ollim, yesterday")).to_be_visible()
+
     now = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
     away = [timedelta(hours=hours) for hours in (0, -1, -12, -13, -37, -24 * 30, -24 * 80, 12, 36)]
     moments = [now + each for each in away]
@@ -231,35 +252,3 @@ async def test_moments_are_said_in_the_words_of_the_bot(page: Page) -> None:
         [[moment.isoformat() for moment in moments], now.isoformat()],
     )
     assert told == [describe(moment, now) for moment in moments]
-
-
-@pytest.mark.own_context
-async def test_today_becomes_yesterday_at_midnight(stage: Stage) -> None:
-    await stage.context.clock.install()
-    page = await stage.open()
-    await stage.core.say("late in the day")
-    moment = page.locator(".moment")
-    await expect(moment).to_contain_text("today")
-    await page.clock.fast_forward("24:00:00")
-    await expect(moment).to_contain_text("yesterday")
-    await expect(page.get_by_role("article", name="Ollim, yesterday")).to_be_visible()
-
-
-async def test_a_pause_in_the_conversation_says_when_it_went_on(stage: Stage) -> None:
-    for minutes in (200, 199, 120, 5):
-        await stage.past(f"{minutes} minutes ago", Author.OWNER, minutes=minutes)
-    page = await stage.open()
-    await expect(page.locator(".moment")).to_have_count(3)
-    await expect(page.locator(".moment + article > .body")).to_have_text(
-        ["200 minutes ago", "120 minutes ago", "5 minutes ago"]
-    )
-
-
-async def test_the_bar_says_until_when_it_is_quiet(stage: Stage, page: Page) -> None:
-    sign = page.locator("#quiet")
-    await expect(sign).to_be_hidden()
-    await stage.core.change(quiet_until=datetime(2026, 11, 17, 7, 0, tzinfo=UTC))
-    await expect(sign).to_have_text("quiet until 7:00")
-    await expect(sign).to_be_visible()
-    await stage.core.change(quiet_until=None)
-    await expect(sign).to_be_hidden()

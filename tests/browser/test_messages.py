@@ -34,24 +34,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 LOOKS = ("background-color", "border-left-width", "font-size", "margin-left")
 
 
-async def test_a_message_is_sent_and_shown_once(stage: Stage, page: Page) -> None:
-    await send(page, "Good *morning*")
-    await expect(sent(page, "Good morning")).to_have_count(1)
-    await expect(messages(page)).to_have_count(1)
-    await expect(box(page)).to_have_value("")
-    [received] = stage.core.received
-    assert (received.text, received.surface, received.reply_to) == ("Good *morning*", "web", None)
-
-
-async def test_a_message_that_is_changed_keeps_its_place(stage: Stage, page: Page) -> None:
-    first = await stage.core.say("frist")
-    await stage.core.say("second")
-    await expect(texts(page)).to_have_text(["frist", "second"])
-    await stage.core.post(replace(first, text="first"))
-    await expect(texts(page)).to_have_text(["first", "second"])
-
-
-async def test_who_speaks_is_seen_and_said(stage: Stage, page: Page) -> None:
+async def test_who_speaks_is_seen_and_said_and_each_message_is_shown_once_in_its_place(
+    stage: Stage, page: Page
+) -> None:
     names = {
         Author.OWNER: "You, today",
         Author.ASSISTANT: "Ollim, today",
@@ -67,14 +52,47 @@ async def test_who_speaks_is_seen_and_said(stage: Stage, page: Page) -> None:
         looks.add(await article.evaluate(style, LOOKS))
     assert len(looks) == len(names)
     await expect(message(page, "by background").locator(".mark")).to_have_text(re.compile("^today"))
+    said = [f"by {author}" for author in names]
+
+    await send(page, "Good *morning*")
+    await expect(sent(page, "Good morning")).to_have_count(1)
+    await expect(messages(page)).to_have_count(5)
+    await expect(box(page)).to_have_value("")
+    [received] = stage.core.received
+    assert (received.text, received.surface, received.reply_to) == ("Good *morning*", "web", None)
+    said.append("Good morning")
+
+    first = await stage.core.say("frist")
+    await stage.core.say("second")
+    await expect(texts(page)).to_have_text([*said, "frist", "second"])
+    await stage.core.post(replace(first, text="first"))
+    await expect(texts(page)).to_have_text([*said, "first", "second"])
+
+    warning = "context: 67% (134k) — consider /compact"
+    await stage.core.say("Done.", footer=warning)
+    await expect(message(page, "Done.")).to_contain_text(warning)
 
 
-async def test_a_reply_quotes_above_the_box_and_on_the_message(stage: Stage, page: Page) -> None:
+async def test_a_reply_quotes_above_the_box_and_on_the_message_and_can_be_cancelled(
+    stage: Stage, page: Page
+) -> None:
     first = await stage.core.say("The dentist is at **nine**.")
-    article = message(page, "The dentist")
+    article, quote = message(page, "The dentist"), page.locator("#reply")
+    for cancel in ("button", "key"):
+        await article.hover()
+        await article.get_by_role("button", name="Reply").click()
+        await expect(quote).to_be_visible()
+        if cancel == "button":
+            await page.get_by_role("button", name="Cancel the reply").click()
+        else:
+            await box(page).press("Escape")
+        await expect(quote).to_be_hidden()
+    await send(page, "Hi")
+    await expect(sent(page, "Hi")).to_be_visible()
+    assert stage.core.received[0].reply_to is None
+
     await article.hover()
     await article.get_by_role("button", name="Reply").click()
-    quote = page.locator("#reply")
     await expect(quote).to_have_text("Ollim The dentist is at nine.")
     await expect(box(page)).to_be_focused()
 
@@ -83,78 +101,18 @@ async def test_a_reply_quotes_above_the_box_and_on_the_message(stage: Stage, pag
     await expect(quote).to_be_hidden()
     jump = sent(page, "Which one?").get_by_role("button", name="The dentist is at")
     await expect(jump).to_be_visible()
-    assert stage.core.received[0].reply_to == first.id
+    assert stage.core.received[1].reply_to == first.id
     await jump.click()
     await expect(article.first).to_be_focused()
     await expect(article.first).to_have_css("outline-style", "solid")
 
 
-async def test_a_reply_can_be_cancelled(stage: Stage, page: Page) -> None:
-    await stage.core.say("Hello.")
-    for cancel in ("button", "key"):
-        await message(page, "Hello.").hover()
-        await page.get_by_role("button", name="Reply").click()
-        await expect(page.locator("#reply")).to_be_visible()
-        if cancel == "button":
-            await page.get_by_role("button", name="Cancel the reply").click()
-        else:
-            await box(page).press("Escape")
-        await expect(page.locator("#reply")).to_be_hidden()
-    await send(page, "Hi")
-    await expect(sent(page, "Hi")).to_be_visible()
-    assert stage.core.received[0].reply_to is None
-
-
-async def test_a_quote_leads_to_a_message_that_was_not_loaded_yet(stage: Stage) -> None:
-    first = await stage.past("the very first", minutes=500)
-    await stage.long_past(130)
-    await stage.core.say("about that", reply_to=first.id)
-    page = await stage.open()
-    await expect(message(page, "the very first")).to_have_count(1)
-    await message(page, "about that").get_by_role("button", name="the very first").click()
-    first_shown = message(page, "the very first").first
-    await expect(first_shown).to_be_focused()
-    await expect(first_shown).to_be_in_viewport()
-
-
-async def test_a_quote_is_not_followed_while_the_bot_is_away_and_that_is_said(
-    stage: Stage,
-) -> None:
-    first = await stage.past("the very first", minutes=500)
-    await stage.long_past(70)
-    await stage.core.say("about that", reply_to=first.id)
-    page = await stage.open()
-    quote = message(page, "about that").get_by_role("button", name="the very first")
-    async with stage.without_server():
-        await quote.click()
-        await expect(page.locator("#notice")).to_have_text(
-            "The bot cannot be reached now, so that message could not be loaded."
-        )
-
-
-async def test_a_quote_is_followed_though_older_messages_are_on_their_way(stage: Stage) -> None:
-    first = await stage.past("the very first", minutes=500)
-    await stage.long_past(130)
-    await stage.core.say("about that", reply_to=first.id)
-    page = await stage.open()
-    stage.core.may_answer.clear()
-    looks = stage.core.looks
-    await scroll_to(page, 0)
-    await eventually(lambda: stage.core.looks > looks)
-    quote = message(page, "about that").get_by_role("button", name="the very first")
-    await quote.evaluate("it => it.click()")
-    stage.core.may_answer.set()
-    await expect(message(page, "the very first").first).to_be_focused()
-
-
-async def test_older_messages_come_without_a_jump(stage: Stage) -> None:
-    await stage.long_past(120)
-    page = await stage.open()
+async def older_come_without_a_jump(page: Page) -> None:
     await expect(messages(page)).to_have_count(60)
     await scroll_to(page, 700)
-    seen = message(page, "old message 70")
+    seen = message(page, "old message 130")
     before = await seen.bounding_box()
-    moved = await page.evaluate("document.getElementById('scroller').scrollTop")
+    moved = await scroll_top(page)
     await scroll_to(page, 400)
     await expect(messages(page)).to_have_count(110)
     after = await seen.bounding_box()
@@ -162,9 +120,43 @@ async def test_older_messages_come_without_a_jump(stage: Stage) -> None:
     assert after
     assert after["y"] == pytest.approx(before["y"] + moved - 400, abs=1)
     await scroll_to(page, 0)
-    await expect(messages(page)).to_have_count(120)
-    await expect(messages(page).first).to_contain_text("old message 0")
+    await expect(messages(page)).to_have_count(160)
+    await expect(messages(page).first).to_contain_text("old message 21")
     assert await scroll_top(page) > 0
+
+
+async def test_a_quote_leads_to_a_message_that_was_not_loaded_yet_and_older_ones_do_not_jump(
+    stage: Stage,
+) -> None:
+    """Also while they are on their way; and while the bot is away, that is said."""
+    first = await stage.past("the very first", minutes=500)
+    await stage.long_past(180)
+    await stage.core.say("about that", reply_to=first.id)
+    page = await stage.open()
+    quote = message(page, "about that").get_by_role("button", name="the very first")
+    first_shown = message(page, "the very first").first
+    async with stage.without_server():
+        await quote.click()
+        await expect(page.locator("#notice")).to_have_text(
+            "The bot cannot be reached now, so that message could not be loaded."
+        )
+    await expect(page.locator("#connection")).to_have_text("")
+    await expect(message(page, "the very first")).to_have_count(1)
+    await quote.click()
+    await expect(first_shown).to_be_focused()
+    await expect(first_shown).to_be_in_viewport()
+
+    await page.reload()
+    await older_come_without_a_jump(page)
+    stage.core.may_answer.clear()
+    looks = stage.core.looks
+    await scroll_to(page, 0)
+    await eventually(lambda: stage.core.looks > looks)
+    await quote.evaluate("it => it.click()")
+    stage.core.may_answer.set()
+    await expect(first_shown).to_be_focused()
+    await expect(messages(page)).to_have_count(182)
+    await expect(messages(page).first).to_contain_text("the very first")
 
 
 async def test_older_messages_that_come_too_late_leave_no_gap(page: Page) -> None:
@@ -181,6 +173,7 @@ async def test_older_messages_that_come_too_late_leave_no_gap(page: Page) -> Non
 
 
 async def test_the_unread_line_stands_where_the_reader_left(stage: Stage) -> None:
+    """What comes while nobody looks is counted until it is seen."""
     last = await stage.past("read already", minutes=20)
     stage.scene.mark.write(last.id)
     await stage.stop()
@@ -193,10 +186,19 @@ async def test_the_unread_line_stands_where_the_reader_left(stage: Stage) -> Non
     await expect(shown.nth(1)).to_have_text("new")
     await expect(page).to_have_title("Ollim")
     assert await is_at_end(page)
-
     await send(page, "thanks")
-
     await expect(page.locator(".unread")).to_have_count(0)
+
+    async with page.expect_response("**/api/read"):
+        before = await stage.core.say("before")
+    await set_hidden(page, True)
+    await stage.core.say("one", Author.BACKGROUND)
+    await stage.core.say("two")
+    await expect(page).to_have_title("(2) Ollim")
+    assert stage.scene.mark.value == before.id
+    await set_hidden(page, False)
+    await expect(page).to_have_title("Ollim")
+    await expect(page.locator(".unread + article")).to_contain_text("one")
 
 
 async def test_a_long_absence_opens_at_the_first_unread_message(stage: Stage) -> None:
@@ -212,24 +214,15 @@ async def test_a_long_absence_opens_at_the_first_unread_message(stage: Stage) ->
     await expect(page).to_have_title("Ollim")
 
 
-async def test_what_comes_while_nobody_looks_is_counted_until_it_is_seen(
-    stage: Stage, page: Page
-) -> None:
-    async with page.expect_response("**/api/read"):
-        await stage.core.say("before")
-    await set_hidden(page, True)
-    await stage.core.say("one", Author.BACKGROUND)
-    await stage.core.say("two")
-    await expect(page).to_have_title("(2) Ollim")
-    assert stage.scene.mark.value == stage.core.messages[0].id
+async def test_what_was_not_sent_is_not_lost(stage: Stage, page: Page) -> None:
+    """A text that is too long stays in the box; a refused one says why, and what can be done."""
+    await box(page).fill("x" * 100_001)
+    await box(page).press("Enter")
+    await expect(page.get_by_role("alert")).to_contain_text("too long")
+    await expect(box(page)).to_have_value("x" * 100_001)
+    assert stage.core.received == []
+    stage.check()
 
-    await set_hidden(page, False)
-
-    await expect(page).to_have_title("Ollim")
-    await expect(page.locator(".unread + article")).to_contain_text("one")
-
-
-async def test_a_refused_message_says_why_and_can_be_written_anew(stage: Stage, page: Page) -> None:
     stage.expect_complaint("status of 400")
     stage.core.refusal = WrongInput("The picture cannot be read.")
     await send(page, "my words")
@@ -240,15 +233,16 @@ async def test_a_refused_message_says_why_and_can_be_written_anew(stage: Stage, 
     await refused.get_by_role("button", name="Write anew").click()
     await expect(box(page)).to_have_value("my words")
     await expect(messages(page)).to_have_count(0)
+    stage.check()
 
-
-async def test_a_refused_message_can_be_tried_again_or_discarded(stage: Stage, page: Page) -> None:
     stage.expect_complaint("status of 503")
     stage.core.refusal = OllimError("The disk is full.")
     await send(page, "keep me")
     await send(page, "drop me")
     await expect(page.get_by_text("The disk is full.")).to_have_count(2)
+    await box(page).fill("half a thought")
     await page.reload()
+    await expect(box(page)).to_have_value("half a thought")
     await expect(page.get_by_text("The disk is full.")).to_have_count(2)
     stage.core.refusal = None
     await message(page, "keep me").get_by_role("button", name="Try again").click()
@@ -256,20 +250,6 @@ async def test_a_refused_message_can_be_tried_again_or_discarded(stage: Stage, p
     await message(page, "drop me").get_by_role("button", name="Discard").click()
     await expect(messages(page)).to_have_count(1)
     assert [received.text for received in stage.core.received] == ["keep me"]
-
-
-async def test_a_text_that_is_too_long_stays_in_the_box(stage: Stage, page: Page) -> None:
-    await box(page).fill("x" * 100_001)
-    await box(page).press("Enter")
-    await expect(page.get_by_role("alert")).to_contain_text("too long")
-    await expect(box(page)).to_have_value("x" * 100_001)
-    assert stage.core.received == []
-
-
-async def test_what_was_not_sent_is_still_in_the_box_after_a_reload(page: Page) -> None:
-    await box(page).fill("half a thought")
-    await page.reload()
-    await expect(box(page)).to_have_value("half a thought")
 
 
 async def test_the_first_page_offers_three_things_that_work(stage: Stage, page: Page) -> None:
@@ -290,7 +270,9 @@ async def test_the_first_page_offers_three_things_that_work(stage: Stage, page: 
     await expect(ideas).to_have_count(0)
 
 
-async def test_the_bar_says_who_answers(stage: Stage, page: Page) -> None:
+async def test_the_bar_says_who_answers_and_what_does_not_work_elsewhere_while_it_does_not(
+    stage: Stage, page: Page
+) -> None:
     offline = page.get_by_role("button", name="offline model — not a language model")
     await expect(offline).to_be_visible()
     await offline.click()
@@ -305,10 +287,6 @@ async def test_the_bar_says_who_answers(stage: Stage, page: Page) -> None:
     await expect(offline).to_be_hidden()
     await expect(page).to_have_title("Mira")
 
-
-async def test_the_bar_says_what_does_not_work_elsewhere_while_it_does_not(
-    stage: Stage, page: Page
-) -> None:
     trouble = "Discord cannot be reached now. <b>Messages</b> wait here."
     await stage.core.change(trouble=trouble)
     await expect(page.get_by_role("status").filter(has_text=trouble)).to_be_visible()
@@ -321,8 +299,10 @@ async def test_the_bar_says_what_does_not_work_elsewhere_while_it_does_not(
     }""")
     assert gained == 0
 
-
-async def test_how_full_the_context_is_stands_below_the_answer(stage: Stage, page: Page) -> None:
-    warning = "context: 67% (134k) — consider /compact"
-    await stage.core.say("Done.", footer=warning)
-    await expect(message(page, "Done.")).to_contain_text(warning)
+    sign = page.locator("#quiet")
+    await expect(sign).to_be_hidden()
+    await stage.core.change(quiet_until=datetime(2026, 11, 17, 7, 0, tzinfo=UTC))
+    await expect(sign).to_have_text("quiet until 7:00")
+    await expect(sign).to_be_visible()
+    await stage.core.change(quiet_until=None)
+    await expect(sign).to_be_hidden()
