@@ -167,7 +167,7 @@ async def listen(page: Page) -> None:
         new MutationObserver((records) => {
             const nodes = records.flatMap((record) => [...record.addedNodes]);
             announced.push(...nodes.map((node) => node.textContent));
-        }).observe(document.getElementById("announcer"), {childList: true});
+        }).observe(document.getElementById("announcer"), {childList: true, subtree: true});
     }""")
 
 

@@ -22,15 +22,24 @@ _FOCUS = """() => {
 }"""
 
 
-async def test_the_box_is_ready_at_once_and_takes_what_is_typed_anywhere(page: Page) -> None:
+async def test_the_box_takes_what_is_typed_anywhere_enter_sends_and_shift_enter_begins_a_line(
+    stage: Stage, page: Page
+) -> None:
+    """But not the Enter that ends a composition."""
     await expect(box(page)).to_be_focused()
     await page.get_by_role("button", name="Switch to").focus()
     await page.keyboard.type("hello")
     await expect(box(page)).to_be_focused()
     await expect(box(page)).to_have_value("hello")
 
+    await box(page).fill("")
+    await page.keyboard.type("にほん")
+    composing = {"key": "Enter", "isComposing": True, "cancelable": True, "bubbles": True}
+    await box(page).dispatch_event("keydown", composing)
+    await expect(box(page)).to_have_value("にほん")
+    assert stage.core.received == []
 
-async def test_enter_sends_and_shift_enter_begins_a_line(stage: Stage, page: Page) -> None:
+    await box(page).fill("")
     await page.keyboard.type("one")
     await page.keyboard.press("Shift+Enter")
     await page.keyboard.type("two")
@@ -45,15 +54,9 @@ async def test_enter_sends_and_shift_enter_begins_a_line(stage: Stage, page: Pag
     assert [received.text for received in stage.core.received] == ["one\ntwo", "three"]
 
 
-async def test_enter_that_ends_a_composition_does_not_send(stage: Stage, page: Page) -> None:
-    await page.keyboard.type("にほん")
-    composing = {"key": "Enter", "isComposing": True, "cancelable": True, "bubbles": True}
-    await box(page).dispatch_event("keydown", composing)
-    await expect(box(page)).to_have_value("にほん")
-    assert stage.core.received == []
-
-
-async def test_the_box_grows_with_its_text_and_shrinks_again(page: Page) -> None:
+async def test_the_box_grows_with_its_text_and_empty_it_lists_the_keys_for_a_question_mark(
+    page: Page,
+) -> None:
     low = await box(page).evaluate("it => it.clientHeight")
     await box(page).fill("one\ntwo\nthree")
     high = await box(page).evaluate("it => it.clientHeight")
@@ -64,38 +67,6 @@ async def test_the_box_grows_with_its_text_and_shrinks_again(page: Page) -> None
     await box(page).fill("")
     assert await box(page).evaluate("it => it.clientHeight") == low
 
-
-async def test_arrow_up_brings_back_the_last_message(stage: Stage) -> None:
-    await stage.past("said yesterday", Author.OWNER)
-    await stage.past("an answer")
-    page = await stage.open()
-    await page.keyboard.press("ArrowUp")
-    await expect(box(page)).to_have_value("said yesterday")
-    await send(page, "said now")
-    await expect(message(page, "said now")).to_be_visible()
-    await page.keyboard.press("ArrowUp")
-    await expect(box(page)).to_have_value("said now")
-    await page.keyboard.press("Home")
-    await page.keyboard.press("ArrowUp")
-    await expect(box(page)).to_have_value("said now")
-
-
-async def test_arrow_up_brings_back_nothing_that_the_owner_did_not_type(stage: Stage) -> None:
-    await stage.past("said yesterday", Author.OWNER)
-    theirs = await stage.past("/clear", Author.OWNER)
-    await stage.core.post(replace(theirs, untrusted=Untrusted("forwarded message", "x")))
-    label = await stage.past("/restart", Author.OWNER)
-    await stage.core.post(replace(label, id=MessageId(f"{OF_CLICK}ab12")))
-    stage.core.messages.remove(label)
-    page = await stage.open()
-    await page.keyboard.press("ArrowUp")
-    await expect(box(page)).to_have_value("said yesterday")
-    await page.keyboard.press("Enter")
-    await expect(message(page, "said yesterday")).to_have_count(2)
-    assert stage.commands == []
-
-
-async def test_a_question_mark_in_an_empty_box_lists_the_keys(page: Page) -> None:
     keys = page.get_by_role("dialog", name="Keys")
     await page.keyboard.type("why")
     await page.keyboard.type("?")
@@ -115,12 +86,48 @@ async def test_a_question_mark_in_an_empty_box_lists_the_keys(page: Page) -> Non
     await expect(keys).to_be_hidden()
 
 
-async def test_escape_ends_the_nearest_thing_first(stage: Stage, page: Page) -> None:
-    await stage.core.say("Hello.")
+async def test_arrow_up_brings_back_the_last_message_that_the_owner_typed(stage: Stage) -> None:
+    await stage.past("said yesterday", Author.OWNER)
+    theirs = await stage.past("/clear", Author.OWNER)
+    await stage.core.post(replace(theirs, untrusted=Untrusted("forwarded message", "x")))
+    label = await stage.past("/restart", Author.OWNER)
+    await stage.core.post(replace(label, id=MessageId(f"{OF_CLICK}ab12")))
+    stage.core.messages.remove(label)
+    await stage.past("an answer")
+    page = await stage.open()
+    await page.keyboard.press("ArrowUp")
+    await expect(box(page)).to_have_value("said yesterday")
+    await page.keyboard.press("Enter")
+    await expect(message(page, "said yesterday")).to_have_count(2)
+    assert stage.commands == []
+    await send(page, "said now")
+    await expect(message(page, "said now")).to_be_visible()
+    await page.keyboard.press("ArrowUp")
+    await expect(box(page)).to_have_value("said now")
+    await page.keyboard.press("Home")
+    await page.keyboard.press("ArrowUp")
+    await expect(box(page)).to_have_value("said now")
+
+
+async def test_a_reply_needs_no_mouse_and_escape_ends_the_nearest_thing_first(
+    stage: Stage, page: Page
+) -> None:
+    first = await stage.core.say("Hello.")
+    await expect(message(page, "Hello.")).to_be_visible()
+    await page.keyboard.press("Shift+Tab")
+    await page.keyboard.press("Shift+Tab")
+    await expect(page.get_by_role("button", name="Reply")).to_be_focused()
+    await expect(message(page, "Hello.").locator(".actions")).to_have_css("opacity", "1")
+    await page.keyboard.press("Enter")
+    await page.keyboard.type("Hi.")
+    await page.keyboard.press("Enter")
+    await expect(sent(page, "Hi.")).to_be_visible()
+    assert stage.core.received[0].reply_to == first.id
+
     turn = stage.core.begin()
     await expect(page.locator("#doing")).to_have_text("Thinking…")
-    await message(page, "Hello.").hover()
-    await page.get_by_role("button", name="Reply").click()
+    await sent(page, "Hi.").hover()
+    await sent(page, "Hi.").get_by_role("button", name="Reply").click()
     await page.keyboard.type("/")
     menu, reply = page.get_by_role("listbox"), page.locator("#reply")
     await expect(menu).to_be_visible()
@@ -165,17 +172,3 @@ async def test_the_focus_goes_in_order_is_always_seen_and_can_skip_to_the_box(
     await page.get_by_role("link", name="Go to the message box").focus()
     await page.keyboard.press("Enter")
     await expect(box(page)).to_be_focused()
-
-
-async def test_a_reply_needs_no_mouse(stage: Stage, page: Page) -> None:
-    first = await stage.core.say("Hello.")
-    await expect(message(page, "Hello.")).to_be_visible()
-    await page.keyboard.press("Shift+Tab")
-    await page.keyboard.press("Shift+Tab")
-    await expect(page.get_by_role("button", name="Reply")).to_be_focused()
-    await expect(message(page, "Hello.").locator(".actions")).to_have_css("opacity", "1")
-    await page.keyboard.press("Enter")
-    await page.keyboard.type("Hi.")
-    await page.keyboard.press("Enter")
-    await expect(sent(page, "Hi.")).to_be_visible()
-    assert stage.core.received[0].reply_to == first.id
