@@ -21,6 +21,21 @@ _CARRY = """([kind, files]) => {
     document.body.dispatchEvent(event);
 }"""
 
+_PASTE_TEXT_WITH_ITS_PICTURE = """() => {
+    const clipboardData = new DataTransfer();
+    clipboardData.setData("text/plain", "a table");
+    clipboardData.items.add(new File([new Uint8Array(3)], "table.png", {type: "image/png"}));
+    const details = {clipboardData, cancelable: true, bubbles: true};
+    return document.getElementById("box").dispatchEvent(new ClipboardEvent("paste", details));
+}"""
+
+_DROP_A_FILM = """() => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File([new Uint8Array(26 * 1024 * 1024)], "film.mp4"));
+    dataTransfer.items.add(new File(["fine"], "small.txt"));
+    document.body.dispatchEvent(new DragEvent("drop", {dataTransfer, bubbles: true}));
+}"""
+
 
 def picture(name: str = "tap.png") -> FilePayload:
     return {"name": name, "mimeType": "image/png", "buffer": tiny_png()}
@@ -44,6 +59,14 @@ async def carry(page: Page, kind: str, *files: FilePayload) -> None:
 async def test_files_from_the_button_are_shown_sent_and_can_be_opened(
     stage: Stage, page: Page
 ) -> None:
+    """One that was removed is not sent; and all wait with their message through a reload."""
+    await choose(page, picture("keep.png"), picture("drop.png"))
+    await page.get_by_role("button", name="Remove drop.png").click()
+    await expect(chips(page)).to_contain_text(["keep.png"])
+    await box(page).press("Enter")
+    await expect(messages(page).get_by_role("img")).to_have_count(1)
+    assert [file.name for file in stage.core.received[0].files] == ["keep.png"]
+
     letter: FilePayload = {"name": "letter.txt", "mimeType": "text/plain", "buffer": b"Dear" * 500}
     await choose(page, picture(), letter)
     await expect(chips(page)).to_have_text([f"tap.png{len(tiny_png())} bytes", "letter.txt2 KB"])
@@ -55,14 +78,27 @@ async def test_files_from_the_button_are_shown_sent_and_can_be_opened(
     sent = message(page, "This is the tap")
     await expect(sent.get_by_role("img", name="tap.png")).to_have_js_property("naturalWidth", 1)
     await expect(chips(page)).to_have_count(0)
-    assert [file.name for file in stage.core.received[0].files] == ["tap.png", "letter.txt"]
+    assert [file.name for file in stage.core.received[1].files] == ["tap.png", "letter.txt"]
     async with page.expect_download() as downloading:
         await sent.get_by_role("link", name="letter.txt").click()
     path = await (await downloading.value).path()
     assert path.read_bytes() == b"Dear" * 500
 
+    async with stage.without_server():
+        await choose(page, picture("basin.png"))
+        await box(page).press_sequentially("look")
+        await box(page).press("Enter")
+        await expect(message(page, "look")).to_contain_text("not sent yet")
+    await page.reload()
+    await expect(messages(page).get_by_role("img", name="basin.png")).to_be_visible()
+    assert [file.name for file in stage.core.received[2].files] == ["basin.png"]
+    assert len(stage.core.received) == 3
 
-async def test_dropped_files_are_added(stage: Stage, page: Page) -> None:
+
+async def test_dropped_files_and_pasted_pictures_are_added_and_pasted_text_stays_text(
+    stage: Stage, page: Page
+) -> None:
+    """What is too large or too many is said at once, and not added."""
     await carry(page, "dragover", picture())
     await expect(page.get_by_text("Drop the files to add them")).to_be_visible()
     await carry(page, "drop", picture('one "1".png'), picture("zwölf.png"))
@@ -72,44 +108,17 @@ async def test_dropped_files_are_added(stage: Stage, page: Page) -> None:
     await expect(messages(page).get_by_role("img")).to_have_count(2)
     assert [file.name for file in stage.core.received[0].files] == ['one "1".png', "zwölf.png"]
 
-
-async def test_a_pasted_picture_is_added(stage: Stage, page: Page) -> None:
     await carry(page, "paste", picture("image.png"))
     await expect(chips(page)).to_contain_text(["image.png"])
     await box(page).press("Enter")
     await expect(messages(page).get_by_role("img", name="image.png")).to_be_visible()
-    assert stage.core.received[0].text == ""
-
-
-async def test_pasted_text_stays_text_though_a_picture_of_it_comes_along(page: Page) -> None:
-    await page.evaluate("""() => {
-        const clipboardData = new DataTransfer();
-        clipboardData.setData("text/plain", "a table");
-        clipboardData.items.add(new File([new Uint8Array(3)], "table.png", {type: "image/png"}));
-        const details = {clipboardData, cancelable: true, bubbles: true};
-        const box = document.getElementById("box");
-        window.isLeftToTheBox = box.dispatchEvent(new ClipboardEvent("paste", details));
-    }""")
-    assert await page.evaluate("window.isLeftToTheBox")
+    assert stage.core.received[1].text == ""
     await expect(chips(page)).to_have_count(0)
 
+    assert await page.evaluate(_PASTE_TEXT_WITH_ITS_PICTURE), "it is left to the box"
+    await expect(chips(page)).to_have_count(0)
 
-async def test_a_chip_can_be_removed(stage: Stage, page: Page) -> None:
-    await choose(page, picture("keep.png"), picture("drop.png"))
-    await page.get_by_role("button", name="Remove drop.png").click()
-    await expect(chips(page)).to_contain_text(["keep.png"])
-    await box(page).press("Enter")
-    await expect(messages(page).get_by_role("img")).to_have_count(1)
-    assert [file.name for file in stage.core.received[0].files] == ["keep.png"]
-
-
-async def test_what_is_too_large_is_said_at_once_and_not_added(page: Page) -> None:
-    await page.evaluate("""() => {
-        const dataTransfer = new DataTransfer();
-        dataTransfer.items.add(new File([new Uint8Array(26 * 1024 * 1024)], "film.mp4"));
-        dataTransfer.items.add(new File(["fine"], "small.txt"));
-        document.body.dispatchEvent(new DragEvent("drop", {dataTransfer, bubbles: true}));
-    }""")
+    await page.evaluate(_DROP_A_FILM)
     notice = page.get_by_role("alert")
     await expect(notice).to_have_text(
         "film.mp4 is larger than 25 MB, the most that a file may have."
@@ -117,24 +126,8 @@ async def test_what_is_too_large_is_said_at_once_and_not_added(page: Page) -> No
     await expect(chips(page)).to_contain_text(["small.txt"])
     await box(page).press_sequentially("x")
     await expect(notice).to_have_text("")
-
-
-async def test_an_eleventh_file_is_one_too_many(page: Page) -> None:
+    await page.get_by_role("button", name="Remove small.txt").click()
+    await expect(chips(page)).to_have_count(0)
     await choose(page, *(picture(f"{number}.png") for number in range(11)))
     await expect(chips(page)).to_have_count(10)
-    notice = page.get_by_role("alert")
     await expect(notice).to_have_text("10.png is one too many. A message takes 10 files.")
-
-
-async def test_a_message_with_files_waits_with_them_through_a_reload(
-    stage: Stage, page: Page
-) -> None:
-    async with stage.without_server():
-        await choose(page, picture())
-        await box(page).press_sequentially("look")
-        await box(page).press("Enter")
-        await expect(message(page, "look")).to_contain_text("not sent yet")
-    await page.reload()
-    await expect(messages(page).get_by_role("img", name="tap.png")).to_be_visible()
-    assert [file.name for file in stage.core.received[0].files] == ["tap.png"]
-    assert len(stage.core.received) == 1

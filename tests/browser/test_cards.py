@@ -45,7 +45,54 @@ async def place(element: Locator) -> FloatRect:
     return found
 
 
-async def test_a_card_shows_each_thing_once_and_can_be_heard(stage: Stage, page: Page) -> None:
+async def can_be_pressed_again(page: Page, pressed: Locator) -> None:
+    """One that the bot does not use up."""
+    answer = {"text": "", "html": "", "is_error": False}
+    asked: list[str] = []
+
+    async def answered(route: Route) -> None:
+        asked.append(route.request.url)
+        await route.fulfill(json=answer)
+
+    await page.route("**/api/clicks", answered)
+    for number in (1, 2):
+        await pressed.click()
+        await expect(pressed).to_be_enabled()
+        await expect(pressed).to_be_focused()
+        assert len(asked) == number
+    await page.unroute("**/api/clicks")
+
+
+async def is_used_by_keyboard(stage: Stage, page: Page) -> None:
+    """Also again, after a failure."""
+    stage.core.answers[LATER.custom_id] = CommandAnswer("That task is gone.", is_error=True)
+    await expect(button(page, "Snooze")).to_be_visible()
+    await page.get_by_role("region", name="Conversation").focus()
+    await page.keyboard.press("Tab")
+    await expect(button(page, "Mark as done")).to_be_focused()
+    await page.keyboard.press("Tab")
+    await expect(button(page, "Snooze")).to_be_focused()
+    await expect(button(page, "Snooze")).to_have_css("outline-style", "solid")
+    for number in (1, 2):
+        await page.keyboard.press("Enter")
+        note = page.get_by_role("region", name="Answer to Snooze")
+        await expect(note).to_have_text("Snooze was not doneThat task is gone.")
+        await expect(button(page, "Snooze")).to_be_enabled()
+        await expect(button(page, "Snooze")).to_be_focused()
+        assert len(stage.core.calls) == number
+    stage.core.answers[LATER.custom_id] = CommandAnswer()
+    await page.keyboard.press("Space")
+    await expect(button(page, "Snooze")).to_have_text("Snooze used")
+    await expect(note).to_have_count(0)
+    await expect(messages(page)).to_be_focused()
+    await page.keyboard.press("Shift+Tab")
+    await page.keyboard.press("Tab")
+    await expect(button(page, "Mark as done")).to_be_focused()
+
+
+async def test_a_card_shows_each_thing_once_can_be_heard_and_is_used_by_keyboard(
+    stage: Stage, page: Page
+) -> None:
     await said(stage)
     await expect(messages(page)).to_match_aria_snapshot("""
         - article /Ollim, today/:
@@ -78,6 +125,27 @@ async def test_a_card_shows_each_thing_once_and_can_be_heard(stage: Stage, page:
     edge = await page.locator(".card").evaluate("it => getComputedStyle(it).borderLeftColor")
     await stage.core.post(replace(stage.core.messages[0], card=replace(TASKS, color=Color.RED)))
     await expect(page.locator(".card")).not_to_have_css("border-left-color", edge)
+    await page.set_viewport_size({"width": 1280, "height": 720})
+    await can_be_pressed_again(page, button(page, "Snooze"))
+    await is_used_by_keyboard(stage, page)
+
+
+async def is_used_though_the_page_was_away(stage: Stage, page: Page) -> None:
+    shown = await said(stage)
+    snooze, done = (
+        messages(page).last.get_by_role("button", name=each.label) for each in (LATER, DONE)
+    )
+    await expect(messages(page)).to_have_count(3)
+    await expect(snooze).to_be_enabled()
+    async with stage.without_server():
+        await expect(page.locator("#connection")).not_to_have_text("")
+        await snooze.click()
+        note = page.get_by_role("region", name="Answer to Snooze")
+        await expect(note).to_contain_text("The bot cannot be reached now")
+        await expect(snooze).to_be_enabled()
+        await stage.core.click("other", shown.id, DONE.custom_id)
+    await expect(done).to_have_text("Mark as done used")
+    await expect(snooze).to_be_enabled()
 
 
 async def test_a_click_uses_the_button_up_in_every_tab_and_is_answered(
@@ -107,68 +175,8 @@ async def test_a_click_uses_the_button_up_in_every_tab_and_is_answered(
     assert stage.core.clicks == [("web", shown.id, DONE.custom_id)]
     await note.get_by_role("button", name="Remove this note").click()
     await expect(note).to_have_count(0)
-
-
-async def test_a_button_that_stays_can_be_pressed_again(stage: Stage, page: Page) -> None:
-    await said(stage)
-    answer = {"text": "", "html": "", "is_error": False}
-    pressed: list[str] = []
-
-    async def answered(route: Route) -> None:
-        pressed.append(route.request.url)
-        await route.fulfill(json=answer)
-
-    await page.route("**/api/clicks", answered)
-    for number in (1, 2):
-        await button(page, "Snooze").click()
-        await expect(button(page, "Snooze")).to_be_enabled()
-        await expect(button(page, "Snooze")).to_be_focused()
-        assert len(pressed) == number
-
-
-async def test_buttons_are_used_by_keyboard_and_a_failure_can_be_tried_again(
-    stage: Stage, page: Page
-) -> None:
-    stage.core.answers[LATER.custom_id] = CommandAnswer("That task is gone.", is_error=True)
-    await said(stage)
-    await expect(button(page, "Snooze")).to_be_visible()
-    await page.get_by_role("region", name="Conversation").focus()
-    await page.keyboard.press("Tab")
-    await expect(button(page, "Mark as done")).to_be_focused()
-    await page.keyboard.press("Tab")
-    await expect(button(page, "Snooze")).to_be_focused()
-    await expect(button(page, "Snooze")).to_have_css("outline-style", "solid")
-    for number in (1, 2):
-        await page.keyboard.press("Enter")
-        note = page.get_by_role("region", name="Answer to Snooze")
-        await expect(note).to_have_text("Snooze was not doneThat task is gone.")
-        await expect(button(page, "Snooze")).to_be_enabled()
-        await expect(button(page, "Snooze")).to_be_focused()
-        assert len(stage.core.calls) == number
-    stage.core.answers[LATER.custom_id] = CommandAnswer()
-    await page.keyboard.press("Space")
-    await expect(button(page, "Snooze")).to_have_text("Snooze used")
-    await expect(note).to_have_count(0)
-    await expect(messages(page)).to_be_focused()
-    await page.keyboard.press("Shift+Tab")
-    await page.keyboard.press("Tab")
-    await expect(button(page, "Mark as done")).to_be_focused()
-
-
-async def test_what_was_used_while_the_page_was_away_is_used_when_it_is_back(
-    stage: Stage, page: Page
-) -> None:
-    shown = await said(stage)
-    await expect(button(page, "Snooze")).to_be_enabled()
-    async with stage.without_server():
-        await expect(page.locator("#connection")).not_to_have_text("")
-        await button(page, "Snooze").click()
-        note = page.get_by_role("region", name="Answer to Snooze")
-        await expect(note).to_contain_text("The bot cannot be reached now")
-        await expect(button(page, "Snooze")).to_be_enabled()
-        await stage.core.click("other", shown.id, DONE.custom_id)
-    await expect(button(page, "Mark as done")).to_have_text("Mark as done used")
-    await expect(button(page, "Snooze")).to_be_enabled()
+    await other.close()
+    await is_used_though_the_page_was_away(stage, page)
 
 
 async def test_an_old_card_that_changes_does_not_come_as_a_new_one(stage: Stage) -> None:
@@ -186,9 +194,8 @@ async def test_an_old_card_that_changes_does_not_come_as_a_new_one(stage: Stage)
     await expect(button(page, "Mark as done")).to_have_text("Mark as done used")
 
 
-async def test_a_run_is_named_a_file_comes_with_it_and_hostile_words_stay_words(
-    stage: Stage, page: Page
-) -> None:
+async def test_a_run_is_named_and_a_file_comes_with_it(stage: Stage, page: Page) -> None:
+    """Hostile words stay words, in a card and its lines, and signs are drawn."""
     folder = stage.scene.folder / "downloads"
     folder.mkdir()
     (folder / "a.png").write_bytes(tiny_png())
@@ -207,6 +214,12 @@ async def test_a_run_is_named_a_file_comes_with_it_and_hostile_words_stay_words(
         await briefing.get_by_role("link", name="report.pdf").click()
     assert (await (await downloading.value).path()).read_bytes() == b"%PDF"
 
+    await hostile_words_stay_words(stage, page)
+    await signs_need_no_font(stage, page)
+    await each_line_has_its_buttons_beside_it(stage, page)
+
+
+async def hostile_words_stay_words(stage: Stage, page: Page) -> None:
     field, press = CardField(HOSTILE, HOSTILE), Button(HOSTILE, "agent", HOSTILE)
     hostile = Card(HOSTILE, HOSTILE, fields=(field,), buttons=(press,))
     shown = await stage.core.say(hostile.text, Author.BACKGROUND, card=hostile, job=HOSTILE)
@@ -223,7 +236,7 @@ async def test_a_run_is_named_a_file_comes_with_it_and_hostile_words_stay_words(
     await expect(box(page)).to_be_focused()
 
 
-async def test_signs_are_drawn_so_that_no_font_is_needed(stage: Stage, page: Page) -> None:
+async def signs_need_no_font(stage: Stage, page: Page) -> None:
     buttons = (
         Button("✅ Allow once", "approve", "k1:once"),
         Button("❌ Refuse", "approve", "k1:no"),
@@ -239,7 +252,7 @@ async def test_signs_are_drawn_so_that_no_font_is_needed(stage: Stage, page: Pag
     assert "🔓" not in await shown.inner_text()
 
 
-async def test_a_button_that_asks_takes_words_and_shows_a_refusal_as_a_hint(
+async def test_a_button_that_asks_takes_words_and_a_card_becomes_a_line_without_a_jump(
     stage: Stage, page: Page
 ) -> None:
     other = Button("Other…", "snooze", "w1:other", asks="When? (in 20 minutes)")
@@ -264,14 +277,14 @@ async def test_a_button_that_asks_takes_words_and_shows_a_refusal_as_a_hint(
     title, undo = page.locator(".card h2"), button(page, "Undo")
     assert abs((await place(title))["y"] - (await place(undo))["y"]) < 24
     assert stage.core.calls == [f"{other.custom_id} in 20 minuts?"]
+    await does_not_jump_under_the_pointer(stage, page)
 
 
-async def test_a_card_that_becomes_a_line_does_not_jump_under_the_pointer(
-    stage: Stage, page: Page
-) -> None:
+async def does_not_jump_under_the_pointer(stage: Stage, page: Page) -> None:
     first = await said(stage, Card("Drink water.", "It is time.", buttons=(DONE, LATER)))
     await said(stage)
-    upper = messages(page).first
+    upper = messages(page).nth(-2)
+    await expect(upper).to_contain_text("It is time.")
     await upper.get_by_role("button", name="Mark as done").hover()
     tall = (await place(upper))["height"]
     await stage.core.post(replace(first, card=Card("✓ Drink water · 9:04")))
@@ -282,17 +295,19 @@ async def test_a_card_that_becomes_a_line_does_not_jump_under_the_pointer(
     assert (await place(upper))["height"] < tall
 
 
-async def test_each_line_has_its_buttons_beside_it(stage: Stage, page: Page) -> None:
+async def each_line_has_its_buttons_beside_it(stage: Stage, page: Page) -> None:
+    clicks = len(stage.core.clicks)
     lines = (CardLine(f"water {HOSTILE}", "Overdue"), CardLine("tea"), CardLine("slept", "Done"))
     buttons = (replace(DONE, line=1), replace(LATER, line=2))
     await said(stage, Card("Today", lines=lines, buttons=buttons))
-    shown = messages(page).get_by_role("listitem")
+    today = page.get_by_role("article").filter(has=page.get_by_role("group", name="Today"))
+    shown = today.get_by_role("listitem")
     await expect(shown).to_have_text(
         ["Overdue", f"water {HOSTILE}Mark as done", "teaSnooze", "Done", "slept"]
     )
-    later = messages(page).get_by_role("group", name="tea").get_by_role("button", name="Snooze")
+    later = today.get_by_role("group", name="tea").get_by_role("button", name="Snooze")
     tea, beside = await place(shown.nth(2).locator("span").first), await place(later)
     assert abs((tea["y"] + tea["height"] / 2) - (beside["y"] + beside["height"] / 2)) < 10
     await later.click()
     await expect(later).to_be_disabled()
-    assert [click[2] for click in stage.core.clicks] == [LATER.custom_id]
+    assert [click[2] for click in stage.core.clicks[clicks:]] == [LATER.custom_id]

@@ -38,10 +38,13 @@ the end"""
 CODE = 'def hello(name: str) -> str:\n    return f"Hello <{name}> & all"\n'
 
 
-@pytest.mark.own_context
 async def test_hostile_markdown_does_nothing_wherever_it_is_shown(stage: Stage, page: Page) -> None:
     dialogs: list[Dialog] = []
-    page.on("dialog", lambda dialog: dialogs.append(dialog))
+
+    def heard(dialog: Dialog) -> None:
+        dialogs.append(dialog)
+
+    page.on("dialog", heard)
     stage.core.answers["/clear"] = CommandAnswer(HOSTILE, is_error=True)
     for author in Author:
         said = await stage.core.say(HOSTILE, author)
@@ -55,64 +58,55 @@ async def test_hostile_markdown_does_nothing_wherever_it_is_shown(stage: Stage, 
     await turn.end(HOSTILE)
     await expect(messages(page)).to_have_count(7)
 
-    for link in await messages(page).get_by_role("link").all():
-        assert (await link.get_attribute("href") or "").startswith("https://evil.example/")
-        assert await link.get_attribute("target") == "_blank"
-        assert "noopener" in (await link.get_attribute("rel") or "")
+    attributes = "it => ['href', 'target', 'rel'].map((name) => `${it.getAttribute(name)}`)"
+    links: list[list[str]] = (
+        await messages(page).get_by_role("link").evaluate_all(f"all => all.map({attributes})")
+    )
+    assert links
+    for href, target, rel in links:
+        assert href.startswith("https://evil.example/")
+        assert target == "_blank"
+        assert "noopener" in rel
     assert await page.evaluate("window.harmed") is None
     harmful = "script, iframe, img, svg[onload], style, form, [onerror], [onclick], [style]"
     assert await messages(page).locator(harmful).count() == 0
     assert dialogs == []
     assert stage.asked == {stage.host}
-
-
-async def test_code_is_copied_as_it_was_written(stage: Stage, page: Page) -> None:
-    await stage.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    await stage.core.say(f"Try this:\n\n```python\n{CODE}```")
-    copy = page.get_by_role("button", name="Copy code")
-    await copy.click()
-    await expect(page.get_by_role("button", name="Copied")).to_be_visible()
-    assert await page.evaluate("navigator.clipboard.readText()") == CODE
-
-
-async def test_a_message_is_copied_as_its_source(stage: Stage, page: Page) -> None:
-    await stage.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    source = "Some **bold** text.\n\n- and\n- a list"
-    await stage.core.say(source)
-    article = message(page, "Some bold text")
-    await article.hover()
-    await article.get_by_role("button", name="Copy", exact=True).click()
-    await expect(article.get_by_role("button", name="Copied")).to_be_visible()
-    assert await page.evaluate("navigator.clipboard.readText()") == source
+    page.remove_listener("dialog", heard)
 
 
 @pytest.mark.own_context
-async def test_a_button_that_copied_twice_is_called_as_before(stage: Stage, page: Page) -> None:
+async def test_code_and_messages_are_copied_as_they_were_written(stage: Stage, page: Page) -> None:
+    """Through a tunnel too, where the page is no secure context, or where it is forbidden."""
     await stage.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await page.clock.install()
-    await stage.core.say(f"```\n{CODE}```")
-    await page.get_by_role("button", name="Copy code").click()
-    await page.get_by_role("button", name="Copied").click()
+    await stage.core.say(f"Try this:\n\n```python\n{CODE}```")
+    source = "Some **bold** text.\n\n- and\n- a list"
+    await stage.core.say(source)
+    code, text = message(page, "Try this"), message(page, "Some bold text")
+    copy, copied = (code.get_by_role("button", name=name) for name in ("Copy code", "Copied"))
+    await copy.click()
+    await expect(copied).to_be_visible()
+    assert await page.evaluate("navigator.clipboard.readText()") == CODE
+    await copied.click()
     await page.clock.run_for(5000)
-    await expect(page.get_by_role("button", name="Copy code")).to_be_visible()
+    await expect(copy).to_be_visible()
 
+    await text.hover()
+    await text.get_by_role("button", name="Copy", exact=True).click()
+    await expect(text.get_by_role("button", name="Copied")).to_be_visible()
+    assert await page.evaluate("navigator.clipboard.readText()") == source
 
-@pytest.mark.parametrize(
-    "clipboard",
-    [
-        pytest.param("undefined", id="through a tunnel, where the page is no secure context"),
-        pytest.param("{writeText: () => Promise.reject(new Error('no'))}", id="forbidden"),
-    ],
-)
-async def test_copying_works_where_the_browser_keeps_its_clipboard(
-    stage: Stage, page: Page, clipboard: str
-) -> None:
-    await page.evaluate(f"Object.defineProperty(navigator, 'clipboard', {{value: {clipboard}}})")
     await page.evaluate("addEventListener('copy', () => { window.copied = `${getSelection()}` })")
-    await stage.core.say(f"```\n{CODE}```")
-    await page.get_by_role("button", name="Copy code").click()
-    await expect(page.get_by_role("button", name="Copied")).to_be_visible()
-    assert (await page.evaluate("window.copied")).strip() == CODE.strip()
+    for clipboard in ("undefined", "{writeText: () => Promise.reject(new Error('no'))}"):
+        details = f"{{value: {clipboard}, configurable: true}}"
+        await page.evaluate(f"Object.defineProperty(navigator, 'clipboard', {details})")
+        await page.evaluate("window.copied = ''")
+        await copy.click()
+        await expect(copied).to_be_visible()
+        assert (await page.evaluate("window.copied")).strip() == CODE.strip()
+        await page.clock.run_for(5000)
+        await expect(copy).to_be_visible()
 
 
 async def test_markdown_looks_like_what_it_means(stage: Stage, page: Page) -> None:
