@@ -56,13 +56,21 @@ CARD = Card(
 _CONTRASTS = """() => {
     const canvas = Object.assign(document.createElement("canvas"), {width: 1, height: 1});
     const brush = canvas.getContext("2d", {willReadFrequently: true});
-    const painted = (colours) => {
+    const paint = (colours) => {
         brush.clearRect(0, 0, 1, 1);
         for (const colour of colours) {
             brush.fillStyle = colour;
             brush.fillRect(0, 0, 1, 1);
         }
         return [...brush.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    };
+    const known = new Map();
+    const painted = (colours) => {
+        const name = colours.join(" under ");
+        if (!known.has(name)) {
+            known.set(name, paint(colours));
+        }
+        return known.get(name);
     };
     const luminance = (rgb) => {
         const [r, g, b] = rgb.map((value) => value / 255)
