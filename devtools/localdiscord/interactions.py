@@ -121,18 +121,18 @@ class Interaction:
     def is_deleted(self) -> bool:
         return self.message is not None and self.message.is_deleted
 
-    async def answered(self, seconds: float = 10.0) -> ResponseType:
+    async def answered(self, seconds: float = 60.0) -> ResponseType:
         """Wait for the first response, deferred or not; raises `TimeoutError`."""
         await self.state.until(lambda: self.answer is not None, seconds)
         assert self.answer is not None
         return self.answer
 
-    async def said(self, seconds: float = 10.0) -> str:
+    async def said(self, seconds: float = 60.0) -> str:
         """Wait for a text; return the latest one of the response or the follow-ups."""
         await self.state.until(lambda: self.texts, seconds)
         return self.texts[-1]
 
-    async def choice_names(self, seconds: float = 10.0) -> list[str]:
+    async def choice_names(self, seconds: float = 60.0) -> list[str]:
         """Wait for the proposals of a completion."""
         await self.answered(seconds)
         return [str(each["name"]) for each in self.choices]

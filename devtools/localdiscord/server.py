@@ -286,14 +286,14 @@ class LocalDiscord(OwnerActions):
         """How many 429 answers the rate limits gave."""
         return self.buckets.refused
 
-    async def until(self, is_so: Callable[[], object], seconds: float = 10.0) -> None:
+    async def until(self, is_so: Callable[[], object], seconds: float = 60.0) -> None:
         """Wait for the condition; raises `TimeoutError` with the bot's texts."""
         try:
             await self.state.until(is_so, seconds)
         except TimeoutError:
             raise TimeoutError(f"It did not come to be so; the bot said {self.texts}") from None
 
-    async def connected(self, seconds: float = 10.0) -> None:
+    async def connected(self, seconds: float = 60.0) -> None:
         """Wait until a bot receives events."""
         await self.until(lambda: self.gateway.listeners, seconds)
 

@@ -67,7 +67,7 @@ class RealScene:
     async def processes(self, number: int) -> None:
         """So many are there, where the kernel says so."""
         if sys.platform == "linux":
-            await eventually(lambda: len(engines_at(self.home)) == number, within=10)
+            await eventually(lambda: len(engines_at(self.home)) == number, within=60)
 
     def results(self) -> list[str]:
         """What the model was told about its calls, in order."""

@@ -25,7 +25,7 @@ async def closing(stage: Scene) -> asyncio.Task[None]:
 async def test_with_nothing_going_it_is_over_at_once() -> None:
     async with scene(WatchedEngine()) as stage:
         assert await started(stage, routine()) is OccurrenceState.DONE
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await stage.runs.close()
         assert stage.clock.sleeping == 0
 
@@ -39,7 +39,7 @@ async def test_a_run_may_come_to_its_end() -> None:
         await stage.clock.advance(19)
         assert not closed.done()
         await engine.open_now[0].interrupt()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await closed
         assert (await running).is_end
         assert "cut_off" not in stage.states
@@ -53,7 +53,7 @@ async def test_after_twenty_seconds_it_is_cut_off_and_the_ledger_says_so() -> No
         await stage.until(lambda: stage.pending)
         closed = await closing(stage)
         await stage.clock.advance(20)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await closed
         assert running.cancelled()
         assert stage.states == ["running", "cut_off"]
@@ -74,7 +74,7 @@ async def test_who_waits_for_a_place_does_not_begin() -> None:
         assert waiting.cancelled()
         late = started(stage, reminder("late"))
         await engine.open_now[0].interrupt()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await closed
             with pytest.raises(asyncio.CancelledError):
                 await late

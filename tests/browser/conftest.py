@@ -14,7 +14,7 @@ from tests.browser.served import ServedContext, SharedContext
 from tests.browser.stage import Stage, staged
 
 # A bound, not a wait: everything is there as soon as the page shows it.
-PATIENCE_MS = 10_000
+PATIENCE_MS = 60_000
 
 # Without windows a browser blocks notifications, with windows it asks.
 _ASKS_FIRST = "Object.defineProperty(Notification, 'permission', {value: 'default'})"

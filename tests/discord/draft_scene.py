@@ -65,7 +65,7 @@ class Turn:
         messages = tuple(each.message.id for each in posted)
         self._queue.put_nowait(TurnEnded(cause, messages=messages))
         self._queue.put_nowait(None)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await self.presented
 
     async def _events(self) -> AsyncIterator[AgentEvent]:

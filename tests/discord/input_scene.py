@@ -70,7 +70,7 @@ class SlowStore(RepeatingStore):
 
     async def transact(self, step: Step[R]) -> R:
         self.begun += 1
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self.may_write.wait()
         if self.is_full:
             raise WriteFailed(Path("ollim.db"), "No space left on device.")

@@ -129,6 +129,6 @@ async def make_scene(folder: Path) -> AsyncIterator[Scene]:
 
 
 async def until(is_so: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not is_so():  # noqa: ASYNC110 - most of it has no event of its own
             await asyncio.sleep(0.005)

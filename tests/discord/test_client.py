@@ -180,7 +180,7 @@ async def another_heartbeat(scene: Scene) -> None:
     session = scene.connection.session
     assert session is not None
     before = session.client.latency
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while session.client.latency == before:  # noqa: ASYNC110  nobody tells of it
             await asyncio.sleep(0.005)
 

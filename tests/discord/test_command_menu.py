@@ -33,7 +33,7 @@ class Board:
     remembered: str | None = None
 
     async def sync(self, *specs: CommandSpec) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await sync(self.client, specs, self.clock, self.remembered, self.remember)
 
     def remember(self, mark: str) -> None:

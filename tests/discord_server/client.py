@@ -61,7 +61,7 @@ class Listener(discord.Client):
         return [each.content for each in self.heard]
 
     async def hears(self, is_so: Callable[[], object]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not is_so():
                 self._news.clear()
                 await self._news.wait()
@@ -70,7 +70,7 @@ class Listener(discord.Client):
         return await self.create_dm(discord.Object(int(server.owner.id)))
 
     async def interaction(self) -> discord.Interaction:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await self.interactions.get()
 
 
@@ -95,7 +95,7 @@ async def listener(
     with led_to(server):
         running = asyncio.create_task(client.start(server.token))
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await server.connected()
                 await client.wait_until_ready()
             yield client

@@ -56,7 +56,7 @@ async def _without_a_word_yet(scene: Scene) -> str:
     await scene.model.seen(before + 1)
     (engine,) = scene.bot.engines()
     await scene.bot.kill()
-    await eventually(lambda: not _lives(engine), within=3)
+    await eventually(lambda: not _lives(engine), within=30)
     await scene.bot.start()
     return "ok"
 

@@ -50,7 +50,7 @@ async def died(stage: Scene, caplog: pytest.LogCaptureFixture) -> None:
     caplog.clear()
     (pid,) = engines_at(stage.home)
     os.kill(pid, signal.SIGKILL)
-    await eventually(lambda: "The engine died." in caplog.text, within=10)
+    await eventually(lambda: "The engine died." in caplog.text, within=60)
 
 
 async def interrupted_while_it_stands_still(stage: Scene, session: ClaudeSession) -> TurnEnded:

@@ -50,7 +50,7 @@ class Owner:
             is_new = after is None or posts[-1].id != after.id
             return is_new and words in "".join(self.surface.texts[-1:])
 
-        async with asyncio.timeout(10), self.surface.news:
+        async with asyncio.timeout(60), self.surface.news:
             await self.surface.news.wait_for(is_shown)
         return posts[-1]
 

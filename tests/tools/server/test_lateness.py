@@ -47,7 +47,7 @@ async def test_the_day_is_that_of_the_message_also_if_it_had_to_wait(desk: DeskO
     await at.clock.advance(timedelta(hours=14, minutes=59, seconds=30).total_seconds())
     at.is_busy = True
     call = asyncio.ensure_future(at.call("ping_user", message="Call mum"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         for _ in count():
             if at.clock.sleeping:
                 break
