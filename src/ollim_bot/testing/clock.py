@@ -110,7 +110,8 @@ class ManualClock:
     async def advance(self, seconds: float) -> None:
         """Let time pass. Sleepers wake one by one, each at its own moment.
 
-        Before it passes, and after each that wakes, all that runs is let run, in threads too.
+        Before it passes and after it has, all that runs is let run, in threads too; for one that
+        wakes in between, threads are not waited for.
         """
         if seconds < 0:
             raise ValueError("Time does not go back; `jump` sets the wall clock back.")
@@ -120,7 +121,7 @@ class ManualClock:
             self._passed, _, wake = heappop(self._sleepers)
             if not wake.done():
                 wake.set_result(None)
-                await settle()
+                await run_ready_tasks()
         self._passed = target
         await settle()
 
