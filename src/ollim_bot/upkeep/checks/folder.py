@@ -161,7 +161,7 @@ def _locks(paths: DataPaths) -> Iterator[DoctorFinding]:
 
 
 def _removed_lock(lock: Path) -> str:
-    """A lock that is no file guards nothing: nobody can hold it. A folder with content stays."""
+    """Remove a lock that is not a file, since it cannot be held. A folder with content stays."""
     mode = lock.lstat().st_mode
     if stat.S_ISREG(mode):
         return ""
