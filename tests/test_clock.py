@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -183,3 +185,25 @@ def test_a_wait_ends_with_its_event_or_its_time(
 
     assert asyncio.run(scenario()) == 0
     assert ended_at == [waited]
+
+
+async def test_a_thread_ends_its_work_before_the_manual_clock_moves() -> None:
+    clock = manual_clock()
+
+    async def look_then_sleep() -> None:
+        await asyncio.to_thread(time.sleep, 0.05)
+        await clock.sleep(1)
+
+    task = asyncio.create_task(look_then_sleep())
+    await clock.advance(1)
+    assert task.done()
+
+
+async def test_a_thread_that_is_held_does_not_hold_the_manual_clock() -> None:
+    clock = manual_clock()
+    goes_on = threading.Event()
+    task = asyncio.create_task(asyncio.to_thread(goes_on.wait, 60))
+    await clock.advance(1)
+    assert not task.done()
+    goes_on.set()
+    assert await task

@@ -59,7 +59,7 @@ class WarmProcess:
         return code
 
 
-class Nursery:
+class ForkServer:
     """The process that starts others by forking itself; it ends with the one that made it."""
 
     def __init__(self) -> None:
@@ -87,12 +87,12 @@ class Nursery:
         return self._exit_codes.get(pid)
 
 
-_nurseries: list[Nursery] = []
+_fork_servers: list[ForkServer] = []
 
 
 def prepare() -> None:
-    """Call it in a process that is to run tests, as long as it has no threads."""
-    _nurseries[:] = [Nursery()]
+    """Start the fork server of this process, which must have no threads yet."""
+    _fork_servers[:] = [ForkServer()]
 
 
 def _program() -> None:
@@ -103,12 +103,12 @@ async def started(
     home: Path, environment: Mapping[str, str], output: Path, run: Program = _program
 ) -> WarmProcess:
     """The bot, in its home and with this environment alone; all that it prints is appended."""
-    (nursery,) = _nurseries
-    return nursery.start(home, environment, output, run)
+    (server,) = _fork_servers
+    return server.start(home, environment, output, run)
 
 
 def _serve(requests: Connection) -> NoReturn:
-    """Tells the pid of each that begins, and the pid and the exit code of each that ends."""
+    """Tell the pid of each that begins, and the pid and the exit code of each that ends."""
     # Processes that a bot starts with `multiprocessing` would load the main module, here pytest.
     sys.modules["__main__"] = ModuleType("__main__")
     running: dict[int, ForkProcess] = {}

@@ -73,7 +73,7 @@ class Kind(Enum):
 def kind_of(relative: PurePosixPath) -> Kind:
     """The kind of a file by its path below the data directory.
 
-    Whatever a name of a key begins, such as `.env.old` or `token.json.corrupt-…`, is a key as well.
+    A name that begins with that of a key, such as `.env.old` or `token.json.corrupt-…`, is one too.
     """
     parts = relative.parts
     if ".git" in parts or (relative.name.startswith(".") and relative.suffix == ".tmp"):
