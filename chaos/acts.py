@@ -163,10 +163,13 @@ async def run_routine(stage: Stage, _: random.Random) -> None:
 
 async def snooze(stage: Stage, luck: random.Random) -> None:
     """Press a button of a reminder, and again in the same moment."""
-    cards = [each for each in stage.discord.said if _button(each, _SNOOZE)]
-    if not cards:
-        return
-    message = luck.choice(cards)
+    if not _cards(stage):
+        await remind(stage, luck)
+        try:
+            await stage.discord.until(lambda: _cards(stage), PATIENCE)
+        except TimeoutError:
+            return
+    message = luck.choice(_cards(stage))
     custom_id = _button(message, _SNOOZE)
     text = str(message.embeds[0].get("title", ""))
     for _ in range(2):
@@ -174,6 +177,10 @@ async def snooze(stage: Stage, luck: random.Random) -> None:
     await asyncio.sleep(0.6)
     is_done = str(message.embeds[0].get("title", "")).startswith("⏱")
     stage.record.note("clicks", {"text": text, "is_certain": is_done})
+
+
+def _cards(stage: Stage) -> list[Message]:
+    return [each for each in stage.discord.said if _button(each, _SNOOZE)]
 
 
 def said(stage: Stage, reply_to: str | None = None) -> str:

@@ -23,6 +23,7 @@ from ollim_bot.offline.messages import Cut, Fail, Failure, Hang, Reply, Say, Sta
 
 _SEND, _EDIT = "POST /channels/*/messages", "PATCH /channels/*/messages/*"
 _READ, _ANY = "GET /channels/*", "* /channels/*"
+_LONGEST_TURN = 1.5
 _LOGS = ("session_history",)
 _GARBAGE = (b"\xff\xfe\x00", b"---\ncron: [\n---\n", b"", b"---\nid: minutely\n---\n", b"words\n")
 
@@ -51,7 +52,10 @@ MODEL: Mapping[str, Failure] = {
 
 
 async def kill(stage: Stage, luck: random.Random) -> None:
-    """And perhaps the owner writes meanwhile."""
+    """Perhaps while the owner is answered, and perhaps the owner writes meanwhile."""
+    if luck.random() < 0.5:
+        await say_on_discord(stage, luck)
+        await asyncio.sleep(luck.uniform(0, _LONGEST_TURN))
     await stage.kill()
     stage.hits["kill -9"] += 1
     await _come_back(stage, luck)

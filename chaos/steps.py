@@ -23,21 +23,26 @@ class Step:
 
 
 def planned(
-    seed: int, weights: Mapping[str, int], deck: Sequence[str] = (), share: float = 0.0
+    seed: int, weights: Mapping[str, int], deaths: Sequence[str], share: float
 ) -> Iterator[Step]:
-    """Without end: some steps in a row, each more likely by its weight, then a look at all.
+    """Without end: some steps in a row, then a look at all; a share of the steps are `deaths`.
 
-    A share of the steps comes from the deck, which is played to its end before it is shuffled anew.
+    Each name comes as often as its weight says, and each death once, before any comes again.
     """
     luck = random.Random(seed)
-    names, shares = list(weights), list(weights.values())
-    cards: list[str] = []
+    names = _dealt(luck, [name for name, weight in weights.items() for _ in range(weight)])
+    ends = _dealt(luck, deaths)
     while True:
-        for name in luck.choices(names, shares, k=luck.randint(4, 9)):
-            cards = cards or luck.sample(deck, len(deck))
-            chosen = cards.pop() if cards and luck.random() < share else name
-            yield Step(chosen, round(_wait(luck), 3), luck.randrange(1_000_000))
+        for _ in range(luck.randint(4, 9)):
+            name = next(ends if luck.random() < share else names)
+            yield Step(name, round(_wait(luck), 3), luck.randrange(1_000_000))
         yield Step(SETTLE)
+
+
+def _dealt(luck: random.Random, cards: Sequence[str]) -> Iterator[str]:
+    """From a deck that is played to its end before it is shuffled anew."""
+    while True:
+        yield from luck.sample(cards, len(cards))
 
 
 def _wait(luck: random.Random) -> float:

@@ -19,7 +19,7 @@ from chaos.acts import (
     say_on_page,
 )
 from chaos.orders import CUT, DIE, Order
-from chaos.points import DATABASE, POINTS
+from chaos.points import DATABASE, POINTS, Moment
 from chaos.stage import Stage
 
 _LOOKS = 25
@@ -28,6 +28,17 @@ _BETWEEN_LOOKS = 0.1
 
 async def _begin_anew(stage: Stage, luck: random.Random) -> None:
     await clear(stage, luck)
+    await say_on_discord(stage, luck)
+
+
+async def _hear_updates(stage: Stage, luck: random.Random) -> None:
+    """The next turn shows them to the agent, and so takes them from the file."""
+    await run_routine(stage, luck)
+    updates = stage.bot.data / "state" / "pending_updates.json"
+    for _ in range(2 * _LOOKS):
+        if updates.exists() and "Report" in updates.read_text():
+            break
+        await asyncio.sleep(_BETWEEN_LOOKS)
     await say_on_discord(stage, luck)
 
 
@@ -43,7 +54,8 @@ _LEADS_TO: Mapping[str, tuple[Act, ...]] = {
     "run_requests": (run_routine,),
     "reminders": (remind,),
     "fork_messages.json": _WORK,
-    "pending_updates.json": (*_WORK, *_TALK),
+    "pending_updates.json": (*_WORK, *_TALK, _hear_updates),
+    f"{Moment.REMOVAL}: pending_updates.json": (_hear_updates,),
 }
 # What is missing is made anew: the owner may have removed it.
 _MADE_AT_START = {
@@ -58,13 +70,13 @@ ERRORS: Mapping[str, str] = {
     "no room for a while": "ENOSPC",
 }
 # One file, or all of them.
-_LABELS = ("", "", "", "", DATABASE, DATABASE, *_LEADS_TO)
+_LABELS = ("", "", "", "", DATABASE, DATABASE, *(each for each in _LEADS_TO if ": " not in each))
 
 
 async def die_at(point: str, stage: Stage, luck: random.Random) -> None:
     """The owner does what leads there; if that does not, a new start may."""
     stage.orders.give(Order(luck.choice((DIE, CUT)), point, seed=luck.randrange(1_000_000)))
-    await _lead_to(point.rpartition(": ")[2], stage, luck)
+    await _lead_to(point if point in _LEADS_TO else point.rpartition(": ")[2], stage, luck)
     await until_dead(stage)
     await stage.kill()
     await stage.start()
