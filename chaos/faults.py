@@ -18,12 +18,11 @@ from chaos.orders import ANY, CUT, Order
 from chaos.points import POINTS as DEATHS
 from chaos.stage import REFUSALS, Stage
 from chaos.wounded import descendants
-from chaos.wounds import REFUSING, until_dead
+from chaos.wounds import REFUSING, come_back, until_dead
 from ollim_bot.offline.messages import Cut, Fail, Failure, Hang, Reply, Say, Stall
 
 _SEND, _EDIT = "POST /channels/*/messages", "PATCH /channels/*/messages/*"
 _READ, _ANY = "GET /channels/*", "* /channels/*"
-_LONGEST_TURN = 1.5
 _LOGS = ("session_history",)
 _GARBAGE = (b"\xff\xfe\x00", b"---\ncron: [\n---\n", b"", b"---\nid: minutely\n---\n", b"words\n")
 
@@ -55,10 +54,10 @@ async def kill(stage: Stage, luck: random.Random) -> None:
     """Perhaps while the owner is answered, and perhaps the owner writes meanwhile."""
     if luck.random() < 0.5:
         await say_on_discord(stage, luck)
-        await asyncio.sleep(luck.uniform(0, _LONGEST_TURN))
+        await asyncio.sleep(luck.choice((0, luck.uniform(0, 0.3), luck.uniform(0, 1.5))))
     await stage.kill()
     stage.hits["kill -9"] += 1
-    await _come_back(stage, luck)
+    await come_back(stage, luck)
 
 
 async def cut_power(stage: Stage, luck: random.Random) -> None:
@@ -68,15 +67,7 @@ async def cut_power(stage: Stage, luck: random.Random) -> None:
     stage.orders.withdraw()
     await stage.kill()
     stage.count_wounds()
-    await _come_back(stage, luck)
-
-
-async def _come_back(stage: Stage, luck: random.Random) -> None:
-    if luck.random() < 0.4:
-        await say_on_discord(stage, luck)
-    if luck.random() < 0.2:
-        stage.discord.forget_nonces()
-    await stage.start()
+    await come_back(stage, luck)
 
 
 async def stop(stage: Stage, luck: random.Random) -> None:

@@ -79,8 +79,17 @@ async def die_at(point: str, stage: Stage, luck: random.Random) -> None:
     await _lead_to(point if point in _LEADS_TO else point.rpartition(": ")[2], stage, luck)
     await until_dead(stage)
     await stage.kill()
-    await stage.start()
+    await come_back(stage, luck)
     stage.count_wounds()
+
+
+async def come_back(stage: Stage, luck: random.Random) -> None:
+    """Perhaps the owner has written meanwhile, and perhaps Discord knows no nonce any more."""
+    if luck.random() < 0.6:
+        await say_on_discord(stage, luck)
+    if luck.random() < 0.2:
+        stage.discord.forget_nonces()
+    await stage.start()
 
 
 async def until_dead(stage: Stage) -> None:
