@@ -28,9 +28,11 @@ run: $(RUNTIME)
 
 # Much of a test is waiting, so there are more workers than processors. The checks of `lint` run
 # beside them; what they say comes last.
+WORKERS = $$($(BIN)/python -c 'import os; print(min(12, 3 * (os.cpu_count() or 2)))')
+
 test: $(BROWSER)
 	@$(MAKE) --no-print-directory lint >$(CHECKED) 2>&1 & checks=$$!; \
-	$(BIN)/python -m pytest --workers 6 $(TESTS); tests=$$?; \
+	$(BIN)/python -m pytest --workers $(WORKERS) $(TESTS); tests=$$?; \
 	wait $$checks; checks=$$?; cat $(CHECKED); \
 	test $$tests = 0 || echo "make test: the tests have FAILED, see above"; \
 	test $$checks = 0 || echo "make test: lint has FAILED, see above"; \
