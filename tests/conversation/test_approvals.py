@@ -170,6 +170,21 @@ async def test_the_first_answer_counts_and_the_second_is_told(questions: Questio
     await questions.until(lambda: outcome(questions.cards[0]) == "Refused.")
 
 
+async def test_a_click_that_comes_after_the_outcome_does_not_replace_it(
+    questions: Questions,
+) -> None:
+    """It was made on the card as it stood before."""
+    (asking,) = await questions.asked()
+    (before,) = questions.shown
+    await questions.click("once")
+    assert await questions.within(asking) is None
+    await questions.until(lambda: outcome(questions.cards[0]) == "Allowed once.")
+    for _ in range(20):  # until the question is forgotten, and after it
+        late = await questions.approvals.answer("web", before, button(before, "no"))
+        assert late.is_error
+    assert outcome(questions.cards[0]) == "Allowed once."
+
+
 async def test_no_answer_counts_while_another_one_is_being_written_down(
     questions: Questions,
 ) -> None:

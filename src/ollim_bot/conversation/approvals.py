@@ -417,10 +417,12 @@ class Approvals:
 
     async def _bury(self, message: ChatMessage) -> None:
         """Mark the buttons of a question from an earlier process as used."""
-        if message.card is None or all(each.is_used for each in message.card.buttons):
-            return
         try:
-            await self._poster.post(_answered(message, DEAD))
+            # Its outcome may have been posted after `message` was read.
+            newest = await self._poster.find(message.id) or message
+            if newest.card is None or all(each.is_used for each in newest.card.buttons):
+                return
+            await self._poster.post(_answered(newest, DEAD))
         except StorageError:
             _logger.warning("A question that is over could not be shown so", exc_info=True)
 
