@@ -115,6 +115,8 @@ async def test_an_answer_that_takes_over_a_draft_is_no_orphan_of_the_next_life(
         world.local.next_fail(EDIT, AnswerHanging(), times=None)
         world.local.say("hello")
         await world.until(lambda: "whole" in world.local.texts)
+        # The goodbye is a second message: it may not come in the moment of the draft.
+        await world.clock.advance(0.1)
     world.local.mend()
     async with world.life() as life:
         await world.until(lambda: not world.drafts)
