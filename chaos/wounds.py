@@ -55,8 +55,9 @@ _LEADS_TO: Mapping[str, tuple[Act, ...]] = {
     "reminders": (remind,),
     "fork_messages.json": _WORK,
     "pending_updates.json": (*_WORK, *_TALK, _hear_updates),
-    f"{Moment.REMOVAL}: pending_updates.json": (_hear_updates,),
 }
+# A point that only one way leads to.
+_ONLY_WAY: Mapping[str, Act] = {f"{Moment.REMOVAL}: pending_updates.json": _hear_updates}
 # What is missing is made anew: the owner may have removed it.
 _MADE_AT_START = {
     ".gitignore": ".gitignore",
@@ -70,13 +71,16 @@ ERRORS: Mapping[str, str] = {
     "no room for a while": "ENOSPC",
 }
 # One file, or all of them.
-_LABELS = ("", "", "", "", DATABASE, DATABASE, *(each for each in _LEADS_TO if ": " not in each))
+_LABELS = ("", "", "", "", DATABASE, DATABASE, *_LEADS_TO)
 
 
 async def die_at(point: str, stage: Stage, luck: random.Random) -> None:
     """The owner does what leads there; if that does not, a new start may."""
     stage.orders.give(Order(luck.choice((DIE, CUT)), point, seed=luck.randrange(1_000_000)))
-    await _lead_to(point if point in _LEADS_TO else point.rpartition(": ")[2], stage, luck)
+    if point in _ONLY_WAY:
+        await _ONLY_WAY[point](stage, luck)
+    else:
+        await _lead_to(point.rpartition(": ")[2], stage, luck)
     await until_dead(stage)
     await stage.kill()
     await come_back(stage, luck)

@@ -63,7 +63,7 @@ NOT_ASKED = ApprovalOutcome(
     Color.RED,
     "The owner could not be asked, so this call was not made. Go on without it, and say so.",
 )
-DEAD = ApprovalOutcome("Expired: nothing waits for this answer any more.", Color.BLUE)
+EXPIRED = ApprovalOutcome("Expired: nothing waits for this answer any more.", Color.BLUE)
 
 
 def from_now_on(grant: Pattern) -> ApprovalOutcome:
@@ -252,7 +252,7 @@ class Approvals:
     async def load(self, shown: Sequence[ChatMessage]) -> None:
         """Close the questions that an earlier process left open."""
         for message in shown:
-            await self._bury(message)
+            await self._close_card(message)
 
     def granted(self) -> Sequence[Pattern]:
         """The patterns that the owner allowed from now on. Blocks; empty if they cannot be read."""
@@ -314,7 +314,7 @@ class Approvals:
         key, said = read_button(button) or ("", ApprovalAnswer.NO)
         question = self._questions.get(key)
         if question is None or question.message.id != message.id:
-            await self._bury(message)
+            await self._close_card(message)
             return CommandAnswer(OVER, is_error=True)
         if question.is_taken:
             return CommandAnswer(OVER, is_error=True)
@@ -415,14 +415,14 @@ class Approvals:
         )
         return next(fits, None)
 
-    async def _bury(self, message: ChatMessage) -> None:
-        """Mark the buttons of a question from an earlier process as used."""
+    async def _close_card(self, message: ChatMessage) -> None:
+        """Mark the buttons of a question that nobody waits for as used."""
         try:
             # Its outcome may have been posted after `message` was read.
             newest = await self._poster.find(message.id) or message
             if newest.card is None or all(each.is_used for each in newest.card.buttons):
                 return
-            await self._poster.post(_answered(newest, DEAD))
+            await self._poster.post(_answered(newest, EXPIRED))
         except StorageError:
             _logger.warning("A question that is over could not be shown so", exc_info=True)
 
