@@ -153,12 +153,9 @@ def _the_budget_is_exact(evidence: Evidence) -> Iterator[Finding]:
 
 def _paid_pings(row: Row) -> int:
     """A digest brings several."""
-    is_background = row["author"] == "background"
-    return (
-        len(re.findall(r"Ping p\d+(?=$| \(Late: )", row["text"], re.MULTILINE))
-        if is_background
-        else 0
-    )
+    if row["author"] != "background":
+        return 0
+    return len(re.findall(deliveries.PING, row["text"], re.MULTILINE))
 
 
 def _each_call_is_made_once(evidence: Evidence) -> Iterator[Finding]:

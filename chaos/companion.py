@@ -59,11 +59,11 @@ class Companion:
         return self._answer(request, said)
 
     def _work(self, request: ModelRequest, said: list[str]) -> Reply:
-        about = re.match(r"\[(reminder|routine)-bg:(\w+)\]", request.last_user_text)
+        about = re.match(r"\[(reminder-bg|routine-bg|webhook):(\w+)\]", request.last_user_text)
         if about is None:
             return Reply((Say("Done."),))
         report = CallTool(_REPORT, {"message": f"Report {self._mark('u')}."})
-        if about[1] == "routine":
+        if about[1] != "reminder-bg":
             return Reply((CallTool(_PING, {"message": f"Ping {self._mark('p')}"}), report))
         text = said[-1].rpartition("\n")[2]
         if int(about[2].lstrip("r") or 0) % 4 == 3:

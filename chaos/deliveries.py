@@ -61,7 +61,8 @@ def _each_mark_stands_once(evidence: Evidence) -> Iterator[Finding]:
 # What is left of a reminder that was answered.
 _ANSWERED = re.compile(r"^[✓⏱–] (Drink r\d+) · ", re.MULTILINE)
 # A ping may be a line of a digest.
-_MARK = re.compile(r"\[/?a\d+\]|Ping p\d+(?=$| \(Late: )|^Drink r\d+\.$", re.MULTILINE)
+PING = r"Ping p\d+(?=$| \((?:Late|From untrusted content): )"
+_MARK = re.compile(rf"\[/?a\d+\]|{PING}|^Drink r\d+\.$", re.MULTILINE)
 
 
 def _marks_on_discord(evidence: Evidence) -> Counter[str]:

@@ -51,6 +51,17 @@ PLANTED = (
         "        later(1.0, lambda: asyncio.ensure_future(self._state.transact(step)))\n",
     ),
     Planted(
+        "a call of a webhook is answered before it is on disk",
+        "webhooks/reception.py",
+        "            accepted = await self._calls.accept(call)\n",
+        "            from ollim_bot.domain.jobs import JobKind\n"
+        "            from ollim_bot.domain.occurrences import Occurrence\n"
+        "            run = Occurrence(JobKind.WEBHOOK, call.hook, call.name)\n"
+        "            accepted = Acceptance(run, is_new=True)\n"
+        "            later = asyncio.get_running_loop().call_later\n"
+        "            later(1.0, lambda: asyncio.ensure_future(self._calls.accept(call)))\n",
+    ),
+    Planted(
         "a token is not reserved",
         "conversation/message_poster.py",
         "verdict = tx.budget.take(pay)\n",

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaos import acts, faults
+from chaos import acts, caller, faults
 from chaos.checker import check, in_doubt
 from chaos.findings import Finding
 from chaos.stage import Stage, staged
 from chaos.steps import SETTLE, Step, planned
 from chaos.wounds import DYING
 
-WEIGHTS: Mapping[str, int] = {**acts.WEIGHTS, **faults.WEIGHTS}
+WEIGHTS: Mapping[str, int] = {**acts.WEIGHTS, **caller.WEIGHTS, **faults.WEIGHTS}
 
 # What fails is tried again after half a minute at most, and what is ordered comes within a minute.
 _REST_WITHIN = 120.0
@@ -37,7 +37,7 @@ _SHARE_OF_DEATHS = 0.45
 
 _logger = logging.getLogger(__name__)
 
-_DEEDS: Mapping[str, acts.Act] = {**acts.ACTS, **faults.FAULTS, **DYING}
+_DEEDS: Mapping[str, acts.Act] = {**acts.ACTS, **caller.ACTS, **faults.FAULTS, **DYING}
 
 
 @dataclass
@@ -151,6 +151,8 @@ async def _mend(stage: Stage) -> None:
     await stage.discord.connected(_CONNECTED_WITHIN)
     for name in list(stage.unsent):
         await acts.send(stage, name)
+    for number in list(stage.unaccepted):
+        await caller.call_again(stage, number)
     await acts.end_quiet(stage)
 
 

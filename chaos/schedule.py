@@ -103,10 +103,27 @@ def _a_click_counts_once(evidence: Evidence) -> Iterator[Finding]:
             yield (wrong if times else missing)(f"“{row['text']}” was put off {times} times")
 
 
+def _each_call_is_one_run(evidence: Evidence) -> Iterator[Finding]:
+    """A caller of a webhook that was told so need not call again."""
+    claimed = {row["occurrence"] for row in evidence.ledger if row["state"] == "due"}
+    said = [row["text"] for row in (*evidence.messages, *evidence.held)]
+    calls: dict[int, Row] = {}
+    for row in evidence.noted("calls"):
+        first = calls.setdefault(row["call"], row)
+        if row["run"] != first["run"]:
+            yield wrong(f"call {row['call']} is two runs: {first['run']} and {row['run']}")
+    for number, row in calls.items():
+        if row["run"] not in claimed:
+            yield missing(f"call {number} was accepted, and is not in the ledger")
+        if row["is_plain"] and not any(f"Ping p{number}" in text for text in said):
+            yield missing(f"the words of call {number} have not come")
+
+
 LAWS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _each_moment_has_one_end,
     _each_reminder_comes_once,
     _what_has_come_is_gone,
     _what_was_cancelled_is_gone,
     _a_click_counts_once,
+    _each_call_is_one_run,
 )

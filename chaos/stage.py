@@ -16,6 +16,7 @@ from pathlib import Path
 import aiohttp
 from devtools.localdiscord.server import LocalDiscord
 from tests.e2e.bot import LIMIT, Bot
+from tests.ports import unused_port
 
 from chaos.companion import Companion
 from chaos.orders import CUT, DIE, Orders
@@ -30,6 +31,13 @@ _BUDGET = {
     "critical_used": 0,
     "daily_used": 0,
 }
+_FIELDS = "fields: {type: object, required: [number], properties: {number: {type: integer}}}"
+_PLAIN = f"---\nid: plain\ndescription: A parcel\ndeliver: plain\n{_FIELDS}\n---\n"
+WEBHOOKS = {
+    "plain": f"{_PLAIN}Ping p{{{{number}}}}\n",
+    "look": f"---\nid: look\n{_FIELDS}\n---\nLook around.\n",
+}
+SECRET = "the-secret-of-all-webhooks-of-the-chaos"
 _ROOT = Path(__file__).resolve().parent.parent
 _WOUNDED = ("-m", "chaos.wounded")
 REFUSALS = {
@@ -46,9 +54,10 @@ class Stage:
     """`hits` counts how often each fault was really met.
 
     `undo` is what has to be done before all can be well again. `unsent` are messages to the page
-    that nobody has confirmed, which the page sends again. `is_owed_a_start` is whether something
-    was left to the next start, as the bot does with what it could not write down. By `orders` the
-    bot dies and fails at points of its own writing.
+    that nobody has confirmed, and `unaccepted` such calls of webhooks, each with its webhook; the
+    page and the caller send them again. `is_owed_a_start` is whether something was left to the
+    next start, as the bot does with what it could not write down. By `orders` the bot dies and
+    fails at points of its own writing.
     """
 
     bot: Bot
@@ -56,9 +65,11 @@ class Stage:
     model: Companion
     record: Record
     orders: Orders
+    webhook_port: int
     hits: Counter[str] = field(default_factory=Counter)
     undo: AsyncExitStack = field(default_factory=AsyncExitStack)
     unsent: dict[str, str] = field(default_factory=dict)
+    unaccepted: dict[int, str] = field(default_factory=dict)
     ordered: Counter[tuple[str, str]] = field(default_factory=Counter)
     number: int = 0
     is_owed_a_start: bool = False
@@ -149,17 +160,20 @@ async def staged(home: Path, settings: Mapping[str, str]) -> AsyncIterator[Stage
     model = Companion(record)
     async with LocalDiscord() as discord, MessagesServer(model) as server:
         orders = Orders(home / "orders")
+        webhook_port = unused_port()
         surroundings = {
             "DISCORD_TOKEN": discord.token,
             "DISCORD_API_URL": discord.api_url,
             "CHAOS_ORDERS": str(orders.folder),
+            "WEBHOOK_PORT": str(webhook_port),
+            "WEBHOOK_SECRET": SECRET,
             **settings,
             "PYTHONPATH": os.pathsep.join(
                 [settings.get("PYTHONPATH", str(_ROOT / "src")), str(_ROOT)]
             ),
         }
         bot = Bot(home / "bot", server.url, surroundings)
-        stage = Stage(bot, discord, model, record, orders)
+        stage = Stage(bot, discord, model, record, orders, webhook_port)
         _prepare(stage)
         try:
             await stage.start()
@@ -180,3 +194,5 @@ def _prepare(stage: Stage) -> None:
     (state / "ping_budget.json").write_text(json.dumps(budget))
     stage.write_job("routines/minutely.md", _MINUTELY)
     stage.write_job("routines/byhand.md", _BY_HAND)
+    for name, text in WEBHOOKS.items():
+        stage.write_job(f"webhooks/{name}.md", text)

@@ -18,6 +18,7 @@ from chaos.acts import (
     say_on_discord,
     say_on_page,
 )
+from chaos.caller import call_webhook
 from chaos.orders import CUT, DIE, Order
 from chaos.points import DATABASE, POINTS, Moment
 from chaos.stage import Stage
@@ -45,7 +46,7 @@ async def _hear_updates(stage: Stage, luck: random.Random) -> None:
 _TALK: tuple[Act, ...] = (say_on_discord, say_on_discord, say_on_page)
 _WORK: tuple[Act, ...] = (remind, run_routine)
 _LEADS_TO: Mapping[str, tuple[Act, ...]] = {
-    DATABASE: (*_TALK, *_WORK),
+    DATABASE: (*_TALK, *_WORK, call_webhook),
     "fork.json": (begin_fork, end_fork),
     "config.json": (configure,),
     "sessions.json": (_begin_anew,),

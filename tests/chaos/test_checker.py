@@ -11,6 +11,7 @@ import pytest
 from chaos.checker import check, in_doubt
 
 AT = "2026-11-15T14:30:00+01:00"
+CALL = "webhook:plain:1"
 OCCURRENCE = "reminder:r1:2026-11-15T13:29:58Z"
 ANSWER = "[a1] About t1. It is done. [/a1]"
 
@@ -44,6 +45,7 @@ def right() -> dict[str, list[Row]]:
         ],
         "record/rivals": [{"code": 1}],
         "record/clicks": [],
+        "record/calls": [{"call": 1, "is_plain": True, "run": CALL}] * 2,
         "record/messages": [
             message("m1", "owner", "task t1", "10"),
             message("1", "assistant", ANSWER, "11") | {"turn": "t"},
@@ -54,6 +56,8 @@ def right() -> dict[str, list[Row]]:
             {"state": "due", "occurrence": OCCURRENCE},
             {"state": "running", "occurrence": OCCURRENCE},
             {"state": "done", "occurrence": OCCURRENCE},
+            {"state": "due", "occurrence": CALL},
+            {"state": "done", "occurrence": CALL},
         ],
         "data/state/session_history": [{"event": "created"}],
         "record/waiting": [],
@@ -123,6 +127,11 @@ SPOILED = {
     "a reminder came twice": changed("record/messages", 3, text="Drink r1."),
     "a reminder came too early": changed("record/orders", 0, at="2026-11-15T13:30:01+00:00"),
     "it is late and does not say so": changed("record/orders", 0, at="2026-11-15T13:00:00+00:00"),
+    "a call was not done": without("record/ledger", 3),
+    "a call was done twice": lambda rows: rows["record/calls"].append(
+        {"call": 1, "is_plain": True, "run": "webhook:plain:1-a"}
+    ),
+    "the words of a call did not come": changed("record/calls", 0, call=2),
     "a moment has no end": without("record/ledger", 2),
     "a moment has two ends": twice("record/ledger", 2),
     "a moment was claimed twice": twice("record/ledger", 0),
