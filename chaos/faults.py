@@ -51,7 +51,7 @@ MODEL_FAULTS: Mapping[str, Failure] = {
 
 
 async def kill(scene: ChaosScene, rng: random.Random) -> None:
-    """Perhaps in the middle of an answer, and perhaps the owner writes before the restart."""
+    """Kill and restart, perhaps in the middle of an answer; perhaps the owner writes meanwhile."""
     if rng.random() < 0.5:
         await say_on_discord(scene, rng)
         await asyncio.sleep(rng.choice((0, rng.uniform(0, 0.3), rng.uniform(0, 1.5))))

@@ -178,7 +178,10 @@ async def _record_what_is_seen(scene: ChaosScene) -> None:
 
 
 async def _findings_once_settled(scene: ChaosScene) -> list[Finding]:
-    """Poll the checker until it finds nothing, and return its findings if nothing changes."""
+    """Poll the checker until it finds nothing.
+
+    Returns its findings once nothing has changed for a while, or the time to settle is over.
+    """
     latest = time.monotonic() + _SETTLES_WITHIN
     seen: tuple[object, ...] = ()
     since = 0.0
