@@ -1,1 +1,1 @@
-"""`make chaos`: the real program, injured in every way there is, and looked at from outside."""
+"""`make chaos`: a harness that injects faults into the real program and checks it from outside."""

@@ -1,4 +1,4 @@
-"""Says what is wrong, from files alone: it imports nothing of the program that it judges."""
+"""Finds broken invariants, from files alone: it imports nothing of the program that it checks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos import deliveries, quiet, schedule
+from chaos import delivery_invariants, quiet_invariants, schedule_invariants
 from chaos.evidence import Evidence, Row
 from chaos.findings import Finding, missing, wrong
 
@@ -19,22 +19,22 @@ _TOKENS = 500
 
 
 def check(data: Path, record: Path) -> list[Finding]:
-    """Everything that is not as it has to be when all is quiet."""
+    """What is not as it has to be once the bot has settled."""
     evidence = Evidence(data, record)
-    found = [finding for law in _LAWS for finding in law(evidence)]
+    found = [finding for invariant in _INVARIANTS for finding in invariant(evidence)]
     found += [wrong(f"cannot be read: {each}") for each in evidence.unreadable]
     return found
 
 
 def in_doubt(data: Path, record: Path) -> list[str]:
-    """The messages of which the bot has said that it does not know whether they arrived."""
+    """The messages of which the bot has said that they may not have arrived."""
     rows = Evidence(data, record).outbox
     return [str(row["id"]) for row in rows if row["row"] == "unsure"]
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What the owner has said, once all of the changes to it are known."""
+    """A message of the owner, after all edits and deletions."""
 
     id: str
     text: str
@@ -108,7 +108,7 @@ def _whole_answers(evidence: Evidence) -> Counter[str]:
 
 
 def _nothing_waits(evidence: Evidence) -> Iterator[Finding]:
-    """Commands and what the program itself has to ask come to an end as well."""
+    """Every accepted input has an end, also a command or a prompt of the program itself."""
     accepted = (row for row in evidence.inbox if row["row"] == "accepted")
     ids = {given["id"] for row in accepted for given in row.values() if isinstance(given, dict)}
     ended = {each for row in evidence.inbox if row["row"] == "ended" for each in row["inputs"]}
@@ -122,7 +122,7 @@ def _no_message_came_in_twice(evidence: Evidence) -> Iterator[Finding]:
             yield wrong(f"“{text}” is {times} messages of the log")
 
 
-def _the_model_was_asked_once(evidence: Evidence) -> Iterator[Finding]:
+def _the_model_is_told_each_task_once(evidence: Evidence) -> Iterator[Finding]:
     told = Counter(mark for text in evidence.main_talk for mark in TASK.findall(text))
     for mark, times in told.items():
         if times > 1:
@@ -152,14 +152,14 @@ def _the_budget_is_exact(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _paid_pings(row: Row) -> int:
-    """A digest brings several."""
+    """A digest can contain several."""
     if row["author"] != "background":
         return 0
-    return len(re.findall(deliveries.PING, row["text"], re.MULTILINE))
+    return len(re.findall(delivery_invariants.PING, row["text"], re.MULTILINE))
 
 
 def _each_call_is_made_once(evidence: Evidence) -> Iterator[Finding]:
-    """A tool that the agent uses in its answer leaves a file that tells of it."""
+    """Each call of the tool leaves a reminder file with its mark."""
     made = Counter(
         mark
         for path in (evidence.data / "reminders").glob("*.md")
@@ -175,7 +175,7 @@ def _each_call_is_made_once(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _the_settings_are_kept(evidence: Evidence) -> Iterator[Finding]:
-    """The last one that was confirmed, or one that was tried since."""
+    """The value is the last one that was confirmed, or one that was tried afterwards."""
     allowed: list[int | None] = [None]
     for row in evidence.noted("settings"):
         allowed = [row["value"]] if row["is_certain"] else [*allowed, row["value"]]
@@ -193,22 +193,22 @@ def _the_page_shows_the_log(evidence: Evidence) -> Iterator[Finding]:
 
 def _state_can_be_read(evidence: Evidence) -> Iterator[Finding]:
     for path in evidence.state.glob("*.json"):
-        if path.name != "sessions.json":  # bare text, whatever its name says
+        if path.name != "sessions.json":  # not JSON, in spite of its name
             evidence.value(path.name)
     yield from (wrong(f"{each.name} was set aside") for each in evidence.state.glob("*.corrupt-*"))
 
 
 def _a_second_process_was_refused(evidence: Evidence) -> Iterator[Finding]:
-    for row in evidence.noted("rivals"):
+    for row in evidence.noted("second_processes"):
         if row["code"] != 1:
             yield wrong(f"a second process ended with {row['code']}")
 
 
-_LAWS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
+_INVARIANTS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _each_message_has_one_end,
     _nothing_waits,
     _no_message_came_in_twice,
-    _the_model_was_asked_once,
+    _the_model_is_told_each_task_once,
     _each_update_is_shown_once,
     _the_budget_is_exact,
     _each_call_is_made_once,
@@ -216,7 +216,7 @@ _LAWS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _the_page_shows_the_log,
     _state_can_be_read,
     _a_second_process_was_refused,
-    *deliveries.LAWS,
-    *schedule.LAWS,
-    *quiet.LAWS,
+    *delivery_invariants.INVARIANTS,
+    *schedule_invariants.INVARIANTS,
+    *quiet_invariants.INVARIANTS,
 )

@@ -1,4 +1,4 @@
-"""What the bot has left behind, read as anybody could: its files, and what others saw of it."""
+"""The evidence for the checker: the bot's own files, and the notes of the harness."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 TORN = '{"torn-by-chaos": "'
-# Below a reminder that came although the disk was full: it is shown once, and stands in no log.
+# The last line of a reminder that came while the disk was full: it is not in the log.
 NOT_KEPT = "The disk cannot be written, so this is not kept."
 
 Row = Mapping[str, Any]
@@ -21,7 +21,10 @@ Row = Mapping[str, Any]
 
 @dataclass
 class Evidence:
-    """`record` is the folder where the driver notes what it has done and what others have seen."""
+    """Reads the data directory `data` and the folder `record` with the notes of a `Record`.
+
+    `damaged` collects each line or file that cannot be read, with its file name.
+    """
 
     data: Path
     record: Path
@@ -38,12 +41,12 @@ class Evidence:
 
     @cached_property
     def held(self) -> list[Row]:
-        """The messages that wait for the end of the quiet."""
+        """The messages that wait for the end of a quiet time."""
         return self.noted("held")
 
     @cached_property
     def notices(self) -> list[Row]:
-        """What the program itself has said or will say; while it is quiet, it says so later."""
+        """The program's own messages, also those that wait for the end of a quiet time."""
         said = (row for row in self.messages if _is_notice(row))
         return [*said, *self.held]
 
@@ -57,12 +60,12 @@ class Evidence:
 
     @cached_property
     def outbox(self) -> list[Row]:
-        """The messages that came to a bad end on a channel."""
+        """The messages that a channel refused, or may not have got."""
         return self.noted("outbox")
 
     @cached_property
     def discord(self) -> list[Row]:
-        """What stands there, from both sides."""
+        """The messages on Discord, of the owner and of the bot."""
         return self.noted("discord")
 
     @cached_property
@@ -77,7 +80,8 @@ class Evidence:
     def main_talk(self) -> list[str]:
         """What the model was told in the main conversation and in those that were cleared.
 
-        A prompt that the engine has on record, and never came to send, goes out with the next one.
+        Includes prompts that are only in the engine's transcript: the engine sends them with the
+        next one.
         """
         talks = {row["session"]: row["texts"] for row in self.noted("talks")}
         told = []
@@ -87,7 +91,7 @@ class Evidence:
         return told
 
     def _recorded(self, session: str) -> Iterator[str]:
-        """The prompts in the engine's own transcript, which may have lines that it did not end."""
+        """The prompts in the engine's own transcript, which may have incomplete lines."""
         for path in self.data.parent.glob(f".claude/projects/*/{session}.jsonl"):
             for line in lines_of(path):
                 with suppress(ValueError):
@@ -97,13 +101,15 @@ class Evidence:
 
     @property
     def unreadable(self) -> list[str]:
-        """What nobody has torn. A process that dies in a writing leaves one torn line, and so may
-        a power cut, in any of the logs.
+        """The damage that no injected fault explains.
+
+        A crash in the middle of a write explains one torn line of that log. A power cut explains
+        one torn line in each of the logs.
         """
-        wounds = self.noted("wounds")
-        cuts = sum(row["deed"] == "cut" for row in wounds)
-        halves = Counter(
-            row["where"].rpartition(": ")[2] for row in wounds if "in the middle" in row["where"]
+        faults = self.noted("injected_faults")
+        power_cuts = sum(row["kind"] == "power_cut" for row in faults)
+        torn_writes = Counter(
+            row["where"].rpartition(": ")[2] for row in faults if "in the middle" in row["where"]
         )
         found: defaultdict[str, list[str]] = defaultdict(list)
         deque(self._rows(self.state / "session_history.jsonl"), maxlen=0)
@@ -112,14 +118,14 @@ class Evidence:
         return [
             f"{name}: {each}"
             for name, lines in found.items()
-            for each in lines[cuts + halves[name] if name.endswith(".jsonl") else 0 :]
+            for each in lines[power_cuts + torn_writes[name] if name.endswith(".jsonl") else 0 :]
         ]
 
     def noted(self, name: str) -> list[Row]:
         return list(self._rows(self.record / f"{name}.jsonl"))
 
     def value(self, name: str) -> Any:
-        """What a file of `state/` holds; None where there is none."""
+        """The JSON value in a file of `state/`; None if there is no such file."""
         path = self.state / name
         try:
             return json.loads(path.read_bytes()) if path.exists() else None
@@ -143,7 +149,7 @@ def _is_notice(row: Row) -> bool:
 
 
 def lines_of(path: Path) -> Sequence[str]:
-    """The whole lines; what is being written at this moment is not one yet."""
+    """The complete lines, without the one that is still being written."""
     if not path.exists():
         return []
     text = path.read_text(errors="replace")

@@ -1,4 +1,4 @@
-"""What goes wrong: with the process, its files, its Discord and its model."""
+"""The faults: of the process, its files, its Discord and its model."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from functools import partial
 
 from devtools.localdiscord import faults
 
-from chaos.acts import Act, remind, say_on_discord, say_on_page
+from chaos.crash_points import CRASH_POINTS
 from chaos.evidence import TORN
-from chaos.orders import ANY, CUT, Order
-from chaos.points import POINTS as DEATHS
-from chaos.stage import REFUSALS, Stage
-from chaos.wounded import descendants
-from chaos.wounds import REFUSING, come_back, until_dead
+from chaos.fault_control import ANY_POINT, POWER_CUT, InjectedFault
+from chaos.fault_injection import descendants
+from chaos.owner_actions import Action, remind, say_on_discord, say_on_page
+from chaos.scene import ERROR_NAMES, ChaosScene
+from chaos.write_faults import WRITE_ERRORS, restart_after_crash, wait_for_crash
 from ollim_bot.offline.messages import Cut, Fail, Failure, Hang, Reply, Say, Stall
 
 _SEND, _EDIT = "POST /channels/*/messages", "PATCH /channels/*/messages/*"
@@ -26,7 +26,7 @@ _READ, _ANY = "GET /channels/*", "* /channels/*"
 _LOGS = ("session_history",)
 _GARBAGE = (b"\xff\xfe\x00", b"---\ncron: [\n---\n", b"", b"---\nid: minutely\n---\n", b"words\n")
 
-DISCORD: Mapping[str, tuple[str, faults.Fault]] = {
+DISCORD_FAULTS: Mapping[str, tuple[str, faults.Fault]] = {
     "Discord: answer to a sending lost": (_SEND, faults.AnswerLost()),
     "Discord: sending dropped": (_SEND, faults.Dropped()),
     "Discord: sending hangs, done": (_SEND, faults.AnswerHanging()),
@@ -39,7 +39,7 @@ DISCORD: Mapping[str, tuple[str, faults.Fault]] = {
     "Discord: reading fails with 503": (_READ, faults.ErrorResponse(503)),
     "Discord: gateway refused": ("WS /gateway", faults.Dropped()),
 }
-MODEL: Mapping[str, Failure] = {
+MODEL_FAULTS: Mapping[str, Failure] = {
     "model: 429": Fail(429, "rate_limit_error", "Slow down", retry_after=1),
     "model: 529": Fail(529, "overloaded_error", "Overloaded"),
     "model: 500": Fail(500, "api_error", "Internal error"),
@@ -50,140 +50,141 @@ MODEL: Mapping[str, Failure] = {
 }
 
 
-async def kill(stage: Stage, luck: random.Random) -> None:
-    """Perhaps while the owner is answered, and perhaps the owner writes meanwhile."""
-    if luck.random() < 0.5:
-        await say_on_discord(stage, luck)
-        await asyncio.sleep(luck.choice((0, luck.uniform(0, 0.3), luck.uniform(0, 1.5))))
-    await stage.kill()
-    stage.hits["kill -9"] += 1
-    await come_back(stage, luck)
+async def kill(scene: ChaosScene, rng: random.Random) -> None:
+    """Kill and restart, perhaps in the middle of an answer; perhaps the owner writes meanwhile."""
+    if rng.random() < 0.5:
+        await say_on_discord(scene, rng)
+        await asyncio.sleep(rng.choice((0, rng.uniform(0, 0.3), rng.uniform(0, 1.5))))
+    await scene.kill()
+    scene.hits["kill -9"] += 1
+    await restart_after_crash(scene, rng)
 
 
-async def cut_power(stage: Stage, luck: random.Random) -> None:
-    """As soon as it writes anything."""
-    stage.orders.give(Order(CUT, ANY, seed=luck.randrange(1_000_000)))
-    await until_dead(stage)
-    stage.orders.withdraw()
-    await stage.kill()
-    stage.count_wounds()
-    await come_back(stage, luck)
+async def cut_power(scene: ChaosScene, rng: random.Random) -> None:
+    """At the next crash point, whichever it is."""
+    fault = InjectedFault(POWER_CUT, ANY_POINT, seed=rng.randrange(1_000_000))
+    scene.fault_control.inject(fault)
+    await wait_for_crash(scene)
+    scene.fault_control.withdraw()
+    await scene.kill()
+    scene.count_injected_faults()
+    await restart_after_crash(scene, rng)
 
 
-async def stop(stage: Stage, luck: random.Random) -> None:
-    code = await stage.bot.stop(luck.choice((signal.SIGTERM, signal.SIGINT)))
-    stage.record.gather()
-    stage.hits["stop and start"] += 1
-    stage.record.note("stops", {"code": code})
-    await stage.start()
+async def stop(scene: ChaosScene, rng: random.Random) -> None:
+    code = await scene.bot.stop(rng.choice((signal.SIGTERM, signal.SIGINT)))
+    scene.record.keep_turns()
+    scene.hits["stop and start"] += 1
+    scene.record.note("stops", {"code": code})
+    await scene.start()
 
 
-async def freeze(stage: Stage, luck: random.Random) -> None:
-    """The machine sleeps for a while."""
-    os.kill(stage.bot.pid, signal.SIGSTOP)
+async def freeze(scene: ChaosScene, rng: random.Random) -> None:
+    """Stop the process for a while, as if the machine slept."""
+    os.kill(scene.bot.pid, signal.SIGSTOP)
     try:
-        await asyncio.sleep(luck.uniform(0.5, 4))
+        await asyncio.sleep(rng.uniform(0.5, 4))
     finally:
-        os.kill(stage.bot.pid, signal.SIGCONT)
-    stage.hits["SIGSTOP for a while"] += 1
+        os.kill(scene.bot.pid, signal.SIGCONT)
+    scene.hits["SIGSTOP for a while"] += 1
 
 
-async def kill_engine(stage: Stage, luck: random.Random) -> None:
-    engines = stage.bot.engines()
+async def kill_engine(scene: ChaosScene, rng: random.Random) -> None:
+    engines = scene.bot.engines()
     if engines:
-        os.kill(luck.choice(engines), signal.SIGKILL)
-        stage.hits["the engine killed"] += 1
+        os.kill(rng.choice(engines), signal.SIGKILL)
+        scene.hits["the engine killed"] += 1
 
 
-async def tear_a_line(stage: Stage, luck: random.Random) -> None:
-    await stage.kill()
-    stage.hits["kill -9"] += 1
-    path = stage.bot.data / "state" / f"{luck.choice(_LOGS)}.jsonl"
+async def tear_a_line(scene: ChaosScene, rng: random.Random) -> None:
+    await scene.kill()
+    scene.hits["kill -9"] += 1
+    path = scene.bot.data / "state" / f"{rng.choice(_LOGS)}.jsonl"
     with path.open("a") as file:
         file.write(f"{TORN}20")
-    stage.hits[f"torn line: {path.name}"] += 1
-    await stage.start()
+    scene.hits[f"torn line: {path.name}"] += 1
+    await scene.start()
 
 
-async def spoil_a_job(stage: Stage, luck: random.Random) -> None:
-    path = stage.bot.data / "routines" / f"bad{stage.next_number()}.md"
-    path.write_bytes(luck.choice(_GARBAGE))
-    stage.undo.callback(partial(path.unlink, missing_ok=True))
-    stage.hits["garbage in a job file"] += 1
+async def spoil_a_job(scene: ChaosScene, rng: random.Random) -> None:
+    path = scene.bot.data / "routines" / f"bad{scene.next_number()}.md"
+    path.write_bytes(rng.choice(_GARBAGE))
+    scene.undo.callback(partial(path.unlink, missing_ok=True))
+    scene.hits["garbage in a job file"] += 1
 
 
-async def hold_git(stage: Stage, _: random.Random) -> None:
-    path = stage.bot.data / ".git" / "index.lock"
+async def hold_git(scene: ChaosScene, _: random.Random) -> None:
+    path = scene.bot.data / ".git" / "index.lock"
     if path.parent.is_dir():
         path.touch()
-        stage.undo.callback(partial(path.unlink, missing_ok=True))
-        stage.hits["index.lock held"] += 1
+        scene.undo.callback(partial(path.unlink, missing_ok=True))
+        scene.hits["index.lock held"] += 1
 
 
-async def start_twice(stage: Stage, _: random.Random) -> None:
-    stage.record.note("rivals", {"code": await stage.cli()})
-    stage.hits["second process"] += 1
+async def start_twice(scene: ChaosScene, _: random.Random) -> None:
+    scene.record.note("second_processes", {"code": await scene.cli()})
+    scene.hits["second process"] += 1
 
 
-async def fill_disk(stage: Stage, luck: random.Random) -> None:
-    """Whatever the process writes is refused for a while, as by a disk that is full."""
-    _limit_files(stage.bot.pid, 0)
+async def fill_disk(scene: ChaosScene, rng: random.Random) -> None:
+    """Let all writes of the process fail for a while, as on a full disk."""
+    _limit_files(scene.bot.pid, 0)
     try:
-        await asyncio.sleep(luck.uniform(0.3, 2))
+        await asyncio.sleep(rng.uniform(0.3, 2))
     finally:
-        for pid in (stage.bot.pid, *descendants(stage.bot.pid)):
+        for pid in (scene.bot.pid, *descendants(scene.bot.pid)):
             _limit_files(pid, resource.RLIM_INFINITY)
-    stage.is_owed_a_start = True
-    stage.hits["no room on the disk"] += 1
+    scene.needs_restart = True
+    scene.hits["no room on the disk"] += 1
 
 
-async def drop_gateway(stage: Stage, luck: random.Random) -> None:
-    is_resumable = luck.random() < 0.5
-    stage.discord.drop_gateway(luck.choice((None, 4000)), resumable=is_resumable)
-    stage.hits[f"gateway dropped, {'resumable' if is_resumable else 'forgotten'}"] += 1
+async def drop_gateway(scene: ChaosScene, rng: random.Random) -> None:
+    is_resumable = rng.random() < 0.5
+    scene.discord.drop_gateway(rng.choice((None, 4000)), resumable=is_resumable)
+    scene.hits[f"gateway dropped, {'resumable' if is_resumable else 'forgotten'}"] += 1
 
 
-async def refuse_resume(stage: Stage, _: random.Random) -> None:
-    stage.discord.refuse_resume()
-    stage.undo.callback(partial(stage.discord.refuse_resume, refuse=False))
-    stage.discord.drop_gateway()
-    stage.hits["resume refused"] += 1
+async def refuse_resume(scene: ChaosScene, _: random.Random) -> None:
+    scene.discord.refuse_resume()
+    scene.undo.callback(partial(scene.discord.refuse_resume, refuse=False))
+    scene.discord.drop_gateway()
+    scene.hits["resume refused"] += 1
 
 
-async def outage(stage: Stage, luck: random.Random) -> None:
-    await stage.discord.refuse_connections()
+async def discord_outage(scene: ChaosScene, rng: random.Random) -> None:
+    await scene.discord.refuse_connections()
     try:
-        await say_on_discord(stage, luck)
-        await asyncio.sleep(luck.uniform(0.5, 3))
+        await say_on_discord(scene, rng)
+        await asyncio.sleep(rng.uniform(0.5, 3))
     finally:
-        await stage.discord.accept_again()
-    stage.hits["Discord away"] += 1
+        await scene.discord.accept_again()
+    scene.hits["Discord away"] += 1
 
 
-async def _trouble_discord(name: str, stage: Stage, luck: random.Random) -> None:
-    """And something is done by which it is met."""
-    pattern, fault = DISCORD[name]
-    stage.discord.next_fail(pattern, fault)
-    stage.ordered[name, pattern] += 1
-    await luck.choice((say_on_discord, say_on_discord, say_on_page, remind))(stage, luck)
+async def _fail_discord(name: str, scene: ChaosScene, rng: random.Random) -> None:
+    """Let Discord fail, and do something that makes the bot use it."""
+    pattern, fault = DISCORD_FAULTS[name]
+    scene.discord.next_fail(pattern, fault)
+    scene.discord_faults[name, pattern] += 1
+    await rng.choice((say_on_discord, say_on_discord, say_on_page, remind))(scene, rng)
 
 
-async def _trouble_model(name: str, stage: Stage, luck: random.Random) -> None:
-    stage.model.fail(name, MODEL[name])
-    await luck.choice((say_on_discord, say_on_page, remind))(stage, luck)
+async def _fail_model(name: str, scene: ChaosScene, rng: random.Random) -> None:
+    scene.model.fail_next(name, MODEL_FAULTS[name])
+    await rng.choice((say_on_discord, say_on_page, remind))(scene, rng)
 
 
-def count_hits(stage: Stage) -> None:
-    """Of the faults that were ordered, those that are not left have been met."""
-    left = list(stage.discord.faults_left)
-    for (name, pattern), times in stage.ordered.items():
+def count_hits(scene: ChaosScene) -> None:
+    """Count the faults of Discord that are used up, and those that the model has returned."""
+    left = list(scene.discord.faults_left)
+    for (name, pattern), times in scene.discord_faults.items():
         kept = min(times, left.count(pattern))
-        stage.hits[name] += times - kept
+        scene.hits[name] += times - kept
         for _ in range(kept):
             left.remove(pattern)
-    stage.ordered.clear()
-    stage.hits.update(stage.model.hits)
-    stage.model.hits.clear()
+    scene.discord_faults.clear()
+    scene.hits.update(scene.model.hits)
+    scene.model.hits.clear()
 
 
 def _limit_files(pid: int, size: int) -> None:
@@ -193,7 +194,7 @@ def _limit_files(pid: int, size: int) -> None:
         return
 
 
-FAULTS: Mapping[str, Act] = {
+FAULTS: Mapping[str, Action] = {
     "kill": kill,
     "cut the power": cut_power,
     "stop": stop,
@@ -206,10 +207,10 @@ FAULTS: Mapping[str, Act] = {
     "fill the disk": fill_disk,
     "drop the gateway": drop_gateway,
     "refuse to resume": refuse_resume,
-    "Discord away": outage,
-    **{name: partial(_trouble_discord, name) for name in DISCORD},
-    **{name: partial(_trouble_model, name) for name in MODEL},
-    **REFUSING,
+    "Discord away": discord_outage,
+    **{name: partial(_fail_discord, name) for name in DISCORD_FAULTS},
+    **{name: partial(_fail_model, name) for name in MODEL_FAULTS},
+    **WRITE_ERRORS,
 }
 WEIGHTS: Mapping[str, int] = dict.fromkeys(FAULTS, 1) | {
     "kill": 4,
@@ -217,8 +218,8 @@ WEIGHTS: Mapping[str, int] = dict.fromkeys(FAULTS, 1) | {
     "freeze": 2,
     "Discord: answer to a sending lost": 3,
 }
-# Each is told at the end with how often it was met.
-POINTS: tuple[str, ...] = (
+# The report at the end says of each how often it happened.
+COUNTED_FAULTS: tuple[str, ...] = (
     "kill -9",
     "stop and start",
     "SIGSTOP for a while",
@@ -232,9 +233,9 @@ POINTS: tuple[str, ...] = (
     "resume refused",
     "Discord away",
     *(f"torn line: {name}.jsonl" for name in _LOGS),
-    *DISCORD,
-    *MODEL,
-    *REFUSALS.values(),
+    *DISCORD_FAULTS,
+    *MODEL_FAULTS,
+    *ERROR_NAMES.values(),
     "power cut",
-    *DEATHS,
+    *CRASH_POINTS,
 )

@@ -1,4 +1,4 @@
-"""What can be wrong: a thing that may still come, or one that can never be right again."""
+"""What the checker finds: something is missing and may still come, or something is wrong."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """`is_final` says that waiting changes nothing."""
+
     sentence: str
     is_final: bool
 
@@ -15,10 +17,10 @@ class Finding:
 
 
 def missing(sentence: str) -> Finding:
-    """It may still come."""
+    """Something that may still come."""
     return Finding(sentence, is_final=False)
 
 
 def wrong(sentence: str) -> Finding:
-    """Waiting mends nothing, unless it is being mended at this moment."""
+    """Something that waiting does not repair, unless the bot is repairing it right now."""
     return Finding(sentence, is_final=True)

@@ -1,4 +1,4 @@
-"""Looks for fewer steps that break the same, within so many tries."""
+"""The search for fewer steps that still break something."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Breaks = Callable[[Sequence[Step]], Awaitable[bool]]
 
 
 async def shrunk(steps: Sequence[Step], breaks: Breaks, tries: int) -> list[Step]:
-    """Leaves out ever smaller parts, and what is left still broke when it was last played.
+    """Leave out ever smaller parts, as long as the rest still breaks, in at most `tries` runs.
 
-    The end comes first: what was played long before has the least to do with it.
+    The earliest steps are left out first: they are the least likely to have broken anything.
     """
     best = list(steps)
     size = max(1, len(best) // 2)
@@ -32,7 +32,7 @@ async def shrunk(steps: Sequence[Step], breaks: Breaks, tries: int) -> list[Step
 
 
 def _without(steps: Sequence[Step], start: int, size: int) -> list[Step]:
-    """And without looks at a rest in which nothing has happened."""
+    """Also leaves out each `SETTLE` that would follow another one."""
     left = [*steps[:start], *steps[start + size :]]
     pairs = zip([Step(SETTLE), *left], left, strict=False)
     return [step for before, step in pairs if not before.name == step.name == SETTLE]

@@ -1,4 +1,4 @@
-"""What is done to the bot, as plain steps: made from a seed, kept in a file, played again."""
+"""The steps of a run, as plain values: made from a seed, written to a file, run again."""
 
 from __future__ import annotations
 
@@ -15,49 +15,54 @@ _LONGEST_WAIT = 1.2
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`seed` decides all that is left to chance in it, so that it stays the same without others."""
+    """An action or a fault, `wait` seconds after the step before.
+
+    `seed` decides all random choices in the step, so that it does the same if others are left out.
+    """
 
     name: str
     wait: float = 0.0
     seed: int = 0
 
 
-def planned(
-    seed: int, weights: Mapping[str, int], deaths: Sequence[str], share: float
+def planned_steps(
+    seed: int, weights: Mapping[str, int], crashes: Sequence[str], crash_share: float
 ) -> Iterator[Step]:
-    """Without end: some steps in a row, then a look at all; a share of the steps are `deaths`.
+    """Steps without end: some in a row, then a `SETTLE`, and so on.
 
-    Each name comes as often as its weight says, and each death once, before any comes again.
+    `crash_share` is the share of the steps that are one of `crashes`. Each of `crashes` comes
+    once before any of them comes again; each other name comes as often as its weight says before
+    a new round of them begins.
     """
-    luck = random.Random(seed)
-    names = _dealt(luck, [name for name, weight in weights.items() for _ in range(weight)])
-    ends = _dealt(luck, deaths)
+    rng = random.Random(seed)
+    other_names = _shuffled(rng, [name for name, weight in weights.items() for _ in range(weight)])
+    crash_names = _shuffled(rng, crashes)
     while True:
-        for _ in range(luck.randint(4, 9)):
-            name = next(ends if luck.random() < share else names)
-            yield Step(name, round(_wait(luck), 3), luck.randrange(1_000_000))
+        for _ in range(rng.randint(4, 9)):
+            name = next(crash_names if rng.random() < crash_share else other_names)
+            yield Step(name, round(_wait(rng), 3), rng.randrange(1_000_000))
         yield Step(SETTLE)
 
 
-def _dealt(luck: random.Random, cards: Sequence[str]) -> Iterator[str]:
-    """From a deck that is played to its end before it is shuffled anew."""
+def _shuffled(rng: random.Random, names: Sequence[str]) -> Iterator[str]:
+    """All names in a random order, then all in another random order, without end."""
     while True:
-        yield from luck.sample(cards, len(cards))
+        yield from rng.sample(names, len(names))
 
 
-def _wait(luck: random.Random) -> float:
-    """Often hardly any, so that things meet."""
-    return luck.choice((0.0, luck.uniform(0, 0.2), luck.uniform(0, _LONGEST_WAIT)))
+def _wait(rng: random.Random) -> float:
+    """Often none or a short one, so that steps overlap."""
+    return rng.choice((0.0, rng.uniform(0, 0.2), rng.uniform(0, _LONGEST_WAIT)))
 
 
-def written(path: Path, steps: Sequence[Step]) -> None:
+def write_steps(path: Path, steps: Sequence[Step]) -> None:
     path.write_text("".join(f"{json.dumps(asdict(step))}\n" for step in steps))
 
 
-def read(path: Path) -> list[Step]:
+def read_steps(path: Path) -> list[Step]:
     return [Step(**json.loads(line)) for line in path.read_text().splitlines() if line.strip()]
 
 
-def told(steps: Sequence[Step]) -> str:
-    """One line for each."""
+def described(steps: Sequence[Step]) -> str:
+    """One line for each step."""
     return "\n".join(f"  {each.name} (after {each.wait:g} s, seed {each.seed})" for each in steps)

@@ -9,7 +9,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from chaos.steps import read, told, written
+from chaos.steps import described, read_steps, write_steps
 from chaos.years.play import Outcome, planned, play
 
 _MOST_SHOWN = 20
@@ -23,13 +23,13 @@ def main() -> int:
     logging.getLogger("chaos").setLevel(level)
     seed = random.randrange(1_000_000) if given.seed is None else given.seed
     print(f"seed {seed}", flush=True)
-    steps = read(given.replay) if given.replay else planned(seed)
+    steps = read_steps(given.replay) if given.replay else planned(seed)
     start = datetime.fromisoformat(given.start).replace(tzinfo=UTC)
     outcome = play(steps, seed=seed, start=start, days=given.days, keep=given.keep)
     print(_report(outcome, given.days))
     if outcome.broken:
         file = Path(f"years-{seed}.steps")
-        written(file, outcome.steps)
+        write_steps(file, outcome.steps)
         print(f"All steps are in {file}: python -m chaos.years --seed {seed} --replay {file}")
     return 1 if outcome.broken else 0
 
@@ -54,7 +54,7 @@ def _report(outcome: Outcome, days: float) -> str:
     if not outcome.broken:
         return "\n".join([*lines, f"Nothing is broken; all was looked at {outcome.rests} times."])
     lines += ["Broken:", *(f"  {each}" for each in outcome.broken[:_MOST_SHOWN])]
-    lines += ["The last steps:", told(outcome.steps[-_LAST_STEPS:])]
+    lines += ["The last steps:", described(outcome.steps[-_LAST_STEPS:])]
     return "\n".join(lines)
 
 

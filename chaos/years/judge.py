@@ -11,7 +11,7 @@ from pathlib import Path
 
 from chaos import checker
 from chaos.evidence import Evidence
-from chaos.quiet import STILL_WAITS
+from chaos.quiet_invariants import STILL_WAITS
 from chaos.years.budget import the_budget_is_kept
 from chaos.years.laws import ENDS, LAWS, end_of
 from chaos.years.world import World

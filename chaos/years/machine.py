@@ -150,7 +150,7 @@ class Machine:
         await self._clear_away()
         if power_goes:
             self._disk.cut()
-            self.record.note("wounds", {"deed": "cut", "where": ""})
+            self.record.note("injected_faults", {"kind": "power_cut", "where": ""})
 
     async def _clear_away(self) -> None:
         """What is left of a life does nothing any more, for its disk is dead."""

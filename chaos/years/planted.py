@@ -7,63 +7,63 @@ import subprocess
 import sys
 from pathlib import Path
 
-from chaos.planted import PLANTED as OF_MINUTES
-from chaos.planted import Planted, planted
+from chaos.planted_bugs import PLANTED_BUGS as OF_MINUTES
+from chaos.planted_bugs import PlantedBug, program_with_bug
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 
 PLANTED = (
     *(each for each in OF_MINUTES if each.name == "a token is not reserved"),
-    Planted(
+    PlantedBug(
         "what was missed twice is noted once",
         "schedule/catch_up.py",
         "        for moment in missed.older:\n",
         "        for moment in missed.older[1:]:\n",
     ),
-    Planted(
+    PlantedBug(
         "late is not said",
         "domain/lateness.py",
         "elapsed(due, now) > STILL_ON_TIME\n",
         "elapsed(due, now) > STILL_ON_TIME * 9999\n",
     ),
-    Planted(
+    PlantedBug(
         "a time that was slept through has no end",
         "store/item_times.py",
         '        skip_planned(tx, item, SkipReason.SUPERSEDED, "a later one came in its place")\n',
         "",
     ),
-    Planted(
+    PlantedBug(
         "a time is planned and not shown",
         "schedule/nags.py",
         "        self._poster.add_to_log(tx, message)\n",
         "",
     ),
-    Planted(
+    PlantedBug(
         "a heads-up comes after its moment",
         "schedule/heads_ups.py",
         "number == len(found) and each.moment > now\n",
         "number == len(found)\n",
     ),
-    Planted(
+    PlantedBug(
         "a heads-up is not noted",
         "schedule/heads_ups.py",
         "            tx.ledger.append(begun, _end(each.occurrence, title, reason, now))\n",
         "            if reason is None:\n"
         "                tx.ledger.append(begun, _end(each.occurrence, title, reason, now))\n",
     ),
-    Planted(
+    PlantedBug(
         "pings come in the quiet",
         "conversation/message_poster.py",
         "        until = quiet_until(quiet_settings(tx), tx.now)\n",
         "        until = None\n",
     ),
-    Planted(
+    PlantedBug(
         "a digest has its newest line only",
         "conversation/quiet.py",
         "        digest = digest_of(held, now)\n",
         "        digest = digest_of(held[-1:], now)\n",
     ),
-    Planted(
+    PlantedBug(
         "a file takes its place before it is synced",
         "store/files.py",
         "        disk.sync(temporary)\n",
@@ -72,9 +72,9 @@ PLANTED = (
 )
 
 
-def outcome_with(bug: Planted, *words: str) -> subprocess.CompletedProcess[str]:
+def outcome_with(bug: PlantedBug, *words: str) -> subprocess.CompletedProcess[str]:
     """What `python -m chaos.years` says about a bot that has the bug."""
-    with planted(bug) as settings:
+    with program_with_bug(bug) as settings:
         path = os.pathsep.join([settings["PYTHONPATH"], str(_ROOT)])
         return subprocess.run(
             [sys.executable, "-m", "chaos.years", *words],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.background.real_scene import PING, RealScene, calls
 from tests.background.scene import Scene, reminder, routine
-from tests.chaos.test_rivals import rivals
+from tests.chaos.test_concurrent_processes import two_processes
 from tests.storage.places import DataDirectory, QuickDisk
 
 from ollim_bot.domain.jobs import ReportMode
@@ -50,7 +50,7 @@ def test_of_two_processes_whose_runs_want_the_last_token_exactly_one_speaks(
 ) -> None:
     data = DataDirectory(tmp_path / "data")
     stores = data.open(QuickDisk())
-    with rivals(data.paths.root, "run a job", "tests.background.rival") as both:
+    with two_processes(data.paths.root, "run a job", "tests.background.rival") as both:
         for number in range(ROUNDS):
             stores.state.run(leave_one_token)
             for each in both:

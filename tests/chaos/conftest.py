@@ -11,7 +11,7 @@ from tests.storage.places import DataDirectory
 
 @pytest.fixture
 def data(tmp_path: Path) -> Iterator[DataDirectory]:
-    """In memory where possible: a kill does not ask for a disk, and many more fit in a second."""
+    """In memory where possible, which is faster: a kill takes nothing that a disk would keep."""
     memory = "/dev/shm"
     fast = memory if os.access(memory, os.W_OK) else tmp_path
     with tempfile.TemporaryDirectory(dir=fast) as root:

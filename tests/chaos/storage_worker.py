@@ -1,8 +1,8 @@
-"""Run as a program: write to a data directory without end, and say what was acknowledged.
+"""Run as a program: write to a data directory without end, and print each acknowledged write.
 
-Arguments: data directory, name of the worker, seed, and after how many steps of the disk to be
-killed in the middle (0: by somebody else). Every line on stdout is a write that has returned, or a
-removal that begins.
+Arguments: data directory, name of the worker, seed, and the number of the disk operation at which
+the worker kills itself (0: never). Every line on stdout is a write that has returned, or a removal
+that begins.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Worker:
     name: str
     database: Database
     reminders: MarkdownShelf[Reminder]
-    luck: random.Random
+    rng: random.Random
     jobs: list[str] = field(default_factory=list)
 
     def run(self) -> None:
@@ -42,13 +42,13 @@ class Worker:
         while True:
             number += 1
             word = f"{self.name}-{number}"
-            action = self.luck.choice(
+            action = self.rng.choice(
                 [self.count, self.append, self.update, self.add, self.amend, self.remove]
             )
             action(word, number)
 
     def count(self, _: str, number: int) -> None:
-        """Two facts of one commit that must always agree."""
+        """Writes two facts in one commit, which must always agree."""
 
         def step(facts: Mapping[str, object]) -> tuple[Mapping[str, object], None]:
             mine = {**facts, self.name: number}
@@ -76,15 +76,15 @@ class Worker:
 
     def amend(self, word: str, _: int) -> None:
         if self.jobs:
-            job = self.luck.choice(self.jobs)
+            job = self.rng.choice(self.jobs)
             self.reminders.amend(job, {"description": word})
             self.acknowledge("amend", job, word)
 
     def remove(self, _: str, __: int) -> None:
-        # Few enough stay that a round remains quick.
+        # With few jobs a round stays quick.
         while len(self.jobs) > 5:
-            job = self.jobs.pop(self.luck.randrange(len(self.jobs)))
-            # Killed after the file is gone and before it can say so, it must have said so before.
+            job = self.jobs.pop(self.rng.randrange(len(self.jobs)))
+            # Printed before: the worker may be killed between the removal and its line.
             self.acknowledge("removing", job)
             self.reminders.remove(job)
             self.acknowledge("remove", job)

@@ -1,4 +1,4 @@
-"""The judge of `make chaos`: each law holds for what is right, and is broken by what is not."""
+"""The checker of `make chaos`: it finds nothing in a correct record, and each single error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ANSWER = "[a1] About t1. It is done. [/a1]"
 Row = dict[str, Any]
 
 
-def right() -> dict[str, list[Row]]:
+def correct_rows() -> dict[str, list[Row]]:
     """A message that was answered, a reminder that came, a ping and its report."""
     return {
         "record/owner": [{"event": "said", "id": "m1", "text": "task t1"}],
@@ -43,7 +43,7 @@ def right() -> dict[str, list[Row]]:
             {"id": "12", "is_ours": True, "text": "Drink r1.", "marks": []},
             {"id": "13", "is_ours": True, "text": "-# ⏰ k\nPing p1", "marks": []},
         ],
-        "record/rivals": [{"code": 1}],
+        "record/second_processes": [{"code": 1}],
         "record/clicks": [],
         "record/calls": [{"call": 1, "is_plain": True, "run": CALL}] * 2,
         "record/messages": [
@@ -76,7 +76,7 @@ VALUES = {
 }
 
 
-def judged(home: Path, rows: Mapping[str, list[Row]], values: Mapping[str, object]) -> list[str]:
+def findings(home: Path, rows: Mapping[str, list[Row]], values: Mapping[str, object]) -> list[str]:
     for name, lines in rows.items():
         path = home / f"{name}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,8 +86,8 @@ def judged(home: Path, rows: Mapping[str, list[Row]], values: Mapping[str, objec
     return [str(each) for each in check(home / "data", home / "record")]
 
 
-def test_what_is_right_breaks_no_law(tmp_path: Path) -> None:
-    assert judged(tmp_path, right(), VALUES) == []
+def test_a_correct_record_breaks_no_invariant(tmp_path: Path) -> None:
+    assert findings(tmp_path, correct_rows(), VALUES) == []
 
 
 def twice(name: str, number: int) -> Callable[[dict[str, list[Row]]], None]:
@@ -95,17 +95,17 @@ def twice(name: str, number: int) -> Callable[[dict[str, list[Row]]], None]:
 
 
 def without(name: str, number: int) -> Callable[[dict[str, list[Row]]], None]:
-    def spoil(rows: dict[str, list[Row]]) -> None:
+    def change(rows: dict[str, list[Row]]) -> None:
         del rows[name][number]
 
-    return spoil
+    return change
 
 
 def changed(name: str, number: int, **fields: object) -> Callable[[dict[str, list[Row]]], None]:
     return lambda rows: rows[name][number].update(fields)
 
 
-SPOILED = {
+BROKEN = {
     "a message has no end": without("record/inbox", 1),
     "a message has two ends": twice("record/inbox", 1),
     "a message is lost": without("record/messages", 0),
@@ -136,18 +136,18 @@ SPOILED = {
     "a moment has two ends": twice("record/ledger", 2),
     "a moment was claimed twice": twice("record/ledger", 0),
     "a moment was not claimed": without("record/ledger", 0),
-    "a second process was let in": changed("record/rivals", 0, code=0),
+    "a second process was let in": changed("record/second_processes", 0, code=0),
     "a draft is left": lambda rows: rows["record/drafts"].append({"id": "11"}),
     "a message is on its way": lambda rows: rows["record/waiting"].append({"id": "3"}),
     "a mark is left": changed("record/discord", 0, marks=["👀"]),
 }
 
 
-@pytest.mark.parametrize("name", SPOILED)
-def test_what_is_wrong_breaks_a_law(name: str, tmp_path: Path) -> None:
-    rows = right()
-    SPOILED[name](rows)
-    assert judged(tmp_path, rows, VALUES) != []
+@pytest.mark.parametrize("name", BROKEN)
+def test_an_error_in_the_record_breaks_an_invariant(name: str, tmp_path: Path) -> None:
+    rows = correct_rows()
+    BROKEN[name](rows)
+    assert findings(tmp_path, rows, VALUES) != []
 
 
 @pytest.mark.parametrize(
@@ -158,12 +158,12 @@ def test_what_is_wrong_breaks_a_law(name: str, tmp_path: Path) -> None:
     ],
     ids=["a token was not spent", "a setting was forgotten"],
 )
-def test_a_wrong_value_breaks_a_law(values: Mapping[str, object], tmp_path: Path) -> None:
-    assert judged(tmp_path, right(), {**VALUES, **values}) != []
+def test_a_wrong_value_breaks_an_invariant(values: Mapping[str, object], tmp_path: Path) -> None:
+    assert findings(tmp_path, correct_rows(), {**VALUES, **values}) != []
 
 
-def test_a_line_that_was_torn_on_purpose_is_none_and_any_other_is_told(tmp_path: Path) -> None:
-    judged(tmp_path, right(), VALUES)
+def test_a_torn_line_is_found_unless_it_was_torn_on_purpose(tmp_path: Path) -> None:
+    findings(tmp_path, correct_rows(), VALUES)
     log = tmp_path / "data" / "state" / "session_history.jsonl"
     log.write_text(f'{log.read_text()}{{"torn-by-chaos": "20\n')
     assert check(tmp_path / "data", tmp_path / "record") == []
@@ -171,26 +171,26 @@ def test_a_line_that_was_torn_on_purpose_is_none_and_any_other_is_told(tmp_path:
     assert [str(each) for each in check(tmp_path / "data", tmp_path / "record")] != []
 
 
-def test_a_reminder_that_was_cancelled_and_is_there_breaks_a_law(tmp_path: Path) -> None:
+def test_the_file_of_a_cancelled_reminder_breaks_an_invariant(tmp_path: Path) -> None:
     path = tmp_path / "data" / "reminders" / "r2.md"
     path.parent.mkdir(parents=True)
     path.write_text("---\nid: r2\n---\nDrink r2.\n")
-    assert judged(tmp_path, right(), VALUES) != []
+    assert findings(tmp_path, correct_rows(), VALUES) != []
 
 
 @pytest.mark.parametrize(
-    ("wound", "is_allowed"),
+    ("fault", "is_allowed"),
     [
-        ({"deed": "die", "where": "in the middle of the writing: session_history.jsonl"}, True),
-        ({"deed": "cut", "where": "before the sync: inbox.jsonl"}, True),
-        ({"deed": "die", "where": "in the middle of the writing: inbox.jsonl"}, False),
-        ({"deed": "die", "where": "before the sync: session_history.jsonl"}, False),
+        ({"kind": "crash", "where": "in the middle of the writing: session_history.jsonl"}, True),
+        ({"kind": "power_cut", "where": "before the sync: inbox.jsonl"}, True),
+        ({"kind": "crash", "where": "in the middle of the writing: inbox.jsonl"}, False),
+        ({"kind": "crash", "where": "before the sync: session_history.jsonl"}, False),
     ],
 )
-def test_a_death_in_a_writing_explains_one_torn_line(
-    tmp_path: Path, wound: Row, *, is_allowed: bool
+def test_a_crash_in_a_write_explains_one_torn_line(
+    tmp_path: Path, fault: Row, *, is_allowed: bool
 ) -> None:
-    judged(tmp_path, right() | {"record/wounds": [wound]}, VALUES)
+    findings(tmp_path, correct_rows() | {"record/injected_faults": [fault]}, VALUES)
     log = tmp_path / "data" / "state" / "session_history.jsonl"
     log.write_text(f'{log.read_text()}{{"half": \n')
     assert (check(tmp_path / "data", tmp_path / "record") == []) is is_allowed
@@ -198,23 +198,23 @@ def test_a_death_in_a_writing_explains_one_torn_line(
     assert check(tmp_path / "data", tmp_path / "record") != []
 
 
-def test_what_was_said_in_a_talk_that_is_lost_counts_for_nothing(tmp_path: Path) -> None:
-    rows = right()
+def test_a_conversation_that_was_lost_does_not_count(tmp_path: Path) -> None:
+    rows = correct_rows()
     rows["record/talks"].append({"session": "lost", "texts": ["task t1", "task t1"]})
-    assert judged(tmp_path, rows, VALUES) == []
+    assert findings(tmp_path, rows, VALUES) == []
 
 
-def test_a_setting_that_was_tried_since_may_be_kept_or_not(tmp_path: Path) -> None:
-    rows = right()
+def test_an_unconfirmed_setting_may_be_kept_or_not(tmp_path: Path) -> None:
+    rows = correct_rows()
     rows["record/settings"].append({"value": 302, "is_certain": False})
     for value in (301, 302):
-        assert judged(tmp_path, rows, VALUES | {"config": {"approval_timeout": value}}) == []
+        assert findings(tmp_path, rows, VALUES | {"config": {"approval_timeout": value}}) == []
 
 
-def test_what_the_bot_is_unsure_of_is_counted_and_not_missed(tmp_path: Path) -> None:
-    rows = right()
+def test_a_message_in_doubt_is_counted_and_not_missing(tmp_path: Path) -> None:
+    rows = correct_rows()
     rows["record/outbox"].append({"row": "unsure", "id": "3"})
     rows["record/messages"][3]["refs"]["discord"] = ""
     del rows["record/discord"][3]
-    assert judged(tmp_path, rows, VALUES) == []
+    assert findings(tmp_path, rows, VALUES) == []
     assert in_doubt(tmp_path / "data", tmp_path / "record") == ["3"]

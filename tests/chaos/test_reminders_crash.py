@@ -30,13 +30,13 @@ pytestmark = pytest.mark.chaos
 
 PING = "mcp__discord__ping_user"
 KILLS_IN_A_ROW = 2
-LONGEST_LIFE = 2.0
-LENGTH_OF_A_BOUT = 10
+LONGEST_RUN = 2.0
+SECONDS_OF_A_ROUND = 10
 ANSWER = Reply((Say("It will be a long answer, so that you are busy for a while."),), pace=0.1)
 OVERLOADED = Fail(529, "overloaded_error", "Overloaded")
 
 
-class Mood(StrEnum):
+class Behaviour(StrEnum):
     """What the model does when a reminder is given to it."""
 
     PINGS = "pings"
@@ -45,12 +45,12 @@ class Mood(StrEnum):
     OVERLOADED = "overloaded"
 
 
-class MoodyModel:
-    """Treats each reminder by its mood; while it `is_well`, every one is pinged."""
+class MisbehavingModel:
+    """Behaves to each reminder as `behaviours` says; while `is_healthy`, it pings for all."""
 
     def __init__(self) -> None:
-        self.moods: dict[str, Mood] = {}
-        self.is_well = False
+        self.behaviours: dict[str, Behaviour] = {}
+        self.is_healthy = False
 
     def reply(self, request: ModelRequest) -> Answer:
         aside = side_answer(request)
@@ -61,14 +61,14 @@ class MoodyModel:
         if about is None or request.tool_results:
             return ANSWER if words.endswith("Tell me something.") else Reply((Say("Done."),))
         name = about[1]
-        match Mood.PINGS if self.is_well else self.moods[name]:
-            case Mood.PINGS:
+        match Behaviour.PINGS if self.is_healthy else self.behaviours[name]:
+            case Behaviour.PINGS:
                 return Reply((CallTool(PING, {"message": text_of(name)}),))
-            case Mood.SAYS_NOTHING:
+            case Behaviour.SAYS_NOTHING:
                 return Reply((Say("The owner knows already."),))
-            case Mood.HANGS:
+            case Behaviour.HANGS:
                 return Hang()
-            case Mood.OVERLOADED:
+            case Behaviour.OVERLOADED:
                 return OVERLOADED
 
 
@@ -77,42 +77,42 @@ def text_of(name: str) -> str:
 
 
 @dataclass
-class Trial:
-    """A bot, its model, and what was ordered of it so far."""
+class RemindersCrashScene:
+    """A bot, its model, and the names of the reminders that the owner has ordered."""
 
     bot: Bot
-    model: MoodyModel
-    luck: random.Random
+    model: MisbehavingModel
+    rng: random.Random
     names: list[str] = field(default_factory=list)
     kills: int = 0
 
-    async def bout(self) -> None:
-        """Some lives that are cut short, then one in which all that was ordered must come."""
-        self.model.is_well = False
+    async def run_round(self) -> None:
+        """Some runs that end in a crash, then one in which all reminders have to come."""
+        self.model.is_healthy = False
         for _ in range(KILLS_IN_A_ROW):
-            self.order(self.luck.randint(2, 4))
-            if self.luck.random() < 0.4:
+            self.order_reminders(self.rng.randint(2, 4))
+            if self.rng.random() < 0.4:
                 await self.bot.say("Tell me something.")
-            await self.die_after(self.luck.uniform(0, LONGEST_LIFE))
-        self.model.is_well = True
-        await self.die_after(0)
+            await self.kill_and_restart_after(self.rng.uniform(0, LONGEST_RUN))
+        self.model.is_healthy = True
+        await self.kill_and_restart_after(0)
         await self.bot.until(lambda: not left(self.bot) and not self.bot.open_inputs())
 
-    def order(self, count: int) -> None:
-        for mood in self.luck.sample([*Mood], count):
+    def order_reminders(self, count: int) -> None:
+        for behaviour in self.rng.sample([*Behaviour], count):
             name = f"w{len(self.names)}"
             self.names.append(name)
-            self.model.moods[name] = mood
-            remind(self.bot, name, self.luck.uniform(-1, 1), text_of(name))
+            self.model.behaviours[name] = behaviour
+            remind(self.bot, name, self.rng.uniform(-1, 1), text_of(name))
 
-    async def die_after(self, seconds: float) -> None:
+    async def kill_and_restart_after(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
         await self.bot.kill()
         self.kills += 1
         await self.bot.start()
 
     async def check(self) -> None:
-        """Each text is there once: in the log, which has all, and on the page, the newest."""
+        """The log has each text once, and the page has no text twice and has the newest."""
         ordered = {text_of(name) for name in self.names}
         log = self.data.run(lambda tx: tx.messages.page(10_000))
         said = Counter(each.message.text for each in log)
@@ -128,8 +128,8 @@ class Trial:
         return DataDirectory(self.bot.data)
 
     @property
-    def doubtful(self) -> int:
-        """Messages that may have been sent, which nobody can find out any more."""
+    def in_doubt(self) -> int:
+        """The number of messages of which the bot cannot know whether they were sent."""
 
         def unknown(tx: Transaction) -> int:
             log = tx.messages.page(10_000)
@@ -169,25 +169,25 @@ async def test_every_reminder_comes_once_whenever_the_bot_is_killed(
     tmp_path: Path, pytestconfig: pytest.Config, record_property: Callable[[str, object], None]
 ) -> None:
     seed: int = pytestconfig.option.chaos_seed
-    ends = time.monotonic() + float(pytestconfig.option.chaos_seconds) - LENGTH_OF_A_BOUT
-    model = MoodyModel()
+    ends = time.monotonic() + float(pytestconfig.option.chaos_seconds) - SECONDS_OF_A_ROUND
+    model = MisbehavingModel()
     async with MessagesServer(model) as server:
         bot = with_an_empty_budget(Bot(tmp_path, server.url))
-        trial = Trial(bot, model, random.Random(seed))
+        scene = RemindersCrashScene(bot, model, random.Random(seed))
         try:
             await bot.start()
-            while time.monotonic() < ends or not trial.kills:
-                await trial.bout()
-                await trial.check()
-            doubtful = trial.doubtful
+            while time.monotonic() < ends or not scene.kills:
+                await scene.run_round()
+                await scene.check()
+            in_doubt = scene.in_doubt
             result = await asyncio.to_thread(checked, bot)
         finally:
             await bot.kill()
-    check_files(trial.data)
+    check_files(scene.data)
     assert result.returncode == 0, result.stdout
-    assert doubtful == 0, "without a service that has to confirm, nothing is in doubt"
+    assert in_doubt == 0, "without a service that has to confirm, nothing is in doubt"
     record_property(
         "chaos",
-        f"seed {seed}: {trial.kills} kills, {len(trial.names)} reminders, each came once; "
-        f"{doubtful} may have been sent",
+        f"seed {seed}: {scene.kills} kills, {len(scene.names)} reminders, each came once; "
+        f"{in_doubt} may have been sent",
     )

@@ -1,4 +1,4 @@
-"""P1: what was acknowledged is on disk, whenever and wherever the writer is killed."""
+"""P1: every acknowledged write is on disk, whenever and wherever the writer is killed."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from ollim_bot.store.job_shelf import MarkdownShelf
 
 pytestmark = pytest.mark.chaos
 
-# However slow the machine is.
+# Bounds for a slow machine: rounds are added until there are enough writes.
 FEWEST_WRITES, MOST_ROUNDS = 50, 20
 
 
 @dataclass
 class Acknowledged:
-    """What the workers have said, one line per write that returned."""
+    """The writes that the workers have printed, one line per write that returned."""
 
     counts: dict[str, int] = field(default_factory=dict)
     words: set[str] = field(default_factory=set)
@@ -63,7 +63,7 @@ class Acknowledged:
 
 
 def check(data: DataDirectory, said: Acknowledged) -> None:
-    """Every file parses, and every acknowledged write is there."""
+    """Every file can be read, and every acknowledged write is there."""
     facts = data.run(lambda tx: tx.memory.get(), is_holder=True)
     counts = {name: int(str(value)) for name, value in facts.items() if name != "total"}
     assert facts.get("total", 0) == sum(counts.values())
@@ -83,7 +83,7 @@ def check(data: DataDirectory, said: Acknowledged) -> None:
 
 
 def check_jobs(data: DataDirectory, said: Acknowledged) -> None:
-    """A job holds its last acknowledged change, or one that was cut off after it."""
+    """A job has its last acknowledged change, or a later one that was not acknowledged."""
     folder = data.paths.reminders
     lock = FileLock(data.paths.lock_of(folder))
     shelf = MarkdownShelf(folder, REMINDERS, lock, disk=OsDisk(), journal=data.journal)
@@ -101,22 +101,22 @@ def number_of(word: str) -> int:
     return int(word.rpartition("-")[2] or 0)
 
 
-class Injury:
-    """Two workers on one data directory, killed at a moment or in the middle of a step."""
+class CrashingWorkers:
+    """Two workers on one data directory, killed from outside or by themselves in a write."""
 
-    def __init__(self, root: Path, luck: random.Random, round_number: int) -> None:
+    def __init__(self, root: Path, rng: random.Random, round_number: int) -> None:
         self._workers: dict[str, subprocess.Popen[bytes]] = {}
         for letter in "ab":
             name = f"{letter}{round_number}"
-            steps = luck.choice([0, luck.randint(1, 3000)])
-            seed = str(luck.random())
+            steps = rng.choice([0, rng.randint(1, 3000)])
+            seed = str(rng.random())
             command = [sys.executable, "-m", "tests.chaos.storage_worker"]
             self._workers[name] = subprocess.Popen(
                 [*command, str(root), name, seed, str(steps)], stdout=subprocess.PIPE
             )
-        self._lasts = luck.uniform(0.1, 0.6)
+        self._seconds = rng.uniform(0.1, 0.6)
 
-    def inflict(self, said: Acknowledged) -> None:
+    def run_until_killed(self, said: Acknowledged) -> None:
         buffers = dict.fromkeys(self._workers, b"")
         streams = {worker.stdout: name for name, worker in self._workers.items() if worker.stdout}
         deadline: float | None = None
@@ -130,7 +130,7 @@ class Injury:
                 if not chunk:
                     del streams[stream]
             if deadline is None and any(buffers.values()):
-                deadline = time.monotonic() + self._lasts
+                deadline = time.monotonic() + self._seconds
             if deadline is not None and time.monotonic() > deadline:
                 self.kill()
         self.kill()
@@ -156,18 +156,18 @@ def test_every_acknowledged_write_survives_kill_9(
     record_property: Callable[[str, object], None],
 ) -> None:
     seed: int = pytestconfig.option.chaos_seed
-    luck = random.Random(seed)
+    rng = random.Random(seed)
     said = Acknowledged()
     check(data, said)
     rounds = 0
     ends = time.monotonic() + float(pytestconfig.option.chaos_seconds)
     while time.monotonic() < ends or (said.total <= FEWEST_WRITES and rounds < MOST_ROUNDS):
         rounds += 1
-        injury = Injury(data.paths.root, luck, rounds)
+        workers = CrashingWorkers(data.paths.root, rng, rounds)
         try:
-            injury.inflict(said)
+            workers.run_until_killed(said)
         finally:
-            injury.end()
+            workers.end()
         check(data, said)
     record_property("chaos", f"{2 * rounds} kills among {said.total} acknowledged writes")
     assert said.total > FEWEST_WRITES

@@ -1,6 +1,6 @@
-"""The twin of the instrument for long times: the same bot for weeks, on a clock that hurries.
+"""The harness for long times: the same bot for weeks, in virtual time.
 
-`make chaos` lets it live for months and for a year.
+`make chaos` runs it for months and for a year.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from chaos.planted import PACKAGE, Planted
+from chaos.planted_bugs import PACKAGE, PlantedBug
 from chaos.years.bounds import Size, outgrown
 from chaos.years.disk import Killed, MortalDisk
 from chaos.years.hurry import HurryingLoop, WallClock
@@ -21,31 +21,31 @@ from chaos.years.moments import BERLIN, LORD_HOWE, NEW_YORK, instant, nights
 from chaos.years.planted import PLANTED, outcome_with
 from chaos.years.play import Outcome, planned, play
 
-# Each goes through the nights of one half of a year, in all of the zones.
+# The start and the seed of runs through all clock changes of half a year, in all zones.
 SPRING = datetime(2025, 2, 25, tzinfo=UTC), 1
 AUTUMN = datetime(2025, 9, 20, tzinfo=UTC), 2
 DAYS = 60
-# The weeks of two of the nights.
+# The start and the seed of a run through the weeks of two clock changes.
 NIGHTLY = datetime(2025, 3, 22, tzinfo=UTC), 2
 FEW_DAYS = 18
-# A laptop that is mostly closed: its owner has little patience for tests.
+# Settings of `planned` that let the machine sleep most of the time, which makes the tests quick.
 NIGHTS, LONGEST_WAIT = 160, 2000.0
 
 
-def bug(name: str) -> Planted:
+def bug(name: str) -> PlantedBug:
     return next(each for each in PLANTED if each.name == name)
 
 
-def story(seed: int, outcome: Outcome) -> str:
+def description(seed: int, outcome: Outcome) -> str:
     return "\n".join([f"seed {seed}", *outcome.broken, *map(str, outcome.steps)])
 
 
-def test_every_planted_bug_still_has_its_place_in_the_source() -> None:
+def test_the_source_contains_the_text_of_every_planted_bug() -> None:
     for each in PLANTED:
         assert each.applied((PACKAGE / each.file).read_text()), each.name
 
 
-def test_the_nights_of_all_zones_are_known() -> None:
+def test_the_nights_of_all_clock_changes_are_known() -> None:
     year = nights(datetime(2025, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC))
     assert [f"{each:%m-%d}" for each in year] == [
         "03-09",
@@ -57,7 +57,7 @@ def test_the_nights_of_all_zones_are_known() -> None:
     ]
 
 
-def test_a_time_on_the_wall_is_one_moment() -> None:
+def test_a_local_time_is_one_instant() -> None:
     assert instant(datetime(2025, 3, 9, 2, 30), NEW_YORK) == datetime(2025, 3, 9, 7, tzinfo=UTC)
     assert instant(datetime(2025, 10, 26, 2, 30), BERLIN) == datetime(
         2025, 10, 26, 0, 30, tzinfo=UTC
@@ -67,7 +67,7 @@ def test_a_time_on_the_wall_is_one_moment() -> None:
     )
 
 
-def test_a_power_cut_keeps_what_was_synced_and_nothing_is_made_up(tmp_path: Path) -> None:
+def test_a_power_cut_keeps_what_was_synced_and_invents_nothing(tmp_path: Path) -> None:
     kept, lines = tmp_path / "kept", tmp_path / "lines"
     seen = set()
     for seed in range(40):
@@ -101,7 +101,7 @@ def test_what_grows_from_month_to_month_is_named() -> None:
     ]
 
 
-def test_nobody_waits_on_a_clock_that_hurries_and_all_wake_in_order() -> None:
+def test_in_virtual_time_sleeps_take_no_time_and_end_in_order() -> None:
     woken: list[tuple[float, str]] = []
 
     async def sleeps(clock: WallClock, seconds: float, name: str) -> None:
@@ -121,39 +121,39 @@ def test_nobody_waits_on_a_clock_that_hurries_and_all_wake_in_order() -> None:
     assert woken == [(10, "early"), (9000, "late")]
 
 
-def lived(start: datetime, seed: int, days: int) -> Outcome:
+def unbroken_run(start: datetime, seed: int, days: int) -> Outcome:
     steps = planned(seed, nights=NIGHTS, longest_wait=LONGEST_WAIT)
     outcome = play(steps, seed=seed, start=start, days=days)
-    assert outcome.broken == [], story(seed, outcome)
+    assert outcome.broken == [], description(seed, outcome)
     return outcome
 
 
 @pytest.mark.chaos
-def test_for_some_weeks_every_law_is_kept(
+def test_for_some_weeks_every_invariant_holds(
     record_property: Callable[[str, object], None],
 ) -> None:
     start, seed = NIGHTLY
-    outcome = lived(start, seed, FEW_DAYS)
+    outcome = unbroken_run(start, seed, FEW_DAYS)
     assert outcome.happened["starts"] > 8
     assert outcome.happened["occurrences done"] > 8
     assert outcome.happened["occurrences missed"] > 20
-    record_property("chaos", told(seed, FEW_DAYS, outcome))
+    record_property("chaos", summary(seed, FEW_DAYS, outcome))
 
 
 @pytest.mark.chaos
 @pytest.mark.minutes
 @pytest.mark.parametrize(("start", "seed"), [SPRING, AUTUMN], ids=["spring", "autumn"])
-def test_for_two_months_every_law_is_kept(
+def test_for_two_months_every_invariant_holds(
     start: datetime, seed: int, record_property: Callable[[str, object], None]
 ) -> None:
-    outcome = lived(start, seed, DAYS)
+    outcome = unbroken_run(start, seed, DAYS)
     assert outcome.happened["starts"] > 8
     assert outcome.happened["occurrences done"] > 20
     assert outcome.happened["occurrences missed"] > 20
-    record_property("chaos", told(seed, DAYS, outcome))
+    record_property("chaos", summary(seed, DAYS, outcome))
 
 
-def told(seed: int, days: int, outcome: Outcome) -> str:
+def summary(seed: int, days: int, outcome: Outcome) -> str:
     return f"seed {seed}: {days} days, {len(outcome.steps)} steps, nothing broken"
 
 
@@ -169,7 +169,7 @@ def test_a_planted_bug_is_found_within_a_week() -> None:
 @pytest.mark.chaos
 @pytest.mark.minutes
 @pytest.mark.parametrize("chosen", PLANTED, ids=lambda each: each.name)
-def test_every_planted_bug_is_found_within_months(chosen: Planted) -> None:
+def test_every_planted_bug_is_found_within_months(chosen: PlantedBug) -> None:
     done = outcome_with(chosen, "--seed", "1", "--days", "120")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Broken:" in done.stdout

@@ -1,4 +1,4 @@
-"""The instrument of `make chaos`: it finds what is broken, and the program as it is stands it."""
+"""The harness of `make chaos`: it finds planted bugs, and nothing in the program without them."""
 
 from __future__ import annotations
 
@@ -13,27 +13,33 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from chaos.planted import PACKAGE, PLANTED, Planted, all_apply, planted
-from chaos.play import WEIGHTS, Outcome, plan, play
-from chaos.points import POINTS
+from chaos.crash_points import CRASH_POINTS
+from chaos.planted_bugs import (
+    PACKAGE,
+    PLANTED_BUGS,
+    PlantedBug,
+    problems_of_planted_bugs,
+    program_with_bug,
+)
+from chaos.runner import WEIGHTS, Outcome, plan, run_steps
 from chaos.shrink import shrunk
-from chaos.steps import SETTLE, Step, read, written
+from chaos.steps import SETTLE, Step, read_steps, write_steps
 
-# Two that are always the same, so that a change is judged by what it changed, and a new one.
+# Two fixed seeds, which show what a change of the program breaks, and a new one.
 SEEDS = (2, 8, "fresh")
 FRESH = secrets.randbelow(1_000_000)
-SHARE = 10.0
+SHORT = 10.0
 LONG = 60.0
-# What a run of ten minutes has on a machine that does nothing else; a busy one may take longer.
+# As many as a run of ten minutes has on an idle machine.
 STEPS_OF_A_RUN = 200
-REST = Step(SETTLE)
+SETTLED = Step(SETTLE)
 
 
-def bug(name: str) -> Planted:
-    return next(each for each in PLANTED if each.name == name)
+def bug(name: str) -> PlantedBug:
+    return next(each for each in PLANTED_BUGS if each.name == name)
 
 
-def test_the_judge_knows_nothing_of_what_it_judges() -> None:
+def test_the_checker_imports_nothing_of_the_program() -> None:
     program = (
         "import sys, chaos.checker\n"
         "assert not [name for name in sys.modules if name.startswith('ollim')]"
@@ -41,21 +47,24 @@ def test_the_judge_knows_nothing_of_what_it_judges() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
 
 
-def test_every_planted_bug_still_has_its_place_in_the_source() -> None:
-    assert len(PLANTED) >= 10
-    assert all_apply() == []
+def test_the_source_contains_the_text_of_every_planted_bug() -> None:
+    assert len(PLANTED_BUGS) >= 10
+    assert problems_of_planted_bugs() == []
 
 
-def test_a_planted_bug_without_its_place_is_told_loudly() -> None:
-    stale = Planted("stale", "errors.py", "words that stand nowhere", "")
-    with pytest.raises(LookupError, match=r"stale: .* has its text 0 times"), planted(stale):
+def test_a_planted_bug_whose_text_is_not_in_the_source_is_an_error() -> None:
+    stale = PlantedBug("stale", "errors.py", "words that stand nowhere", "")
+    with (
+        pytest.raises(LookupError, match=r"stale: .* has its text 0 times"),
+        program_with_bug(stale),
+    ):
         pass
 
 
 def test_a_planted_bug_is_in_the_copy_and_not_in_the_source() -> None:
     chosen = bug("a token is not reserved")
     before = (PACKAGE / chosen.file).read_text()
-    with planted(chosen) as settings:
+    with program_with_bug(chosen) as settings:
         copy = Path(settings["PYTHONPATH"]) / PACKAGE.name / chosen.file
         assert chosen.new in copy.read_text()
     assert not copy.exists()
@@ -66,19 +75,23 @@ def test_a_seed_has_always_the_same_steps_and_they_can_be_kept(tmp_path: Path) -
     first, second = plan(7), plan(7)
     steps = [next(first) for _ in range(100)]
     assert steps == [next(second) for _ in range(100)]
-    assert {step.name for step in steps} <= {*WEIGHTS, *POINTS, SETTLE}
-    written(tmp_path / "steps", steps)
-    assert read(tmp_path / "steps") == steps
+    assert {step.name for step in steps} <= {*WEIGHTS, *CRASH_POINTS, SETTLE}
+    write_steps(tmp_path / "steps", steps)
+    assert read_steps(tmp_path / "steps") == steps
 
 
-@pytest.mark.parametrize("weights", [WEIGHTS, dict.fromkeys(POINTS, 1)], ids=["deeds", "points"])
-def test_each_has_its_turns_before_any_comes_again(weights: Mapping[str, int]) -> None:
+@pytest.mark.parametrize(
+    "weights", [WEIGHTS, dict.fromkeys(CRASH_POINTS, 1)], ids=["actions and faults", "crash points"]
+)
+def test_each_step_comes_as_often_as_its_weight_before_a_new_round(
+    weights: Mapping[str, int],
+) -> None:
     names = [step.name for step in islice(plan(7), 2000) if step.name in weights]
     once = sum(weights.values())
     assert Counter(names[:once]) == Counter(names[once : 2 * once]) == weights
 
 
-async def test_what_does_not_matter_is_left_out() -> None:
+async def test_steps_that_do_not_matter_are_left_out() -> None:
     steps = [Step(str(number)) for number in range(12)]
     tried: list[int] = []
 
@@ -90,7 +103,7 @@ async def test_what_does_not_matter_is_left_out() -> None:
     assert len(tried) <= 40
 
 
-async def test_no_more_is_tried_than_was_allowed() -> None:
+async def test_shrinking_stops_after_the_allowed_tries() -> None:
     tried: list[int] = []
 
     async def never(fewer: Sequence[Step]) -> bool:
@@ -104,42 +117,42 @@ async def test_no_more_is_tried_than_was_allowed() -> None:
 
 @pytest.mark.chaos
 @pytest.mark.minutes
-async def test_a_planted_bug_is_found_on_the_short_way() -> None:
-    with planted(bug("a token is not reserved")) as settings:
-        outcome = await play([Step("run a routine"), REST], seconds=LONG, settings=settings)
+async def test_a_planted_bug_is_found_by_one_step() -> None:
+    with program_with_bug(bug("a token is not reserved")) as settings:
+        outcome = await run_steps([Step("run a routine"), SETTLED], seconds=LONG, settings=settings)
     assert outcome.broken
-    assert not outcome.is_the_instruments_fault
+    assert not outcome.is_harness_error
 
 
 @pytest.mark.chaos
 @pytest.mark.minutes
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_the_program_stands_some_rounds(
+async def test_a_short_run_breaks_nothing(
     seed: int | str, record_property: Callable[[str, object], None]
 ) -> None:
     number = FRESH if isinstance(seed, str) else seed
-    outcome = await play(plan(number), seconds=SHARE)
-    assert outcome.broken == [], story(number, outcome)
-    again = f"python -m chaos --seed {number} --seconds {SHARE:g}"
+    outcome = await run_steps(plan(number), seconds=SHORT)
+    assert outcome.broken == [], description(number, outcome)
+    again = f"python -m chaos --seed {number} --seconds {SHORT:g}"
     record_property("chaos", f"{len(outcome.steps)} steps, nothing broken (again: {again})")
 
 
 @pytest.mark.chaos
 @pytest.mark.minutes
-@pytest.mark.parametrize("chosen", PLANTED, ids=lambda each: each.name)
+@pytest.mark.parametrize("chosen", PLANTED_BUGS, ids=lambda each: each.name)
 async def test_every_planted_bug_is_found_within_a_run(
-    chosen: Planted, record_property: Callable[[str, object], None]
+    chosen: PlantedBug, record_property: Callable[[str, object], None]
 ) -> None:
     began = time.monotonic()
-    with planted(chosen) as settings:
+    with program_with_bug(chosen) as settings:
         steps = islice(plan(FRESH), STEPS_OF_A_RUN)
-        outcome = await play(steps, seconds=math.inf, settings=settings)
-    assert outcome.broken, story(FRESH, outcome)
-    assert not outcome.is_the_instruments_fault, story(FRESH, outcome)
+        outcome = await run_steps(steps, seconds=math.inf, settings=settings)
+    assert outcome.broken, description(FRESH, outcome)
+    assert not outcome.is_harness_error, description(FRESH, outcome)
     seconds = time.monotonic() - began
     found = f"found after {seconds:.0f} s, {len(outcome.steps)} steps: {outcome.broken[0]}"
     record_property("chaos", f"{chosen.name}: {found} (seed {FRESH})")
 
 
-def story(seed: int, outcome: Outcome) -> str:
+def description(seed: int, outcome: Outcome) -> str:
     return "\n".join([f"seed {seed}", *outcome.broken, *(str(step) for step in outcome.steps)])

@@ -1,4 +1,4 @@
-"""The laws of what is said: each message of the log stands on Discord once, and nothing else."""
+"""Invariants of delivery: Discord has each message of the log once, and no others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chaos.findings import Finding, missing, wrong
 
 _BAD_ENDS = ("unsure", "not_sent")
 _CUT_SHORT = "-# cut off here; it goes on below"
-# About the bot itself, and of no use later: said on Discord alone.
+# Remarks about the state of the bot: they are on Discord, and not in the log.
 _PASSING = re.compile(r"-# (shutting down$|Your message waits, since it cannot be written down: )")
 
 
@@ -19,7 +19,7 @@ def _refs(row: Row) -> list[str]:
     return str(row.get("refs", {}).get("discord", "")).split()
 
 
-def _each_message_stands_there(evidence: Evidence) -> Iterator[Finding]:
+def _each_message_is_on_discord(evidence: Evidence) -> Iterator[Finding]:
     there = {str(row["id"]) for row in evidence.discord}
     gone = {row["id"] for row in evidence.owner if row["event"] == "deleted"}
     bad = {str(row["id"]) for row in evidence.outbox if row["row"] in _BAD_ENDS}
@@ -33,7 +33,7 @@ def _each_message_stands_there(evidence: Evidence) -> Iterator[Finding]:
             yield wrong(f"{_short(row)} does not stand on Discord any more")
 
 
-def _nothing_else_stands_there(evidence: Evidence) -> Iterator[Finding]:
+def _nothing_else_is_on_discord(evidence: Evidence) -> Iterator[Finding]:
     known = Counter(ref for row in evidence.messages for ref in _refs(row))
     for ref, times in known.items():
         if times > 1:
@@ -44,8 +44,8 @@ def _nothing_else_stands_there(evidence: Evidence) -> Iterator[Finding]:
             yield wrong(f"on Discord and in no log: {row['text'][:100]!r}")
 
 
-def _each_mark_stands_once(evidence: Evidence) -> Iterator[Finding]:
-    """Pings by their names; answers by how they begin and how they end."""
+def _each_mark_is_there_once(evidence: Evidence) -> Iterator[Finding]:
+    """Counts the marks of pings and reminders, and those at the start and end of an answer."""
     shown, logged = _marks_on_discord(evidence), _marks_in_log(evidence)
     for mark, times in logged.items():
         if times > 1:
@@ -58,7 +58,7 @@ def _each_mark_stands_once(evidence: Evidence) -> Iterator[Finding]:
             yield wrong(f"{mark} is {times} times on Discord")
 
 
-# What is left of a reminder that was answered.
+# How Discord shows a reminder that the owner has answered.
 _ANSWERED = re.compile(r"^[✓⏱–] (Drink r\d+) · ", re.MULTILINE)
 # A ping may be a line of a digest.
 PING = r"Ping p\d+(?=$| \((?:Late|From untrusted content): )"
@@ -87,8 +87,8 @@ def _marks_in_log(evidence: Evidence) -> Counter[str]:
     return counted
 
 
-def _answers_stand_there_whole(evidence: Evidence) -> Iterator[Finding]:
-    """All of their words, in as many parts as it takes."""
+def _answers_are_whole_on_discord(evidence: Evidence) -> Iterator[Finding]:
+    """An answer may be split into several messages."""
     there = {str(row["id"]): _without_remarks(row["text"]) for row in evidence.discord}
     for row in evidence.messages:
         if row["author"] != "assistant" or row.get("is_cut_off"):
@@ -100,11 +100,11 @@ def _answers_stand_there_whole(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _without_remarks(text: str) -> str:
-    """Small lines say that it is late, or in a fork."""
+    """Without the lines in small print, such as that the message is late."""
     return "\n".join(line for line in text.splitlines() if not line.startswith("-# "))
 
 
-def _what_was_reported_as_sent_is_there(evidence: Evidence) -> Iterator[Finding]:
+def _each_ping_reported_as_sent_is_in_the_log(evidence: Evidence) -> Iterator[Finding]:
     kept = (*evidence.messages, *evidence.held)
     logged = Counter(mark for row in kept for mark in _MARK.findall(row["text"]))
     for row in evidence.model:
@@ -113,8 +113,8 @@ def _what_was_reported_as_sent_is_there(evidence: Evidence) -> Iterator[Finding]
             yield missing(f"the model was told that ping {row['mark']} was sent")
 
 
-def _the_order_is_kept(evidence: Evidence) -> Iterator[Finding]:
-    """Of answers among themselves, and of what comes by itself."""
+def _discord_has_the_order_of_the_log(evidence: Evidence) -> Iterator[Finding]:
+    """Compares the order of the answers, and that of all other messages, each on its own."""
     said = [row for row in evidence.messages if row["author"] != "owner"]
     for is_answer in (True, False):
         refs = [int(ref) for row in said if ("turn" in row) == is_answer for ref in _refs(row)]
@@ -122,7 +122,7 @@ def _the_order_is_kept(evidence: Evidence) -> Iterator[Finding]:
             yield wrong(f"another order on Discord than in the log: {refs}")
 
 
-def _nothing_is_half_done(evidence: Evidence) -> Iterator[Finding]:
+def _nothing_is_unfinished(evidence: Evidence) -> Iterator[Finding]:
     yield from (missing(f"{row['id']} is on its way") for row in evidence.noted("waiting"))
     yield from (missing(f"draft {row['id']}") for row in evidence.noted("drafts"))
     for row in evidence.discord:
@@ -134,12 +134,12 @@ def _short(row: Row) -> str:
     return f"{row['author']} {row['text'][:60]!r}"
 
 
-LAWS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
-    _each_message_stands_there,
-    _nothing_else_stands_there,
-    _each_mark_stands_once,
-    _answers_stand_there_whole,
-    _what_was_reported_as_sent_is_there,
-    _the_order_is_kept,
-    _nothing_is_half_done,
+INVARIANTS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
+    _each_message_is_on_discord,
+    _nothing_else_is_on_discord,
+    _each_mark_is_there_once,
+    _answers_are_whole_on_discord,
+    _each_ping_reported_as_sent_is_in_the_log,
+    _discord_has_the_order_of_the_log,
+    _nothing_is_unfinished,
 )

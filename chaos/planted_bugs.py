@@ -1,4 +1,4 @@
-"""Bugs to be found: an instrument that cannot fail proves nothing."""
+"""Bugs planted into a copy of the program, to prove that the harness finds bugs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "ollim_bot"
 
 
 @dataclass(frozen=True, slots=True)
-class Planted:
-    """In `file`, `old` becomes `new`. The old text has to stand there once."""
+class PlantedBug:
+    """In `file`, `old` becomes `new`. The file has to contain `old` exactly once."""
 
     name: str
     file: str
@@ -28,21 +28,21 @@ class Planted:
         return text.replace(self.old, self.new)
 
 
-PLANTED = (
-    Planted(
+PLANTED_BUGS = (
+    PlantedBug(
         "nothing is synced",
         "store/files.py",
         "        os.fsync(descriptor)\n",
         "        return\n",
     ),
-    Planted(
+    PlantedBug(
         "confirmed before it is sent",
         "conversation/delivery.py",
         "            attempt.tried_at = now\n",
         "            attempt.tried_at = now\n"
         "            await self._confirm(delivery, f'1{now:%d%H%M%S%f}')\n",
     ),
-    Planted(
+    PlantedBug(
         "acknowledged before it is on disk",
         "conversation/intake.py",
         "        shown, item = await self._state.transact(step)\n",
@@ -50,7 +50,7 @@ PLANTED = (
         "        later = asyncio.get_running_loop().call_later\n"
         "        later(1.0, lambda: asyncio.ensure_future(self._state.transact(step)))\n",
     ),
-    Planted(
+    PlantedBug(
         "a call of a webhook is answered before it is on disk",
         "webhooks/reception.py",
         "            accepted = await self._calls.accept(call)\n",
@@ -61,44 +61,44 @@ PLANTED = (
         "            later = asyncio.get_running_loop().call_later\n"
         "            later(1.0, lambda: asyncio.ensure_future(self._calls.accept(call)))\n",
     ),
-    Planted(
+    PlantedBug(
         "a token is not reserved",
         "conversation/message_poster.py",
         "verdict = tx.budget.take(pay)\n",
         "_, verdict = pay(tx.budget.get())\n",
     ),
-    Planted(
+    PlantedBug(
         "updates are popped without a claim",
         "conversation/turns/runner.py",
         "replace(taken, claim=claim, in_fork=dialogue.in_fork)",
         "replace(taken, in_fork=dialogue.in_fork)",
     ),
-    Planted(
+    PlantedBug(
         "the nonce is new each time",
         "store/deliveries.py",
         'f"{base} {part}".encode()',
         'f"{base} {part} {datetime.now()}".encode()',
     ),
-    Planted(
+    PlantedBug(
         "a click is not marked as used",
         "store/item_answers.py",
         "    if before is None or not before.is_open:\n",
         "    if before is None:\n",
     ),
-    Planted(
+    PlantedBug(
         "catch-up begins at the wrong message",
         "surfaces/discord/catch_up.py",
         "found = await self._channel.after(start)",
         "found = (await self._channel.after(start))[1:]",
     ),
-    Planted(
+    PlantedBug(
         "a moment is run without a claim",
         "schedule/dispatch.py",
         "            return tx.ledger.claim(due.occurrence, found_at, facts)\n",
         "            tx.ledger.append(LedgerRow(found_at, 'due', due.occurrence, facts))\n"
         "            return True\n",
     ),
-    Planted(
+    PlantedBug(
         "a reminder is removed before it is delivered",
         "schedule/dispatch.py",
         "        is_delivering = asyncio.Event()\n",
@@ -106,7 +106,7 @@ PLANTED = (
         "            await self._must.finish(due, is_delivered=False)\n"
         "        is_delivering = asyncio.Event()\n",
     ),
-    Planted(
+    PlantedBug(
         "drafts of a crash are left behind",
         "surfaces/discord/stale_drafts.py",
         "        await self._caught_up()\n        seen: list[ReceivedMessage] = []\n",
@@ -117,8 +117,8 @@ PLANTED = (
 
 
 @contextmanager
-def planted(bug: Planted) -> Iterator[Mapping[str, str]]:
-    """What to add to the environment of a bot that is to have this bug."""
+def program_with_bug(bug: PlantedBug) -> Iterator[Mapping[str, str]]:
+    """Yields what to add to the environment of a bot that runs the copy with this bug."""
     changed = bug.applied((PACKAGE / bug.file).read_text())
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         copy = Path(folder) / "src" / PACKAGE.name
@@ -128,10 +128,10 @@ def planted(bug: Planted) -> Iterator[Mapping[str, str]]:
         yield {"PYTHONPATH": str(copy.parent)}
 
 
-def all_apply() -> list[str]:
-    """What is wrong with them: their texts have to stand in the source as it is now."""
+def problems_of_planted_bugs() -> list[str]:
+    """One sentence for each bug whose `old` text is not in the source exactly once."""
     problems = []
-    for bug in PLANTED:
+    for bug in PLANTED_BUGS:
         try:
             bug.applied((PACKAGE / bug.file).read_text())
         except (LookupError, OSError) as wrong:

@@ -1,4 +1,4 @@
-"""Two processes that write the same files at once: nothing is lost, doubled or spent twice."""
+"""Two processes that write the same files at once: no update is lost, and no token spent twice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from tests.chaos.rival import WRITERS
+from tests.chaos.concurrent_process import WRITERS
 from tests.storage.places import NOW, DataDirectory
 
 from ollim_bot.domain.updates import MAX_PENDING_UPDATES
@@ -19,14 +19,14 @@ from ollim_bot.store.opening import open_database
 from ollim_bot.store.transaction import Transaction
 
 ROUNDS = 30
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
-class Rival:
-    def __init__(self, root: Path, name: str, deed: str, program: str) -> None:
+class ConcurrentProcess:
+    def __init__(self, root: Path, name: str, action: str, program: str) -> None:
         self.name = name
         self.process = subprocess.Popen(
-            [sys.executable, "-m", program, str(root), name, deed],
+            [sys.executable, "-m", program, str(root), name, action],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -38,9 +38,9 @@ class Rival:
         stdin.flush()
 
     def answer(self) -> str:
-        """An empty one if it has died."""
+        """The next line of its output; empty if the process has ended."""
         stdout = _pipe(self.process.stdout)
-        assert select.select([stdout], [], [], PATIENCE)[0], f"{self.name} does not answer"
+        assert select.select([stdout], [], [], TIMEOUT)[0], f"{self.name} does not answer"
         return stdout.readline().strip()
 
     def end(self) -> None:
@@ -56,8 +56,10 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
 
 
 @contextmanager
-def rivals(root: Path, deed: str, program: str = "tests.chaos.rival") -> Iterator[list[Rival]]:
-    both = [Rival(root, name, deed, program) for name in ("a", "b")]
+def two_processes(
+    root: Path, action: str, program: str = "tests.chaos.concurrent_process"
+) -> Iterator[list[ConcurrentProcess]]:
+    both = [ConcurrentProcess(root, name, action, program) for name in ("a", "b")]
     try:
         assert [each.answer() for each in both] == ["ready", "ready"]
         yield both
@@ -70,7 +72,7 @@ def test_fifty_writers_in_two_processes_lose_no_update_and_double_none(
     data: DataDirectory,
 ) -> None:
     data.run(lambda tx: tx.updates.get(), is_holder=True)
-    with rivals(data.paths.root, "leave updates") as both:
+    with two_processes(data.paths.root, "leave updates") as both:
         for each in both:
             each.tell("go")
         assert [each.answer() for each in both] == ["done", "done"]
@@ -93,7 +95,7 @@ def leave_one_token(tx: Transaction) -> None:
 def test_of_two_processes_that_want_the_last_token_exactly_one_sends(data: DataDirectory) -> None:
     database = open_database(data.paths, lambda: NOW, is_holder=True, report=data.problems.append)
     winners: list[str] = []
-    with rivals(data.paths.root, "send a ping") as both:
+    with two_processes(data.paths.root, "send a ping") as both:
         for number in range(ROUNDS):
             database.run(leave_one_token)
             for side, each in enumerate(both):

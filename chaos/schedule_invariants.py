@@ -1,4 +1,4 @@
-"""The laws of what comes by itself: each due moment has one end, each reminder comes once."""
+"""Invariants of scheduled work: each occurrence has one end, each reminder comes once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ENDS = ("done", "failed", "timed_out", "skipped", "missed", "interrupted")
 _LATE = timedelta(seconds=60)
 
 
-def _each_moment_has_one_end(evidence: Evidence) -> Iterator[Finding]:
+def _each_occurrence_has_one_end(evidence: Evidence) -> Iterator[Finding]:
     states: defaultdict[str, list[str]] = defaultdict(list)
     last: dict[str, Row] = {}
     for row in evidence.ledger:
@@ -41,30 +41,31 @@ def _each_reminder_comes_once(evidence: Evidence) -> Iterator[Finding]:
     for row in evidence.messages:
         if row["author"] == "background":
             said[row["text"]].append(row)
-    moments = Counter(
+    times_due = Counter(
         row["occurrence"].split(":")[1]
         for row in evidence.ledger
         if row["state"] == "due" and not row["occurrence"].endswith(":manual")
     )
-    for name, order in _orders(evidence).items():
+    for name, order in _ordered_reminders(evidence).items():
         came = said[order["text"]]
-        if not came and _was_flashed(evidence, order["text"]):
+        if not came and _was_shown_unkept(evidence, order["text"]):
             continue
-        if moments[name] > 1:
-            yield wrong(f"reminder {name} was due {moments[name]} times")
+        if times_due[name] > 1:
+            yield wrong(f"reminder {name} was due {times_due[name]} times")
         if len(came) != 1:
             yield (wrong if came else missing)(f"reminder {name} came {len(came)} times")
         else:
             yield from _in_time(evidence, order, came[0])
 
 
-def _was_flashed(evidence: Evidence, text: str) -> bool:
+def _was_shown_unkept(evidence: Evidence, text: str) -> bool:
+    """Whether it came while the disk was full, and so is on Discord but not in the log."""
     shown = (str(row["text"]) for row in evidence.discord if row["is_ours"])
     return any(each.startswith(text) and each.endswith(NOT_KEPT) for each in shown)
 
 
-def _orders(evidence: Evidence) -> Mapping[str, Row]:
-    """The reminders by their names, as they were last changed by hand."""
+def _ordered_reminders(evidence: Evidence) -> Mapping[str, Row]:
+    """The reminders by their names, each as the owner has changed it last."""
     return {row["id"]: row for row in evidence.noted("orders")}
 
 
@@ -81,7 +82,7 @@ def _in_time(evidence: Evidence, order: Row, came: Row) -> Iterator[Finding]:
 
 
 def _what_has_come_is_gone(evidence: Evidence) -> Iterator[Finding]:
-    for name in _orders(evidence):
+    for name in _ordered_reminders(evidence):
         if (evidence.data / "reminders" / f"{name}.md").exists():
             yield missing(f"the file of reminder {name} is still there")
 
@@ -104,7 +105,7 @@ def _a_click_counts_once(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _each_call_is_one_run(evidence: Evidence) -> Iterator[Finding]:
-    """A caller of a webhook that was told so need not call again."""
+    """The bot has to run each call of a webhook that it has accepted, even after a crash."""
     claimed = {row["occurrence"] for row in evidence.ledger if row["state"] == "due"}
     said = [row["text"] for row in (*evidence.messages, *evidence.held)]
     calls: dict[int, Row] = {}
@@ -119,8 +120,8 @@ def _each_call_is_one_run(evidence: Evidence) -> Iterator[Finding]:
             yield missing(f"the words of call {number} have not come")
 
 
-LAWS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
-    _each_moment_has_one_end,
+INVARIANTS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
+    _each_occurrence_has_one_end,
     _each_reminder_comes_once,
     _what_has_come_is_gone,
     _what_was_cancelled_is_gone,

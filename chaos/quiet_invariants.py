@@ -1,4 +1,4 @@
-"""The laws of the quiet: what was held comes once, in one digest, in order, and none is lost."""
+"""Invariants of quiet times: each held message comes once, in a digest, in its order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _each_held_message_comes_once(evidence: Evidence) -> Iterator[Finding]:
         if row["state"] == "released":
             released[row["message"]].append(row)
     for row in evidence.ledger:
-        # A further time of a due item is not held as a message, but put off.
+        # A repetition of a due item is put off instead of held.
         if row["state"] != "held" or "#" in row["occurrence"]:
             continue
         times, is_waiting = len(released[row["message"]]), row["message"] in waiting
@@ -37,10 +37,10 @@ def _a_digest_has_its_lines_in_order(evidence: Evidence) -> Iterator[Finding]:
         if row["state"] == "held" and row["message"] in digest_of:
             lines[digest_of[row["message"]]].append(row["text"])
     for row in evidence.messages:
-        place = 0
+        position = 0
         for text in lines[str(row["id"])]:
-            place = row["text"].find(text.removesuffix("."), place)
-            if place < 0:
+            position = row["text"].find(text.removesuffix("."), position)
+            if position < 0:
                 yield wrong(f"“{text}” is not in its place in the digest {row['id']}")
                 break
 
@@ -49,7 +49,7 @@ def _nothing_waits(evidence: Evidence) -> Iterator[Finding]:
     yield from (missing(f"“{row['text']}” {STILL_WAITS}") for row in evidence.held)
 
 
-LAWS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
+INVARIANTS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _each_held_message_comes_once,
     _a_digest_has_its_lines_in_order,
     _nothing_waits,

@@ -1,4 +1,4 @@
-"""The bot under test with all that surrounds it: its Discord, its model, its owner's hand."""
+"""The bot under test, with a Discord, a model and an owner of the harness around it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from devtools.localdiscord.server import LocalDiscord
 from tests.e2e.bot import LIMIT, Bot
 from tests.ports import unused_port
 
-from chaos.companion import Companion
-from chaos.orders import CUT, DIE, Orders
+from chaos.fault_control import CRASH, POWER_CUT, FaultControl
+from chaos.marking_model import MarkingModel
 from chaos.record import Record
 from ollim_bot.offline.server import MessagesServer
 
@@ -39,8 +39,9 @@ WEBHOOKS = {
 }
 SECRET = "the-secret-of-all-webhooks-of-the-chaos"
 _ROOT = Path(__file__).resolve().parent.parent
-_WOUNDED = ("-m", "chaos.wounded")
-REFUSALS = {
+_BOT_WITH_FAULTS = ("-m", "chaos.fault_injection")
+# The name under which each error of the system is counted.
+ERROR_NAMES = {
     "EIO": "fsync refused (EIO)",
     "EROFS": "read-only (EROFS)",
     "ENOSPC": "no room (ENOSPC)",
@@ -50,29 +51,32 @@ _BY_HAND = '---\nid: byhand\ncron: "0 4 1 1 *"\nbackground: true\n---\nLook arou
 
 
 @dataclass
-class Stage:
-    """`hits` counts how often each fault was really met.
+class ChaosScene:
+    """The bot of one run, the services around it, and what the harness knows about them.
 
-    `undo` is what has to be done before all can be well again. `unsent` are messages to the page
-    that nobody has confirmed, and `unaccepted` such calls of webhooks, each with its webhook; the
-    page and the caller send them again. `is_owed_a_start` is whether something was left to the
-    next start, as the bot does with what it could not write down. By `orders` the bot dies and
-    fails at points of its own writing.
+    `fault_control` injects faults where the bot writes. `hits` counts how often each fault really
+    happened. `undo` ends the faults that last. `discord_faults` counts the faults given to Discord
+    by their name and their route, until `count_hits` counts those that happened.
+
+    `unsent` has the messages to the page that the bot has not confirmed, and `unaccepted` the
+    calls of webhooks that it has not accepted, each with its webhook. Both are sent again.
+    `needs_restart` is true after a fault that can leave work to the next start: the bot tries
+    again then what it could not write.
     """
 
     bot: Bot
     discord: LocalDiscord
-    model: Companion
+    model: MarkingModel
     record: Record
-    orders: Orders
+    fault_control: FaultControl
     webhook_port: int
     hits: Counter[str] = field(default_factory=Counter)
     undo: AsyncExitStack = field(default_factory=AsyncExitStack)
     unsent: dict[str, str] = field(default_factory=dict)
     unaccepted: dict[int, str] = field(default_factory=dict)
-    ordered: Counter[tuple[str, str]] = field(default_factory=Counter)
+    discord_faults: Counter[tuple[str, str]] = field(default_factory=Counter)
     number: int = 0
-    is_owed_a_start: bool = False
+    needs_restart: bool = False
     starts: int = 0
 
     def next_number(self) -> int:
@@ -81,42 +85,46 @@ class Stage:
 
     async def kill(self) -> None:
         await self.bot.kill()
-        self.record.gather()
+        self.record.keep_turns()
 
     async def start(self) -> None:
-        """Until it is up, also if it has to die once more on the way; then no order is left."""
+        """Start the bot until it is up. Afterwards no fault is pending.
+
+        A fault that is still pending may crash the bot during the start: then it starts again.
+        """
         while True:
-            is_to_die = self.orders.is_given
+            may_crash = self.fault_control.is_pending
             self.starts += 1
             try:
-                await self._bot_is_up()
+                await self._start_bot()
             except (AssertionError, TimeoutError, aiohttp.ClientError):
-                if not is_to_die or self.orders.is_given:
+                if not may_crash or self.fault_control.is_pending:
                     raise
             else:
-                if self.orders.withdraw() or not is_to_die:
+                if self.fault_control.withdraw() or not may_crash:
                     return
             await self.kill()
 
-    async def _bot_is_up(self) -> None:
-        """On a machine that is busy it takes its time."""
+    async def _start_bot(self) -> None:
+        """A busy machine gets twice the time."""
         try:
-            await self.bot.start(command=_WOUNDED)
+            await self.bot.start(command=_BOT_WITH_FAULTS)
         except TimeoutError:
             await self.bot.reconnect()
 
-    def count_wounds(self) -> None:
-        """What has been carried out since; the judge has to know of what was torn."""
-        done = self.orders.carried_out()
-        for deed, where in done:
-            if deed in (DIE, CUT):
+    def count_injected_faults(self) -> None:
+        """Count the faults that happened since the last call, and note crashes for the checker."""
+        reports = self.fault_control.new_reports()
+        for kind, where in reports:
+            if kind in (CRASH, POWER_CUT):
                 self.hits[where] += 1
-                self.hits["power cut"] += deed == CUT
-                self.record.note("wounds", {"deed": deed, "where": where})
-        self.hits.update(REFUSALS[deed] for deed in {deed for deed, _ in done} & REFUSALS.keys())
+                self.hits["power cut"] += kind == POWER_CUT
+                self.record.note("injected_faults", {"kind": kind, "where": where})
+        errors = {kind for kind, _ in reports} & ERROR_NAMES.keys()
+        self.hits.update(ERROR_NAMES[each] for each in errors)
 
     async def cli(self, *words: str) -> int:
-        """Run a command as the owner does in a terminal; gives its exit code."""
+        """Run a command as the owner does in a terminal, and return its exit code."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -136,35 +144,35 @@ class Stage:
                 await process.wait()
 
     def write_job(self, path: str, text: str) -> None:
-        """As an editor does that writes a new file and puts it in place of the old one."""
-        place = self.bot.data / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        draft = place.with_name(f".{place.name}.new")
+        """Write a file as an editor does that makes a new one and renames it over the old one."""
+        target = self.bot.data / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f".{target.name}.new")
         draft.write_text(text)
-        draft.replace(place)
+        draft.replace(target)
 
-    def order(self, name: str, at: datetime, text: str) -> None:
-        """What the judge has to know about a reminder."""
+    def note_reminder(self, name: str, at: datetime, text: str) -> None:
+        """Note for the checker that this reminder has to come."""
         self.record.note("orders", {"id": name, "at": at.isoformat(), "text": text})
 
 
 def soon(seconds: float) -> datetime:
-    """A whole second, as job files have them, not before so many seconds from now."""
+    """The first whole second that is at least `seconds` from now; job files have whole seconds."""
     return (datetime.now(UTC) + timedelta(seconds=seconds + 1)).replace(microsecond=0)
 
 
 @asynccontextmanager
-async def staged(home: Path, settings: Mapping[str, str]) -> AsyncIterator[Stage]:
-    """A bot that has said its welcome. It is gone afterwards, whatever happens."""
+async def chaos_scene(home: Path, settings: Mapping[str, str]) -> AsyncIterator[ChaosScene]:
+    """A running bot that has posted its welcome. It is killed at the end in any case."""
     record = Record(home / "record", home / "bot" / "data" / "state")
-    model = Companion(record)
+    model = MarkingModel(record)
     async with LocalDiscord() as discord, MessagesServer(model) as server:
-        orders = Orders(home / "orders")
+        fault_control = FaultControl(home / "faults")
         webhook_port = unused_port()
-        surroundings = {
+        environment = {
             "DISCORD_TOKEN": discord.token,
             "DISCORD_API_URL": discord.api_url,
-            "CHAOS_ORDERS": str(orders.folder),
+            "CHAOS_FAULTS": str(fault_control.folder),
             "WEBHOOK_PORT": str(webhook_port),
             "WEBHOOK_SECRET": SECRET,
             **settings,
@@ -172,27 +180,27 @@ async def staged(home: Path, settings: Mapping[str, str]) -> AsyncIterator[Stage
                 [settings.get("PYTHONPATH", str(_ROOT / "src")), str(_ROOT)]
             ),
         }
-        bot = Bot(home / "bot", server.url, surroundings)
-        stage = Stage(bot, discord, model, record, orders, webhook_port)
-        _prepare(stage)
+        bot = Bot(home / "bot", server.url, environment)
+        scene = ChaosScene(bot, discord, model, record, fault_control, webhook_port)
+        _prepare(scene)
         try:
-            await stage.start()
+            await scene.start()
             await discord.connected(LIMIT)
             await discord.until(lambda: discord.said, LIMIT)
-            yield stage
+            yield scene
         finally:
-            await stage.undo.aclose()
+            await scene.undo.aclose()
             await bot.kill()
 
 
-def _prepare(stage: Stage) -> None:
-    state = stage.bot.data / "state"
+def _prepare(scene: ChaosScene) -> None:
+    state = scene.bot.data / "state"
     state.mkdir(parents=True, mode=0o700)
     now = datetime.now(UTC)
     dates = {"critical_reset_date": f"{now:%Y-%m-%d}", "daily_used_reset": f"{now:%Y-%m-%d}"}
     budget = {**_BUDGET, "last_refill": now.isoformat(), **dates}
     (state / "ping_budget.json").write_text(json.dumps(budget))
-    stage.write_job("routines/minutely.md", _MINUTELY)
-    stage.write_job("routines/byhand.md", _BY_HAND)
+    scene.write_job("routines/minutely.md", _MINUTELY)
+    scene.write_job("routines/byhand.md", _BY_HAND)
     for name, text in WEBHOOKS.items():
-        stage.write_job(f"webhooks/{name}.md", text)
+        scene.write_job(f"webhooks/{name}.md", text)

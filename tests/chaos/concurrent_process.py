@@ -1,7 +1,8 @@
-"""Run as a program: write to a data directory at the same moment as another process.
+"""Run as a program: write to a data directory at the same time as another process.
 
-Arguments: data directory, name of the process, and what it does. It says `ready`, and then does it
-once for each line on stdin, whose text it is given, and says how that went.
+Arguments: data directory, name of the process, and name of the action. The program prints `ready`.
+Then it performs the action once for each line on stdin, with the text of the line, and prints the
+result.
 """
 
 from __future__ import annotations
@@ -63,16 +64,16 @@ def _with_a_token(budget: PingBudget) -> tuple[PingBudget, PingVerdict]:
     return after, PingAllowed(Charge.TOKEN) if is_paid else PingRefused("There is no token.")
 
 
-DEEDS: dict[str, Callable[[Path, str, str], str]] = {
+ACTIONS: dict[str, Callable[[Path, str, str], str]] = {
     "leave updates": leave_updates,
     "send a ping": send_ping,
 }
 
 
-def main(root: str, name: str, deed: str) -> None:
+def main(root: str, name: str, action: str) -> None:
     print("ready", flush=True)
     for line in sys.stdin:
-        print(DEEDS[deed](Path(root), name, line.strip()), flush=True)
+        print(ACTIONS[action](Path(root), name, line.strip()), flush=True)
 
 
 if __name__ == "__main__":
