@@ -1,6 +1,6 @@
-"""The twin of the instrument for long times: the same bot for weeks, on a clock that hurries.
+"""Chaos over long times: the whole bot for weeks, in virtual time.
 
-`make chaos` lets it live for months and for a year.
+`make chaos` runs it for months and for a year.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from pathlib import Path
 
 import pytest
 from chaos.planted import PACKAGE, Planted
-from chaos.years.bounds import Size, outgrown
-from chaos.years.disk import Killed, MortalDisk
-from chaos.years.hurry import HurryingLoop, WallClock
-from chaos.years.moments import BERLIN, LORD_HOWE, NEW_YORK, instant, nights
-from chaos.years.planted import PLANTED, outcome_with
-from chaos.years.play import Outcome, planned, play
+from chaos.years.crashing_disk import CrashingDisk, ProcessKilled
+from chaos.years.due_times import BERLIN, LORD_HOWE, NEW_YORK, clock_changes, utc_instant
+from chaos.years.planted_bugs import PLANTED, outcome_with
+from chaos.years.resource_growth import ResourceUsage, growth_problems
+from chaos.years.runner import Outcome, plan, play
+from chaos.years.virtual_time import VirtualTimeLoop, VirtualWallClock
 
-# Each goes through the nights of one half of a year, in all of the zones.
+# Each has the clock changes of one half of a year, in all zones.
 SPRING = datetime(2025, 2, 25, tzinfo=UTC), 1
 AUTUMN = datetime(2025, 9, 20, tzinfo=UTC), 2
 DAYS = 60
-# The weeks of two of the nights.
-NIGHTLY = datetime(2025, 3, 22, tzinfo=UTC), 2
+# The weeks of two clock changes.
+TWO_CHANGES = datetime(2025, 3, 22, tzinfo=UTC), 2
 FEW_DAYS = 18
-# A laptop that is mostly closed: its owner has little patience for tests.
-NIGHTS, LONGEST_WAIT = 160, 2000.0
+# A laptop that is mostly closed, so that fewer steps fill the days and the test is shorter.
+NIGHT_WEIGHT, LONGEST_WAIT = 160, 2000.0
 
 
 def bug(name: str) -> Planted:
     return next(each for each in PLANTED if each.name == name)
 
 
-def story(seed: int, outcome: Outcome) -> str:
+def describe(seed: int, outcome: Outcome) -> str:
     return "\n".join([f"seed {seed}", *outcome.broken, *map(str, outcome.steps)])
 
 
@@ -45,8 +45,8 @@ def test_every_planted_bug_still_has_its_place_in_the_source() -> None:
         assert each.applied((PACKAGE / each.file).read_text()), each.name
 
 
-def test_the_nights_of_all_zones_are_known() -> None:
-    year = nights(datetime(2025, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC))
+def test_the_clock_changes_of_all_zones_are_known() -> None:
+    year = clock_changes(datetime(2025, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC))
     assert [f"{each:%m-%d}" for each in year] == [
         "03-09",
         "03-30",
@@ -57,12 +57,12 @@ def test_the_nights_of_all_zones_are_known() -> None:
     ]
 
 
-def test_a_time_on_the_wall_is_one_moment() -> None:
-    assert instant(datetime(2025, 3, 9, 2, 30), NEW_YORK) == datetime(2025, 3, 9, 7, tzinfo=UTC)
-    assert instant(datetime(2025, 10, 26, 2, 30), BERLIN) == datetime(
+def test_a_wall_time_is_one_instant() -> None:
+    assert utc_instant(datetime(2025, 3, 9, 2, 30), NEW_YORK) == datetime(2025, 3, 9, 7, tzinfo=UTC)
+    assert utc_instant(datetime(2025, 10, 26, 2, 30), BERLIN) == datetime(
         2025, 10, 26, 0, 30, tzinfo=UTC
     )
-    assert instant(datetime(2025, 4, 6, 1, 45), LORD_HOWE) == datetime(
+    assert utc_instant(datetime(2025, 4, 6, 1, 45), LORD_HOWE) == datetime(
         2025, 4, 5, 14, 45, tzinfo=UTC
     )
 
@@ -71,7 +71,7 @@ def test_a_power_cut_keeps_what_was_synced_and_nothing_is_made_up(tmp_path: Path
     kept, lines = tmp_path / "kept", tmp_path / "lines"
     seen = set()
     for seed in range(40):
-        disk = MortalDisk(random.Random(seed))
+        disk = CrashingDisk(random.Random(seed))
         disk.write(tmp_path / "draft", b"old", 0o600)
         disk.sync(tmp_path / "draft")
         disk.replace(tmp_path / "draft", kept)
@@ -81,79 +81,81 @@ def test_a_power_cut_keeps_what_was_synced_and_nothing_is_made_up(tmp_path: Path
         disk.sync(tmp_path / "draft")
         disk.replace(tmp_path / "draft", kept)
         disk.append(lines, b"two\n", 0o600, sync=False)
-        disk.cut()
+        disk.cut_power()
         assert lines.read_bytes() in (b"one\n", b"one\nt", b"one\ntw", b"one\ntwo", b"one\ntwo\n")
         seen.add(kept.read_bytes())
-        with pytest.raises(Killed):
+        with pytest.raises(ProcessKilled):
             disk.read(kept, 100)
         lines.unlink()
     assert seen == {b"old", b"new"}
 
 
 def test_what_grows_from_month_to_month_is_named() -> None:
-    months = [Size(Counter(Row=1000 * month), 20, Counter()) for month in range(4)]
-    assert outgrown(months) == ["there are more and more of Row in memory: [0, 1000, 2000, 3000]"]
-    large = Size(Counter(), 20, Counter({"memory.json": 10**6}))
-    assert outgrown([large]) == ["memory.json has grown to 1000000 bytes"]
-    assert outgrown([Size(Counter(Row=500), files, Counter()) for files in (20, 25)]) == []
-    assert outgrown([Size(Counter(), files, Counter()) for files in (20, 90)]) == [
-        "more and more files are open: [20, 90]"
+    months = [ResourceUsage(Counter(Row=1000 * month), 20, Counter()) for month in range(4)]
+    assert growth_problems(months) == [
+        "there are more and more of Row in memory: [0, 1000, 2000, 3000]"
     ]
+    large = ResourceUsage(Counter(), 20, Counter({"memory.json": 10**6}))
+    assert growth_problems([large]) == ["memory.json has grown to 1000000 bytes"]
+    steady = [ResourceUsage(Counter(Row=500), files, Counter()) for files in (20, 25)]
+    assert growth_problems(steady) == []
+    leaking = [ResourceUsage(Counter(), files, Counter()) for files in (20, 90)]
+    assert growth_problems(leaking) == ["more and more files are open: [20, 90]"]
 
 
-def test_nobody_waits_on_a_clock_that_hurries_and_all_wake_in_order() -> None:
+def test_virtual_time_passes_without_waiting_and_timers_fire_in_order() -> None:
     woken: list[tuple[float, str]] = []
 
-    async def sleeps(clock: WallClock, seconds: float, name: str) -> None:
+    async def sleep(clock: VirtualWallClock, seconds: float, name: str) -> None:
         await clock.sleep(seconds)
         woken.append((clock.monotonic(), name))
 
-    async def passes() -> None:
+    async def let_time_pass() -> None:
         loop = asyncio.get_running_loop()
-        assert isinstance(loop, HurryingLoop)
-        clock = WallClock(loop, SPRING[0], NEW_YORK)
+        assert isinstance(loop, VirtualTimeLoop)
+        clock = VirtualWallClock(loop, SPRING[0], NEW_YORK)
         clock.jump(3600)
-        await asyncio.gather(sleeps(clock, 9000, "late"), sleeps(clock, 10, "early"))
+        await asyncio.gather(sleep(clock, 9000, "late"), sleep(clock, 10, "early"))
         assert clock.utc() == SPRING[0] + timedelta(seconds=9000 + 3600)
 
-    with asyncio.Runner(loop_factory=HurryingLoop) as runner:
-        runner.run(passes())
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(let_time_pass())
     assert woken == [(10, "early"), (9000, "late")]
 
 
-def lived(start: datetime, seed: int, days: int) -> Outcome:
-    steps = planned(seed, nights=NIGHTS, longest_wait=LONGEST_WAIT)
+def play_days(start: datetime, seed: int, days: int) -> Outcome:
+    steps = plan(seed, night_weight=NIGHT_WEIGHT, longest_wait=LONGEST_WAIT)
     outcome = play(steps, seed=seed, start=start, days=days)
-    assert outcome.broken == [], story(seed, outcome)
+    assert outcome.broken == [], describe(seed, outcome)
     return outcome
 
 
 @pytest.mark.chaos
-def test_for_some_weeks_every_law_is_kept(
+def test_for_some_weeks_every_invariant_holds(
     record_property: Callable[[str, object], None],
 ) -> None:
-    start, seed = NIGHTLY
-    outcome = lived(start, seed, FEW_DAYS)
-    assert outcome.happened["starts"] > 8
-    assert outcome.happened["occurrences done"] > 8
-    assert outcome.happened["occurrences missed"] > 20
-    record_property("chaos", told(seed, FEW_DAYS, outcome))
+    start, seed = TWO_CHANGES
+    outcome = play_days(start, seed, FEW_DAYS)
+    assert outcome.counts["starts"] > 8
+    assert outcome.counts["occurrences done"] > 8
+    assert outcome.counts["occurrences missed"] > 20
+    record_property("chaos", summary(seed, FEW_DAYS, outcome))
 
 
 @pytest.mark.chaos
 @pytest.mark.minutes
 @pytest.mark.parametrize(("start", "seed"), [SPRING, AUTUMN], ids=["spring", "autumn"])
-def test_for_two_months_every_law_is_kept(
+def test_for_two_months_every_invariant_holds(
     start: datetime, seed: int, record_property: Callable[[str, object], None]
 ) -> None:
-    outcome = lived(start, seed, DAYS)
-    assert outcome.happened["starts"] > 8
-    assert outcome.happened["occurrences done"] > 20
-    assert outcome.happened["occurrences missed"] > 20
-    record_property("chaos", told(seed, DAYS, outcome))
+    outcome = play_days(start, seed, DAYS)
+    assert outcome.counts["starts"] > 8
+    assert outcome.counts["occurrences done"] > 20
+    assert outcome.counts["occurrences missed"] > 20
+    record_property("chaos", summary(seed, DAYS, outcome))
 
 
-def told(seed: int, days: int, outcome: Outcome) -> str:
+def summary(seed: int, days: int, outcome: Outcome) -> str:
     return f"seed {seed}: {days} days, {len(outcome.steps)} steps, nothing broken"
 
 

@@ -1,4 +1,4 @@
-"""Bugs that need months to be found, or that months must find as well."""
+"""Planted bugs that the simulated months have to find."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from chaos.planted import PLANTED as OF_MINUTES
+from chaos.planted import PLANTED as CHAOS_PLANTED
 from chaos.planted import Planted, planted
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 
 PLANTED = (
-    *(each for each in OF_MINUTES if each.name == "a token is not reserved"),
+    *(each for each in CHAOS_PLANTED if each.name == "a token is not reserved"),
     Planted(
         "what was missed twice is noted once",
         "schedule/catch_up.py",
@@ -73,7 +73,7 @@ PLANTED = (
 
 
 def outcome_with(bug: Planted, *words: str) -> subprocess.CompletedProcess[str]:
-    """What `python -m chaos.years` says about a bot that has the bug."""
+    """Run `python -m chaos.years` on a copy of the bot that has the bug."""
     with planted(bug) as settings:
         path = os.pathsep.join([settings["PYTHONPATH"], str(_ROOT)])
         return subprocess.run(
