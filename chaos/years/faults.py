@@ -13,7 +13,7 @@ from ollim_bot.domain.events import FailureKind
 from ollim_bot.testing.engine import Fails
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
-_MOST_STEPS = 120
+_MOST_STEPS_UNTIL_CRASH = 120
 # If the clock is set back during a run, the ledger shows the end of the run before its due time.
 _IDLE_BEFORE_SET_BACK = 600.0
 _FAILURES = (
@@ -48,14 +48,14 @@ async def kill(scene: YearsScene, rng: Random) -> None:
 
 async def kill_at_a_step(scene: YearsScene, rng: Random) -> None:
     """Kill the bot before a change of a file, or around a commit of the database."""
-    scene.host.crash_after(rng.randrange(_MOST_STEPS))
+    scene.host.crash_after(rng.randrange(_MOST_STEPS_UNTIL_CRASH))
     await scene.host.run_for(rng.uniform(_MINUTE, 2 * _HOUR))
     await scene.host.kill()
     await _stay_off_and_start(scene, rng)
 
 
 async def power_cut(scene: YearsScene, rng: Random) -> None:
-    scene.host.crash_after(rng.randrange(_MOST_STEPS))
+    scene.host.crash_after(rng.randrange(_MOST_STEPS_UNTIL_CRASH))
     await scene.host.run_for(rng.uniform(_MINUTE, _HOUR))
     await scene.host.kill(power_cut=True)
     await _stay_off_and_start(scene, rng)

@@ -44,7 +44,7 @@ async def end_fork(scene: YearsScene, rng: Random) -> None:
 
 
 async def interrupt_hanging_turn(scene: YearsScene) -> None:
-    """Interrupt it as the owner, since the bot does not end a turn of the chat that hangs."""
+    """Interrupt it as the owner does: the bot itself never ends a hanging turn of the chat."""
     service = scene.host.chat.service
     if scene.engine.hanging_turns and service is not None:
         await service.interrupt()

@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from chaos.planted import PLANTED as CHAOS_PLANTED
+from chaos.planted import PLANTED as CHAOS_BUGS
 from chaos.planted import Planted, planted
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 
-PLANTED = (
-    *(each for each in CHAOS_PLANTED if each.name == "a token is not reserved"),
+PLANTED_BUGS = (
+    *(each for each in CHAOS_BUGS if each.name == "a token is not reserved"),
     Planted(
         "what was missed twice is noted once",
         "schedule/catch_up.py",
@@ -72,7 +72,7 @@ PLANTED = (
 )
 
 
-def outcome_with(bug: Planted, *words: str) -> subprocess.CompletedProcess[str]:
+def run_with_bug(bug: Planted, *words: str) -> subprocess.CompletedProcess[str]:
     """Run `python -m chaos.years` on a copy of the bot that has the bug."""
     with planted(bug) as settings:
         path = os.pathsep.join([settings["PYTHONPATH"], str(_ROOT)])

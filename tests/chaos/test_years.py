@@ -1,4 +1,4 @@
-"""Chaos over long times: the whole bot for weeks, in virtual time.
+"""The harness for long times: the same bot for weeks, in virtual time.
 
 `make chaos` runs it for months and for a year.
 """
@@ -16,36 +16,36 @@ import pytest
 from chaos.planted import PACKAGE, Planted
 from chaos.years.crashing_disk import CrashingDisk, ProcessKilled
 from chaos.years.due_times import BERLIN, LORD_HOWE, NEW_YORK, clock_changes, utc_instant
-from chaos.years.planted_bugs import PLANTED, outcome_with
+from chaos.years.planted_bugs import PLANTED_BUGS, run_with_bug
 from chaos.years.resource_growth import ResourceUsage, growth_problems
 from chaos.years.runner import Outcome, plan, play
 from chaos.years.virtual_time import VirtualTimeLoop, VirtualWallClock
 
-# Each has the clock changes of one half of a year, in all zones.
+# The start and the seed of runs through all clock changes of half a year, in all zones.
 SPRING = datetime(2025, 2, 25, tzinfo=UTC), 1
 AUTUMN = datetime(2025, 9, 20, tzinfo=UTC), 2
 DAYS = 60
-# The weeks of two clock changes.
+# The start and the seed of a run through the weeks of two clock changes.
 TWO_CHANGES = datetime(2025, 3, 22, tzinfo=UTC), 2
 FEW_DAYS = 18
-# A laptop that is mostly closed, so that fewer steps fill the days and the test is shorter.
+# Settings of `plan` that let the machine sleep most of the time, which makes the tests quick.
 NIGHT_WEIGHT, LONGEST_WAIT = 160, 2000.0
 
 
 def bug(name: str) -> Planted:
-    return next(each for each in PLANTED if each.name == name)
+    return next(each for each in PLANTED_BUGS if each.name == name)
 
 
-def describe(seed: int, outcome: Outcome) -> str:
+def description(seed: int, outcome: Outcome) -> str:
     return "\n".join([f"seed {seed}", *outcome.broken, *map(str, outcome.steps)])
 
 
-def test_every_planted_bug_still_has_its_place_in_the_source() -> None:
-    for each in PLANTED:
+def test_the_source_contains_the_text_of_every_planted_bug() -> None:
+    for each in PLANTED_BUGS:
         assert each.applied((PACKAGE / each.file).read_text()), each.name
 
 
-def test_the_clock_changes_of_all_zones_are_known() -> None:
+def test_the_nights_of_all_clock_changes_are_known() -> None:
     year = clock_changes(datetime(2025, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC))
     assert [f"{each:%m-%d}" for each in year] == [
         "03-09",
@@ -57,7 +57,7 @@ def test_the_clock_changes_of_all_zones_are_known() -> None:
     ]
 
 
-def test_a_wall_time_is_one_instant() -> None:
+def test_a_local_time_is_one_instant() -> None:
     assert utc_instant(datetime(2025, 3, 9, 2, 30), NEW_YORK) == datetime(2025, 3, 9, 7, tzinfo=UTC)
     assert utc_instant(datetime(2025, 10, 26, 2, 30), BERLIN) == datetime(
         2025, 10, 26, 0, 30, tzinfo=UTC
@@ -67,7 +67,7 @@ def test_a_wall_time_is_one_instant() -> None:
     )
 
 
-def test_a_power_cut_keeps_what_was_synced_and_nothing_is_made_up(tmp_path: Path) -> None:
+def test_a_power_cut_keeps_what_was_synced_and_invents_nothing(tmp_path: Path) -> None:
     kept, lines = tmp_path / "kept", tmp_path / "lines"
     seen = set()
     for seed in range(40):
@@ -103,7 +103,7 @@ def test_what_grows_from_month_to_month_is_named() -> None:
     assert growth_problems(leaking) == ["more and more files are open: [20, 90]"]
 
 
-def test_virtual_time_passes_without_waiting_and_timers_fire_in_order() -> None:
+def test_in_virtual_time_sleeps_take_no_time_and_end_in_order() -> None:
     woken: list[tuple[float, str]] = []
 
     async def sleep(clock: VirtualWallClock, seconds: float, name: str) -> None:
@@ -123,10 +123,10 @@ def test_virtual_time_passes_without_waiting_and_timers_fire_in_order() -> None:
     assert woken == [(10, "early"), (9000, "late")]
 
 
-def play_days(start: datetime, seed: int, days: int) -> Outcome:
+def unbroken_run(start: datetime, seed: int, days: int) -> Outcome:
     steps = plan(seed, night_weight=NIGHT_WEIGHT, longest_wait=LONGEST_WAIT)
     outcome = play(steps, seed=seed, start=start, days=days)
-    assert outcome.broken == [], describe(seed, outcome)
+    assert outcome.broken == [], description(seed, outcome)
     return outcome
 
 
@@ -135,7 +135,7 @@ def test_for_some_weeks_every_invariant_holds(
     record_property: Callable[[str, object], None],
 ) -> None:
     start, seed = TWO_CHANGES
-    outcome = play_days(start, seed, FEW_DAYS)
+    outcome = unbroken_run(start, seed, FEW_DAYS)
     assert outcome.counts["starts"] > 8
     assert outcome.counts["occurrences done"] > 8
     assert outcome.counts["occurrences missed"] > 20
@@ -148,7 +148,7 @@ def test_for_some_weeks_every_invariant_holds(
 def test_for_two_months_every_invariant_holds(
     start: datetime, seed: int, record_property: Callable[[str, object], None]
 ) -> None:
-    outcome = play_days(start, seed, DAYS)
+    outcome = unbroken_run(start, seed, DAYS)
     assert outcome.counts["starts"] > 8
     assert outcome.counts["occurrences done"] > 20
     assert outcome.counts["occurrences missed"] > 20
@@ -163,15 +163,15 @@ def summary(seed: int, days: int, outcome: Outcome) -> str:
 @pytest.mark.minutes
 def test_a_planted_bug_is_found_within_a_week() -> None:
     chosen = bug("what was missed twice is noted once")
-    done = outcome_with(chosen, "--seed", "1", "--days", "7")
+    done = run_with_bug(chosen, "--seed", "1", "--days", "7")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "was due" in done.stdout
 
 
 @pytest.mark.chaos
 @pytest.mark.minutes
-@pytest.mark.parametrize("chosen", PLANTED, ids=lambda each: each.name)
+@pytest.mark.parametrize("chosen", PLANTED_BUGS, ids=lambda each: each.name)
 def test_every_planted_bug_is_found_within_months(chosen: Planted) -> None:
-    done = outcome_with(chosen, "--seed", "1", "--days", "120")
+    done = run_with_bug(chosen, "--seed", "1", "--days", "120")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Broken:" in done.stdout
