@@ -1,1 +1,1 @@
-"""Months and years of the whole bot, on a clock that hurries."""
+"""Months and years of the whole bot, in virtual time."""

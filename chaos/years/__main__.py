@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from chaos.steps import described, read_steps, write_steps
-from chaos.years.play import Outcome, planned, play
+from chaos.years.runner import Outcome, plan, play
 
 _MOST_SHOWN = 20
 _LAST_STEPS = 40
@@ -23,7 +23,7 @@ def main() -> int:
     logging.getLogger("chaos").setLevel(level)
     seed = random.randrange(1_000_000) if given.seed is None else given.seed
     print(f"seed {seed}", flush=True)
-    steps = read_steps(given.replay) if given.replay else planned(seed)
+    steps = read_steps(given.replay) if given.replay else plan(seed)
     start = datetime.fromisoformat(given.start).replace(tzinfo=UTC)
     outcome = play(steps, seed=seed, start=start, days=given.days, keep=given.keep)
     print(_report(outcome, given.days))
@@ -47,12 +47,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _report(outcome: Outcome, days: float) -> str:
     lines = [
-        f"{days:g} days in {outcome.seconds:.0f} s, of which {outcome.cpu:.0f} of work",
+        f"{days:g} days in {outcome.seconds:.0f} s, of which {outcome.cpu_seconds:.0f} of work",
         f"{len(outcome.steps):7}  steps",
     ]
-    lines += [f"{times:7}  {what}" for what, times in sorted(outcome.happened.items())]
+    lines += [f"{times:7}  {what}" for what, times in sorted(outcome.counts.items())]
     if not outcome.broken:
-        return "\n".join([*lines, f"Nothing is broken; all was looked at {outcome.rests} times."])
+        return "\n".join([*lines, f"Nothing is broken; all was looked at {outcome.checks} times."])
     lines += ["Broken:", *(f"  {each}" for each in outcome.broken[:_MOST_SHOWN])]
     lines += ["The last steps:", described(outcome.steps[-_LAST_STEPS:])]
     return "\n".join(lines)

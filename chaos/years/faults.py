@@ -1,21 +1,21 @@
-"""What happens to the machine, its clock, its network and its model."""
+"""The faults: of the machine, its clock, its network and its model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from random import Random
 
-from chaos.years.acts import Act
-from chaos.years.mind import Hangs
-from chaos.years.moments import ZONES
-from chaos.years.world import World, choice
+from chaos.years.due_times import ZONES
+from chaos.years.owner_actions import Action
+from chaos.years.scene import YearsScene, uniform_choice
+from chaos.years.simulated_engine import Hangs
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.testing.engine import Fails
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
-_MOST_STEPS = 120
-# Set back while something is on its way, a clock would show it as done before it was due.
-_CALM = 600.0
+_MOST_STEPS_UNTIL_CRASH = 120
+# If the clock is set back during a run, the ledger shows the end of the run before its due time.
+_IDLE_BEFORE_SET_BACK = 600.0
 _FAILURES = (
     FailureKind.OVERLOADED,
     FailureKind.OVERLOADED,
@@ -27,89 +27,89 @@ _FAILURES = (
 )
 
 
-async def sleep(world: World, luck: Random) -> None:
-    seconds = choice(luck, (1, 95), (_MINUTE, 30 * _MINUTE), (_HOUR, 5 * _HOUR))
-    world.machine.passes(world.longest_gap(seconds))
+async def sleep(scene: YearsScene, rng: Random) -> None:
+    seconds = uniform_choice(rng, (1, 95), (_MINUTE, 30 * _MINUTE), (_HOUR, 5 * _HOUR))
+    scene.host.skip_time(scene.limited_gap(seconds))
 
 
-async def sleep_through_the_night(world: World, luck: Random) -> None:
-    world.machine.passes(world.longest_gap(luck.uniform(6 * _HOUR, 14 * _HOUR)))
+async def sleep_through_the_night(scene: YearsScene, rng: Random) -> None:
+    scene.host.skip_time(scene.limited_gap(rng.uniform(6 * _HOUR, 14 * _HOUR)))
 
 
-async def stop(world: World, luck: Random) -> None:
-    await world.machine.stop()
-    await _is_off(world, luck)
+async def stop(scene: YearsScene, rng: Random) -> None:
+    await scene.host.stop()
+    await _stay_off_and_start(scene, rng)
 
 
-async def kill(world: World, luck: Random) -> None:
-    await world.machine.kill()
-    await _is_off(world, luck)
+async def kill(scene: YearsScene, rng: Random) -> None:
+    await scene.host.kill()
+    await _stay_off_and_start(scene, rng)
 
 
-async def kill_at_a_step(world: World, luck: Random) -> None:
-    """Where something is to be written."""
-    world.machine.dies_in(luck.randrange(_MOST_STEPS))
-    await world.machine.runs(luck.uniform(_MINUTE, 2 * _HOUR))
-    await world.machine.kill()
-    await _is_off(world, luck)
+async def kill_at_a_step(scene: YearsScene, rng: Random) -> None:
+    """Kill the bot before a change of a file, or around a commit of the database."""
+    scene.host.crash_after(rng.randrange(_MOST_STEPS_UNTIL_CRASH))
+    await scene.host.run_for(rng.uniform(_MINUTE, 2 * _HOUR))
+    await scene.host.kill()
+    await _stay_off_and_start(scene, rng)
 
 
-async def power_cut(world: World, luck: Random) -> None:
-    world.machine.dies_in(luck.randrange(_MOST_STEPS))
-    await world.machine.runs(luck.uniform(_MINUTE, _HOUR))
-    await world.machine.kill(power_goes=True)
-    await _is_off(world, luck)
+async def power_cut(scene: YearsScene, rng: Random) -> None:
+    scene.host.crash_after(rng.randrange(_MOST_STEPS_UNTIL_CRASH))
+    await scene.host.run_for(rng.uniform(_MINUTE, _HOUR))
+    await scene.host.kill(power_cut=True)
+    await _stay_off_and_start(scene, rng)
 
 
-async def set_forward(world: World, luck: Random) -> None:
-    world.machine.passes(world.longest_gap(choice(luck, (30, 120), (_MINUTE, 4 * _HOUR))))
+async def set_forward(scene: YearsScene, rng: Random) -> None:
+    scene.host.skip_time(scene.limited_gap(uniform_choice(rng, (30, 120), (_MINUTE, 4 * _HOUR))))
 
 
-async def set_back(world: World, luck: Random) -> None:
-    await world.machine.is_calm(_CALM)
-    if not world.machine.has_died:
-        world.machine.passes(-choice(luck, (2, 120), (_MINUTE, 3 * _HOUR)))
+async def set_back(scene: YearsScene, rng: Random) -> None:
+    await scene.host.wait_until_idle(_IDLE_BEFORE_SET_BACK)
+    if not scene.host.has_crashed:
+        scene.host.skip_time(-uniform_choice(rng, (2, 120), (_MINUTE, 3 * _HOUR)))
 
 
-async def change_zone(world: World, luck: Random) -> None:
-    """In the settings, so that it holds from the next start on."""
-    await world.machine.stop()
-    world.machine.zone = luck.choice([one for one in ZONES if one is not world.machine.zone])
-    for name, version in list(world.routines.items()):
+async def change_zone(scene: YearsScene, rng: Random) -> None:
+    """Change the zone in the settings, which the next start reads."""
+    await scene.host.stop()
+    scene.host.zone = rng.choice([one for one in ZONES if one is not scene.host.zone])
+    for name, version in list(scene.routines.items()):
         if version.follows_bot:
-            world.drop_version(name)
-            moments = world.calendar.moments(version.line, world.machine.zone)
-            world.keep_version(version.moved(moments))
-    await _is_off(world, luck)
+            scene.end_version(name)
+            due_times = scene.timetable.due_times(version.line, scene.host.zone)
+            scene.add_version(version.with_due_times(due_times))
+    await _stay_off_and_start(scene, rng)
 
 
-async def lose_network(world: World, luck: Random) -> None:
-    world.machine.letters.is_down = True
-    await world.machine.runs(choice(luck, (5, 100), (_MINUTE, _HOUR)))
-    world.machine.letters.is_down = False
+async def lose_network(scene: YearsScene, rng: Random) -> None:
+    scene.host.chat.is_down = True
+    await scene.host.run_for(uniform_choice(rng, (5, 100), (_MINUTE, _HOUR)))
+    scene.host.chat.is_down = False
 
 
-async def lose_answers(world: World, luck: Random) -> None:
-    world.machine.letters.lost_answers += luck.randint(1, 2)
+async def lose_responses(scene: YearsScene, rng: Random) -> None:
+    scene.host.chat.lost_responses += rng.randint(1, 2)
 
 
-async def model_fails(world: World, luck: Random) -> None:
-    kind = luck.choice(_FAILURES)
-    world.model.faults.extend([Fails(kind)] * luck.choice((1, 1, 2, 4)))
+async def model_fails(scene: YearsScene, rng: Random) -> None:
+    kind = rng.choice(_FAILURES)
+    scene.model.faults.extend([Fails(kind)] * rng.choice((1, 1, 2, 4)))
 
 
-async def model_hangs(world: World, _: Random) -> None:
-    world.model.faults.append(Hangs())
+async def model_hangs(scene: YearsScene, _: Random) -> None:
+    scene.model.faults.append(Hangs())
 
 
-async def _is_off(world: World, luck: Random) -> None:
+async def _stay_off_and_start(scene: YearsScene, rng: Random) -> None:
     short, usual, long = (1, 50), (_MINUTE, _HOUR), (_HOUR, 9 * _HOUR)
-    seconds = choice(luck, *(short, usual) * 3, *(long,) * 2, (_DAY / 2, 5 * _DAY))
-    world.machine.passes(world.longest_gap(seconds))
-    await world.machine.start(world.mind)
+    seconds = uniform_choice(rng, *(short, usual) * 3, *(long,) * 2, (_DAY / 2, 5 * _DAY))
+    scene.host.skip_time(scene.limited_gap(seconds))
+    await scene.host.start(scene.engine)
 
 
-FAULTS: Mapping[str, Act] = {
+FAULTS: Mapping[str, Action] = {
     "sleep": sleep,
     "sleep through the night": sleep_through_the_night,
     "stop": stop,
@@ -120,7 +120,7 @@ FAULTS: Mapping[str, Act] = {
     "set the clock back": set_back,
     "change the zone": change_zone,
     "lose the network": lose_network,
-    "lose answers": lose_answers,
+    "lose answers": lose_responses,
     "the model fails": model_fails,
     "the model hangs": model_hangs,
 }

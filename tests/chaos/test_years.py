@@ -14,26 +14,26 @@ from pathlib import Path
 
 import pytest
 from chaos.planted_bugs import PACKAGE, PlantedBug
-from chaos.years.bounds import Size, outgrown
-from chaos.years.disk import Killed, MortalDisk
-from chaos.years.hurry import HurryingLoop, WallClock
-from chaos.years.moments import BERLIN, LORD_HOWE, NEW_YORK, instant, nights
-from chaos.years.planted import PLANTED, outcome_with
-from chaos.years.play import Outcome, planned, play
+from chaos.years.crashing_disk import CrashingDisk, ProcessKilled
+from chaos.years.due_times import BERLIN, LORD_HOWE, NEW_YORK, clock_changes, utc_instant
+from chaos.years.planted_bugs import PLANTED_BUGS, run_with_bug
+from chaos.years.resource_growth import ResourceUsage, growth_problems
+from chaos.years.runner import Outcome, plan, play
+from chaos.years.virtual_time import VirtualTimeLoop, VirtualWallClock
 
 # The start and the seed of runs through all clock changes of half a year, in all zones.
 SPRING = datetime(2025, 2, 25, tzinfo=UTC), 1
 AUTUMN = datetime(2025, 9, 20, tzinfo=UTC), 2
 DAYS = 60
 # The start and the seed of a run through the weeks of two clock changes.
-NIGHTLY = datetime(2025, 3, 22, tzinfo=UTC), 2
+TWO_CHANGES = datetime(2025, 3, 22, tzinfo=UTC), 2
 FEW_DAYS = 18
-# Settings of `planned` that let the machine sleep most of the time, which makes the tests quick.
-NIGHTS, LONGEST_WAIT = 160, 2000.0
+# Settings of `plan` that let the machine sleep most of the time, which makes the tests quick.
+NIGHT_WEIGHT, LONGEST_WAIT = 160, 2000.0
 
 
 def bug(name: str) -> PlantedBug:
-    return next(each for each in PLANTED if each.name == name)
+    return next(each for each in PLANTED_BUGS if each.name == name)
 
 
 def description(seed: int, outcome: Outcome) -> str:
@@ -41,12 +41,12 @@ def description(seed: int, outcome: Outcome) -> str:
 
 
 def test_the_source_contains_the_text_of_every_planted_bug() -> None:
-    for each in PLANTED:
+    for each in PLANTED_BUGS:
         assert each.applied((PACKAGE / each.file).read_text()), each.name
 
 
 def test_the_nights_of_all_clock_changes_are_known() -> None:
-    year = nights(datetime(2025, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC))
+    year = clock_changes(datetime(2025, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC))
     assert [f"{each:%m-%d}" for each in year] == [
         "03-09",
         "03-30",
@@ -58,11 +58,11 @@ def test_the_nights_of_all_clock_changes_are_known() -> None:
 
 
 def test_a_local_time_is_one_instant() -> None:
-    assert instant(datetime(2025, 3, 9, 2, 30), NEW_YORK) == datetime(2025, 3, 9, 7, tzinfo=UTC)
-    assert instant(datetime(2025, 10, 26, 2, 30), BERLIN) == datetime(
+    assert utc_instant(datetime(2025, 3, 9, 2, 30), NEW_YORK) == datetime(2025, 3, 9, 7, tzinfo=UTC)
+    assert utc_instant(datetime(2025, 10, 26, 2, 30), BERLIN) == datetime(
         2025, 10, 26, 0, 30, tzinfo=UTC
     )
-    assert instant(datetime(2025, 4, 6, 1, 45), LORD_HOWE) == datetime(
+    assert utc_instant(datetime(2025, 4, 6, 1, 45), LORD_HOWE) == datetime(
         2025, 4, 5, 14, 45, tzinfo=UTC
     )
 
@@ -71,7 +71,7 @@ def test_a_power_cut_keeps_what_was_synced_and_invents_nothing(tmp_path: Path) -
     kept, lines = tmp_path / "kept", tmp_path / "lines"
     seen = set()
     for seed in range(40):
-        disk = MortalDisk(random.Random(seed))
+        disk = CrashingDisk(random.Random(seed))
         disk.write(tmp_path / "draft", b"old", 0o600)
         disk.sync(tmp_path / "draft")
         disk.replace(tmp_path / "draft", kept)
@@ -81,48 +81,50 @@ def test_a_power_cut_keeps_what_was_synced_and_invents_nothing(tmp_path: Path) -
         disk.sync(tmp_path / "draft")
         disk.replace(tmp_path / "draft", kept)
         disk.append(lines, b"two\n", 0o600, sync=False)
-        disk.cut()
+        disk.cut_power()
         assert lines.read_bytes() in (b"one\n", b"one\nt", b"one\ntw", b"one\ntwo", b"one\ntwo\n")
         seen.add(kept.read_bytes())
-        with pytest.raises(Killed):
+        with pytest.raises(ProcessKilled):
             disk.read(kept, 100)
         lines.unlink()
     assert seen == {b"old", b"new"}
 
 
 def test_what_grows_from_month_to_month_is_named() -> None:
-    months = [Size(Counter(Row=1000 * month), 20, Counter()) for month in range(4)]
-    assert outgrown(months) == ["there are more and more of Row in memory: [0, 1000, 2000, 3000]"]
-    large = Size(Counter(), 20, Counter({"memory.json": 10**6}))
-    assert outgrown([large]) == ["memory.json has grown to 1000000 bytes"]
-    assert outgrown([Size(Counter(Row=500), files, Counter()) for files in (20, 25)]) == []
-    assert outgrown([Size(Counter(), files, Counter()) for files in (20, 90)]) == [
-        "more and more files are open: [20, 90]"
+    months = [ResourceUsage(Counter(Row=1000 * month), 20, Counter()) for month in range(4)]
+    assert growth_problems(months) == [
+        "there are more and more of Row in memory: [0, 1000, 2000, 3000]"
     ]
+    large = ResourceUsage(Counter(), 20, Counter({"memory.json": 10**6}))
+    assert growth_problems([large]) == ["memory.json has grown to 1000000 bytes"]
+    steady = [ResourceUsage(Counter(Row=500), files, Counter()) for files in (20, 25)]
+    assert growth_problems(steady) == []
+    leaking = [ResourceUsage(Counter(), files, Counter()) for files in (20, 90)]
+    assert growth_problems(leaking) == ["more and more files are open: [20, 90]"]
 
 
 def test_in_virtual_time_sleeps_take_no_time_and_end_in_order() -> None:
     woken: list[tuple[float, str]] = []
 
-    async def sleeps(clock: WallClock, seconds: float, name: str) -> None:
+    async def sleep(clock: VirtualWallClock, seconds: float, name: str) -> None:
         await clock.sleep(seconds)
         woken.append((clock.monotonic(), name))
 
-    async def passes() -> None:
+    async def let_time_pass() -> None:
         loop = asyncio.get_running_loop()
-        assert isinstance(loop, HurryingLoop)
-        clock = WallClock(loop, SPRING[0], NEW_YORK)
+        assert isinstance(loop, VirtualTimeLoop)
+        clock = VirtualWallClock(loop, SPRING[0], NEW_YORK)
         clock.jump(3600)
-        await asyncio.gather(sleeps(clock, 9000, "late"), sleeps(clock, 10, "early"))
+        await asyncio.gather(sleep(clock, 9000, "late"), sleep(clock, 10, "early"))
         assert clock.utc() == SPRING[0] + timedelta(seconds=9000 + 3600)
 
-    with asyncio.Runner(loop_factory=HurryingLoop) as runner:
-        runner.run(passes())
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(let_time_pass())
     assert woken == [(10, "early"), (9000, "late")]
 
 
 def unbroken_run(start: datetime, seed: int, days: int) -> Outcome:
-    steps = planned(seed, nights=NIGHTS, longest_wait=LONGEST_WAIT)
+    steps = plan(seed, night_weight=NIGHT_WEIGHT, longest_wait=LONGEST_WAIT)
     outcome = play(steps, seed=seed, start=start, days=days)
     assert outcome.broken == [], description(seed, outcome)
     return outcome
@@ -132,11 +134,11 @@ def unbroken_run(start: datetime, seed: int, days: int) -> Outcome:
 def test_for_some_weeks_every_invariant_holds(
     record_property: Callable[[str, object], None],
 ) -> None:
-    start, seed = NIGHTLY
+    start, seed = TWO_CHANGES
     outcome = unbroken_run(start, seed, FEW_DAYS)
-    assert outcome.happened["starts"] > 8
-    assert outcome.happened["occurrences done"] > 8
-    assert outcome.happened["occurrences missed"] > 20
+    assert outcome.counts["starts"] > 8
+    assert outcome.counts["occurrences done"] > 8
+    assert outcome.counts["occurrences missed"] > 20
     record_property("chaos", summary(seed, FEW_DAYS, outcome))
 
 
@@ -147,9 +149,9 @@ def test_for_two_months_every_invariant_holds(
     start: datetime, seed: int, record_property: Callable[[str, object], None]
 ) -> None:
     outcome = unbroken_run(start, seed, DAYS)
-    assert outcome.happened["starts"] > 8
-    assert outcome.happened["occurrences done"] > 20
-    assert outcome.happened["occurrences missed"] > 20
+    assert outcome.counts["starts"] > 8
+    assert outcome.counts["occurrences done"] > 20
+    assert outcome.counts["occurrences missed"] > 20
     record_property("chaos", summary(seed, DAYS, outcome))
 
 
@@ -161,15 +163,15 @@ def summary(seed: int, days: int, outcome: Outcome) -> str:
 @pytest.mark.minutes
 def test_a_planted_bug_is_found_within_a_week() -> None:
     chosen = bug("what was missed twice is noted once")
-    done = outcome_with(chosen, "--seed", "1", "--days", "7")
+    done = run_with_bug(chosen, "--seed", "1", "--days", "7")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "was due" in done.stdout
 
 
 @pytest.mark.chaos
 @pytest.mark.minutes
-@pytest.mark.parametrize("chosen", PLANTED, ids=lambda each: each.name)
+@pytest.mark.parametrize("chosen", PLANTED_BUGS, ids=lambda each: each.name)
 def test_every_planted_bug_is_found_within_months(chosen: PlantedBug) -> None:
-    done = outcome_with(chosen, "--seed", "1", "--days", "120")
+    done = run_with_bug(chosen, "--seed", "1", "--days", "120")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Broken:" in done.stdout

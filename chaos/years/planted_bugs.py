@@ -1,4 +1,4 @@
-"""Bugs that need months to be found, or that months must find as well."""
+"""Planted bugs that the simulated months have to find."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from chaos.planted_bugs import PLANTED_BUGS as OF_MINUTES
+from chaos.planted_bugs import PLANTED_BUGS as CHAOS_BUGS
 from chaos.planted_bugs import PlantedBug, program_with_bug
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 
-PLANTED = (
-    *(each for each in OF_MINUTES if each.name == "a token is not reserved"),
+PLANTED_BUGS = (
+    *(each for each in CHAOS_BUGS if each.name == "a token is not reserved"),
     PlantedBug(
         "what was missed twice is noted once",
         "schedule/catch_up.py",
@@ -72,8 +72,8 @@ PLANTED = (
 )
 
 
-def outcome_with(bug: PlantedBug, *words: str) -> subprocess.CompletedProcess[str]:
-    """What `python -m chaos.years` says about a bot that has the bug."""
+def run_with_bug(bug: PlantedBug, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run `python -m chaos.years` on a copy of the bot that has the bug."""
     with program_with_bug(bug) as settings:
         path = os.pathsep.join([settings["PYTHONPATH"], str(_ROOT)])
         return subprocess.run(

@@ -1,4 +1,4 @@
-"""An engine that remembers as the real one does, with a model that takes its time."""
+"""An engine that keeps its sessions as the real one does, with a model that takes virtual time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from chaos.years.hurry import Pace
+from chaos.years.virtual_time import VirtualTimePacer
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -41,60 +41,58 @@ from ollim_bot.ports import (
 )
 from ollim_bot.testing.engine import CallsTool, Fails, Says
 
-# The engine's own record of older prompts is of no use to anybody.
-_REMEMBERED = 300
+# The bot asks for the traces of its newest prompts only.
+_MOST_TRACES = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Takes:
-    """So many seconds pass."""
-
+class TakesTime:
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Hangs:
-    """Until somebody has had enough."""
+    """Waits until the turn is interrupted."""
 
 
-Step = Says | CallsTool | Takes | Hangs | Fails
+Step = Says | CallsTool | TakesTime | Hangs | Fails
 
 
-class Thought(Protocol):
-    """The model."""
+class ModelBehaviour(Protocol):
+    """What the model does in the turns of a `SimulatedEngine`."""
 
     def reply(self, session: SessionId, prompt: str) -> Sequence[Step]: ...
 
-    def called(self, call: CallsTool, text: str, *, is_done: bool) -> None:
-        """What came of a call."""
+    def note_call(self, call: CallsTool, result: str, *, is_done: bool) -> None:
+        """Take the result of a tool call; it is the refusal if the call is not done."""
 
 
-class Mind:
-    """`AgentEngine`. It outlives the bot, as the engine's record of its sessions does.
+class SimulatedEngine:
+    """`AgentEngine`. Its sessions outlast the runs of the bot.
 
-    `hanging` is how many turns would not end by themselves.
+    `hanging_turns` is the number of turns that end only when they are interrupted.
     """
 
-    def __init__(self, thought: Thought, pace: Pace) -> None:
-        self.thought = thought
-        self.pace = pace
-        self.hanging = 0
-        self._known: set[SessionId] = set()
+    def __init__(self, model: ModelBehaviour, pacer: VirtualTimePacer) -> None:
+        self.model = model
+        self.pacer = pacer
+        self.hanging_turns = 0
+        self._sessions: set[SessionId] = set()
         self._traces: dict[tuple[SessionId, str], Trace] = {}
-        self._order: deque[tuple[SessionId, str]] = deque()
+        self._trace_order: deque[tuple[SessionId, str]] = deque()
 
     @asynccontextmanager
-    async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[MindSession]:
+    async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[SimulatedSession]:
         before = spec.resume or spec.branch_of
-        if before is not None and before not in self._known:
+        if before is not None and before not in self._sessions:
             raise SessionLost(before)
-        yield MindSession(self, spec, tools)
+        yield SimulatedSession(self, spec, tools)
 
     def warm(self, spec: SessionSpec, tools: Toolset) -> None:
-        """There is nothing to be got ready."""
+        """Do nothing: a session opens at once."""
 
     async def knows(self, session: SessionId) -> bool:
-        return session in self._known
+        return session in self._sessions
 
     async def trace(self, session: SessionId, prompt: str) -> Trace:
         return self._traces.get((session, prompt), Trace(is_taken=False))
@@ -102,23 +100,23 @@ class Mind:
     async def sessions(self, working_directory: Path, limit: int) -> Sequence[StoredSession]:
         raise NotImplementedError(working_directory, limit)
 
-    def keep(self, session: SessionId, prompt: str | None, trace: Trace) -> None:
-        self._known.add(session)
+    def store_trace(self, session: SessionId, prompt: str | None, trace: Trace) -> None:
+        self._sessions.add(session)
         if prompt is None:
             return
         key = session, prompt
         if key not in self._traces:
-            self._order.append(key)
+            self._trace_order.append(key)
         self._traces[key] = trace
-        if len(self._order) > _REMEMBERED:
-            del self._traces[self._order.popleft()]
+        if len(self._trace_order) > _MOST_TRACES:
+            del self._traces[self._trace_order.popleft()]
 
 
-class MindSession:
+class SimulatedSession:
     """`AgentSession`."""
 
-    def __init__(self, mind: Mind, spec: SessionSpec, tools: Toolset) -> None:
-        self._mind = mind
+    def __init__(self, engine: SimulatedEngine, spec: SessionSpec, tools: Toolset) -> None:
+        self._engine = engine
         self._spec = spec
         self._tools = tools
         self._stop = asyncio.Event()
@@ -158,31 +156,35 @@ class MindSession:
         self._stop.clear()
         name = self._spec.resume or self._spec.begin
         assert name is not None
-        if prompt.id is not None and (await self._mind.trace(name, prompt.id)).is_taken:
-            yield _failed(FailureKind.OTHER)
+        if prompt.id is not None and (await self._engine.trace(name, prompt.id)).is_taken:
+            yield _failed_turn(FailureKind.OTHER)
             return
         said: list[str] = []
         self._spec = replace(self._spec, resume=name)
-        self._mind.keep(name, prompt.id, Trace(is_taken=True))
+        self._engine.store_trace(name, prompt.id, Trace(is_taken=True))
         yield SessionNamed(name)
         asked: str | None = prompt.text
         while asked is not None:
-            for step in self._mind.thought.reply(name, asked):
+            for step in self._engine.model.reply(name, asked):
                 async for event in self._step(step):
                     if isinstance(event, TextCompleted):
                         said.append(event.text)
                     yield event
                     if isinstance(event, TurnEnded):
                         return
-                self._mind.keep(name, prompt.id, Trace(is_taken=True, answer="\n\n".join(said)))
+                self._engine.store_trace(
+                    name, prompt.id, Trace(is_taken=True, answer="\n\n".join(said))
+                )
             asked = await self._tools.may_end()
         answer = "\n\n".join(said)
-        self._mind.keep(name, prompt.id, Trace(is_taken=True, is_complete=True, answer=answer))
+        self._engine.store_trace(
+            name, prompt.id, Trace(is_taken=True, is_complete=True, answer=answer)
+        )
         yield TurnEnded(EndCause.COMPLETED, said[-1] if said else "")
 
     async def _step(self, step: Step) -> AsyncIterator[AgentEvent]:
         match step:
-            case Takes(seconds):
+            case TakesTime(seconds):
                 await self._wait(seconds)
             case Hangs():
                 await self._hang()
@@ -196,50 +198,50 @@ class MindSession:
                 yield TextStreamed(text[half:])
                 yield TextCompleted(text)
             case Fails(kind):
-                yield _failed(kind)
+                yield _failed_turn(kind)
             case CallsTool():
                 async for event in self._call(step):
                     yield event
 
     async def _hang(self) -> None:
-        self._mind.hanging += 1
+        self._engine.hanging_turns += 1
         try:
             await self._stop.wait()
         finally:
-            self._mind.hanging -= 1
+            self._engine.hanging_turns -= 1
 
     async def _wait(self, seconds: float) -> None:
-        self._mind.pace.busy += 1
+        self._engine.pacer.busy_turns += 1
         try:
             async with asyncio.timeout(seconds):
                 await self._stop.wait()
         except TimeoutError:
             return
         finally:
-            self._mind.pace.busy -= 1
-            self._mind.pace.stir()
+            self._engine.pacer.busy_turns -= 1
+            self._engine.pacer.note_activity()
 
     async def _call(self, call: CallsTool) -> AsyncIterator[AgentEvent]:
         self._calls += 1
         name = f"{self._spec.resume}-{self._calls}"
         yield ToolStarted(name, call.tool, call.arguments)
         refusal = await self._tools.gate(ToolCall(call.tool, call.arguments))
-        tool = _tools(self._tools).get(call.tool)
+        tool = _tools_by_name(self._tools).get(call.tool)
         if refusal is not None or tool is None:
             reason = refusal.reason if refusal else "There is no such tool."
-            self._mind.thought.called(call, reason, is_done=False)
+            self._engine.model.note_call(call, reason, is_done=False)
             yield ToolRefused(name, call.tool, reason)
             return
         answer = await tool.run(call.arguments)
-        self._mind.thought.called(call, answer.text, is_done=not answer.is_error)
+        self._engine.model.note_call(call, answer.text, is_done=not answer.is_error)
         yield ToolFailed(name, answer.text) if answer.is_error else ToolEnded(name)
 
 
-def _failed(kind: FailureKind) -> TurnEnded:
+def _failed_turn(kind: FailureKind) -> TurnEnded:
     return TurnEnded(EndCause.FAILED, failure=TurnFailure(kind, f"It failed: {kind}."))
 
 
-def _tools(toolset: Toolset) -> dict[str, Tool]:
+def _tools_by_name(toolset: Toolset) -> dict[str, Tool]:
     return {
         f"mcp__{server}__{tool.name}": tool
         for server, tools in toolset.servers.items()

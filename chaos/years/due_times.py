@@ -1,4 +1,4 @@
-"""When jobs are due, found out by watching the clocks of their zones for every minute."""
+"""The due times of cron lines, found by looking at the clock of the zone for every minute."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ LORD_HOWE = ZoneInfo("Australia/Lord_Howe")
 ZONES = (NEW_YORK, BERLIN, LORD_HOWE)
 
 _DAYS, _MONTHS, _WEEKDAYS = (frozenset(one) for one in (range(1, 32), range(1, 13), range(7)))
-_LINES = 8
-_MOST_A_YEAR = 200
-_EXAMPLES = 40
-_A_NIGHT = timedelta(hours=1)
+_RANDOM_LINES = 8
+_FEWEST_A_YEAR, _MOST_A_YEAR = 40, 200
+_HOUR = timedelta(hours=1)
 
 
 def _line(text: str, minute: int, hours: Iterable[int], days: Iterable[int] = _DAYS) -> Line:
@@ -31,8 +30,8 @@ def _line(text: str, minute: int, hours: Iterable[int], days: Iterable[int] = _D
     return Line(text, pattern)
 
 
-# In the hour that is left out or comes twice, at the edge of it, through the day, and each hour.
-_USUAL = (
+# In the hour that a clock change skips or repeats, shortly before it, through the day, and hourly.
+_FIXED_LINES = (
     _line("30 2 * * *", 30, [2]),
     _line("45 1 * * *", 45, [1]),
     _line("0 9 * * *", 0, [9]),
@@ -42,29 +41,29 @@ _USUAL = (
 )
 
 
-class Calendar:
-    """All moments of some cron lines in each of the zones."""
+class CronTimetable:
+    """The due times of some fixed and some random cron lines, in each of the zones."""
 
-    def __init__(self, luck: Random, start: datetime, end: datetime) -> None:
-        self.lines = [*_USUAL, *(_a_line(luck) for _ in range(_LINES))]
+    def __init__(self, rng: Random, start: datetime, end: datetime) -> None:
+        self.lines = [*_FIXED_LINES, *(_random_line(rng) for _ in range(_RANDOM_LINES))]
         patterns = [line.pattern for line in self.lines]
-        self._moments: Mapping[ZoneInfo, Sequence[Sequence[datetime]]] = {
+        self._due_times: Mapping[ZoneInfo, Sequence[Sequence[datetime]]] = {
             zone: schedule_oracle.moments(patterns, zone, start, end) for zone in ZONES
         }
 
-    def moments(self, line: int, zone: ZoneInfo) -> Sequence[datetime]:
-        return self._moments[zone][line]
+    def due_times(self, line: int, zone: ZoneInfo) -> Sequence[datetime]:
+        return self._due_times[zone][line]
 
 
-def _a_line(luck: Random) -> Line:
+def _random_line(rng: Random) -> Line:
     while True:
-        line = any_line(luck)
-        if _EXAMPLES < moments_a_year(line) <= _MOST_A_YEAR:
+        line = any_line(rng)
+        if _FEWEST_A_YEAR < moments_a_year(line) <= _MOST_A_YEAR:
             return line
 
 
-def instant(wall: datetime, zone: ZoneInfo) -> datetime:
-    """Of a time on the wall: the first of two, and the end of the gap for one that is left out."""
+def utc_instant(wall: datetime, zone: ZoneInfo) -> datetime:
+    """The instant of a wall time: the first of two, or the end of the gap if it is skipped."""
     while True:
         found = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
         if found.astimezone(zone).replace(tzinfo=None) == wall:
@@ -72,13 +71,13 @@ def instant(wall: datetime, zone: ZoneInfo) -> datetime:
         wall += MINUTE
 
 
-def nights(start: datetime, end: datetime) -> list[datetime]:
-    """When the clocks change in one of the zones."""
+def clock_changes(start: datetime, end: datetime) -> list[datetime]:
+    """The hours in which the clock changes in one of the zones, for summer time or back."""
     found = []
     for zone in ZONES:
         at = start
         while at < end:
-            if at.astimezone(zone).utcoffset() != (at + _A_NIGHT).astimezone(zone).utcoffset():
+            if at.astimezone(zone).utcoffset() != (at + _HOUR).astimezone(zone).utcoffset():
                 found.append(at)
-            at += _A_NIGHT
+            at += _HOUR
     return sorted(found)

@@ -1,4 +1,4 @@
-"""Where owner and bot write to each other: a service that lives on, whatever becomes of the bot."""
+"""The chat between owner and bot: a service that keeps its messages while the bot is off."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from chaos.record import Record
-from chaos.years.hurry import Pace, WallClock
+from chaos.years.virtual_time import VirtualTimePacer, VirtualWallClock
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.events import AgentEvent
@@ -17,15 +17,16 @@ from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import DeliveryUncertain, OllimError, Unreachable
 from ollim_bot.ports import ChatService, IncomingMessage, MessagePart, Status, TurnStart
 
-# So long does the service know what it was given, and nobody reads back farther than so many.
-_REMEMBERS = 180.0
-_NEWEST = 60
-_CARDS = 40
-_BETWEEN_TRIES = 5.0
+# For so long the service recognizes the nonce of a message that is sent again.
+_NONCE_SECONDS = 180.0
+# Only so many of the newest messages can be searched.
+_SEARCHED_MESSAGES = 60
+_MOST_CARDS = 40
+_RETRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Letter:
+class _SentMessage:
     id: int
     nonce: str
     text: str
@@ -33,120 +34,123 @@ class _Letter:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A button of a card with this title."""
+class FoundButton:
+    """A button, and the message and the title of its card."""
 
     message: MessageId
     button: Button
     title: str
 
 
-class Letters:
-    """A `Channel`, and the service behind it. While it `is_down`, nothing gets through.
+class SimulatedChat:
+    """A `Channel`, and the service behind it. While it `is_down`, neither side gets a message.
 
-    The next `lost_answers` deliveries arrive, and nobody is told so.
+    The next `lost_responses` deliveries arrive, but the bot gets no confirmation. `service` is
+    None while the bot does not run.
     """
 
     name = "discord"
 
-    def __init__(self, record: Record, clock: WallClock, pace: Pace) -> None:
+    def __init__(self, record: Record, clock: VirtualWallClock, pacer: VirtualTimePacer) -> None:
         self.is_down = False
-        self.lost_answers = 0
-        self.reception: ChatService | None = None
+        self.lost_responses = 0
+        self.service: ChatService | None = None
         self.cards: dict[MessageId, Card] = {}
-        self.written = 0
+        self._last_id = 0
         self._record = record
         self._clock = clock
-        self._pace = pace
-        self._newest: deque[_Letter] = deque(maxlen=_NEWEST)
+        self._pacer = pacer
+        self._newest: deque[_SentMessage] = deque(maxlen=_SEARCHED_MESSAGES)
         self._unread: dict[int, str] = {}
-        self._news = asyncio.Event()
+        self._owner_wrote = asyncio.Event()
         self._connected = asyncio.Event()
 
-    def say(self, text: str) -> None:
-        """The owner writes, whether the bot runs or not."""
-        number = self._next(text, is_ours=False)
+    def send_as_owner(self, text: str) -> None:
+        """Send a message to the bot; it is received at the next start if the bot is off."""
+        number = self._add_message(text, is_ours=False)
         row = {"event": "said", "id": f"discord-{number}", "text": text}
         self._record.note("owner", row)
         self._unread[number] = text
-        self._news.set()
+        self._owner_wrote.set()
 
-    def button(self, label: str, title: str = "") -> Found | None:
-        """The newest such button that can be pressed, of a card whose title begins so."""
+    def find_button(self, label: str, title: str = "") -> FoundButton | None:
+        """The newest unused button with this label, on a card whose title starts with `title`."""
         for name, card in reversed(self.cards.items()):
             for each in card.buttons:
                 if each.label == label and not each.is_used and card.title.startswith(title):
-                    return Found(name, each, card.title)
+                    return FoundButton(name, each, card.title)
         return None
 
-    async def run(self, reception: ChatService) -> None:
-        self.reception = reception
+    async def run(self, service: ChatService) -> None:
+        self.service = service
         self._connected.set()
         try:
             while True:
-                await self._hand_over(reception)
-                await self._news.wait()
-                self._news.clear()
+                await self._pass_on_unread(service)
+                await self._owner_wrote.wait()
+                self._owner_wrote.clear()
         finally:
-            self.reception = None
+            self.service = None
             self._connected.clear()
 
-    async def _hand_over(self, reception: ChatService) -> None:
+    async def _pass_on_unread(self, service: ChatService) -> None:
         while self._unread:
             number, text = next(iter(self._unread.items()))
             name = InputId(f"discord-{number}")
             if not self.is_down:
                 try:
-                    await reception.receive(
+                    await service.receive(
                         IncomingMessage(name, self.name, text, refs={self.name: str(number)})
                     )
                     del self._unread[number]
                     continue
                 except OllimError:
                     pass
-            await self._clock.sleep(_BETWEEN_TRIES)
+            await self._clock.sleep(_RETRY_SECONDS)
 
     async def connected(self) -> str:
         await self._connected.wait()
         return "owner"
 
     async def present(self, _: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
-        self._pace.stir()
+        self._pacer.note_activity()
         async for __ in events:
-            self._pace.stir()
+            self._pacer.note_activity()
 
     async def changed(self, status: Status) -> None:
-        """There is nobody to see it."""
+        """Do nothing: no status is shown."""
 
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
         return [message]
 
     async def take_drafts(self, _: ChatMessage, __: Sequence[ChatMessage]) -> Sequence[str]:
-        """Turns are not drawn here."""
+        """Return none: this channel shows no drafts."""
         return ()
 
     def discard(self, refs: Sequence[str]) -> None:
-        """There are no drafts."""
+        """Do nothing: this channel shows no drafts."""
 
     def ended(self, _: ChatMessage, __: Sequence[str]) -> None:
-        self._pace.stir()
+        self._pacer.note_activity()
 
     async def deliver(self, part: MessagePart) -> str:
         if self.is_down:
             raise Unreachable("There is no network.")
         nonce = part.nonce
-        known = next((each for each in self._newest if self._is_remembered(each, nonce)), None)
-        number = known.id if known else self._next(part.content.text, is_ours=True, nonce=nonce)
+        known = next((each for each in self._newest if self._was_sent_with(each, nonce)), None)
+        number = (
+            known.id if known else self._add_message(part.content.text, is_ours=True, nonce=nonce)
+        )
         self._show_card(part.content)
-        if self.lost_answers:
-            self.lost_answers -= 1
+        if self.lost_responses:
+            self.lost_responses -= 1
             raise DeliveryUncertain("No answer came.")
         return str(number)
 
     async def edit(self, _: str, content: ChatMessage) -> None:
         if self.is_down:
             raise Unreachable("There is no network.")
-        self._pace.stir()
+        self._pacer.note_activity()
         self._show_card(content)
 
     async def find(self, part: MessagePart, since: datetime, others: Collection[str]) -> str | None:
@@ -154,7 +158,7 @@ class Letters:
             raise Unreachable("There is no network.")
         for each in reversed(self._newest):
             is_known = each.nonce == part.nonce
-            is_same = is_known if self._is_fresh(each) else each.text == part.content.text
+            is_same = is_known if self._is_nonce_known(each) else each.text == part.content.text
             if each.nonce and is_same and str(each.id) not in others:
                 return str(each.id)
         if self._newest and self._newest[0].at > since.timestamp():
@@ -164,20 +168,20 @@ class Letters:
     def _show_card(self, message: ChatMessage) -> None:
         if message.card is not None:
             self.cards[message.id] = message.card
-            while len(self.cards) > _CARDS:
+            while len(self.cards) > _MOST_CARDS:
                 del self.cards[next(iter(self.cards))]
 
-    def _is_remembered(self, letter: _Letter, nonce: str) -> bool:
-        return letter.nonce == nonce and self._is_fresh(letter)
+    def _was_sent_with(self, message: _SentMessage, nonce: str) -> bool:
+        return message.nonce == nonce and self._is_nonce_known(message)
 
-    def _is_fresh(self, letter: _Letter) -> bool:
-        return abs(self._clock.seconds - letter.at) < _REMEMBERS
+    def _is_nonce_known(self, message: _SentMessage) -> bool:
+        return abs(self._clock.seconds - message.at) < _NONCE_SECONDS
 
-    def _next(self, text: str, *, is_ours: bool, nonce: str = "") -> int:
-        self.written += 1
-        number, at = self.written, self._clock.utc()
-        self._newest.append(_Letter(number, nonce, text, at.timestamp()))
+    def _add_message(self, text: str, *, is_ours: bool, nonce: str = "") -> int:
+        self._last_id += 1
+        number, at = self._last_id, self._clock.utc()
+        self._newest.append(_SentMessage(number, nonce, text, at.timestamp()))
         row = {"id": number, "is_ours": is_ours, "text": text, "at": at.isoformat(), "marks": []}
         self._record.note("discord", row)
-        self._pace.stir()
+        self._pacer.note_activity()
         return number

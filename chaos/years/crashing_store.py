@@ -1,4 +1,4 @@
-"""The database of one life, which dies before or after one of its commits."""
+"""The database of one run of the bot, which crashes before or after a commit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from chaos.years.disk import MortalDisk
+from chaos.years.crashing_disk import CrashingDisk
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.pings import Charge
 from ollim_bot.paths import DataPaths
@@ -22,20 +22,20 @@ from ollim_bot.testing.immediate_store import ImmediateStore
 R = TypeVar("R")
 
 
-class MortalStore(ImmediateStore):
-    """`paid` is told of each message that has cost a token, when that is committed."""
+class CrashingImmediateStore(ImmediateStore):
+    """Crashes with its disk, and reports each message that costs a token to `on_payment`."""
 
     def __init__(
         self,
         paths: DataPaths,
         now: Callable[[], datetime],
-        disk: MortalDisk,
-        paid: Callable[[MessageId], None],
+        disk: CrashingDisk,
+        on_payment: Callable[[MessageId], None],
     ) -> None:
         self._connections: list[sqlite3.Connection] = []
         self._disk = disk
-        self._paid = paid
-        self._known: set[MessageId] = set()
+        self._on_payment = on_payment
+        self._known_payments: set[MessageId] = set()
         prepare_data_directory(paths)
         database = open_database(
             paths,
@@ -43,34 +43,34 @@ class MortalStore(ImmediateStore):
             is_holder=True,
             report=lambda _: None,
             disk=disk,
-            connection=self._connected,
+            connection=self._connect,
         )
         super().__init__(database)
-        self._known = self._paid_ids()
+        self._known_payments = self._paid_messages()
 
     def run(self, step: Step[R]) -> R:
-        self._disk.step()
+        self._disk.count_step()
         result = super().run(step)
-        for each in (paid := self._paid_ids()) - self._known:
-            self._paid(each)
-        self._known |= paid
-        self._disk.step()
+        for each in (paid := self._paid_messages()) - self._known_payments:
+            self._on_payment(each)
+        self._known_payments |= paid
+        self._disk.count_step()
         return result
 
     def query(self, question: Step[R]) -> R:
-        self._disk.check()
+        self._disk.raise_if_crashed()
         return super().query(question)
 
-    def abandon(self) -> None:
-        """As the kernel does with the files of a process that was killed."""
+    def close_connections(self) -> None:
+        """Close the connections, as the kernel closes the files of a killed process."""
         for connection in self._connections:
             with suppress(sqlite3.Error):
                 connection.close()
 
-    def _paid_ids(self) -> set[MessageId]:
-        """The newest message, and those that wait for the end of the quiet, if they cost a token.
+    def _paid_messages(self) -> set[MessageId]:
+        """The newest message and those that wait for the end of quiet hours, if they cost a token.
 
-        A digest answers for others that were paid for before.
+        A digest costs nothing: its pings have been paid for already.
         """
         newest, held = super().query(lambda tx: (tx.messages.page(1), tx.held.get().waiting))
         said = {
@@ -80,6 +80,6 @@ class MortalStore(ImmediateStore):
         }
         return said | {each.message.id for each in held if each.charge is Charge.TOKEN}
 
-    def _connected(self, path: Path) -> sqlite3.Connection:
+    def _connect(self, path: Path) -> sqlite3.Connection:
         self._connections.append(connect(path))
         return self._connections[-1]
