@@ -51,7 +51,7 @@ gc.disable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--chaos-seconds", type=float, default=2, help="how long to injure")
+    parser.addoption("--chaos-seconds", type=float, default=2, help="how long to inject faults")
     parser.addoption("--workers", type=int, default=0, help="run in this many processes")
     parser.addoption("--chaos-seed", type=int, default=None, help="repeat the run of a seed")
 
@@ -95,7 +95,7 @@ def _is_long(config: pytest.Config) -> bool:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What the tests of injuries and of attacks have to say, also from other processes."""
+    """Print the summaries of the tests of faults and attacks, also from other processes."""
     for report in terminalreporter.getreports("passed"):
         for name, value in report.user_properties:
             if name in ("chaos", "hostile"):
