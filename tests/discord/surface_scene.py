@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from devtools.localdiscord.server import LocalDiscord
-from tests.conversation.scene import NOW, messages_of, world
+from tests.conversation.scene import NOW, conversation_deps, messages_of
 from tests.discord.connection_scene import usual_addresses
 from tests.stores import Stores, memory_stores
 
@@ -69,7 +69,7 @@ class World:
     async def life(self) -> AsyncIterator[Life]:
         account = Account(Secret(self.local.token), api_url=self.local.api_url)
         surface = DiscordSurface(account, self.stores.state, opened, self.folder, self.clock)
-        deps = world(self.engine, self.stores, self.clock, [], channels=[surface])
+        deps = conversation_deps(self.engine, self.stores, self.clock, [], channels=[surface])
         talk = build_conversation(deps)
         await talk.load()
         chat = talk.conversation
