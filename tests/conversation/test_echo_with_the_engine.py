@@ -1,4 +1,4 @@
-"""What the real engine writes, and what it has the real program do, is told and can be undone."""
+"""Files that the real engine writes, and changes by our commands, are told and can be undone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first words after a start: once, and true to what the end before was like."""
+"""The greeting after a start: once, and according to how the last run ended."""
 
 from __future__ import annotations
 

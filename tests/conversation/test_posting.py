@@ -1,4 +1,4 @@
-"""What the bot sends by itself is logged, paid for and known to replies in one commit, once."""
+"""A message of the bot is logged, paid for and linked for replies in one commit, once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Buttons on Discord: shown as they are, and held nowhere."""
+"""Buttons on Discord: shown as their card says, and without state in memory."""
 
 from __future__ import annotations
 

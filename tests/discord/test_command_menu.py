@@ -1,4 +1,4 @@
-"""The menu of commands on Discord: right for it, put up when it is new, and never in the way."""
+"""The command menu on Discord: valid, sent when it has changed, and never delaying the bot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of drafts that no answer takes over: they go, or say where they end."""
+"""Drafts that no answer takes over are deleted, or say where they end."""
 
 from __future__ import annotations
 

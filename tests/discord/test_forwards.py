@@ -1,4 +1,4 @@
-"""What the owner sends without having written it is known for that, however it comes."""
+"""A message that the owner did not write, such as a forward, is recognized in every form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reaction is an answer where a question stands, and nothing elsewhere."""
+"""A reaction answers the question of its message, and does nothing on other messages."""
 
 from __future__ import annotations
 

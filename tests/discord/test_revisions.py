@@ -1,4 +1,4 @@
-"""What has been delivered and is different now is brought up to date."""
+"""A delivered message that has changed since is edited."""
 
 from __future__ import annotations
 

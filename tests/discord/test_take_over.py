@@ -1,4 +1,4 @@
-"""An answer takes the place of what was shown of it, and answers stand in order."""
+"""An answer takes over its drafts, and answers are shown in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real engine makes of a file what was foretold, and of a job nothing that is wrong."""
+"""The real engine edits a file as predicted, and no edit makes a wrong job."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def check_that_a_foretold_edit_is_what_stands_in_the_file(agent: Agent) ->
     writes = [CallTool("Edit", {"file_path": f"{name}.md", **edits[name]}) for name in edits]
     await agent.does(gate, [*reads, *writes])
 
-    # What the engine has read into a loose flag is in what it asks about, too.
+    # The engine turns the text "true" into a flag before it asks the gate about the call.
     assert {path.stem for path in foretold} == {*APPLIED, "loose-flag"}
     for path, text in foretold.items():
         assert path.read_text().removeprefix("\ufeff") == text, path.stem

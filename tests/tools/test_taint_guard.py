@@ -1,4 +1,4 @@
-"""In a turn that has read untrusted text, no path and no pattern leads round the owner's word."""
+"""In a turn that has read untrusted text, no path and no pattern avoids the owner's approval."""
 
 from __future__ import annotations
 

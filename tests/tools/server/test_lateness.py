@@ -1,4 +1,4 @@
-"""What a run says that began late bears the moment at which it was due."""
+"""A message of a late run says when the run was due."""
 
 from __future__ import annotations
 

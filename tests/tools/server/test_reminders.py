@@ -1,4 +1,4 @@
-"""`add_reminder`, `list_reminders`, `cancel_reminder`: what is answered is what is on the shelf."""
+"""`add_reminder`, `list_reminders`, `cancel_reminder`: their answers match the stored files."""
 
 from __future__ import annotations
 
