@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.ports import unused_port
-from tests.webhooks.calls import Answer, bearer, call
+from tests.webhooks.calls import HookAnswer, bearer, call
 
 from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.chat import Author
@@ -54,7 +54,7 @@ class Bot:
             self.app.stop()
             await asyncio.wait({task})
 
-    async def call(self, hook_id: str, secret: str = "common", key: str = "") -> Answer:
+    async def call(self, hook_id: str, secret: str = "common", key: str = "") -> HookAnswer:
         headers = bearer(secret, key or None)
         return await asyncio.to_thread(call, self.port, hook_id, {"n": 1}, headers)
 

@@ -16,8 +16,8 @@ from tests.background.scene import (
     routine,
     scene,
 )
-from tests.conversation.fate import FailingOnce
-from tests.conversation.scene import AtOnce
+from tests.conversation.failing_stores import FailingOnceStore
+from tests.conversation.scene import InlineExecutor
 
 from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, Usage, UsageReported
@@ -183,7 +183,7 @@ async def test_no_exception_gets_out_and_there_is_an_end(
     changed = {"history": "session_history", "prompt": "budget"}.get(place)
 
     def seen(store: Store) -> Store:
-        return store if changed is None else FailingOnce(store, error, changed)
+        return store if changed is None else FailingOnceStore(store, error, changed)
 
     async with scene(engine, seen=seen) as stage:
         faults: dict[str, tuple[object, str]] = {
@@ -218,7 +218,7 @@ async def test_an_engine_that_says_nothing_has_failed() -> None:
 
 
 async def test_settings_that_cannot_be_read_are_the_defaults() -> None:
-    async with scene(WatchedEngine(), seen=lambda store: FailingOnce(store, FULL)) as stage:
+    async with scene(WatchedEngine(), seen=lambda store: FailingOnceStore(store, FULL)) as stage:
         assert await stage.run(routine()) is OccurrenceState.DONE
 
 
@@ -245,7 +245,7 @@ async def test_stopping_at_any_moment_leaves_one_last_row_or_none_at_all(
     steps_of_run: tuple[CallsTool, ...],
 ) -> None:
     """However far it came: never without a last row once it began, never with two."""
-    asyncio.get_running_loop().set_default_executor(AtOnce())
+    asyncio.get_running_loop().set_default_executor(InlineExecutor())
     seen = set[tuple[str, ...]]()
     for steps in range(300):
         engine = WatchedEngine().then(*steps_of_run, Says("x"))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.background.scene import WatchedEngine, reminder, report, routine, scene
-from tests.conversation.fate import VetoingState
-from tests.conversation.scene import AtOnce
+from tests.conversation.failing_stores import LedgerRefusingStore
+from tests.conversation.scene import InlineExecutor
 
 from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.domain.events import FailureKind
@@ -25,7 +25,7 @@ FULL = WriteFailed(Path("state/ollim.db"), "the disk is full.")
 @pytest.fixture
 async def at_once() -> None:
     """Nothing happens in other threads, which a clock that is moved does not wait for."""
-    asyncio.get_running_loop().set_default_executor(AtOnce())
+    asyncio.get_running_loop().set_default_executor(InlineExecutor())
 
 
 class SmallLedger:
@@ -37,7 +37,7 @@ class SmallLedger:
         self._job = job
 
     def __call__(self, store: Store) -> Store:
-        return VetoingState(store, self._has_no_room, FULL)
+        return LedgerRefusingStore(store, self._has_no_room, FULL)
 
     def _has_no_room(self, row: LedgerRow) -> bool:
         is_meant = row.occurrence is None or self._job in row.occurrence.job_id

@@ -1,4 +1,4 @@
-"""A web server on loopback that answers as a test says."""
+"""A local web server whose answers a test chooses."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def _uid(number: int, lines: str) -> str:
 
 
 @dataclass
-class Answer:
-    """`body` is sent as it is; without `length`, its real length is named."""
+class CalendarAnswer:
+    """`body` is sent unchanged. `length` is sent as its length, if it is not the real one."""
 
     status: int = 200
     body: bytes = b""
@@ -36,9 +36,9 @@ class Answer:
 
 @dataclass
 class CalendarServer:
-    """`answer` is given the headers of each request; `over` is set when the test ends."""
+    """`answer` gets the path and the headers of each request; `over` is set when the test ends."""
 
-    answer: Callable[[str, dict[str, str]], Answer]
+    answer: Callable[[str, dict[str, str]], CalendarAnswer]
     port: int = 0
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     over: Event = field(default_factory=Event)
@@ -49,11 +49,13 @@ class CalendarServer:
 
 class _Listening(ThreadingHTTPServer):
     def handle_error(self, *_: object) -> None:
-        """A client that hangs up is what some tests are about."""
+        """Print no error: in some tests the client hangs up."""
 
 
 @contextmanager
-def served(answer: Callable[[str, dict[str, str]], Answer] | Answer) -> Iterator[CalendarServer]:
+def served(
+    answer: Callable[[str, dict[str, str]], CalendarAnswer] | CalendarAnswer,
+) -> Iterator[CalendarServer]:
     given = answer if callable(answer) else lambda _path, _headers: answer
     server = CalendarServer(given)
 

@@ -27,7 +27,7 @@ Day = Callable[[date], bool]
 
 @dataclass(frozen=True)
 class Timed:
-    """A time on the clocks of a zone; `hours` is the real length."""
+    """A local time in a zone; `hours` is the real duration."""
 
     day: date
     start: str

@@ -9,7 +9,7 @@ from contextlib import suppress
 from threading import Event, Thread
 
 import pytest
-from tests.calendars.calendar_server import Answer, CalendarServer, ics, served
+from tests.calendars.calendar_server import CalendarAnswer, CalendarServer, ics, served
 from tests.ports import unused_port
 
 from ollim_bot.errors import CalendarFailed, WrongInput
@@ -37,9 +37,9 @@ def failure(address: str, seconds: float = 20.0) -> str:
 def test_a_text_comes_with_its_marks_and_is_asked_for_with_them() -> None:
     marks = {"ETag": '"v1"', "Last-Modified": "Mon, 16 Nov 2026 09:00:00 GMT"}
 
-    def answer(_path: str, headers: dict[str, str]) -> Answer:
+    def answer(_path: str, headers: dict[str, str]) -> CalendarAnswer:
         is_known = headers.get("if-none-match") == '"v1"'
-        return Answer(304) if is_known else Answer(body=TEXT, headers=marks)
+        return CalendarAnswer(304) if is_known else CalendarAnswer(body=TEXT, headers=marks)
 
     with served(answer) as server:
         found = fetched(server)
@@ -51,7 +51,7 @@ def test_a_text_comes_with_its_marks_and_is_asked_for_with_them() -> None:
 @pytest.mark.parametrize("packed", [gzip.compress(TEXT), zlib.compress(TEXT)])
 def test_a_packed_text_is_unpacked(packed: bytes) -> None:
     encoding = "gzip" if packed[:2] == b"\x1f\x8b" else "deflate"
-    with served(Answer(body=packed, headers={"Content-Encoding": encoding})) as server:
+    with served(CalendarAnswer(body=packed, headers={"Content-Encoding": encoding})) as server:
         assert fetched(server) == Fetched(TEXT)
 
 
@@ -59,22 +59,26 @@ def test_each_failure_is_a_sentence_without_the_address() -> None:
     bomb = gzip.compress(b"x" * (MOST_BYTES + 1))
     packed = {"Content-Encoding": "gzip"}
     answers = {
-        "any more": Answer(404),
-        "a password": Answer(401),
-        "answered 500": Answer(500),
-        "answered 206": Answer(206, TEXT),
-        "larger than 10 MB": Answer(body=b"x" * (MOST_BYTES + 1)),
-        "is larger than 10 MB": Answer(body=bomb, headers=packed),
-        "cut off": Answer(body=TEXT, length=len(TEXT) + 10),
-        "off before": Answer(body=gzip.compress(TEXT)[:-20], headers=packed),
-        "as a web server does": Answer(body=b"not packed", headers=packed),
-        "that cannot be read": Answer(body=TEXT, headers={"Content-Encoding": "br"}),
-        "own network": Answer(302, headers={"Location": "https://10.0.0.1/secret.ics"}),
-        "your own network": Answer(302, headers={"Location": "https://[fd00::1]/secret.ics"}),
-        "not https": Answer(302, headers={"Location": "http://calendar.example/secret.ics"}),
-        "is not https": Answer(302, headers={"Location": "file:///etc/passwd"}),
-        "too often": Answer(301, headers={"Location": "/again"}),
-        "redirects too often": Answer(301),
+        "any more": CalendarAnswer(404),
+        "a password": CalendarAnswer(401),
+        "answered 500": CalendarAnswer(500),
+        "answered 206": CalendarAnswer(206, TEXT),
+        "larger than 10 MB": CalendarAnswer(body=b"x" * (MOST_BYTES + 1)),
+        "is larger than 10 MB": CalendarAnswer(body=bomb, headers=packed),
+        "cut off": CalendarAnswer(body=TEXT, length=len(TEXT) + 10),
+        "off before": CalendarAnswer(body=gzip.compress(TEXT)[:-20], headers=packed),
+        "as a web server does": CalendarAnswer(body=b"not packed", headers=packed),
+        "that cannot be read": CalendarAnswer(body=TEXT, headers={"Content-Encoding": "br"}),
+        "own network": CalendarAnswer(302, headers={"Location": "https://10.0.0.1/secret.ics"}),
+        "your own network": CalendarAnswer(
+            302, headers={"Location": "https://[fd00::1]/secret.ics"}
+        ),
+        "not https": CalendarAnswer(
+            302, headers={"Location": "http://calendar.example/secret.ics"}
+        ),
+        "is not https": CalendarAnswer(302, headers={"Location": "file:///etc/passwd"}),
+        "too often": CalendarAnswer(301, headers={"Location": "/again"}),
+        "redirects too often": CalendarAnswer(301),
     }
     for words, answer in answers.items():
         with served(answer) as server:
@@ -86,12 +90,14 @@ def test_each_failure_is_a_sentence_without_the_address() -> None:
 
 def test_a_redirection_on_loopback_is_followed() -> None:
     with (
-        served(Answer(body=TEXT)) as target,
-        served(Answer(308, headers={"Location": target.address("/b")})) as server,
+        served(CalendarAnswer(body=TEXT)) as target,
+        served(CalendarAnswer(308, headers={"Location": target.address("/b")})) as server,
     ):
         assert fetched(server) == Fetched(TEXT)
         server.answer = lambda path, _: (
-            Answer(body=TEXT) if path == "/there" else Answer(303, headers={"Location": "/there"})
+            CalendarAnswer(body=TEXT)
+            if path == "/there"
+            else CalendarAnswer(303, headers={"Location": "/there"})
         )
         assert fetched(server) == Fetched(TEXT)
 
@@ -101,9 +107,9 @@ def test_an_address_that_does_not_answer_in_time_is_given_up() -> None:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/secret.ics"
         assert failure(address, 0.3) == "The address did not answer in time."
 
-    def drip(_path: str, _headers: dict[str, str]) -> Answer:
+    def drip(_path: str, _headers: dict[str, str]) -> CalendarAnswer:
         server.over.wait(20)
-        return Answer()
+        return CalendarAnswer()
 
     with served(drip) as server:
         assert failure(server.address(), 0.3) == "The address did not answer in time."

@@ -1,4 +1,4 @@
-"""A calendar is a stranger's text: it costs its own events at most, and a moment."""
+"""A hostile calendar loses at most its own events, and takes little time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ollim_bot.integrations.calendars.feeds import CalendarFeeds
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.calendars import CalendarFiles
 
-# The limit on time may be met while Python cleans up an object; it is met again a second later.
+# The time limit may strike while Python cleans up an object; it strikes again a second later.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.calendars.calendar_server import Answer, ics, served
+from tests.calendars.calendar_server import CalendarAnswer, ics, served
 from tests.cli.terminal import SUNDAY, Terminal, held
 from tests.ports import unused_port
 
@@ -166,7 +166,7 @@ def test_the_agent_changes_no_calendar(terminal: Terminal, verb: str) -> None:
 def test_a_calendar_is_added_read_again_and_removed(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with served(Answer(body=ics(DENTIST))) as server:
+    with served(CalendarAnswer(body=ics(DENTIST))) as server:
         secret = server.address()
         said = []
         with typed(f"{secret}\n", monkeypatch):
@@ -176,9 +176,9 @@ def test_a_calendar_is_added_read_again_and_removed(
         said.append(terminal.done("cal", "today"))
         assert len(server.asked) == asked
         terminal.wait(minutes=16)
-        server.answer = lambda _path, _headers: Answer(body=ics(DENTIST, DENTIST))
+        server.answer = lambda _path, _headers: CalendarAnswer(body=ics(DENTIST, DENTIST))
         assert len(terminal.json("cal", "today")["events"]) == 2
-        server.answer = lambda _path, _headers: Answer(404)
+        server.answer = lambda _path, _headers: CalendarAnswer(404)
         said.append(terminal.refused("cal", "refresh", code=1))
         said.append(terminal.done("cal", "today"))
         assert "Work as of 14:46; the last try failed: There is no calendar" in said[-1]
@@ -190,9 +190,9 @@ def test_a_calendar_is_added_read_again_and_removed(
 
 
 def test_a_calendar_that_hangs_is_shown_as_it_was(terminal: Terminal, files: CalendarFiles) -> None:
-    def hang(_path: str, _headers: dict[str, str]) -> Answer:
+    def hang(_path: str, _headers: dict[str, str]) -> CalendarAnswer:
         server.over.wait(20)
-        return Answer(500)
+        return CalendarAnswer(500)
 
     with served(hang) as server:
         source = CalendarSource("Work", server.address())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from devtools.localdiscord.server import LocalDiscord
-from tests.calendars.calendar_server import Answer, ics, served
+from tests.calendars.calendar_server import CalendarAnswer, ics, served
 from tests.cli.setup_scene import HANG_UP, NOW, STOP, Person, Service, SetUpScene, sentences
 from tests.cli.terminal import Terminal, held
 from tests.ports import unused_port
@@ -64,7 +64,7 @@ async def test_a_person_with_a_claude_account_and_a_token_needs_ten_keys_and_a_p
 
 
 def test_every_answer_can_be_given_and_the_files_are_said_before(scene: SetUpScene) -> None:
-    with served(Answer(body=ics(DENTIST))) as server:
+    with served(CalendarAnswer(body=ics(DENTIST))) as server:
         person = Person(
             "Ada \"the\" Lovelace", "Max $", "Europe/Paris", "3", "http://127.0.0.1:11434", "",
             "qwen3:8b", "", server.address("/secret.ics"), "7am",
@@ -306,7 +306,7 @@ async def test_without_a_terminal_all_that_is_wrong_is_said_together(scene: SetU
 
 async def test_without_a_terminal_everything_can_be_set_in_one_go(scene: SetUpScene) -> None:
     scene.service = Service()
-    with served(Answer(body=ics(DENTIST))) as calendars:
+    with served(CalendarAnswer(body=ics(DENTIST))) as calendars:
         async with LocalDiscord(token=TOKEN) as discord:
             api = discord.api_url
             scene.write(f"DISCORD_API_URL={api}\nOLLIM_MODEL=offline\n")

@@ -1,4 +1,4 @@
-"""Questions to the owner by themselves: a log, and a clock that stands."""
+"""The approvals without a conversation: a log, and a manual clock."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ T = TypeVar("T")
 
 
 @dataclass
-class Questions:
-    """`approvals` on stores that outlive it; `again` begins a new life on the same ones."""
+class ApprovalScene:
+    """`approvals` on `stores`, which `restarted` uses again."""
 
     stores: Stores = field(default_factory=lambda: memory_stores(NOW))
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
@@ -48,14 +48,14 @@ class Questions:
     def store(self) -> Store:
         return self.stores.state
 
-    async def again(self) -> Questions:
-        return Questions(self.stores, self.clock)
+    async def restarted(self) -> ApprovalScene:
+        return ApprovalScene(self.stores, self.clock)
 
     def ask(self, call: ToolCall = WRITE) -> asyncio.Task[Refusal | None]:
         return asyncio.create_task(self.approvals.ask(call))
 
     async def asked(self, *calls: ToolCall) -> list[asyncio.Task[Refusal | None]]:
-        """Asked about, each on a card that can be seen."""
+        """Ask about each call and wait until its card is shown."""
         asking = []
         for call in calls or (WRITE,):
             seen = len(self.cards)
@@ -65,7 +65,7 @@ class Questions:
 
     async def until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(LIMIT):
-            while not holds():  # noqa: ASYNC110 - it holds by what threads do, too
+            while not holds():  # noqa: ASYNC110 - threads change it too
                 await asyncio.sleep(0.001)
 
     async def within(self, work: Awaitable[T]) -> T:
@@ -78,13 +78,12 @@ class Questions:
         self.stores.config.transact(lambda _: (changed, None))
 
     async def click(self, word: str, place: int = -1) -> CommandAnswer:
-        """On a card as it is seen now: the newest, or the one of a place."""
+        """Click on the newest card, or on the one at `place`, as it is shown now."""
         message = self.shown[place]
         return await self.within(self.approvals.answer("web", message, button(message, word)))
 
     @property
     def shown(self) -> list[ChatMessage]:
-        """The messages of the log."""
         return messages_of(self.store)
 
     @property
@@ -102,7 +101,7 @@ def button(message: ChatMessage, word: str) -> Button:
 
 
 def outcome(card: Card) -> str:
-    """What the card says came of it; empty while it is open."""
+    """The answer that the card shows; empty while the question is open."""
     said = [field.value for field in card.fields if field.name == "Answer"]
     assert [each.is_used for each in card.buttons] == [bool(said)] * len(card.buttons)
     return "".join(said)

@@ -1,14 +1,14 @@
-"""What tests of every step and every moment need."""
+"""A fixture for tests that need the same order of events each time."""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
-from tests.conversation.scene import AtOnce
+from tests.conversation.scene import InlineExecutor
 
 
 @pytest.fixture
-async def at_once() -> None:
-    """Nothing happens in other threads, so that it happens in the same order each time."""
-    asyncio.get_running_loop().set_default_executor(AtOnce())
+async def inline_executor() -> None:
+    """Work for threads is run in the event loop, so that its order is the same each time."""
+    asyncio.get_running_loop().set_default_executor(InlineExecutor())

@@ -1,4 +1,4 @@
-"""The queues of deliveries with a log and a surface, through several lives on one store."""
+"""The delivery queues with a log and a surface, which can be run several times on one store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from tests.conversation.fate import Fate, SteppedState
+from tests.conversation.crashing import CrashingStore, StepCounter
 from tests.conversation.scene import NOW, messages_of
 
 from ollim_bot.conversation.delivery import DeliveryQueue
@@ -56,8 +56,11 @@ def for_nothing(budget: PingBudget) -> tuple[PingBudget, PingVerdict]:
     return budget, PingAllowed(Charge.NOTHING)
 
 
-class TrueTime:
-    """The time of everybody else: it passes while our machine sleeps, and nobody sets it."""
+class ServiceClock:
+    """The clock of the chat service: it goes on while our machine sleeps, and is never set.
+
+    `asleep` is for how many seconds our machine has slept.
+    """
 
     def __init__(self, ours: ManualClock, asleep: float = 0.0) -> None:
         self.asleep = asleep
@@ -73,13 +76,13 @@ class TrueTime:
         await self._ours.sleep(seconds)
 
 
-class SteppedChannel:
-    """To hand a message over is two steps: before it arrives, and before we know; so is reading."""
+class CrashingChannel:
+    """A channel; each request is a step before it arrives, and each change one after it too."""
 
-    def __init__(self, service: FakeChatService, fate: Fate) -> None:
+    def __init__(self, service: FakeChatService, counter: StepCounter) -> None:
         self.name = service.name
         self._service = service
-        self._fate = fate
+        self._counter = counter
 
     async def run(self, reception: ChatService) -> None:
         await self._service.run(reception)
@@ -102,19 +105,19 @@ class SteppedChannel:
         return await self._service.take_drafts(message, parts)
 
     async def deliver(self, part: MessagePart) -> str:
-        self._fate.step("before a part is handed over")
+        self._counter.step("before a part is handed over")
         ref = await self._service.deliver(part)
-        self._fate.step("after a part was handed over")
+        self._counter.step("after a part was handed over")
         return ref
 
     async def find(self, part: MessagePart, since: datetime, others: Collection[str]) -> str | None:
-        self._fate.step("before it is looked for")
+        self._counter.step("before it is looked for")
         return await self._service.find(part, since, others)
 
     async def edit(self, ref: str, content: ChatMessage) -> None:
-        self._fate.step("before it is edited")
+        self._counter.step("before it is edited")
         await self._service.edit(ref, content)
-        self._fate.step("after it was edited")
+        self._counter.step("after it was edited")
 
     def discard(self, refs: Sequence[str]) -> None:
         self._service.discard(refs)
@@ -124,12 +127,17 @@ class SteppedChannel:
 
 
 @dataclass
-class Life:
+class RunningDelivery:
+    """The queues while they run; `arrival` is that of the last message."""
+
     poster: MessagePoster
     deliveries: DeliveryQueues
 
     async def send(self, message: ChatMessage, run: Run, pay: Payment | None = None) -> bool:
-        """Whether it was paid for; waits as long as the agent does, and raises `DeliveryFailed`."""
+        """Send it and wait as long as the agent does; gives whether it was paid for.
+
+        Raises `DeliveryFailed`.
+        """
         verdict = await self.poster.send(message, run, pay)
         if isinstance(verdict, PingAllowed):
             self.arrival = await self.poster.arrival(message.id)
@@ -139,10 +147,10 @@ class Life:
 
 
 @dataclass
-class Mailbag:
-    """What stays when the process dies; messages have to arrive at all `services`.
+class DeliveryScene:
+    """Everything that survives a crash; messages have to arrive at all `services`.
 
-    `told` is what the owner was told, by its key.
+    `told` has what the owner was told, by its key.
     """
 
     services: list[FakeChatService] = field(default_factory=list)
@@ -152,43 +160,45 @@ class Mailbag:
     told: dict[str, str] = field(default_factory=dict)
 
     @asynccontextmanager
-    async def life(self, fate: Fate | None = None) -> AsyncIterator[Life]:
-        fate = fate or Fate()
-        store = SteppedState(self.store, fate)
+    async def running(self, counter: StepCounter | None = None) -> AsyncIterator[RunningDelivery]:
+        counter = counter or StepCounter()
+        store = CrashingStore(self.store, counter)
         self.surfaces.append(RecordingSurface())
-        channels = [SteppedChannel(service, fate) for service in self.services]
+        channels = [CrashingChannel(service, counter) for service in self.services]
         queues = [DeliveryQueue(store, each, self.clock) for each in channels]
         deliveries = DeliveryQueues(store, queues, self.clock)
         fanout = SurfaceFanout(store, [self.surfaces[-1]], channels)
         poster = MessagePoster(store, fanout, queues, self.clock)
         await deliveries.load()
         await fanout.load()
-        failures = FailureNotices(store, self._teller(fate))
+        failures = FailureNotices(store, self._tell_owner(counter))
         parts = (deliveries, fanout, failures)
-        running = [asyncio.create_task(each.run()) for each in parts]
+        tasks = [asyncio.create_task(each.run()) for each in parts]
         try:
-            yield Life(poster, deliveries)
+            yield RunningDelivery(poster, deliveries)
         finally:
-            for task in running:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def until(self, condition: Callable[[], object], fate: Fate | None = None) -> None:
-        """Let time pass for it, if need be: by seconds, then by more; a death ends it too."""
+    async def until(
+        self, condition: Callable[[], object], counter: StepCounter | None = None
+    ) -> None:
+        """Let time pass until the condition holds, in growing steps; a crash of the run ends it."""
         for patience in range(_LONG):
             await self.clock.advance(0)
             if condition():
                 return
-            if fate is not None:
-                fate.check()
+            if counter is not None:
+                counter.check()
             await self.clock.advance(1 if patience < _SHORT else 30)
-        raise AssertionError("it never came to that")
+        raise AssertionError("the condition never held")
 
-    def _teller(self, fate: Fate) -> Callable[..., Any]:
+    def _tell_owner(self, counter: StepCounter) -> Callable[..., Any]:
         async def tell(sentence: str, *, key: str, **_: bool) -> None:
-            fate.step("before it is told")
+            counter.step("before it is told")
             assert self.told.setdefault(key, sentence) == sentence
-            fate.step("after it was told")
+            counter.step("after it was told")
 
         return tell
 
@@ -209,7 +219,7 @@ class Mailbag:
 
     @property
     def waiting(self) -> list[MessageId]:
-        """What has no outcome yet on some channel."""
+        """The messages that have no outcome yet on some channel."""
         names = [service.name for service in self.services]
         rows = [self.store.query(lambda tx, on=name: tx.deliveries.open(on, 100)) for name in names]  # type: ignore[misc]
         return [each.message.id for found in rows for each in found]
@@ -230,9 +240,9 @@ class Mailbag:
         return self.store.query(lambda tx: tx.deliveries.refs(message_id)).get(channel, ())
 
 
-def far_bag(**more: Any) -> tuple[Mailbag, FakeChatService, TrueTime]:
-    """A mailbag whose messages have to arrive at a service."""
+def service_scene(**more: Any) -> tuple[DeliveryScene, FakeChatService, ServiceClock]:
+    """A scene with one chat service, that service, and its clock."""
     clock = ManualClock(NOW)
-    time = TrueTime(clock)
-    service = FakeChatService(time, **more)
-    return Mailbag([service], clock), service, time
+    service_clock = ServiceClock(clock)
+    service = FakeChatService(service_clock, **more)
+    return DeliveryScene([service], clock), service, service_clock

@@ -1,4 +1,4 @@
-"""A data directory, an agent that changes files in it, and the owner who is told of them."""
+"""A data directory, an agent that changes files in it, and an owner who is told of the changes."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def routine(*lines: str, cron: str = "30 8 * * 1-5", body: str = "Plan the day."
     return f'---\nid: daily\ncron: "{cron}"\ndescription: Plan\n{more}---\n{body}\n'
 
 
-async def no_plans(call: ToolCall) -> Refusal | None:
+async def refuse_marked_calls(call: ToolCall) -> Refusal | None:
     return Refusal("not now") if "refused" in str(call.arguments) else None
 
 
-class BrokenDisk(OsDisk):
-    """Nothing is written in `state/`."""
+class FullStateDisk(OsDisk):
+    """Refuses every write in `state/`."""
 
     def write(self, path: Path, data: bytes, mode: int) -> None:
         if "state" in path.parts:
@@ -61,8 +61,11 @@ class BrokenDisk(OsDisk):
 
 
 @dataclass
-class Stage:
-    """What the owner sees. The agent writes with `Write`, as the engine would let it."""
+class EchoScene:
+    """`posted` has the messages to the owner. The agent writes files with `Write` or by commands.
+
+    With `is_full`, the next start finds no room for state. Each of `refusals` fails one post.
+    """
 
     root: Path
     is_full: bool = False
@@ -79,9 +82,9 @@ class Stage:
         self.echo = self.started()
 
     def started(self) -> ChangeEcho:
-        """As after a restart."""
+        """A new echo on the same files, as after a restart."""
         paths = DataPaths(self.root)
-        disk = BrokenDisk() if self.is_full else OsDisk()
+        disk = FullStateDisk() if self.is_full else OsDisk()
         former = UndoStore(paths, self.journal, disk)
         files = JobFileChecker(paths)
         store, reminders = self.stores.state, self.stores.reminders
@@ -110,7 +113,7 @@ class Stage:
     def events(
         self, watch: ChangeWatch, *writes: tuple[str, str], **more: object
     ) -> AsyncIterator[AgentEvent]:
-        gate = watch.noting(no_plans)
+        gate = watch.noting(refuse_marked_calls)
 
         async def events() -> AsyncIterator[AgentEvent]:
             for number, (path, content) in enumerate(writes):
@@ -128,7 +131,7 @@ class Stage:
         return watch.watching(events(), **more)  # type: ignore[arg-type]
 
     def command(self, line: str, by: str = CONVERSATION) -> str:
-        """What a command of ours answers to the agent, or to the owner where `by` is empty."""
+        """The output of an `ollim-bot` command of the agent, or of the owner if `by` is empty."""
         environ = {
             "HOME": str(self.root.parent),
             "OLLIM_DATA_DIR": str(self.root),
@@ -146,9 +149,9 @@ class Stage:
     async def commands(
         self, *lines: str, by: str = CONVERSATION, between: str = "", **more: object
     ) -> None:
-        """A turn in which the agent calls these; the owner has the one `between` run in a terminal.
+        """A turn in which the agent runs these commands.
 
-        The latter comes after each of the others, when that one was told.
+        After each of them, when its end was reported, the owner runs `between` in a terminal.
         """
         watch = self.echo.watch(by)
 

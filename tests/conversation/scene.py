@@ -1,4 +1,4 @@
-"""A whole conversation on doubles: an engine by script, stores in memory, a clock that stands."""
+"""A whole conversation on test doubles: scripted engine, stores in memory, manual clock."""
 
 from __future__ import annotations
 
@@ -70,11 +70,9 @@ STATUS = Status(
 )
 
 
-class FakeKeeper:
-    """Doubles `AttachmentStore`: a file is an image by its name, and broken by its name too.
-
-    `reading` has the images that were asked for.
-    """
+class FakeAttachmentStore:
+    """Doubles `AttachmentStore`. The name of a file decides whether it is an image, broken, or
+    refused. `reading` has the names of the images that were asked for."""
 
     def __init__(self) -> None:
         self.kept: list[str] = []
@@ -83,7 +81,7 @@ class FakeKeeper:
         self._hold: asyncio.Future[None] | None = None
 
     def hold(self, name: str) -> asyncio.Future[None]:
-        """The image of that name is not read, the next time, until the future is done."""
+        """The next reading of that image waits until the returned future is done."""
         hold: asyncio.Future[None] = asyncio.Future()
         self._held, self._hold = name, hold
         return hold
@@ -108,20 +106,20 @@ class FakeKeeper:
         raise NotImplementedError(now)
 
 
-class AtOnce(ThreadPoolExecutor):
-    """Threads that are none: what they do is done when it is asked for.
+class InlineExecutor(ThreadPoolExecutor):
+    """Runs each function at once in the calling thread.
 
-    So nothing but the event loop decides what comes after what, and that in the same way each time.
+    Only the event loop decides the order of things, so that it is the same each time.
     """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        # A future of the loop itself, which the loop passes on: one of a thread wakes the loop
-        # through a socket.
+        # A future of the loop itself, which the loop uses as it is. A future of a thread would
+        # wake the loop through a socket.
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Any] = loop.create_future()
         try:
             settle = partial(_settle, done, done.set_result, fn(*args, **kwargs))
-        except BaseException as raised:  # noqa: BLE001 - the caller gets it, whatever it is
+        except BaseException as raised:  # noqa: BLE001 - the caller gets every error
             settle = partial(_settle, done, done.set_exception, raised)
         loop.call_soon(settle)
         return done
@@ -158,14 +156,14 @@ async def plain_spec() -> SessionSpec:
 
 @dataclass
 class Scene:
-    """`tasks` are what runs: if one ends by itself, that fails whoever waits for something."""
+    """A started conversation. `tasks` are its running parts; if one fails, `until` raises."""
 
     talk: ConversationParts
     chat: Conversation
     stores: Stores
     clock: ManualClock
     surfaces: Sequence[RecordingSurface]
-    keeper: FakeKeeper
+    keeper: FakeAttachmentStore
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
 
     @property
@@ -177,23 +175,23 @@ class Scene:
         return self.surfaces[0]
 
     async def send(self, text: str, name: str = "", **more: Any) -> ChatMessage:
-        """The message's id is its text, unless it is given a name."""
+        """The id of the message is `name`, or its text."""
         return await self.chat.receive(IncomingMessage(InputId(name or text), "web", text, **more))
 
     async def ask(self, text: str, name: str = "", **more: Any) -> str:
-        """Send it, wait for the end of its turn, and give what was answered last."""
+        """Send it, wait for the end of its turn, and return the last answer."""
         await self.send(text, name, **more)
         await self.quiet()
         return self.answers[-1].text
 
-    async def ask_in_vain(self, text: str, name: str = "") -> str:
-        """Send it, wait for the end of its turn, and give what the program said last."""
+    async def ask_without_answer(self, text: str, name: str = "") -> str:
+        """Send it, wait for the end of its turn, and return what the program said last."""
         await self.send(text, name)
         await self.quiet()
         return self.told[-1]
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Nobody is waited for who sleeps: for such, the test has to move the clock."""
+        """Wait for the condition in real time. The clock stands still: a test has to advance it."""
         async with asyncio.timeout(LIMIT):
             for patience in count():
                 if condition():
@@ -209,7 +207,7 @@ class Scene:
         await self.clock.advance(GATHERING.total_seconds())
 
     async def quiet(self) -> None:
-        """Nothing waits, nothing runs, and all that was begun was shown to its end."""
+        """Wait until no input waits, no turn runs, and every turn was shown to its end."""
         await self.until(lambda: self.is_quiet)
         await self.talk.fanout.catch_up()
 
@@ -264,19 +262,19 @@ class Scene:
 
 
 def messages_of(store: Store) -> list[ChatMessage]:
-    """All messages of the log, also while the disk of a test refuses."""
+    """All messages of the log, even while the store of a test fails."""
     found = innermost(store).query(lambda tx: tx.messages.page(10_000))
     return [each.message for each in found]
 
 
 def innermost(store: Store) -> Store:
-    """The store that doubles of a test wrap."""
+    """The store inside of all wrappers of a test."""
     while hasattr(store, "inner"):
         store = store.inner
     return store
 
 
-def world(
+def conversation_deps(
     engine: AgentEngine,
     stores: Stores,
     clock: ManualClock,
@@ -284,7 +282,7 @@ def world(
     **changes: Any,
 ) -> ConversationDeps:
     parts: dict[str, Any] = {
-        "keeper": FakeKeeper(),
+        "keeper": FakeAttachmentStore(),
         "spec": plain_spec,
         "gate": lambda *_: let_through,
         "journal": RecordingJournal(),
@@ -325,12 +323,12 @@ async def scene(
     make_gate: Callable[..., Gate] | None = None,
     **changes: Any,
 ) -> AsyncIterator[Scene]:
-    """A start of the bot; what it keeps is in `stores`, for a second start."""
+    """A started bot. Pass its `stores` to a second scene to start it again."""
     clock = clock or ManualClock(NOW)
     stores = stores or memory_stores(clock.now)
     surfaces = [RecordingSurface()] if surfaces is None else surfaces
-    keeper = FakeKeeper()
-    deps = world(
+    keeper = FakeAttachmentStore()
+    deps = conversation_deps(
         engine,
         stores,
         clock,

@@ -1,4 +1,4 @@
-"""Surfaces that are slow, that hang, or that remember the order of everything."""
+"""Surfaces that are slow, hang, stop too early, or record the order of everything."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ollim_bot.testing.surface import RecordingSurface
 
 
 class SlowSurface(RecordingSurface):
-    """Takes so many moments of the event loop to show a message."""
+    """Takes `moments` passes of the event loop to show a message."""
 
     def __init__(self, moments: int) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class OrderedSurface(SlowSurface):
 
 
 class HangingSurface(RecordingSurface):
-    """Comes back from nothing of what is named, until it is `awake`."""
+    """Calls of the methods named in `what` hang until `awake` is set."""
 
     def __init__(self, *what: str) -> None:
         super().__init__("hanging")
@@ -70,8 +70,8 @@ class HangingSurface(RecordingSurface):
             await self.awake.wait()
 
 
-class ForgetfulSurface(RecordingSurface):
-    """Stops showing a turn at its first word."""
+class AbandoningSurface(RecordingSurface):
+    """Returns from `present` at the first word of a turn."""
 
     async def present(self, _: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
         async for event in events:

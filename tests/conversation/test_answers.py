@@ -127,7 +127,7 @@ async def test_the_words_of_a_broken_stream_stay() -> None:
         TextStreamed("First"), TextWithdrawn(), TextStreamed("Half an"), TextWithdrawn(), end
     )
     async with scene(engine) as at:
-        await at.ask_in_vain("hello")
+        await at.ask_without_answer("hello")
         assert [(each.text, each.is_cut_off) for each in at.answers] == [("Half an", True)]
         card = at.log[-1].card
         assert card is not None
@@ -139,7 +139,7 @@ async def test_the_words_of_an_answer_that_was_declined_do_not_stay() -> None:
     end = TurnEnded(EndCause.FAILED, failure=failure)
     engine = ScriptedEngine().then(TextStreamed("Half an"), TextWithdrawn(), end)
     async with scene(engine) as at:
-        assert await at.ask_in_vain("hello") == "The model declined."
+        assert await at.ask_without_answer("hello") == "The model declined."
         assert (at.answers, at.log[-1].card) == ([], None)
 
 
@@ -147,7 +147,7 @@ async def test_a_failure_without_a_word_leaves_only_its_sentence() -> None:
     failure = TurnFailure(FailureKind.LOGIN, "Sign in again.")
     engine = ScriptedEngine().then(TurnEnded(EndCause.FAILED, failure=failure))
     async with scene(engine) as at:
-        assert await at.ask_in_vain("hello") == "Sign in again."
+        assert await at.ask_without_answer("hello") == "Sign in again."
         assert at.answers == []
 
 

@@ -6,8 +6,9 @@ import asyncio
 from typing import TypeVar
 
 import pytest
-from tests.conversation.approval_scene import WRITE, Questions
-from tests.conversation.fate import BlindState, Fate, RefusingState, SteppedState
+from tests.conversation.approval_scene import WRITE, ApprovalScene
+from tests.conversation.crashing import CrashingStore, StepCounter
+from tests.conversation.failing_stores import FullDiskStore, UnreadableConfigStore
 from tests.stores import on_store
 
 from ollim_bot.domain.runtime_config import PermissionMode
@@ -19,15 +20,15 @@ R = TypeVar("R")
 
 
 @pytest.fixture
-async def questions() -> Questions:
-    return Questions()
+async def scene() -> ApprovalScene:
+    return ApprovalScene()
 
 
 async def test_what_cannot_be_remembered_is_not_granted_and_can_still_be_answered(
-    questions: Questions,
+    scene: ApprovalScene,
 ) -> None:
-    disk = RefusingState(questions.store, is_full=False)
-    full = Questions(on_store(questions.stores, disk))
+    disk = FullDiskStore(scene.store, is_full=False)
+    full = ApprovalScene(on_store(scene.stores, disk))
     (asking,) = await full.asked()
     disk.is_full = True
     answer = await full.click("always")
@@ -38,15 +39,15 @@ async def test_what_cannot_be_remembered_is_not_granted_and_can_still_be_answere
     assert await full.within(asking) is None
 
 
-async def test_what_cannot_be_shown_is_refused(questions: Questions) -> None:
-    mute = Questions(on_store(questions.stores, RefusingState(questions.store)))
+async def test_what_cannot_be_shown_is_refused(scene: ApprovalScene) -> None:
+    mute = ApprovalScene(on_store(scene.stores, FullDiskStore(scene.store)))
     refusal = await mute.within(mute.ask())
     assert refusal is not None
     assert "could not be asked" in refusal.reason
 
 
-async def test_settings_that_cannot_be_read_ask_nobody(questions: Questions) -> None:
-    blind = Questions(on_store(questions.stores, BlindState(questions.store)))
+async def test_settings_that_cannot_be_read_ask_nobody(scene: ApprovalScene) -> None:
+    blind = ApprovalScene(on_store(scene.stores, UnreadableConfigStore(scene.store)))
     assert await blind.approvals.mode() is PermissionMode.DONT_ASK
     assert await blind.approvals.decide(WRITE, "not allowed") == Refusal("not allowed")
     (asking,) = await blind.asked()
@@ -55,11 +56,11 @@ async def test_settings_that_cannot_be_read_ask_nobody(questions: Questions) -> 
     assert isinstance(await blind.within(asking), Refusal)
 
 
-class HangingStore(SteppedState):
+class HangingStore(CrashingStore):
     """Not done with a step before `may_go_on`."""
 
     def __init__(self, inner: Store) -> None:
-        super().__init__(inner, Fate())
+        super().__init__(inner, StepCounter())
         self.may_go_on = asyncio.Event()
         self.was_asked = False
 
@@ -69,9 +70,9 @@ class HangingStore(SteppedState):
         return await super().transact(step)
 
 
-async def test_a_disk_that_hangs_keeps_no_call_waiting_for_longer(questions: Questions) -> None:
-    hanging = HangingStore(questions.store)
-    stuck = Questions(on_store(questions.stores, hanging))
+async def test_a_disk_that_hangs_keeps_no_call_waiting_for_longer(scene: ApprovalScene) -> None:
+    hanging = HangingStore(scene.store)
+    stuck = ApprovalScene(on_store(scene.stores, hanging))
     asking = stuck.ask()
     try:
         await stuck.until(lambda: hanging.was_asked and stuck.clock.sleeping == 1)
@@ -81,11 +82,11 @@ async def test_a_disk_that_hangs_keeps_no_call_waiting_for_longer(questions: Que
         hanging.may_go_on.set()
 
 
-class SlowStore(SteppedState):
+class SlowStore(CrashingStore):
     """The first step while it `is_slow` waits until `may_go_on`."""
 
     def __init__(self, inner: Store) -> None:
-        super().__init__(inner, Fate())
+        super().__init__(inner, StepCounter())
         self.may_go_on = asyncio.Event()
         self.is_slow = False
         self.begun = 0
@@ -97,9 +98,9 @@ class SlowStore(SteppedState):
         return await super().transact(step)
 
 
-async def test_a_reset_takes_back_also_what_is_just_being_granted(questions: Questions) -> None:
-    store = SlowStore(questions.stores.state)
-    slow = Questions(on_store(questions.stores, store))
+async def test_a_reset_takes_back_also_what_is_just_being_granted(scene: ApprovalScene) -> None:
+    store = SlowStore(scene.stores.state)
+    slow = ApprovalScene(on_store(scene.stores, store))
     (asking,) = await slow.asked()
     store.is_slow = True
     granting = asyncio.create_task(slow.click("always"))

@@ -7,7 +7,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.conversation.delivery_scene import Life, Mailbag, ping, run_of, with_a_token
+from tests.conversation.delivery_scene import (
+    DeliveryScene,
+    RunningDelivery,
+    ping,
+    run_of,
+    with_a_token,
+)
 from tests.conversation.scene import NOW
 
 from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage, MessageId, TurnId
@@ -20,10 +26,10 @@ from ollim_bot.testing.clock import ManualClock
 BACKGROUND = run_of(RunKind.BACKGROUND)
 
 
-def two() -> tuple[Mailbag, FakeChatService, FakeChatService]:
+def two() -> tuple[DeliveryScene, FakeChatService, FakeChatService]:
     clock = ManualClock(NOW)
     one, other = FakeChatService(clock, name="discord"), FakeChatService(clock, name="telegram")
-    return Mailbag([one, other], clock), one, other
+    return DeliveryScene([one, other], clock), one, other
 
 
 def said(name: str, author: Author = Author.ASSISTANT, **more: object) -> ChatMessage:
@@ -31,90 +37,94 @@ def said(name: str, author: Author = Author.ASSISTANT, **more: object) -> ChatMe
 
 
 async def test_two_channels_and_the_page_show_every_message_once_and_in_order() -> None:
-    bag, one, other = two()
-    async with bag.life() as life:
+    scene, one, other = two()
+    async with scene.running() as outbox:
         for number in range(3):
-            assert await life.send(ping(number), BACKGROUND, with_a_token)
-        await bag.until(lambda: not bag.waiting)
-    assert one.texts == other.texts == bag.surfaces[-1].texts == ["ping 0", "ping 1", "ping 2"]
-    assert bag.spent == (3, 3, 0)
+            assert await outbox.send(ping(number), BACKGROUND, with_a_token)
+        await scene.until(lambda: not scene.waiting)
+    assert one.texts == other.texts == scene.surfaces[-1].texts == ["ping 0", "ping 1", "ping 2"]
+    assert scene.spent == (3, 3, 0)
 
 
 async def test_a_channel_that_is_down_holds_up_neither_the_other_nor_the_page() -> None:
-    bag, one, other = two()
+    scene, one, other = two()
     other.is_down = True
-    async with bag.life() as life:
-        assert await life.send(ping(), BACKGROUND, with_a_token)
-        assert (one.texts, bag.surfaces[-1].texts) == (["ping 7"], ["ping 7"])
+    async with scene.running() as outbox:
+        assert await outbox.send(ping(), BACKGROUND, with_a_token)
+        assert (one.texts, scene.surfaces[-1].texts) == (["ping 7"], ["ping 7"])
         other.is_down = False
-        await bag.until(lambda: other.texts == ["ping 7"])
+        await scene.until(lambda: other.texts == ["ping 7"])
 
 
 async def test_what_one_channel_refuses_costs_as_long_as_another_may_show_it() -> None:
-    bag, one, other = two()
+    scene, one, other = two()
     one.refusal = "Your direct messages are closed."
-    async with bag.life() as life:
-        assert await life.send(ping(), BACKGROUND, with_a_token)
-        await bag.until(lambda: not bag.waiting and not bag.untold)
-    assert (other.texts, bag.spent[1], len(bag.told)) == (["ping 7"], 1, 1)
+    async with scene.running() as outbox:
+        assert await outbox.send(ping(), BACKGROUND, with_a_token)
+        await scene.until(lambda: not scene.waiting and not scene.untold)
+    assert (other.texts, scene.spent[1], len(scene.told)) == (["ping 7"], 1, 1)
 
 
 async def test_what_all_channels_refuse_is_given_back_once() -> None:
-    bag, one, other = two()
+    scene, one, other = two()
     one.refusal = other.refusal = "It is closed."
-    async with bag.life() as life:
-        sending = asyncio.create_task(life.send(ping(), BACKGROUND, with_a_token))
-        await bag.until(sending.done)
+    async with scene.running() as outbox:
+        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
+        await scene.until(sending.done)
         with pytest.raises(DeliveryFailed, match="It is closed"):
             sending.result()
-        await bag.until(lambda: not bag.untold)
-    assert (bag.budget.daily_used, len(bag.told)) == (0, 2)
+        await scene.until(lambda: not scene.untold)
+    assert (scene.budget.daily_used, len(scene.told)) == (0, 2)
 
 
 async def received(
-    bag: Mailbag, life: Life, message: ChatMessage, surface: str, refs: dict[str, str]
+    scene: DeliveryScene,
+    outbox: RunningDelivery,
+    message: ChatMessage,
+    surface: str,
+    refs: dict[str, str],
 ) -> None:
-    await bag.store.transact(lambda tx: life.poster.add_received(tx, message, surface, refs))
+    await scene.store.transact(lambda tx: outbox.poster.add_received(tx, message, surface, refs))
 
 
 async def test_what_the_owner_wrote_on_a_channel_is_not_sent_back_to_it() -> None:
-    bag, one, other = two()
+    scene, one, other = two()
     question = said("hello", Author.OWNER)
-    async with bag.life() as life:
-        await received(bag, life, question, "discord", {"discord": "77"})
-        await bag.until(lambda: not bag.waiting)
-        await life.poster.post(replace(question, text="hello there"))
-        await bag.until(lambda: other.texts == ["hello there"])
+    async with scene.running() as outbox:
+        await received(scene, outbox, question, "discord", {"discord": "77"})
+        await scene.until(lambda: not scene.waiting)
+        await outbox.poster.post(replace(question, text="hello there"))
+        await scene.until(lambda: other.texts == ["hello there"])
     assert (one.texts, one.edits) == ([], 0)
-    found = bag.store.run(lambda tx: tx.deliveries.by_ref("discord", "77"))
+    found = scene.store.run(lambda tx: tx.deliveries.by_ref("discord", "77"))
     assert found is not None
     assert found.message.id == "hello"
 
 
 async def test_an_edit_reaches_every_channel_once_in_its_newest_form() -> None:
-    bag, one, other = two()
+    scene, one, other = two()
     card = said("card", Author.PROGRAM)
-    async with bag.life() as life:
-        await life.poster.post(card)
-        await bag.until(lambda: not bag.waiting)
+    async with scene.running() as outbox:
+        await outbox.poster.post(card)
+        await scene.until(lambda: not scene.waiting)
         one.is_down = True
         for text in ("first", "second", "third"):
-            await life.poster.post(replace(card, text=text))
-        await bag.until(lambda: other.texts == ["third"])
+            await outbox.poster.post(replace(card, text=text))
+        await scene.until(lambda: other.texts == ["third"])
         one.is_down = False
-        await bag.until(lambda: one.texts == ["third"])
-    assert [each.text for each in bag.log] == ["third"]
+        await scene.until(lambda: one.texts == ["third"])
+    assert [each.text for each in scene.log] == ["third"]
 
 
 async def test_an_answer_takes_its_draft_over_and_goes_on_below() -> None:
     clock = ManualClock(NOW)
     service = FakeChatService(clock, longest=5)
-    bag = Mailbag([service], clock)
+    scene = DeliveryScene([service], clock)
     draft = service.draw("turn-1", "…")
-    async with bag.life() as life:
-        await life.poster.post(said("abcdefgh", turn=TurnId("turn-1")))
-        await bag.until(lambda: service.ends)
-        await bag.until(lambda: service.history[0].text == "abcde")
+    async with scene.running() as outbox:
+        await outbox.poster.post(said("abcdefgh", turn=TurnId("turn-1")))
+        await scene.until(lambda: service.ends)
+        await scene.until(lambda: service.history[0].text == "abcde")
     assert [(each.id == draft, each.text) for each in service.history] == [
         (True, "abcde"),
         (False, "fgh"),
@@ -122,72 +132,72 @@ async def test_an_answer_takes_its_draft_over_and_goes_on_below() -> None:
 
 
 async def test_a_channel_that_joins_starts_at_the_present_and_one_that_leaves_is_closed() -> None:
-    bag, one, other = two()
-    bag.services.remove(other)
-    async with bag.life() as life:
-        await life.send(ping(1), BACKGROUND, with_a_token)
-    bag.services[:] = [other]
+    scene, one, other = two()
+    scene.services.remove(other)
+    async with scene.running() as outbox:
+        await outbox.send(ping(1), BACKGROUND, with_a_token)
+    scene.services[:] = [other]
     one.is_down = True
-    async with bag.life() as life:
-        await life.send(ping(2), BACKGROUND, with_a_token)
-        await bag.until(lambda: other.texts)
+    async with scene.running() as outbox:
+        await outbox.send(ping(2), BACKGROUND, with_a_token)
+        await scene.until(lambda: other.texts)
     assert (one.texts, other.texts) == (["ping 1"], ["ping 2"])
 
 
 async def test_another_account_gets_nothing_that_was_for_the_first() -> None:
-    bag, one, other = two()
-    bag.services.remove(other)
+    scene, one, other = two()
+    scene.services.remove(other)
     one.is_down = True
-    async with bag.life() as life:
-        sending = asyncio.create_task(life.send(ping(1), BACKGROUND, with_a_token))
-        await bag.until(sending.done)
+    async with scene.running() as outbox:
+        sending = asyncio.create_task(outbox.send(ping(1), BACKGROUND, with_a_token))
+        await scene.until(sending.done)
     one.account, one.is_down = "owner-2", False
-    async with bag.life() as life:
-        await bag.until(lambda: not bag.waiting)
-        await life.send(ping(2), BACKGROUND, with_a_token)
+    async with scene.running() as outbox:
+        await scene.until(lambda: not scene.waiting)
+        await outbox.send(ping(2), BACKGROUND, with_a_token)
     assert one.texts == ["ping 2"]
 
 
 async def test_after_an_hour_what_has_passed_becomes_one_line_and_pings_still_come() -> None:
-    bag, one, other = two()
-    bag.services.remove(other)
+    scene, one, other = two()
+    scene.services.remove(other)
     one.is_down = True
     passed = [
         said(f"{OF_GREETING}1", Author.PROGRAM),
         said("from the page", Author.OWNER),
         said("an answer"),
     ]
-    async with bag.life() as life:
-        await life.poster.post(passed[0])
-        await received(bag, life, passed[1], "web", {})
-        await life.poster.post(passed[2])
-        await life.poster.post(replace(ping(), occurrence="reminder:w1:x"))
-    bag.clock.jump(timedelta(hours=2).total_seconds())
+    async with scene.running() as outbox:
+        await outbox.poster.post(passed[0])
+        await received(scene, outbox, passed[1], "web", {})
+        await outbox.poster.post(passed[2])
+        await outbox.poster.post(replace(ping(), occurrence="reminder:w1:x"))
+    scene.clock.jump(timedelta(hours=2).total_seconds())
     one.is_down = False
-    async with bag.life():
-        await bag.until(lambda: not bag.waiting)
+    async with scene.running():
+        await scene.until(lambda: not scene.waiting)
     assert one.texts[0] == "ping 7"
     [line] = one.texts[1:]
     assert line.startswith("3 messages were said while Discord could not be reached (10:15).")
-    states = {each.id: _state(bag, each) for each in bag.log}
+    states = {each.id: _state(scene, each) for each in scene.log}
     assert [states[each.id] for each in passed] == [DeliveryState.CLOSED] * 3
 
 
 async def test_an_answer_to_what_was_asked_there_comes_however_late() -> None:
-    bag, one, other = two()
-    bag.services.remove(other)
+    scene, one, other = two()
+    scene.services.remove(other)
     one.is_down = True
-    async with bag.life() as life:
-        await received(bag, life, said("asked", Author.OWNER), "discord", {"discord": "5"})
-        await life.poster.post(said("answered"))
-    bag.clock.jump(timedelta(days=1).total_seconds())
+    async with scene.running() as outbox:
+        await received(scene, outbox, said("asked", Author.OWNER), "discord", {"discord": "5"})
+        await outbox.poster.post(said("answered"))
+    scene.clock.jump(timedelta(days=1).total_seconds())
     one.is_down = False
-    async with bag.life():
-        await bag.until(lambda: not bag.waiting)
+    async with scene.running():
+        await scene.until(lambda: not scene.waiting)
     assert one.texts == ["answered"]
 
 
-def _state(bag: Mailbag, message: ChatMessage) -> DeliveryState:
-    found = bag.store.run(lambda tx: tx.deliveries.get("discord", message.id))
+def _state(scene: DeliveryScene, message: ChatMessage) -> DeliveryState:
+    found = scene.store.run(lambda tx: tx.deliveries.get("discord", message.id))
     assert found is not None
     return found.state

@@ -1,4 +1,4 @@
-"""Buttons: what the agent offered is asked once, and a used button says so."""
+"""Buttons of the agent: a click asks once, and a used button says so."""
 
 from __future__ import annotations
 

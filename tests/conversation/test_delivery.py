@@ -1,21 +1,21 @@
-"""With a service, a message is delivered when it has an id over there: once, and in order."""
+"""A message counts as delivered when the service has given it an id: once, and in order."""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
+from tests.conversation.crashing import StepCounter
 from tests.conversation.delivery_scene import (
     FORK,
     PARENT,
-    Life,
-    Mailbag,
-    far_bag,
+    DeliveryScene,
+    RunningDelivery,
     ping,
     run_of,
+    service_scene,
     with_a_token,
 )
-from tests.conversation.fate import Fate
 from tests.conversation.scene import NOW
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
@@ -29,7 +29,7 @@ from ollim_bot.tools.context import Arrival
 
 BACKGROUND = run_of(RunKind.BACKGROUND)
 
-pytestmark = pytest.mark.usefixtures("at_once")
+pytestmark = pytest.mark.usefixtures("inline_executor")
 
 
 class TestFarService(ChannelContract):
@@ -41,123 +41,123 @@ def said(number: int, text: str) -> ChatMessage:
     return ChatMessage(numbered_id(NOW, number), NOW, Author.BACKGROUND, text)
 
 
-async def sent(bag: Mailbag, outbox: Life, *messages: ChatMessage) -> list[bool]:
+async def sent(scene: DeliveryScene, outbox: RunningDelivery, *messages: ChatMessage) -> list[bool]:
     """Send them one after the other, without waiting for any."""
     sending = [
         asyncio.create_task(outbox.send(each, BACKGROUND, with_a_token)) for each in messages
     ]
-    await bag.until(lambda: all(each.done() for each in sending))
+    await scene.until(lambda: all(each.done() for each in sending))
     return [each.result() for each in sending]
 
 
 async def test_a_ping_is_on_the_page_then_handed_over_and_confirmed_by_its_id() -> None:
-    bag, service, _ = far_bag()
-    fate = Fate()
-    async with bag.life(fate) as outbox:
-        fate.steps.clear()
-        assert await sent(bag, outbox, ping()) == [True]
-    after = [step for step in fate.steps if step.startswith("after")]
+    scene, service, _ = service_scene()
+    counter = StepCounter()
+    async with scene.running(counter) as outbox:
+        counter.steps.clear()
+        assert await sent(scene, outbox, ping()) == [True]
+    after = [step for step in counter.steps if step.startswith("after")]
     arrived = after.index("after a part was handed over")
     [confirmed] = after[arrived + 1 :]
     assert "deliveries, fork_messages" in confirmed, "all that follows from it is one step"
     [arrival] = service.history
     assert arrival.text == "ping 7"
-    assert bag.surfaces[-1].texts == ["ping 7"]
-    assert [bag.refs(each.id) for each in bag.log] == [(arrival.id,)]
-    assert (bag.waiting, bag.spent, bag.told) == ([], (1, 1, 0), {})
+    assert scene.surfaces[-1].texts == ["ping 7"]
+    assert [scene.refs(each.id) for each in scene.log] == [(arrival.id,)]
+    assert (scene.waiting, scene.spent, scene.told) == ([], (1, 1, 0), {})
 
 
 async def test_a_reply_finds_the_session_by_our_number_and_by_those_of_the_service() -> None:
-    bag, service, _ = far_bag(longest=4)
-    async with bag.life() as outbox:
-        await sent(bag, outbox, ping())
+    scene, service, _ = service_scene(longest=4)
+    async with scene.running() as outbox:
+        await sent(scene, outbox, ping())
     numbers = [int(ping().id), *(int(each.id) for each in service.history)]
-    assert bag.recorded == [(number, FORK, PARENT) for number in numbers]
-    known = bag.store.run(lambda tx: tx.fork_messages.get())
+    assert scene.recorded == [(number, FORK, PARENT) for number in numbers]
+    known = scene.store.run(lambda tx: tx.fork_messages.get())
     for number in numbers:
         assert lookup_fork_session(known, number, NOW.timestamp()).life is ForkLife.LIVE
 
 
 async def test_a_long_message_arrives_in_parts_each_under_a_nonce_of_its_own() -> None:
-    bag, service, _ = far_bag(longest=3)
-    async with bag.life() as outbox:
-        assert await sent(bag, outbox, said(1, "abcabcabcab"), said(2, "xyz")) == [True, True]
+    scene, service, _ = service_scene(longest=3)
+    async with scene.running() as outbox:
+        assert await sent(scene, outbox, said(1, "abcabcabcab"), said(2, "xyz")) == [True, True]
     assert service.texts == ["abc", "abc", "abc", "ab", "xyz"]
     nonces = {each.nonce for each in service.history}
     assert len(nonces) == 5
     assert {len(nonce) for nonce in nonces} == {24}
-    first = bag.refs(bag.log[0].id)
+    first = scene.refs(scene.log[0].id)
     assert list(first) == [each.id for each in service.history[:4]]
 
 
 async def test_messages_arrive_in_the_order_in_which_they_were_sent() -> None:
-    bag, service, _ = far_bag()
+    scene, service, _ = service_scene()
     service.faults.extend(
         [DeliveryFault.REQUEST_LOST, DeliveryFault.ANSWER_LOST, DeliveryFault.NONE] * 3
     )
-    async with bag.life() as outbox:
-        await sent(bag, outbox, *(said(number, f"{number}") for number in range(5)))
-        await bag.until(lambda: not bag.waiting)
+    async with scene.running() as outbox:
+        await sent(scene, outbox, *(said(number, f"{number}") for number in range(5)))
+        await scene.until(lambda: not scene.waiting)
     assert service.texts == ["0", "1", "2", "3", "4"]
-    assert [each.text for each in bag.log] == service.texts
+    assert [each.text for each in scene.log] == service.texts
 
 
 async def test_a_message_that_is_refused_costs_nothing_and_both_are_told() -> None:
-    bag, service, _ = far_bag()
+    scene, service, _ = service_scene()
     service.refusal = "Your direct messages are closed."
-    async with bag.life() as outbox:
+    async with scene.running() as outbox:
         with pytest.raises(DeliveryFailed, match="direct messages are closed"):
-            await sent(bag, outbox, ping())
+            await sent(scene, outbox, ping())
         service.refusal = ""
-        assert await sent(bag, outbox, ping(8)) == [True]
+        assert await sent(scene, outbox, ping(8)) == [True]
     assert service.texts == ["ping 8"]
-    assert bag.spent == (1, 1, 0)
+    assert scene.spent == (1, 1, 0)
     why = "(Your direct messages are closed). It is on the page."
-    assert list(bag.told.values()) == [f"This did not arrive on Discord: “ping 7” {why}"]
-    assert (bag.waiting, bag.untold) == ([], [])
+    assert list(scene.told.values()) == [f"This did not arrive on Discord: “ping 7” {why}"]
+    assert (scene.waiting, scene.untold) == ([], [])
 
 
 async def test_who_sends_is_not_kept_waiting_by_a_service_that_does_not_answer() -> None:
-    bag, service, _ = far_bag()
+    scene, service, _ = service_scene()
     service.is_down = True
-    async with bag.life() as outbox:
+    async with scene.running() as outbox:
         sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
-        await bag.clock.advance(9.9)
+        await scene.clock.advance(9.9)
         assert not sending.done()
-        await bag.clock.advance(0.1)
+        await scene.clock.advance(0.1)
         assert sending.done()
         assert await sending
         assert outbox.arrival is Arrival.ON_ITS_WAY
-        assert bag.waiting == [ping().id]
+        assert scene.waiting == [ping().id]
         service.is_down = False
-        await bag.until(lambda: not bag.waiting)
+        await scene.until(lambda: not scene.waiting)
     assert service.texts == ["ping 7"]
-    assert (bag.waiting, bag.spent) == ([], (1, 1, 0))
+    assert (scene.waiting, scene.spent) == ([], (1, 1, 0))
 
 
 async def test_a_service_that_is_away_for_hours_is_asked_ever_less_and_loses_nothing() -> None:
-    bag, service, _ = far_bag()
+    scene, service, _ = service_scene()
     service.is_down = True
-    async with bag.life() as outbox:
-        await sent(bag, outbox, ping(1), ping(2))
-        await bag.clock.advance(4 * 3600)
+    async with scene.running() as outbox:
+        await sent(scene, outbox, ping(1), ping(2))
+        await scene.clock.advance(4 * 3600)
         assert service.tries <= 10 + 4 * 60
         service.is_down, service.is_hidden = False, True
-        await bag.clock.advance(61)
+        await scene.clock.advance(61)
     assert service.texts == ["ping 1", "ping 2"]
-    assert bag.told == {}
+    assert scene.told == {}
 
 
 async def test_a_slow_service_doubles_nothing_and_is_heard_in_the_end() -> None:
-    bag, service, _ = far_bag()
+    scene, service, _ = service_scene()
     service.may_answer.clear()
-    async with bag.life() as outbox:
-        assert await sent(bag, outbox, ping(1), ping(2)) == [True, True]
-        await bag.clock.advance(90)
+    async with scene.running() as outbox:
+        assert await sent(scene, outbox, ping(1), ping(2)) == [True, True]
+        await scene.clock.advance(90)
         assert service.texts == ["ping 1"]
-        assert service.tries > 1, "nobody is waited for without end"
+        assert service.tries > 1, "the wait has an end"
         service.may_answer.set()
-        await bag.until(lambda: not bag.waiting)
+        await scene.until(lambda: not scene.waiting)
     assert service.texts == ["ping 1", "ping 2"]
 
 
@@ -165,32 +165,32 @@ async def test_a_slow_service_doubles_nothing_and_is_heard_in_the_end() -> None:
 async def test_a_channel_with_a_fault_holds_nothing_up_and_doubles_nothing(
     fault: DeliveryFault,
 ) -> None:
-    bag, service, _ = far_bag()
+    scene, service, _ = service_scene()
     service.faults.append(fault)
-    async with bag.life() as outbox:
-        assert await sent(bag, outbox, ping(1), ping(2)) == [True, True]
-        await bag.until(lambda: not bag.waiting)
+    async with scene.running() as outbox:
+        assert await sent(scene, outbox, ping(1), ping(2)) == [True, True]
+        await scene.until(lambda: not scene.waiting)
     assert service.texts == ["ping 1", "ping 2"]
 
 
 async def test_the_same_message_is_delivered_once_however_often_it_is_sent() -> None:
-    bag, service, _ = far_bag()
+    scene, service, _ = service_scene()
     service.is_down = True
-    async with bag.life() as outbox:
-        await sent(bag, outbox, ping(), ping())
+    async with scene.running() as outbox:
+        await sent(scene, outbox, ping(), ping())
         service.is_down = False
-        await bag.until(lambda: not bag.waiting)
-        await sent(bag, outbox, ping())
+        await scene.until(lambda: not scene.waiting)
+        await sent(scene, outbox, ping())
     assert service.texts == ["ping 7"]
-    assert bag.spent == (1, 1, 0)
+    assert scene.spent == (1, 1, 0)
 
 
 async def test_what_waits_for_a_service_that_is_given_up_stands_on_the_page() -> None:
-    bag, service, _ = far_bag()
+    scene, service, _ = service_scene()
     service.is_down = True
-    async with bag.life() as outbox:
-        await sent(bag, outbox, ping())
-    bag.services.clear()
-    async with bag.life():
-        assert bag.waiting == []
-    assert [each.id for each in bag.log] == [MessageId(ping().id)]
+    async with scene.running() as outbox:
+        await sent(scene, outbox, ping())
+    scene.services.clear()
+    async with scene.running():
+        assert scene.waiting == []
+    assert [each.id for each in scene.log] == [MessageId(ping().id)]

@@ -1,4 +1,4 @@
-"""Wherever the bot dies on the way to a service, a message is neither lost nor doubled there."""
+"""Wherever the bot crashes during a delivery, the message is neither lost nor doubled."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from copy import copy
 from typing import Self
 
 import pytest
-from tests.conversation.delivery_scene import Mailbag, TrueTime, far_bag, ping, run_of, with_a_token
-from tests.conversation.fate import Fate, Witness
+from tests.conversation.crashing import CrashRecorder, StepCounter
+from tests.conversation.delivery_scene import (
+    DeliveryScene,
+    ServiceClock,
+    ping,
+    run_of,
+    service_scene,
+    with_a_token,
+)
 
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.testing.channel import DeliveryFault, FakeChatService
 
 FORGOTTEN = 1000.0
 
-pytestmark = pytest.mark.usefixtures("at_once")
+pytestmark = pytest.mark.usefixtures("inline_executor")
 
 
 def is_well(_: FakeChatService) -> None: ...
@@ -38,85 +45,85 @@ def hides(service: FakeChatService) -> None:
     service.is_hidden = True
 
 
-Moods = Callable[[FakeChatService], None]
+Behaviour = Callable[[FakeChatService], None]
 
 
-class Tale:
-    """One ping through several lives; between them the service may forget its nonces.
+class RestartedDelivery:
+    """One ping through several runs; between them the service may forget its nonces.
 
-    With `longest` of 4 it goes in two parts.
+    A ping is longer than 4 characters: with `longest=4` it is sent in two parts.
     """
 
-    def __init__(self, mood: Moods, *, pause: float = 0.0, longest: int = 9) -> None:
-        self.bag, self.service, self._time = far_bag(longest=longest)
+    def __init__(self, behaviour: Behaviour, *, pause: float = 0.0, longest: int = 9) -> None:
+        self.scene, self.service, self._service_clock = service_scene(longest=longest)
         self._parts = [part.text for part in self.service.parts(ping())]
         self._pause = pause
-        mood(self.service)
+        behaviour(self.service)
 
     def copied(self) -> Self:
         copied = copy(self)
-        clock = self.bag.clock.copied()
-        copied._time = TrueTime(clock, self._time.asleep)
-        copied.service = self.service.copied(copied._time)
-        store, told = self.bag.store.copied(), {**self.bag.told}
-        copied.bag = Mailbag([copied.service], clock, store, told=told)
+        clock = self.scene.clock.copied()
+        copied._service_clock = ServiceClock(clock, self._service_clock.asleep)
+        copied.service = self.service.copied(copied._service_clock)
+        store, told = self.scene.store.copied(), {**self.scene.told}
+        copied.scene = DeliveryScene([copied.service], clock, store, told=told)
         return copied
 
     def kept(self) -> tuple[object, ...]:
         service = self.service
-        times = self.bag.clock.now(), self._time.now()
-        return self.bag.store.content(), service.history, service.faults, self.bag.told, times
+        times = self.scene.clock.now(), self._service_clock.now()
+        return self.scene.store.content(), service.history, service.faults, self.scene.told, times
 
-    async def live(self, fate: Fate, *, sends: bool = False) -> None:
+    async def run(self, counter: StepCounter, *, sends: bool = False) -> None:
         sending: list[asyncio.Task[bool]] = []
-        async with self.bag.life(fate) as outbox:
+        async with self.scene.running(counter) as outbox:
             if sends:
                 send = outbox.send(ping(), run_of(RunKind.BACKGROUND), with_a_token)
                 sending.append(asyncio.create_task(send))
-            await self.bag.until(lambda: self._is_over(sending), fate)
+            await self.scene.until(lambda: self._is_over(sending), counter)
         await asyncio.gather(*sending, return_exceptions=True)
         self.pause()
 
     def pause(self) -> None:
-        self.bag.clock.jump(self._pause)
-        self._time.asleep += self._pause
+        self.scene.clock.jump(self._pause)
+        self._service_clock.asleep += self._pause
 
-    async def deaths(self, *, sends: bool = False) -> Sequence[tuple[str, Self]]:
-        """What a death at each step of a life leaves, after the pause."""
-        witness = Witness(self)
-        await self.live(witness, sends=sends)
-        for _, left in witness.deaths:
+    async def crashes(self, *, sends: bool = False) -> Sequence[tuple[str, Self]]:
+        """The delivery as a crash at each step of a run leaves it, after the pause."""
+        recorder = CrashRecorder(self)
+        await self.run(recorder, sends=sends)
+        for _, left in recorder.crashes:
             left.pause()
-        return witness.deaths
+        return recorder.crashes
 
     def _is_over(self, sending: list[asyncio.Task[bool]]) -> bool:
         is_sent = all(each.done() for each in sending)
-        return is_sent and not self.bag.waiting and not self.bag.untold
+        return is_sent and not self.scene.waiting and not self.scene.untold
 
     def check(self, where: str) -> None:
-        """Whatever the service does, nothing is doubled, and each end has what belongs to it."""
-        bag, service = self.bag, self.service
-        was_begun = bool(bag.log)
-        used = bag.budget.daily_used
-        assert (bag.waiting, bag.untold) == ([], []), where
+        """Nothing arrived twice, and cost, notice and references agree with the end of the ping."""
+        scene, service = self.scene, self.service
+        was_begun = bool(scene.log)
+        used = scene.budget.daily_used
+        assert (scene.waiting, scene.untold) == ([], []), where
         if not was_begun:
-            assert (service.texts, used, bag.told) == ([], 0, {}), where
+            assert (service.texts, used, scene.told) == ([], 0, {}), where
         elif service.refusal:
-            assert (service.texts, used, len(bag.told)) == ([], 0, 1), where
-        elif service.is_hidden and bag.told:
+            assert (service.texts, used, len(scene.told)) == ([], 0, 1), where
+        elif service.is_hidden and scene.told:
             assert service.texts in ([], self._parts), where
-            assert (used, len(bag.told)) == (1, 1), where
+            assert (used, len(scene.told)) == (1, 1), where
         else:
-            assert (service.texts, used, bag.told) == (self._parts, 1, {}), where
+            assert (service.texts, used, scene.told) == (self._parts, 1, {}), where
             known = {int(ping().id), *(int(each.id) for each in service.history)}
-            assert {number for number, _, _ in bag.recorded} == known, where
+            assert {number for number, _, _ in scene.recorded} == known, where
             ids = tuple(each.id for each in service.history)
-            assert [bag.refs(each.id) for each in bag.log] == [ids], where
-        assert len(bag.log) <= 1, where
+            assert [scene.refs(each.id) for each in scene.log] == [ids], where
+        assert len(scene.log) <= 1, where
 
 
 @pytest.mark.parametrize(
-    ("mood", "pause", "longest"),
+    ("behaviour", "pause", "longest"),
     [
         (is_well, 0.0, 9),
         (is_well, FORGOTTEN, 4),
@@ -128,19 +135,21 @@ class Tale:
     ],
 )
 async def test_a_crash_at_any_step_and_another_in_the_start_after_it(
-    mood: Moods, pause: float, longest: int
+    behaviour: Behaviour, pause: float, longest: int
 ) -> None:
-    for first, once in await Tale(mood, pause=pause, longest=longest).deaths(sends=True):
-        for second, twice in [*await once.deaths(), ("no crash", once)]:
-            await twice.live(Fate())
+    for first, once in await RestartedDelivery(behaviour, pause=pause, longest=longest).crashes(
+        sends=True
+    ):
+        for second, twice in [*await once.crashes(), ("no crash", once)]:
+            await twice.run(StepCounter())
             twice.check(f"{first}, then {second}")
 
 
 async def test_the_steps_are_all_there() -> None:
     """If a step were left out, the test above would not crash there."""
-    fate = Fate(only="before")
-    await Tale(refuses).live(fate, sends=True)
-    assert fate.steps == [
+    counter = StepCounter(only="before")
+    await RestartedDelivery(refuses).run(counter, sends=True)
+    assert counter.steps == [
         "before a step",
         "before a step",
         "before a step",
@@ -154,15 +163,15 @@ async def test_the_steps_are_all_there() -> None:
 
 
 async def test_only_a_crash_that_leaves_it_open_makes_it_unsure() -> None:
-    """What the service hides is delivered all the same where nothing is in doubt."""
-    tale = Tale(hides)
-    await tale.live(Fate(), sends=True)
-    assert tale.service.texts == ["ping 7"]
-    assert tale.bag.told == {}
+    """A message that the service hides counts as delivered if its answer arrived."""
+    delivery = RestartedDelivery(hides)
+    await delivery.run(StepCounter(), sends=True)
+    assert delivery.service.texts == ["ping 7"]
+    assert delivery.scene.told == {}
 
 
-async def test_a_bag_without_a_service_takes_no_step_more() -> None:
-    bag, fate = Mailbag(), Fate()
-    async with bag.life(fate) as outbox:
+async def test_without_a_service_nothing_is_handed_over() -> None:
+    scene, counter = DeliveryScene(), StepCounter()
+    async with scene.running(counter) as outbox:
         await outbox.send(ping(), run_of(RunKind.BACKGROUND), with_a_token)
-    assert not [step for step in fate.steps if "handed" in step]
+    assert not [step for step in counter.steps if "handed" in step]

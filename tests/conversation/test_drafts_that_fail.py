@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.conversation.delivery_scene import Mailbag
+from tests.conversation.delivery_scene import DeliveryScene
 from tests.conversation.scene import NOW
 
 from ollim_bot.domain.chat import Author, ChatMessage, TurnId, numbered_id
@@ -11,7 +11,7 @@ from ollim_bot.errors import DeliveryUncertain
 from ollim_bot.testing.channel import FakeChatService
 from ollim_bot.testing.clock import ManualClock
 
-pytestmark = pytest.mark.usefixtures("at_once")
+pytestmark = pytest.mark.usefixtures("inline_executor")
 
 
 class NotEditable(FakeChatService):
@@ -22,15 +22,15 @@ class NotEditable(FakeChatService):
 async def test_an_answer_whose_draft_cannot_be_edited_is_sent_anew_within_seconds() -> None:
     clock = ManualClock(NOW)
     service = NotEditable(clock)
-    bag = Mailbag([service], clock)
+    scene = DeliveryScene([service], clock)
     draft = service.draw("turn-1", "…")
     answer = ChatMessage(
         numbered_id(NOW, 1), NOW, Author.ASSISTANT, "It is done.", turn=TurnId("turn-1")
     )
-    async with bag.life() as life:
-        await life.poster.post(answer)
+    async with scene.running() as outbox:
+        await outbox.poster.post(answer)
         for _ in range(20):
             await clock.advance(1)
         assert service.texts.count("It is done.") == 1
-        assert bag.refs(answer.id) != (draft,)
-        assert bag.waiting == []
+        assert scene.refs(answer.id) != (draft,)
+        assert scene.waiting == []

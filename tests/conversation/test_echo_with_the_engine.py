@@ -1,4 +1,4 @@
-"""What the real engine writes, and what it has the real program do, is told and can be undone."""
+"""Files that the real engine writes, and changes by our commands, are told and can be undone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.conversation.echo_scene import PATH, Stage, no_plans, routine
+from tests.conversation.echo_scene import PATH, EchoScene, refuse_marked_calls, routine
 from tests.engine.scene import scene
 
 from ollim_bot.conversation.jobs.echo import ChangeWatch
@@ -24,9 +24,9 @@ FILE = "routines/eat.md"
 
 @dataclass
 class EchoedSession:
-    """One session of the engine, whose turns are told on the stage."""
+    """One session of the engine, whose changes are shown to the owner of the echo scene."""
 
-    stage: Stage
+    echo_scene: EchoScene
     model: ScriptedModel
     session: AgentSession
     watch: ChangeWatch
@@ -37,8 +37,8 @@ class EchoedSession:
         self.model.then(*replies)
         async for _ in self.watch.watching(self.session.turn(Prompt("go"))):
             pass
-        told = [one for key, one in self.stage.posted.items() if key not in self._told]
-        self._told |= self.stage.posted.keys()
+        told = [one for key, one in self.echo_scene.posted.items() if key not in self._told]
+        self._told |= self.echo_scene.posted.keys()
         cards = [(one, one.card) for one in told if one.card]
         assert [card.title for _, card in cards] == titles
         return cards
@@ -48,11 +48,13 @@ class EchoedSession:
 async def echoed(home: Path) -> AsyncIterator[EchoedSession]:
     async with scene(home) as engine:
         # The program finds its data where it would be by itself.
-        stage = Stage(home / ".ollim-bot")
-        watch = stage.echo.watch()
-        tools = Toolset(builtin=("Read", "Write", "Edit", "Bash"), gate=watch.noting(no_plans))
-        async with engine.session(tools, working_directory=stage.root) as session:
-            yield EchoedSession(stage, engine.model, session, watch)
+        echo_scene = EchoScene(home / ".ollim-bot")
+        watch = echo_scene.echo.watch()
+        tools = Toolset(
+            builtin=("Read", "Write", "Edit", "Bash"), gate=watch.noting(refuse_marked_calls)
+        )
+        async with engine.session(tools, working_directory=echo_scene.root) as session:
+            yield EchoedSession(echo_scene, engine.model, session, watch)
 
 
 def edit(path: str, old: str, new: str) -> CallTool:
@@ -68,7 +70,7 @@ async def test_what_the_engine_does_in_a_turn_is_told_and_undone(tmp_path: Path)
 
 
 async def check_that_several_edits_are_one_card_and_one_undo(at: EchoedSession) -> None:
-    path = at.stage.root / PATH
+    path = at.echo_scene.root / PATH
     path.write_text(routine())
     read = CallTool("Read", {"file_path": PATH})
     ((message, card),) = await at.turn(
@@ -78,12 +80,12 @@ async def check_that_several_edits_are_one_card_and_one_undo(at: EchoedSession) 
     )
     assert "Next: today 12:00, tomorrow 12:00, Thu 26 Feb 12:00." in card.description
     assert path.read_text() == routine(cron="0 12 * * *", body="Plan.")
-    assert not (await at.stage.undo(message)).is_error
+    assert not (await at.echo_scene.undo(message)).is_error
     assert path.read_text() == routine()
 
 
 async def check_that_a_profile_is_told_and_undone(at: EchoedSession) -> None:
-    path = at.stage.root / "IDENTITY.md"
+    path = at.echo_scene.root / "IDENTITY.md"
     path.write_text(PROFILE)
     read = CallTool("Read", {"file_path": str(path)})
     titles = [
@@ -95,13 +97,13 @@ async def check_that_a_profile_is_told_and_undone(at: EchoedSession) -> None:
         Reply((CallTool("Write", {"file_path": "USER.md", "content": "Bo.\n"}),)),
         titles=titles,
     )
-    assert not (await at.stage.undo(message)).is_error
+    assert not (await at.echo_scene.undo(message)).is_error
     assert path.read_text() == PROFILE
 
 
 async def check_that_a_command_is_told_and_undone(at: EchoedSession) -> None:
     added = Reply((CallTool("Bash", {"command": ADD}),))
     ((message, _),) = await at.turn(added, titles=["Routine added: Eat"])
-    assert (at.stage.root / FILE).exists()
-    assert not (await at.stage.undo(message)).is_error
-    assert not (at.stage.root / FILE).exists()
+    assert (at.echo_scene.root / FILE).exists()
+    assert not (await at.echo_scene.undo(message)).is_error
+    assert not (at.echo_scene.root / FILE).exists()

@@ -1,4 +1,4 @@
-"""Whatever comes at whatever moment of a turn, nothing is lost, doubled or left without an end."""
+"""At any moment of a turn, a message or an interrupt loses nothing and doubles nothing."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import partial
 from itertools import count
 
 import pytest
-from tests.conversation.moments import (
+from tests.conversation.scene import Scene, scene
+from tests.conversation.slow_engine import (
     SlowEngine,
     accepted,
     has_begun,
     pass_moments,
     slow_spec,
 )
-from tests.conversation.scene import Scene, scene
 from tests.conversation.surfaces import SlowSurface
 
 from ollim_bot.conversation import texts
@@ -24,7 +24,7 @@ from ollim_bot.domain.inbox import Ended, InputEnd
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.testing.engine import ScriptedEngine
 
-pytestmark = pytest.mark.usefixtures("at_once")
+pytestmark = pytest.mark.usefixtures("inline_executor")
 
 
 @pytest.mark.parametrize("is_resumed", [False, True], ids=["fresh", "resumed"])
@@ -77,7 +77,7 @@ async def test_whenever_a_newer_message_comes_the_older_one_is_read_once_and_has
 
 
 async def test_a_message_never_interrupts_its_own_turn() -> None:
-    """However long it takes to be shown, and whatever came of it by then."""
+    """However long a surface takes to show the message."""
     for slowness in range(0, 60, 3):
         surface = SlowSurface(slowness)
         async with scene(ScriptedEngine(), surfaces=[surface]) as at:

@@ -6,7 +6,7 @@ import asyncio
 from datetime import timedelta
 
 from tests.conversation.scene import NOW, Scene, scene, scripted
-from tests.forks.branch import Branch
+from tests.forks.fork_scene import ForkScene
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, Usage
@@ -87,12 +87,12 @@ async def test_the_next_answer_to_the_owner_is_not_called_late() -> None:
 
 async def test_it_becomes_late_while_it_waits_in_line() -> None:
     async with scene(engine := scripted("Rome.", "Bye.", "Write the report.")) as at:
-        branch = Branch(at)
-        await branch.enter("Rome")
+        forks = ForkScene(at)
+        await forks.enter("Rome")
         running = fired(at)
         await at.clock.advance(300)
         await at.ask("that is all")
-        await branch.press("Leave it")
+        await forks.press("Leave it")
         assert await running is OccurrenceState.DONE
         assert "[late: was scheduled for 10:15 AM, running now]" in engine.prompts[-1]
         assert at.answers[-1].footer == "Late: it was due today 10:15."
@@ -159,22 +159,22 @@ async def test_it_is_limited_to_five_minutes() -> None:
 
 async def test_it_waits_while_a_fork_is_open() -> None:
     async with scene(engine := scripted("Rome.", "Bye.", "Write the report.")) as at:
-        branch = Branch(at)
-        await branch.enter("Rome")
+        forks = ForkScene(at)
+        await forks.enter("Rome")
         running = fired(at)
         await at.ask("that is all")
         assert len(engine.prompts) == 2
         assert not running.done()
-        await branch.press("Leave it")
+        await forks.press("Leave it")
         assert await running is OccurrenceState.DONE
         assert engine.prompts[-1].startswith("[routine:plan]")
-        assert at.answers[-1].session == branch.main
+        assert at.answers[-1].session == forks.main
 
 
 async def test_a_fork_is_idle_although_a_job_waits() -> None:
     async with scene(engine := scripted("Rome.", "Still here.", "Plan.")) as at:
-        branch = Branch(at)
-        await branch.enter("Rome")
+        forks = ForkScene(at)
+        await forks.enter("Rome")
         running = fired(at)
         await at.clock.advance(600)
         await at.until(lambda: len(engine.prompts) == 2)
@@ -182,7 +182,7 @@ async def test_a_fork_is_idle_although_a_job_waits() -> None:
         await at.quiet()
         await at.clock.advance(601)
         assert await running is OccurrenceState.DONE
-        assert branch.fork is None
+        assert forks.fork is None
 
 
 async def test_a_job_that_says_nothing_is_done_in_silence() -> None:
@@ -231,7 +231,7 @@ async def test_after_a_crash_it_is_done_once() -> None:
 
 
 async def test_one_that_the_conversation_has_finished_by_itself_is_not_waited_for() -> None:
-    """After a crash, it may be done with a turn before anybody asks for it."""
+    """After a crash, the turn of a job may be over before the scheduler asks for it."""
     engine = scripted("Write the report.")
     async with scene(engine, runs=False) as at:
         first = fired(at)

@@ -6,10 +6,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.conversation.fate import BlindState, Fate, fated
-from tests.conversation.recalling import ANSWER, WRITE, RecallingEngine
+from tests.conversation.crashing import StepCounter, crashing_stores
+from tests.conversation.failing_stores import UnreadableConfigStore
+from tests.conversation.restarted_bot import RestartedBot, check_answered
 from tests.conversation.scene import NOW, Scene, plain_spec, scene
-from tests.conversation.story import Story, check_answered
+from tests.conversation.transcript_engine import ANSWER, WRITE, TranscriptEngine
 from tests.stores import memory_stores, on_store
 
 from ollim_bot.domain.inbox import InputEnd
@@ -17,10 +18,10 @@ from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.ports import SessionSpec
 from ollim_bot.testing.engine import ScriptedEngine
 
-pytestmark = pytest.mark.usefixtures("at_once")
+pytestmark = pytest.mark.usefixtures("inline_executor")
 
 
-class FullDisk(Fate):
+class FullDisk(StepCounter):
     """From one step on, writes are refused, until `has_room`."""
 
     def __init__(self, full_at: int | None = None) -> None:
@@ -58,9 +59,9 @@ async def send_until_kept(at: Scene, disk: FullDisk) -> None:
 
 
 async def writes() -> int:
-    story, disk = Story(), FullDisk()
-    await story.begin()
-    async with scene(story.engine, stores=fated(story.stores, disk)) as at:
+    bot, disk = RestartedBot(), FullDisk()
+    await bot.prepare()
+    async with scene(bot.engine, stores=crashing_stores(bot.stores, disk)) as at:
         await at.ask(WRITE, "m1")
     return len(disk.steps)
 
@@ -69,24 +70,24 @@ async def test_wherever_the_disk_is_full_the_message_is_answered_once_when_there
     number, has_waited = await writes(), 0
     assert number == len(["join", "accept", "take", "name", "call", "conclude"])
     for full_at in range(1, number + 1):
-        story, disk = Story(), FullDisk(full_at)
-        await story.begin()
-        async with scene(story.engine, stores=fated(story.stores, disk)) as at:
+        bot, disk = RestartedBot(), FullDisk(full_at)
+        await bot.prepare()
+        async with scene(bot.engine, stores=crashing_stores(bot.stores, disk)) as at:
             await send_until_kept(at, disk)
             await at.until(partial(is_over_or_waits, at))
             has_waited += not at.is_quiet
             disk.has_room = True
             await at.clock.advance(5)
             await at.quiet()
-        await story.go_on()
-        check_answered(story, f"full at write {full_at}: {disk.steps[full_at - 1]}")
+        await bot.send_another()
+        check_answered(bot, f"full at write {full_at}: {disk.steps[full_at - 1]}")
     assert has_waited > 2
 
 
 async def test_a_message_that_cannot_be_kept_is_refused_with_a_sentence() -> None:
-    engine, disk = RecallingEngine(), FullDisk(1)
+    engine, disk = TranscriptEngine(), FullDisk(1)
     stores = memory_stores(NOW)
-    async with scene(engine, stores=fated(stores, disk)) as at:
+    async with scene(engine, stores=crashing_stores(stores, disk)) as at:
         with pytest.raises(StorageError, match="No space left on device"):
             await at.send(WRITE, "m1")
         assert (list(at.rows), at.log) == ([], [])
@@ -97,9 +98,9 @@ async def test_a_message_that_cannot_be_kept_is_refused_with_a_sentence() -> Non
 
 async def test_settings_that_cannot_be_read_hold_up_no_message() -> None:
     stores = memory_stores(NOW)
-    blind = BlindState(stores.state, is_blind=False)
-    async with scene(RecallingEngine(), stores=on_store(stores, blind)) as at:
-        blind.is_blind = True
+    blind = UnreadableConfigStore(stores.state, is_unreadable=False)
+    async with scene(TranscriptEngine(), stores=on_store(stores, blind)) as at:
+        blind.is_unreadable = True
         await at.send("hello")
         await at.until(lambda: at.answers)
         assert at.answers[-1].text == "Hello."
@@ -118,16 +119,16 @@ async def test_where_the_agent_cannot_be_described_the_reason_is_said() -> None:
             raise wrong[0]
         return await plain_spec()
 
-    async with scene(RecallingEngine(), spec=spec) as at:
-        assert await at.ask_in_vain("hello") == "IDENTITY.md: is there but cannot be read."
+    async with scene(TranscriptEngine(), spec=spec) as at:
+        assert await at.ask_without_answer("hello") == "IDENTITY.md: is there but cannot be read."
         assert at.ends == {"hello": InputEnd.FAILED}
         wrong.clear()
         assert await at.ask("hello", "again") == "Hello."
 
 
 async def test_what_stands_still_is_told_when_there_is_room_again() -> None:
-    story, disk = Story(), FullDisk(4)
-    async with scene(story.engine, stores=fated(story.stores, disk)) as at:
+    bot, disk = RestartedBot(), FullDisk(4)
+    async with scene(bot.engine, stores=crashing_stores(bot.stores, disk)) as at:
         await at.send("hello")
         await at.until(lambda: at.clock.sleeping)
         assert at.log[-1].text == "hello"
@@ -141,8 +142,8 @@ async def test_what_stands_still_is_told_when_there_is_room_again() -> None:
 
 async def test_a_command_on_a_full_disk_gives_an_answer() -> None:
     disk = FullDisk()
-    stores = fated(memory_stores(NOW), disk)
-    async with scene(RecallingEngine(), stores=stores) as at:
+    stores = crashing_stores(memory_stores(NOW), disk)
+    async with scene(TranscriptEngine(), stores=stores) as at:
         await at.ask("hello")
         for refused in range(1, 9):
             disk.fill_at(refused)
@@ -156,7 +157,7 @@ async def test_a_command_on_a_full_disk_gives_an_answer() -> None:
 async def test_what_cannot_be_kept_is_seen_while_that_lasts() -> None:
     """The owner has to make room, so the page must say so before there is some."""
     disk = FullDisk()
-    async with scene(ScriptedEngine(), stores=fated(memory_stores(NOW), disk)) as at:
+    async with scene(ScriptedEngine(), stores=crashing_stores(memory_stores(NOW), disk)) as at:
         disk.fill_at(1)
         refused = await at.talk.notices.tell("Make room.", key="room")
         assert isinstance(refused, StorageError)
@@ -176,10 +177,10 @@ async def test_what_cannot_be_kept_is_seen_while_that_lasts() -> None:
 
 async def test_what_waits_is_read_and_seen_though_a_start_can_write_nothing() -> None:
     stores, disk = memory_stores(NOW), FullDisk()
-    async with scene(RecallingEngine(), stores=stores, runs=False) as before:
+    async with scene(TranscriptEngine(), stores=stores, runs=False) as before:
         await before.send("hello", "m1")
     disk.fill_at(1)
-    async with scene(RecallingEngine(), stores=fated(stores, disk)) as at:
+    async with scene(TranscriptEngine(), stores=crashing_stores(stores, disk)) as at:
         assert [each.text for each in await at.chat.history(5)] == ["hello"]
         disk.has_room = True
         await at.clock.advance(5)

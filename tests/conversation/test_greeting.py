@@ -1,4 +1,4 @@
-"""The first words after a start: once, and true to what the end before was like."""
+"""The greeting after a start: once, and according to how the last run ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.conversation.fate import RefusingState
+from tests.conversation.failing_stores import FullDiskStore
 from tests.conversation.scene import NOW, Scene, scene, scripted
 from tests.stores import Stores, memory_stores, on_store
 
@@ -27,7 +27,7 @@ CUT_OFF = (
 
 
 @asynccontextmanager
-async def life(
+async def bot_run(
     engine: ScriptedEngine,
     stores: Stores,
     clock: ManualClock,
@@ -36,7 +36,7 @@ async def life(
     for_restart: bool = False,
     heartbeat: datetime | None = None,
 ) -> AsyncIterator[Scene]:
-    """A start of the bot, and its end, as the app has them."""
+    """A run of the bot, which calls the greeting at its start and its end as the app does."""
     async with scene(engine, stores=stores, clock=clock) as at:
         await at.talk.greeting.begun(heartbeat)
         yield at
@@ -64,7 +64,7 @@ async def welcomed(at: Scene) -> tuple[ChatMessage, Card]:
 
 async def test_the_very_first_start_is_a_welcome_with_a_way_to_set_up() -> None:
     engine, stores, clock = a_bot()
-    async with life(engine, stores, clock) as at:
+    async with bot_run(engine, stores, clock) as at:
         message, card = await welcomed(at)
 
         assert message.author is Author.PROGRAM
@@ -78,14 +78,14 @@ async def test_the_very_first_start_is_a_welcome_with_a_way_to_set_up() -> None:
 async def test_the_welcome_has_the_name_that_was_given() -> None:
     engine, stores, clock = a_bot()
     stores.state.run(lambda tx: tx.names.put(GivenNames(bot="Mira")))
-    async with life(engine, stores, clock) as at:
+    async with bot_run(engine, stores, clock) as at:
         _, card = await welcomed(at)
         assert card.title == "Hello, I am Mira"
 
 
 async def test_the_button_of_the_welcome_begins_the_set_up_once() -> None:
     engine, stores, clock = a_bot()
-    async with life(engine, stores, clock) as at:
+    async with bot_run(engine, stores, clock) as at:
         message, card = await welcomed(at)
         set_up = card.buttons[0].custom_id
         answer = await at.chat.click("web", message.id, set_up)
@@ -103,7 +103,7 @@ async def test_the_button_of_the_welcome_begins_the_set_up_once() -> None:
 
 async def test_what_the_program_alone_has_said_does_not_take_the_welcome_away() -> None:
     engine, stores, clock = a_bot()
-    async with life(engine, stores, clock) as at:
+    async with bot_run(engine, stores, clock) as at:
         await at.talk.notices.tell("The time zone is not known.")
         await at.until(lambda: at.surface.posts)
         await at.talk.greeting.say()
@@ -112,47 +112,47 @@ async def test_what_the_program_alone_has_said_does_not_take_the_welcome_away() 
 
 async def test_a_welcome_that_nobody_answered_is_not_repeated() -> None:
     engine, stores, clock = a_bot()
-    async with life(engine, stores, clock) as at:
+    async with bot_run(engine, stores, clock) as at:
         await welcomed(at)
-    async with life(engine, stores, clock) as later:
+    async with bot_run(engine, stores, clock) as later:
         assert await greeted(later) == "back."
 
 
 async def test_after_a_clean_stop_it_is_back_and_says_what_goes_on() -> None:
     engine, stores, clock = a_bot()
-    async with life(engine, stores, clock) as at:
+    async with bot_run(engine, stores, clock) as at:
         await at.ask("hello")
-    async with life(engine, stores, clock) as later:
+    async with bot_run(engine, stores, clock) as later:
         assert await greeted(later) == "back. our conversation goes on."
         assert not later.log[-1].in_fork
 
 
 async def test_a_conversation_whose_log_is_gone_is_not_welcomed_as_new() -> None:
     engine, stores, clock = a_bot()
-    async with life(engine, stores, clock) as at:
+    async with bot_run(engine, stores, clock) as at:
         await at.ask("hello")
     session, empty = stores.session.read(), memory_stores(NOW)
     empty.state.run(lambda tx: tx.session.put(session))
-    async with life(engine, empty, clock) as later:
+    async with bot_run(engine, empty, clock) as later:
         assert await greeted(later) == "back. our conversation goes on."
 
 
 async def test_after_a_clear_no_conversation_goes_on() -> None:
     engine, stores, clock = a_bot()
-    async with life(engine, stores, clock) as at:
+    async with bot_run(engine, stores, clock) as at:
         await at.ask("hello")
         await at.chat.command("web", "/clear")
-    async with life(engine, stores, clock) as later:
+    async with bot_run(engine, stores, clock) as later:
         assert await greeted(later) == "back."
 
 
 async def test_after_a_restart_it_says_that_it_was_one() -> None:
     engine, stores, clock = a_bot()
-    async with life(engine, stores, clock, for_restart=True) as at:
+    async with bot_run(engine, stores, clock, for_restart=True) as at:
         await at.ask("hello")
-    async with life(engine, stores, clock) as again:
+    async with bot_run(engine, stores, clock) as again:
         assert await greeted(again) == "back after a restart."
-    async with life(engine, stores, clock) as later:
+    async with bot_run(engine, stores, clock) as later:
         assert await greeted(later) == "back. our conversation goes on."
 
 
@@ -173,67 +173,67 @@ async def test_after_a_restart_it_says_that_it_was_one() -> None:
 )
 async def test_an_open_fork_is_named(ending: dict[str, Any], sentence: str) -> None:
     engine, stores, clock = a_bot()
-    async with life(engine, stores, clock, **ending) as at:
+    async with bot_run(engine, stores, clock, **ending) as at:
         await at.ask("hello")
         await at.chat.command("web", "/fork taxes")
         await at.quiet()
-    async with life(engine, stores, clock) as later:
+    async with bot_run(engine, stores, clock) as later:
         assert await greeted(later) == sentence
         assert later.log[-1].in_fork
 
 
 async def test_a_fork_without_a_topic_is_named_as_such() -> None:
     engine, stores, clock = a_bot()
-    async with life(engine, stores, clock) as at:
+    async with bot_run(engine, stores, clock) as at:
         await at.ask("hello")
         await at.chat.command("web", "/fork")
         await at.quiet()
-    async with life(engine, stores, clock) as later:
+    async with bot_run(engine, stores, clock) as later:
         assert await greeted(later) == "back. a side conversation is still open."
 
 
 async def test_after_a_crash_it_says_when_it_was_last_there() -> None:
     engine, stores, clock = a_bot()
-    async with life(engine, stores, clock, is_killed=True) as at:
+    async with bot_run(engine, stores, clock, is_killed=True) as at:
         await at.ask("hello")
     alive = NOW + timedelta(hours=3, minutes=47, seconds=31)
     clock.jump(timedelta(hours=5).total_seconds())
-    async with life(engine, stores, clock, heartbeat=alive) as later:
+    async with bot_run(engine, stores, clock, heartbeat=alive) as later:
         assert await greeted(later) == (
             "I was cut off without warning, last seen today 14:02, and am back. "
             "What you had sent is not lost."
         )
-    async with life(engine, stores, clock) as healthy:
+    async with bot_run(engine, stores, clock) as healthy:
         assert await greeted(healthy) == "back. our conversation goes on."
 
 
-async def test_a_heartbeat_of_a_life_before_is_not_the_last_sign() -> None:
+async def test_a_heartbeat_of_an_earlier_run_is_not_the_last_sign() -> None:
     engine, stores, clock = a_bot()
-    async with life(engine, stores, clock) as at:
+    async with bot_run(engine, stores, clock) as at:
         await at.ask("hello")
     before = NOW - timedelta(days=3)
-    async with life(engine, stores, clock, is_killed=True, heartbeat=before):
+    async with bot_run(engine, stores, clock, is_killed=True, heartbeat=before):
         pass
-    async with life(engine, stores, clock, heartbeat=before) as later:
+    async with bot_run(engine, stores, clock, heartbeat=before) as later:
         assert "last seen today 10:15," in await greeted(later)
 
 
 async def test_a_crash_is_said_although_nobody_was_there_to_hear_of_it_at_first() -> None:
     engine, stores, clock = a_bot()
-    async with life(engine, stores, clock, is_killed=True) as at:
+    async with bot_run(engine, stores, clock, is_killed=True) as at:
         await at.ask("hello")
-    async with life(engine, stores, clock):
+    async with bot_run(engine, stores, clock):
         clock.jump(86400)
-    async with life(engine, stores, clock) as later:
+    async with bot_run(engine, stores, clock) as later:
         assert "last seen yesterday 10:15," in await greeted(later)
 
 
 async def test_a_clock_that_was_set_back_makes_no_sign_of_tomorrow() -> None:
     engine, stores, clock = a_bot()
-    async with life(engine, stores, clock, is_killed=True) as at:
+    async with bot_run(engine, stores, clock, is_killed=True) as at:
         await at.ask("hello")
     clock.jump(-2 * 86400)
-    async with life(engine, stores, clock) as later:
+    async with bot_run(engine, stores, clock) as later:
         assert "last seen today 10:15," in await greeted(later)
 
 
@@ -241,17 +241,17 @@ async def test_the_end_before_the_first_mark_is_taken_for_a_good_one() -> None:
     engine, stores, clock = a_bot()
     async with scene(engine, stores=stores, clock=clock) as unmarked:
         await unmarked.ask("hello")
-    async with life(engine, stores, clock) as later:
+    async with bot_run(engine, stores, clock) as later:
         assert await greeted(later) == "back. our conversation goes on."
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["welcome", "back"])
-async def test_it_is_said_once_in_a_life(is_new: bool) -> None:
+async def test_it_is_said_once_in_a_run(is_new: bool) -> None:
     engine, stores, clock = a_bot()
     if not is_new:
-        async with life(engine, stores, clock) as at:
+        async with bot_run(engine, stores, clock) as at:
             await at.ask("hello")
-    async with life(engine, stores, clock) as later:
+    async with bot_run(engine, stores, clock) as later:
         before = later.log
         await asyncio.gather(later.talk.greeting.say(), later.talk.greeting.say())
         await later.talk.greeting.say()
@@ -260,8 +260,8 @@ async def test_it_is_said_once_in_a_life(is_new: bool) -> None:
 
 async def test_what_the_disk_refuses_is_said_when_it_is_asked_for_again() -> None:
     engine, stores, clock = a_bot()
-    full = RefusingState(stores.state, is_full=False)
-    async with life(engine, on_store(stores, full), clock) as at:
+    full = FullDiskStore(stores.state, is_full=False)
+    async with bot_run(engine, on_store(stores, full), clock) as at:
         full.is_full = True
         await at.talk.greeting.say()
         assert await at.chat.history(10) == []
@@ -271,8 +271,8 @@ async def test_what_the_disk_refuses_is_said_when_it_is_asked_for_again() -> Non
 
 async def test_a_full_disk_keeps_nobody_from_starting_greeting_and_stopping() -> None:
     engine, stores, clock = a_bot()
-    full = RefusingState(stores.state)
-    async with life(engine, on_store(stores, full), clock) as at:
+    full = FullDiskStore(stores.state)
+    async with bot_run(engine, on_store(stores, full), clock) as at:
         await at.talk.greeting.say()
         assert at.log == []
         full.is_full = False

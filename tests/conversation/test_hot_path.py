@@ -69,7 +69,7 @@ async def test_a_message_and_its_turn_cost_the_same_after_ten_times_the_history(
 
 
 async def finished(at: Scene, text: str, number: int) -> None:
-    """Without a look at the logs."""
+    """Send it and wait for the answer, without reading the log."""
     await at.send(text, reply_to=MessageId("old-99"))
     await at.quiet()
     assert len(at.surface.posts) == 2 * (number + 1)

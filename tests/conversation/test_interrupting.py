@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.conversation.moments import half_way, pass_moments
 from tests.conversation.scene import NOW, scene
+from tests.conversation.slow_engine import half_way, pass_moments
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import Compacted, CompactionStarted, TextStreamed
@@ -68,7 +68,7 @@ async def test_messages_that_waited_together_are_one_prompt_with_one_timestamp()
         assert len(at.answers) == 1
 
 
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("inline_executor")
 async def test_a_message_during_compaction_waits() -> None:
     engine = ScriptedEngine().then(CompactionStarted(), Waits()).answers("ok")
     async with scene(engine) as at:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.conversation.echo_scene import PATH, Stage, no_plans, routine
+from tests.conversation.echo_scene import PATH, EchoScene, refuse_marked_calls, routine
 
 from ollim_bot.domain.cards import CardField
 from ollim_bot.domain.chat import Author
@@ -29,13 +29,13 @@ from ollim_bot.store.steps import note_taint
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return Stage(tmp_path / "data")
+def scene(tmp_path: Path) -> EchoScene:
+    return EchoScene(tmp_path / "data")
 
 
-async def test_a_new_routine_is_told_with_its_next_three_moments(stage: Stage) -> None:
-    await stage.turn((PATH, routine()))
-    (card,) = stage.cards
+async def test_a_new_routine_is_told_with_its_next_three_moments(scene: EchoScene) -> None:
+    await scene.turn((PATH, routine()))
+    (card,) = scene.cards
     assert card.title == "Routine added: Plan"
     assert card.description == (
         "At 08:30 on Monday through Friday.\n"
@@ -44,25 +44,25 @@ async def test_a_new_routine_is_told_with_its_next_three_moments(stage: Stage) -
     assert [button.label for button in card.buttons] == ["Undo"]
     assert len(card.buttons[0].custom_id) <= 100
     assert card.problems() == []
-    assert stage.message.author is Author.PROGRAM
-    assert stage.message.text == card.text
-    assert stage.posts == 1
+    assert scene.message.author is Author.PROGRAM
+    assert scene.message.text == card.text
+    assert scene.posts == 1
 
 
-async def test_a_reminder_for_a_quiet_moment_says_so_and_can_be_moved(stage: Stage) -> None:
-    stage.stores.state.run(
+async def test_a_reminder_for_a_quiet_moment_says_so_and_can_be_moved(scene: EchoScene) -> None:
+    scene.stores.state.run(
         lambda tx: tx.config.change(lambda now: now.with_value("quiet_hours", "22:00-07:00"))
     )
     at = "2026-02-24T23:30:00+01:00"
-    await stage.turn(("reminders/call.md", f'---\nid: call\nrun-at: "{at}"\n---\nCall mum.\n'))
-    (card,) = stage.cards
+    await scene.turn(("reminders/call.md", f'---\nid: call\nrun-at: "{at}"\n---\nCall mum.\n'))
+    (card,) = scene.cards
     assert card.description.endswith(", in your quiet hours.")
     assert [button.label for button in card.buttons] == ["Move to 7:00", "Undo"]
 
 
-async def test_the_moments_are_in_the_owners_zone_whatever_the_jobs_is(stage: Stage) -> None:
-    await stage.turn((PATH, routine("timezone: Asia/Tokyo", cron="0 9 * * *")))
-    assert stage.cards[0].description == (
+async def test_the_moments_are_in_the_owners_zone_whatever_the_jobs_is(scene: EchoScene) -> None:
+    await scene.turn((PATH, routine("timezone: Asia/Tokyo", cron="0 9 * * *")))
+    assert scene.cards[0].description == (
         "At 09:00 every day (Asia/Tokyo).\nNext: tomorrow 1:00, Thu 26 Feb 01:00, Fri 27 Feb 01:00."
     )
 
@@ -96,18 +96,18 @@ async def test_the_moments_are_in_the_owners_zone_whatever_the_jobs_is(stage: St
     ],
 )
 async def test_each_kind_of_job_is_told_in_its_words(
-    stage: Stage, path: str, text: str, title: str, line: str
+    scene: EchoScene, path: str, text: str, title: str, line: str
 ) -> None:
-    await stage.turn((path, text))
-    (card,) = stage.cards
+    await scene.turn((path, text))
+    (card,) = scene.cards
     assert (card.title, card.description) == (title, line)
 
 
-async def test_tools_that_a_job_may_use_are_named(stage: Stage) -> None:
-    await stage.turn(
+async def test_tools_that_a_job_may_use_are_named(scene: EchoScene) -> None:
+    await scene.turn(
         (PATH, routine("background: true", 'allowed-tools: ["Read(./a.md)", WebSearch]'))
     )
-    assert stage.cards[0].description.endswith("It may also use: `Read(./a.md)`, `WebSearch`")
+    assert scene.cards[0].description.endswith("It may also use: `Read(./a.md)`, `WebSearch`")
 
 
 @pytest.mark.parametrize(
@@ -115,110 +115,112 @@ async def test_tools_that_a_job_may_use_are_named(stage: Stage) -> None:
     [("true", "\nIt may also use: `Read(./a.md)`, `WebSearch`"), ("false", "")],
 )
 async def test_the_skills_of_a_job_are_named_with_the_tools_that_they_add(
-    stage: Stage, background: str, tools: str
+    scene: EchoScene, background: str, tools: str
 ) -> None:
-    skill = stage.root / "skills/mail/SKILL.md"
+    skill = scene.root / "skills/mail/SKILL.md"
     skill.parent.mkdir(parents=True, exist_ok=True)
     skill.write_text("---\nname: mail\ndescription: x\nallowed-tools: [WebSearch]\n---\nRead.\n")
     own = ['allowed-tools: ["Read(./a.md)"]'] if tools else []
-    await stage.turn((PATH, routine(f"background: {background}", "skills: [mail]", *own)))
-    assert stage.cards[0].description.endswith(f"Skills: `mail`{tools}")
+    await scene.turn((PATH, routine(f"background: {background}", "skills: [mail]", *own)))
+    assert scene.cards[0].description.endswith(f"Skills: `mail`{tools}")
 
 
-async def test_a_long_text_makes_no_card_that_is_too_long(stage: Stage) -> None:
+async def test_a_long_text_makes_no_card_that_is_too_long(scene: EchoScene) -> None:
     tools = ", ".join(f'"Read(./{"x" * 90}{n}.md)"' for n in range(60))
     head = f'id: a\ncron: "@daily"\nbackground: true\nallowed-tools: [{tools}]'
     text = f"---\n{head}\n---\n{'word ' * 500}\n"
-    await stage.turn((PATH, text))
-    assert stage.cards[0].problems() == []
+    await scene.turn((PATH, text))
+    assert scene.cards[0].problems() == []
 
 
-async def test_a_changed_routine_is_told_as_changed(stage: Stage) -> None:
-    (stage.root / PATH).write_text(routine())
-    await stage.turn((PATH, routine(cron="0 12 * * *")))
-    (card,) = stage.cards
+async def test_a_changed_routine_is_told_as_changed(scene: EchoScene) -> None:
+    (scene.root / PATH).write_text(routine())
+    await scene.turn((PATH, routine(cron="0 12 * * *")))
+    (card,) = scene.cards
     assert card.title == "Routine changed: Plan"
     assert "today 12:00" in card.description
 
 
-async def test_nothing_is_told_where_no_job_was_changed(stage: Stage) -> None:
-    (stage.root / PATH).write_text(routine())
-    await stage.turn(
+async def test_nothing_is_told_where_no_job_was_changed(scene: EchoScene) -> None:
+    (scene.root / PATH).write_text(routine())
+    await scene.turn(
         (PATH, routine()),
         ("notes/plan.md", routine()),
         ("routines/refused.md", routine()),
         ("routines/wrong.md", "no job"),
     )
-    assert stage.cards == []
+    assert scene.cards == []
 
 
-async def test_a_call_that_failed_is_not_told(stage: Stage) -> None:
-    watch = stage.echo.watch()
-    await watch.noting(no_plans)(ToolCall("Write", {"file_path": PATH, "content": routine()}))
+async def test_a_call_that_failed_is_not_told(scene: EchoScene) -> None:
+    watch = scene.echo.watch()
+    await watch.noting(refuse_marked_calls)(
+        ToolCall("Write", {"file_path": PATH, "content": routine()})
+    )
 
     async def events() -> AsyncIterator[AgentEvent]:
         yield ToolFailed("1", "the file has not been read")
         yield TurnEnded(EndCause.COMPLETED)
 
     assert len([event async for event in watch.watching(events())]) == 2
-    assert stage.cards == []
+    assert scene.cards == []
 
 
-async def test_what_the_owner_wrote_after_a_refusal_is_not_told(stage: Stage) -> None:
-    events = stage.events(stage.echo.watch(), ("routines/refused.md", routine()))
+async def test_what_the_owner_wrote_after_a_refusal_is_not_told(scene: EchoScene) -> None:
+    events = scene.events(scene.echo.watch(), ("routines/refused.md", routine()))
     async for event in events:
         if isinstance(event, ToolRefused):
-            (stage.root / "routines/refused.md").write_text(routine())
-    assert stage.cards == []
+            (scene.root / "routines/refused.md").write_text(routine())
+    assert scene.cards == []
 
 
-async def test_all_that_a_turn_does_to_a_job_is_one_card_and_one_undo(stage: Stage) -> None:
-    (stage.root / PATH).write_text(routine())
-    await stage.turn((PATH, routine(cron="0 11 * * *")), (PATH, routine(cron="0 12 * * *")))
-    (card,) = stage.cards
+async def test_all_that_a_turn_does_to_a_job_is_one_card_and_one_undo(scene: EchoScene) -> None:
+    (scene.root / PATH).write_text(routine())
+    await scene.turn((PATH, routine(cron="0 11 * * *")), (PATH, routine(cron="0 12 * * *")))
+    (card,) = scene.cards
     assert "today 12:00" in card.description
-    assert not (await stage.undo()).is_error
-    assert (stage.root / PATH).read_text() == routine()
+    assert not (await scene.undo()).is_error
+    assert (scene.root / PATH).read_text() == routine()
 
 
-async def test_two_turns_are_two_cards(stage: Stage) -> None:
-    watch = stage.echo.watch()
+async def test_two_turns_are_two_cards(scene: EchoScene) -> None:
+    watch = scene.echo.watch()
     for cron in ("0 11 * * *", "0 12 * * *"):
-        async for _ in stage.events(watch, (PATH, routine(cron=cron))):
+        async for _ in scene.events(watch, (PATH, routine(cron=cron))):
             pass
-    assert [card.title for card in stage.cards] == ["Routine added: Plan", "Routine changed: Plan"]
+    assert [card.title for card in scene.cards] == ["Routine added: Plan", "Routine changed: Plan"]
 
 
-async def test_the_card_is_there_before_the_tool_is_said_to_have_ended(stage: Stage) -> None:
-    events = stage.events(stage.echo.watch(), (PATH, routine()))
-    seen = [(type(event), len(stage.cards)) async for event in events]
+async def test_the_card_is_there_before_the_tool_is_said_to_have_ended(scene: EchoScene) -> None:
+    events = scene.events(scene.echo.watch(), (PATH, routine()))
+    seen = [(type(event), len(scene.cards)) async for event in events]
     assert seen == [(ToolStarted, 0), (ToolEnded, 1), (TurnEnded, 1)]
 
 
-async def test_what_a_subagent_wrote_is_told_when_the_turn_ends(stage: Stage) -> None:
-    """Nothing is heard of its calls but what the gate hears."""
-    watch = stage.echo.watch()
-    gate = watch.noting(no_plans)
+async def test_what_a_subagent_wrote_is_told_when_the_turn_ends(scene: EchoScene) -> None:
+    """The calls of a subagent pass the gate, but cause no events."""
+    watch = scene.echo.watch()
+    gate = watch.noting(refuse_marked_calls)
 
     async def events() -> AsyncIterator[AgentEvent]:
         await gate(ToolCall("Write", {"file_path": PATH, "content": ""}, subagent="helper"))
-        (stage.root / PATH).write_text(routine())
+        (scene.root / PATH).write_text(routine())
         yield TextStreamed("Done.")
         yield TurnEnded(EndCause.COMPLETED)
 
     async for _ in watch.watching(events()):
         pass
-    assert [card.title for card in stage.cards] == ["Routine added: Plan"]
+    assert [card.title for card in scene.cards] == ["Routine added: Plan"]
 
 
-async def test_what_was_written_before_a_run_was_cut_off_is_told(stage: Stage) -> None:
-    watch = stage.echo.watch()
-    gate = watch.noting(no_plans)
+async def test_what_was_written_before_a_run_was_cut_off_is_told(scene: EchoScene) -> None:
+    watch = scene.echo.watch()
+    gate = watch.noting(refuse_marked_calls)
     has_written = asyncio.Event()
 
     async def events() -> AsyncIterator[AgentEvent]:
         await gate(ToolCall("Write", {"file_path": PATH, "content": ""}))
-        (stage.root / PATH).write_text(routine())
+        (scene.root / PATH).write_text(routine())
         has_written.set()
         await asyncio.Event().wait()
         yield TurnEnded(EndCause.COMPLETED)
@@ -232,39 +234,39 @@ async def test_what_was_written_before_a_run_was_cut_off_is_told(stage: Stage) -
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert len(stage.cards) == 1
+    assert len(scene.cards) == 1
 
 
-async def test_a_card_says_where_it_belongs(stage: Stage) -> None:
-    await stage.turn((PATH, routine()), job="Morning mail", in_fork=True)
-    assert (stage.message.job, stage.message.in_fork) == ("Morning mail", True)
+async def test_a_card_says_where_it_belongs(scene: EchoScene) -> None:
+    await scene.turn((PATH, routine()), job="Morning mail", in_fork=True)
+    assert (scene.message.job, scene.message.in_fork) == ("Morning mail", True)
 
 
 async def test_on_a_full_disk_a_job_is_told_without_an_undo(tmp_path: Path) -> None:
-    stage = Stage(tmp_path / "data", is_full=True)
-    await stage.turn((PATH, routine()))
-    (card,) = stage.cards
+    scene = EchoScene(tmp_path / "data", is_full=True)
+    await scene.turn((PATH, routine()))
+    (card,) = scene.cards
     assert card.title == "Routine added: Plan"
     assert card.buttons == ()
 
 
 async def test_a_card_that_could_not_be_posted_hurts_no_turn_and_is_posted_later(
-    stage: Stage,
+    scene: EchoScene,
 ) -> None:
-    stage.refusals.append(WriteFailed(stage.root, "could not be written."))
-    await stage.turn((PATH, routine()))
-    assert len(stage.cards) == 1
+    scene.refusals.append(WriteFailed(scene.root, "could not be written."))
+    await scene.turn((PATH, routine()))
+    assert len(scene.cards) == 1
 
 
-async def test_a_change_names_what_was_read_in_the_day_before(stage: Stage) -> None:
+async def test_a_change_names_what_was_read_in_the_day_before(scene: EchoScene) -> None:
     page = Taint(("web page", "picture"))
-    stage.stores.state.run(lambda tx: note_taint(tx, page))
-    stage.stores.state.run(lambda tx: tx.taint.change(lambda known: known.after_owner()))
-    await stage.turn((PATH, routine()), ("USER.md", "Ada likes tea."))
-    assert [card.fields for card in stage.cards] == [
+    scene.stores.state.run(lambda tx: note_taint(tx, page))
+    scene.stores.state.run(lambda tx: tx.taint.change(lambda known: known.after_owner()))
+    await scene.turn((PATH, routine()), ("USER.md", "Ada likes tea."))
+    assert [card.fields for card in scene.cards] == [
         (CardField("Read before", "a web page and a picture"),)
     ] * 2
-    await stage.clock.advance(timedelta(hours=24).total_seconds())
-    stage.posted.clear()
-    await stage.turn((PATH, routine(body="Another plan.")))
-    assert stage.cards[0].fields == ()
+    await scene.clock.advance(timedelta(hours=24).total_seconds())
+    scene.posted.clear()
+    await scene.turn((PATH, routine(body="Another plan.")))
+    assert scene.cards[0].fields == ()

@@ -6,39 +6,39 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.conversation.echo_scene import PATH, Stage, routine
+from tests.conversation.echo_scene import PATH, EchoScene, routine
 
 from ollim_bot.domain.commands import CommandAnswer
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return Stage(tmp_path / "data")
+def scene(tmp_path: Path) -> EchoScene:
+    return EchoScene(tmp_path / "data")
 
 
-async def test_undo_takes_a_new_job_away_even_after_a_restart(stage: Stage) -> None:
-    await stage.turn((PATH, routine()))
-    answer = await stage.undo()
+async def test_undo_takes_a_new_job_away_even_after_a_restart(scene: EchoScene) -> None:
+    await scene.turn((PATH, routine()))
+    answer = await scene.undo()
     assert answer == CommandAnswer("Undone. “Plan” is gone again.")
-    assert not (stage.root / PATH).exists()
-    assert stage.journal.messages == ["undo: routines/daily.md"]
+    assert not (scene.root / PATH).exists()
+    assert scene.journal.messages == ["undo: routines/daily.md"]
 
 
-async def test_undo_gives_a_changed_job_its_former_text(stage: Stage) -> None:
-    (stage.root / PATH).write_text(routine(body="By hand."))
-    await stage.turn((PATH, routine()))
-    assert (await stage.undo()).text == "Undone. “Plan” is as it was before."
-    assert (stage.root / PATH).read_text() == routine(body="By hand.")
+async def test_undo_gives_a_changed_job_its_former_text(scene: EchoScene) -> None:
+    (scene.root / PATH).write_text(routine(body="By hand."))
+    await scene.turn((PATH, routine()))
+    assert (await scene.undo()).text == "Undone. “Plan” is as it was before."
+    assert (scene.root / PATH).read_text() == routine(body="By hand.")
 
 
-async def test_undo_works_once(stage: Stage) -> None:
-    await stage.turn((PATH, routine()))
-    await stage.undo()
-    (stage.root / PATH).write_text(routine())
-    answer = await stage.undo()
+async def test_undo_works_once(scene: EchoScene) -> None:
+    await scene.turn((PATH, routine()))
+    await scene.undo()
+    (scene.root / PATH).write_text(routine())
+    answer = await scene.undo()
     assert answer.is_error
     assert "undone before" in answer.text
-    assert (stage.root / PATH).exists()
+    assert (scene.root / PATH).exists()
 
 
 def removed(path: Path) -> None:
@@ -51,19 +51,19 @@ def edited(path: Path) -> None:
 
 @pytest.mark.parametrize("change", [removed, edited])
 async def test_undo_leaves_alone_what_was_changed_since(
-    stage: Stage, change: Callable[[Path], None]
+    scene: EchoScene, change: Callable[[Path], None]
 ) -> None:
-    (stage.root / PATH).write_text(routine(body="At first."))
-    await stage.turn((PATH, routine()))
-    change(stage.root / PATH)
-    answer = await stage.undo()
+    (scene.root / PATH).write_text(routine(body="At first."))
+    await scene.turn((PATH, routine()))
+    change(scene.root / PATH)
+    answer = await scene.undo()
     assert answer == CommandAnswer("The file was changed since; nothing was undone.", is_error=True)
-    assert (stage.root / PATH).exists() is (change is edited)
-    assert stage.stores.updates.read().entries == ()
+    assert (scene.root / PATH).exists() is (change is edited)
+    assert scene.stores.updates.read().entries == ()
 
 
-async def test_the_agent_hears_of_an_undo(stage: Stage) -> None:
-    await stage.turn((PATH, routine()))
-    await stage.undo()
-    (update,) = stage.stores.updates.read().entries
+async def test_the_agent_hears_of_an_undo(scene: EchoScene) -> None:
+    await scene.turn((PATH, routine()))
+    await scene.undo()
+    (update,) = scene.stores.updates.read().entries
     assert update.message == ("The owner has undone a change: routines/daily.md was removed again.")

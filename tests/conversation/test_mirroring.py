@@ -1,4 +1,4 @@
-"""What is said in the conversation arrives elsewhere too: each message once, and in its order."""
+"""Each message of the conversation arrives at a chat service too, once and in order."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from tests.conversation.delivery_scene import SteppedChannel
-from tests.conversation.fate import Fate, fated
+from tests.conversation.crashing import StepCounter, crashing_stores
+from tests.conversation.delivery_scene import CrashingChannel
+from tests.conversation.restarted_bot import RestartedBot, check_answered, one_message
 from tests.conversation.scene import NOW, Scene, scene
-from tests.conversation.story import Story, check_answered, one_message
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.inputs import InputId
@@ -27,12 +27,12 @@ from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.repeating_store import RepeatingStore
 from ollim_bot.testing.surface import RecordingSurface
 
-pytestmark = pytest.mark.usefixtures("at_once")
+pytestmark = pytest.mark.usefixtures("inline_executor")
 
 
 @dataclass
-class MirroredStory(Story):
-    """The same with a service elsewhere, which lives on when the bot dies."""
+class MirroredBot(RestartedBot):
+    """A restarted bot with a chat service elsewhere, which survives each crash of the bot."""
 
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
     service: FakeChatService = field(init=False)
@@ -50,10 +50,10 @@ class MirroredStory(Story):
         return *super().kept(), self.clock.now(), self.service.history
 
     @asynccontextmanager
-    async def life(self, fate: Fate) -> AsyncIterator[Scene]:
-        self.engine.begin_life(fate)
-        stores = fated(self.stores, fate)
-        channels = [SteppedChannel(self.service, fate)]
+    async def started(self, counter: StepCounter) -> AsyncIterator[Scene]:
+        self.engine.begin_run(counter)
+        stores = crashing_stores(self.stores, counter)
+        channels = [CrashingChannel(self.service, counter)]
         async with scene(self.engine, stores=stores, clock=self.clock, channels=channels) as at:
             yield at
 
@@ -65,20 +65,20 @@ def open_in(store: Store) -> list[Delivery]:
     return store.run(lambda tx: tx.deliveries.open("discord", 100))
 
 
-async def one_message_that_arrives(story: Story, at: Scene) -> None:
-    await one_message(story, at)
+async def one_message_that_arrives(bot: RestartedBot, at: Scene) -> None:
+    await one_message(bot, at)
     await at.until(lambda: not open_in(at.store))
 
 
 async def test_a_crash_at_any_step_lets_each_message_arrive_once_and_in_order() -> None:
-    story = MirroredStory()
-    await story.begin()
-    deaths = await story.deaths(one_message_that_arrives)
-    assert any("handed over" in where for where, _ in deaths)
-    for where, after in deaths:
-        await after.live(live=one_message_that_arrives)
-        await after.go_on()
-        await after.live(live=one_message_that_arrives)
+    bot = MirroredBot()
+    await bot.prepare()
+    crashes = await bot.crashes(one_message_that_arrives)
+    assert any("handed over" in where for where, _ in crashes)
+    for where, after in crashes:
+        await after.run(actions=one_message_that_arrives)
+        await after.send_another()
+        await after.run(actions=one_message_that_arrives)
 
         check_answered(after, where)
         assert after.service.texts == [each.text for each in after.log], where

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.conversation.fate import Crash, Fate, fated
-from tests.conversation.moments import half_way
+from tests.conversation.crashing import Crash, StepCounter, crashing_stores
 from tests.conversation.scene import NOW, STATUS, scene
+from tests.conversation.slow_engine import half_way
 from tests.stores import memory_stores
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
 
-pytestmark = pytest.mark.usefixtures("at_once")
+pytestmark = pytest.mark.usefixtures("inline_executor")
 
 MINUTE = 60.0
 
@@ -207,24 +207,26 @@ async def test_a_crash_at_any_step_of_telling_tells_once_and_leaves_one_update()
     has_crashed, at_step = True, 0
     while has_crashed:
         at_step += 1
-        fate, stores = Fate(at_step), memory_stores(NOW)
+        counter, stores = StepCounter(at_step), memory_stores(NOW)
         is_known = False
         try:
-            async with scene(ScriptedEngine(), stores=fated(stores, fate), runs=False) as at:
+            async with scene(
+                ScriptedEngine(), stores=crashing_stores(stores, counter), runs=False
+            ) as at:
                 await at.talk.notices.tell("First.")
                 is_known = True
                 await at.talk.notices.flush()
                 await at.talk.notices.tell("Second.")
         except Crash:
             pass
-        has_crashed = fate.is_dead
+        has_crashed = counter.has_crashed
         clock = ManualClock(NOW)
         await clock.advance(10 * MINUTE)
         async with scene(ScriptedEngine(), stores=stores, clock=clock, runs=False) as again:
             await again.talk.notices.tell("Second.")
             await again.talk.notices.flush()
             told = "\n".join(again.told).splitlines()
-            where = f"step {at_step}: {fate.steps[-1]}"
+            where = f"step {at_step}: {counter.steps[-1]}"
             assert told.count("First.") == again.pending.count("First."), where
             assert told.count("First.") == 1 or not is_known, where
             assert told.count("Second.") == again.pending.count("Second.") == 1, where

@@ -16,7 +16,7 @@ from ollim_bot.store.steps import hold
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 
-pytestmark = pytest.mark.usefixtures("at_once")
+pytestmark = pytest.mark.usefixtures("inline_executor")
 
 COMES = "What must come and what is critical comes; the rest waits for one message then."
 HELD = HeldMessage(ChatMessage(MessageId("7"), NOW, Author.BACKGROUND, "Tuesday is full."))

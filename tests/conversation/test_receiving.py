@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.conversation.pictures import SeeingEngine
+from tests.conversation.image_engine import ImageRecordingEngine
 from tests.conversation.scene import NOW, scene, scripted
 
 from ollim_bot.domain.chat import Author, MessageId
@@ -85,7 +85,7 @@ async def test_a_file_that_cannot_be_kept_refuses_the_message() -> None:
 
 
 async def test_a_picture_that_cannot_be_read_is_said_and_the_rest_is_answered() -> None:
-    engine = SeeingEngine()
+    engine = ImageRecordingEngine()
     async with scene(engine) as at:
         files = (IncomingFile("broken.png", Path("x")), IncomingFile("cat.png", Path("y")))
         assert await at.ask("see", "m1", files=files) == "ok"
@@ -104,7 +104,7 @@ async def test_a_picture_that_cannot_be_read_is_said_and_the_rest_is_answered() 
 
 async def test_nobody_waits_for_a_picture_that_takes_long() -> None:
     """A message is accepted meanwhile, and ends the reading: both are asked together."""
-    engine = SeeingEngine()
+    engine = ImageRecordingEngine()
     async with scene(engine) as at:
         hold = at.keeper.hold("slow.png")
         await at.send("see", "m1", files=(IncomingFile("slow.png", Path("x")),))
@@ -119,7 +119,7 @@ async def test_nobody_waits_for_a_picture_that_takes_long() -> None:
 
 
 async def test_an_interrupt_also_ends_the_reading_of_a_picture() -> None:
-    engine = SeeingEngine()
+    engine = ImageRecordingEngine()
     async with scene(engine) as at:
         hold = at.keeper.hold("slow.png")
         await at.send("see", "m1", files=(IncomingFile("slow.png", Path("x")),))
@@ -134,7 +134,7 @@ async def test_an_interrupt_also_ends_the_reading_of_a_picture() -> None:
 
 
 async def test_a_picture_that_takes_long_does_not_keep_the_bot_from_ending() -> None:
-    async with scene(SeeingEngine()) as at:
+    async with scene(ImageRecordingEngine()) as at:
         hold = at.keeper.hold("slow.png")
         await at.send("see", "m1", files=(IncomingFile("slow.png", Path("x")),))
         await at.until(lambda: at.keeper.reading == ["slow.png"])

@@ -9,9 +9,9 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.conversation.moments import SlowEngine, half_way, pass_moments, slow_spec
-from tests.conversation.pictures import SeeingEngine
+from tests.conversation.image_engine import ImageRecordingEngine
 from tests.conversation.scene import NOW, Scene, inbox_rows, scene
+from tests.conversation.slow_engine import SlowEngine, half_way, pass_moments, slow_spec
 from tests.stores import Stores, on_store
 
 from ollim_bot.conversation import texts
@@ -47,7 +47,9 @@ def prompts_of(stores: Stores) -> list[tuple[object, str]]:
 
 
 async def test_a_turn_that_was_cut_off_is_continued_in_the_same_session() -> None:
-    engine = SeeingEngine().then(CallsTool("Bash", {"command": "ls"}), Says("First,"), Waits())
+    engine = ImageRecordingEngine().then(
+        CallsTool("Bash", {"command": "ls"}), Says("First,"), Waits()
+    )
     stores = await cut_off(engine, files=(IncomingFile("cat.png", Path("x")),))
     engine.answers("First, this. Second, that.")
     async with scene(engine, stores=stores) as at:
@@ -79,7 +81,7 @@ async def test_an_answer_that_the_engine_still_has_is_given_without_asking_again
 
 
 async def test_a_prompt_that_was_never_taken_is_asked_as_if_for_the_first_time() -> None:
-    engine = SeeingEngine().then(TextStreamed("First,"), Waits())
+    engine = ImageRecordingEngine().then(TextStreamed("First,"), Waits())
     picture = IncomingFile("cat.png", Path("x"))
     stores = await cut_off(engine, files=(picture,))
     engine.traces.clear()
@@ -188,7 +190,7 @@ async def test_a_command_that_waited_at_the_crash_is_run() -> None:
         assert again.told[1] == "There is no conversation `nobody`. `/sessions` shows them."
 
 
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("inline_executor")
 @pytest.mark.parametrize("is_taken", [True, False], ids=["taken", "not taken"])
 async def test_a_turn_that_is_continued_can_be_stopped_at_any_moment(is_taken: bool) -> None:
     first = SlowEngine()
@@ -213,7 +215,7 @@ async def test_a_turn_that_is_continued_can_be_stopped_at_any_moment(is_taken: b
     assert moment > 10
 
 
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("inline_executor")
 async def test_what_the_engine_knows_is_not_said_again_whenever_a_newer_message_comes() -> None:
     first = SlowEngine()
     stores = await cut_off(first)

@@ -1,4 +1,4 @@
-"""Reminders that come: once, whoever delivers them, with buttons that work once."""
+"""A due reminder comes once, whichever part delivers it, with buttons that work once."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_an_untrusted_reminder_comes_marked_and_its_text_is_in_no_list() -
         assert "\n- (from untrusted content) (key " in engine.prompts[-1]
 
 
-async def test_one_delivery_whoever_makes_it() -> None:
+async def test_one_delivery_by_whichever_part() -> None:
     async with scene(ScriptedEngine()) as at:
         order = Order()
         assert await delivered(at, order=order)

@@ -1,4 +1,4 @@
-"""A bot that dies again and again: each message still has one end, and the owner knows which."""
+"""However often the bot crashes, each message has one end, and the owner knows which."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from functools import cache
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conversation.fate import Fate
-from tests.conversation.recalling import WRITE
-from tests.conversation.scene import AtOnce
-from tests.conversation.story import UPDATES, Story, check_answered
+from tests.conversation.crashing import StepCounter
+from tests.conversation.restarted_bot import UPDATES, RestartedBot, check_answered
+from tests.conversation.scene import InlineExecutor
+from tests.conversation.transcript_engine import WRITE
 
 from ollim_bot.domain.inbox import InputEnd
 
@@ -18,38 +18,38 @@ crashes = st.lists(st.tuples(st.integers(1, 45), st.integers(0, 3)), min_size=1,
 
 
 @cache
-def begun(*, is_resumed: bool) -> Story:
-    story = Story()
-    asyncio.run(story.begin(is_resumed=is_resumed))
-    return story
+def begun(*, is_resumed: bool) -> RestartedBot:
+    bot = RestartedBot()
+    asyncio.run(bot.prepare(is_resumed=is_resumed))
+    return bot
 
 
 @given(crashes=crashes, is_resumed=st.booleans())
-def test_however_often_it_dies_a_message_has_one_end(
+def test_however_often_it_crashes_a_message_has_one_end(
     crashes: list[tuple[int, int]], is_resumed: bool
 ) -> None:
-    """Each crash is a step and how much the engine lost by it."""
+    """Each crash is a step and how many entries of its transcript the engine loses."""
 
-    story = begun(is_resumed=is_resumed).copied()
+    bot = begun(is_resumed=is_resumed).copied()
 
     async def run() -> None:
-        asyncio.get_running_loop().set_default_executor(AtOnce())
+        asyncio.get_running_loop().set_default_executor(InlineExecutor())
         for at, lost in crashes:
-            await story.live(Fate(at))
-            story.forget_last(lost)
-        await story.live()
-        await story.go_on()
+            await bot.run(StepCounter(at))
+            bot.forget_last(lost)
+        await bot.run()
+        await bot.send_another()
 
-        given_up = [line for line in story.told if WRITE in line]
-        if story.ends == [InputEnd.SET_ASIDE]:
-            assert story.answers == []
+        given_up = [line for line in bot.told if WRITE in line]
+        if bot.ends == [InputEnd.SET_ASIDE]:
+            assert bot.answers == []
             assert len(given_up) == 1
-            assert story.times_shown(given_up[0]) == 1
-            assert len(story.engine.effects) <= 1
-            assert [story.times_shown(update) for update in UPDATES] == [1, 1]
-            assert (story.attempts, story.waits) == (2, False)
+            assert bot.times_shown(given_up[0]) == 1
+            assert len(bot.engine.effects) <= 1
+            assert [bot.times_shown(update) for update in UPDATES] == [1, 1]
+            assert (bot.attempts, bot.waits) == (2, False)
         else:
             assert given_up == []
-            check_answered(story, "")
+            check_answered(bot, "")
 
     asyncio.run(run())

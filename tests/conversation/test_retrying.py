@@ -20,7 +20,7 @@ from ollim_bot.testing.engine import ScriptedEngine
 OVERLOADED = TurnFailure(FailureKind.OVERLOADED, "Claude is overloaded. Try again.")
 FAILS = TurnEnded(EndCause.FAILED, failure=OVERLOADED)
 
-pytestmark = pytest.mark.usefixtures("at_once")
+pytestmark = pytest.mark.usefixtures("inline_executor")
 
 
 def retry(at: Scene) -> tuple[ChatMessage, Button]:
@@ -80,7 +80,7 @@ async def test_messages_that_were_asked_together_are_asked_again_together() -> N
 async def test_a_button_works_after_a_restart_and_from_the_other_surface() -> None:
     engine = ScriptedEngine().then(FAILS).answers("Here.")
     async with scene(engine) as before:
-        await before.ask_in_vain("hello")
+        await before.ask_without_answer("hello")
     async with scene(engine, stores=before.stores) as at:
         assert await press(at, "discord") == ""
         assert at.answers[-1].text == "Here."
@@ -89,7 +89,7 @@ async def test_a_button_works_after_a_restart_and_from_the_other_surface() -> No
 async def test_what_fails_again_can_be_tried_again() -> None:
     engine = ScriptedEngine().then(FAILS).then(FAILS).answers("Here.")
     async with scene(engine) as at:
-        await at.ask_in_vain("hello")
+        await at.ask_without_answer("hello")
         first = retry(at)[0]
         await press(at)
         assert retry(at)[0].id != first.id
@@ -100,7 +100,7 @@ async def test_what_fails_again_can_be_tried_again() -> None:
 
 async def test_what_was_stopped_by_the_owner_has_no_retry() -> None:
     async with scene(ScriptedEngine().then(TurnEnded(EndCause.INTERRUPTED))) as at:
-        assert await at.ask_in_vain("hello") == texts.STOPPED
+        assert await at.ask_without_answer("hello") == texts.STOPPED
         assert at.log[-1].card is None
 
 
@@ -120,7 +120,7 @@ class Login:
 async def test_what_met_a_lost_login_is_answered_after_the_login() -> None:
     engine, login = ScriptedEngine().then(REFUSED).answers("Here."), Login()
     async with scene(engine, login=login) as at:
-        await at.ask_in_vain("hello")
+        await at.ask_without_answer("hello")
         await at.clock.advance(60)
         assert at.answers == []
         login.mark = ""
@@ -144,7 +144,7 @@ async def test_what_met_a_lost_login_is_answered_after_the_login() -> None:
 async def test_what_met_a_lost_login_is_answered_at_the_next_start_with_one() -> None:
     engine = ScriptedEngine().then(REFUSED).answers("Here.")
     async with scene(engine, login=Login("")) as before:
-        await before.ask_in_vain("hello")
+        await before.ask_without_answer("hello")
     async with scene(engine, stores=before.stores, login=Login("")) as still:
         await still.clock.advance(60)
         assert still.answers == []
@@ -156,7 +156,7 @@ async def test_what_met_a_lost_login_is_answered_at_the_next_start_with_one() ->
 async def test_what_is_refused_again_waits_for_another_login() -> None:
     engine, login = ScriptedEngine().then(REFUSED).then(REFUSED).answers("Here."), Login()
     async with scene(engine, login=login) as at:
-        await at.ask_in_vain("hello")
+        await at.ask_without_answer("hello")
         login.mark = "new"
         await at.clock.advance(10)
         await at.until(lambda: len(engine.prompts) == 2)
@@ -171,7 +171,7 @@ async def test_what_is_refused_again_waits_for_another_login() -> None:
 async def test_after_another_answer_it_is_left_to_the_button() -> None:
     engine, login = ScriptedEngine().then(REFUSED).answers("Here.", "There."), Login()
     async with scene(engine, login=login) as at:
-        await at.ask_in_vain("hello")
+        await at.ask_without_answer("hello")
         assert await at.ask("hello, I said") == "Here."
         login.mark = "new"
         await at.clock.advance(60)
@@ -183,7 +183,7 @@ async def test_after_another_answer_it_is_left_to_the_button() -> None:
 async def test_what_met_a_lost_login_a_day_ago_is_not_asked_by_itself() -> None:
     engine, login, clock = ScriptedEngine().then(REFUSED), Login(), ManualClock(NOW)
     async with scene(engine, login=login, clock=clock) as at:
-        await at.ask_in_vain("hello")
+        await at.ask_without_answer("hello")
         clock.jump(24 * 3600)
         login.mark = "new"
         await clock.advance(60)

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 from tests.conversation.scene import Scene, scene
-from tests.tool_servers.held import ADD, FIND, NOTES
+from tests.tool_servers.tool_server_scene import ADD, FIND, NOTES
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.tool_servers import ServerSpec, ServerState, ToolServerRecord

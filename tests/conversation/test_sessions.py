@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from tests.conversation.fate import Fate, fated
-from tests.conversation.moments import half_way
+from tests.conversation.crashing import StepCounter, crashing_stores
 from tests.conversation.scene import HOME, NOW, Scene, plain_spec, scene
+from tests.conversation.slow_engine import half_way
 from tests.stores import memory_stores
 
 from ollim_bot.conversation import texts
@@ -126,7 +126,7 @@ async def test_an_engine_that_cannot_be_started_is_said_and_the_next_message_wor
     engine = Broken()
     async with scene(engine) as at:
         at.stores.leave_update("waits", NOW)
-        told = await at.ask_in_vain("one")
+        told = await at.ask_without_answer("one")
         assert told == "Claude could not be started. Run `ollim-bot doctor`."
         assert at.ends == {"one": InputEnd.FAILED}
         assert at.pending == ["waits"]
@@ -169,33 +169,33 @@ async def test_the_settings_are_read_anew_for_each_turn() -> None:
 
 
 async def test_a_clear_interrupts_logs_and_deletes_in_one_step_and_disconnects() -> None:
-    fate = Fate()
+    counter = StepCounter()
 
     class Closing(ScriptedEngine):
         @asynccontextmanager
         async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ScriptedSession]:
             async with super().open(spec, tools) as session:
                 yield session
-            fate.step("disconnected")
+            counter.step("disconnected")
 
     engine = Closing().answers("Hi.").then(Says("Half"), Waits()).answers("New.")
-    stores = fated(memory_stores(NOW), fate)
+    stores = crashing_stores(memory_stores(NOW), counter)
     async with scene(engine, stores=stores) as at:
         await at.ask("zero")
         old = at.stores.session.read()
         await at.send("one")
         await half_way(at)
-        fate.steps.clear()
+        counter.steps.clear()
         answer = await at.chat.command("web", "/clear")
         await at.quiet()
 
         assert (answer.text, answer.is_error) == ("", False)
         assert at.ends["one"] is InputEnd.STOPPED
         assert at.told == [CLEARED_NOTE]
-        cleared = next(each for each in fate.steps if "session_history" in each)
+        cleared = next(each for each in counter.steps if "session_history" in each)
         assert "inbox" in cleared, "the answer and the clearing are one step"
         stopped = "after a step that changes deliveries, inbox, messages"
-        order = [fate.steps.index(step) for step in (stopped, cleared, "disconnected")]
+        order = [counter.steps.index(step) for step in (stopped, cleared, "disconnected")]
         assert order == sorted(order)
         assert at.stores.session.read() is None
         assert at.changes == [CREATED, CLEARED]

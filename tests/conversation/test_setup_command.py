@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.conversation.fate import RefusingState
+from tests.conversation.failing_stores import FullDiskStore
 from tests.conversation.scene import NOW, STATUS, scene, scripted
 from tests.stores import memory_stores, on_store
 
@@ -60,7 +60,7 @@ async def test_it_outlives_a_crash() -> None:
 
 async def test_what_cannot_be_kept_is_said() -> None:
     stores = memory_stores(NOW)
-    full = on_store(stores, RefusingState(stores.state))
+    full = on_store(stores, FullDiskStore(stores.state))
     async with scene(ScriptedEngine(), stores=full) as at:
         answer = await at.chat.command("web", "/setup")
         assert (answer.is_error, answer.text) == (True, "ollim.db: No space left on device.")

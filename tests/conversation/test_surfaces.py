@@ -1,4 +1,4 @@
-"""A surface that fails or hangs holds up nobody: not the conversation, not the other surface."""
+"""A surface that fails or hangs delays neither the conversation nor another surface."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 from tests.conversation.scene import NOW, Scene, scene
-from tests.conversation.surfaces import ForgetfulSurface, HangingSurface, OrderedSurface
+from tests.conversation.surfaces import AbandoningSurface, HangingSurface, OrderedSurface
 
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.inbox import InputEnd
@@ -51,7 +51,7 @@ async def test_a_surface_that_raises_hurts_nobody() -> None:
 
 
 async def test_a_surface_that_stops_showing_a_turn_is_not_waited_for() -> None:
-    surface = ForgetfulSurface()
+    surface = AbandoningSurface()
     async with scene(ScriptedEngine(), surfaces=[surface], patience=600) as at:
         async with asyncio.timeout(60):
             await at.ask("hello")

@@ -56,7 +56,7 @@ def _gate(granted: Allowed, undecided: Undecided, taint: TaintCheck) -> Gate:
 
 
 def writing(turns: int = 10) -> ScriptedEngine:
-    """In each turn it wants to change the profile."""
+    """An engine that tries to change the profile in each turn."""
     engine = ScriptedEngine()
     for number in range(turns):
         engine.then(PROFILE, Says(f"answer {number}"))
@@ -72,7 +72,7 @@ async def talking(
 
 
 def refusals(at: Scene) -> list[str]:
-    """Of the turn that was shown last."""
+    """The reasons of all refusals in the last turn."""
     events = at.surface.events[at.surface.starts[-1].turn]
     return [each.reason for each in events if isinstance(each, ToolRefused)]
 
@@ -347,7 +347,7 @@ async def test_what_could_not_be_answered_is_not_said_in_a_strangers_words() -> 
 
 
 def _questions(at: Scene) -> list[Card]:
-    """Those that can be seen, as they were when they were asked."""
+    """The cards of all questions, in their first version."""
     shown = {each.id: each.card for each in reversed(at.surface.posts) if each.card is not None}
     return [card for card in shown.values() if card.title == "Allow Write?"]
 

@@ -45,7 +45,7 @@ async def click(at: Scene, pressed: Button) -> str:
 
 
 async def redrawn(at: Scene, condition: Callable[[], bool]) -> None:
-    """Let seconds pass until the overview, which pauses between two looks, is such."""
+    """Let seconds pass until the overview was redrawn so that the condition holds."""
     for _ in range(200):
         await at.clock.advance(1)
         if condition():

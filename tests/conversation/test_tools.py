@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.conversation.moments import half_way
 from tests.conversation.scene import scene
+from tests.conversation.slow_engine import half_way
 
 from ollim_bot.domain.events import ToolRefused
 from ollim_bot.domain.inbox import ToolCalled

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
 import pytest
-from tests.conversation.moments import SlowEngine, accepted, pass_moments, slow_spec
 from tests.conversation.scene import NOW, Scene, scene
+from tests.conversation.slow_engine import SlowEngine, accepted, pass_moments, slow_spec
 from tests.stores import memory_stores
 
 from ollim_bot.conversation import texts
@@ -24,13 +24,13 @@ HEADER = "RECENT BACKGROUND UPDATES (mention key findings in your response)"
 
 
 def notes(at: Scene) -> list[list[str]]:
-    """What each turn remarked, in order."""
+    """The notes of each turn, in order."""
     turns = (at.surface.events[start.turn] for start in at.surface.starts)
     return [[event.text for event in turn if isinstance(event, Noted)] for turn in turns]
 
 
 class OverloadedEngine(ScriptedEngine):
-    """It never gets as far as to write a prompt down, until it `recovers`."""
+    """Fails before it records a prompt, until it `recovers`."""
 
     has_recovered = False
 
@@ -85,7 +85,7 @@ async def test_updates_of_a_prompt_that_was_taken_are_not_shown_again() -> None:
     engine = ScriptedEngine().then(Fails(FailureKind.OVERLOADED)).answers("ok")
     async with scene(engine) as at:
         at.stores.leave_update("first", NOW)
-        await at.ask_in_vain("hello")
+        await at.ask_without_answer("hello")
         assert at.pending == []
         await at.ask("again")
         assert ["first" in prompt for prompt in engine.prompts] == [True, False]
@@ -103,7 +103,7 @@ async def test_a_record_that_comes_late_is_waited_for() -> None:
         assert at.pending == []
 
 
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("inline_executor")
 async def test_a_turn_that_was_stopped_before_it_was_asked_gives_its_updates_back() -> None:
     pending = set()
     for moment in count():
@@ -126,7 +126,7 @@ async def test_a_turn_that_was_stopped_before_it_was_asked_gives_its_updates_bac
     assert pending == {(), ("first",)}
 
 
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("inline_executor")
 async def test_an_update_that_comes_at_any_moment_of_a_turn_is_shown_once() -> None:
     when = set()
     for moment in count():

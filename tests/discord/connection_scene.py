@@ -1,4 +1,4 @@
-"""A connection of the real discord.py to a Discord on loopback, and somebody who listens."""
+"""A connection of the real discord.py to a local Discord, and a listener that records."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from ollim_bot.surfaces.discord.rate_limits import EditAllowance
 
 
 @contextmanager
-def usual_addresses() -> Iterator[None]:
-    """discord.py is itself again afterwards."""
+def restored_addresses() -> Iterator[None]:
+    """Restore the addresses of Discord in discord.py at the end of the context."""
     base, gateway = Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY
     try:
         yield
@@ -35,8 +35,8 @@ def usual_addresses() -> Iterator[None]:
 
 
 @dataclass
-class Heard:
-    """A `Listener` that writes down what it hears. `has_heard` is told of each."""
+class RecordingListener:
+    """A `Listener` that records all events, and calls `has_heard` after each."""
 
     has_heard: Callable[[], None]
     ready_calls: list[tuple[LoggedInClient, bool]] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Heard:
 
 
 @dataclass
-class Scene:
+class ConnectionScene:
     """`files` has the contents of attachments by their paths."""
 
     local: LocalDiscord
@@ -98,7 +98,7 @@ class Scene:
     files: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.heard = Heard(self.local.state.has_changed)
+        self.heard = RecordingListener(self.local.state.has_changed)
         self.allowance = EditAllowance(self.clock.monotonic)
         self.connection = self.connect()
         self.dm = self.channel(lambda: self.connection.session)
@@ -117,7 +117,7 @@ class Scene:
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[asyncio.Task[None]]:
-        """While the connection stands; it may end in its own way."""
+        """Run the connection; the task may also end before the context does."""
         serving = asyncio.create_task(self.connection.run())
         serving.add_done_callback(lambda _: self.local.state.has_changed())
         try:
@@ -134,10 +134,10 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene_of(
+async def connection_scene(
     local: LocalDiscord, *, clock: Clock | None = None, owner_id: int | None = None
-) -> AsyncIterator[Scene]:
-    with usual_addresses():
+) -> AsyncIterator[ConnectionScene]:
+    with restored_addresses():
         async with local:
             await use_api_url(local.api_url)
-            yield Scene(local, clock or SystemClock(UTC), owner_id)
+            yield ConnectionScene(local, clock or SystemClock(UTC), owner_id)

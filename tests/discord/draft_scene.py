@@ -1,4 +1,4 @@
-"""Turns and answers on a channel in memory, brought there by the queue of deliveries."""
+"""Turns and answers on a channel in memory, delivered by the delivery queue."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from ollim_bot.testing.repeating_store import RepeatingStore
 NOON = datetime(2026, 2, 24, 12, 0, tzinfo=UTC)
 
 
-class OpenDrafts:
-    """Doubles `DraftMemory`; `ever` has all that it was told of."""
+class FakeDraftMemory:
+    """Doubles `DraftMemory`; `ever` has all drafts that were ever added."""
 
     def __init__(self) -> None:
         self.refs: set[str] = set()
@@ -45,8 +45,8 @@ class OpenDrafts:
         self.refs.discard(ref)
 
 
-class Turn:
-    """A turn that is presented. Events are taken when the clock moves, or at once by `show`."""
+class PresentedTurn:
+    """A turn that the presenter shows. `show` waits until its events are taken."""
 
     def __init__(self, presenter: DiscordPresenter, start: TurnStart, store: Store) -> None:
         self.id = start.turn
@@ -60,7 +60,7 @@ class Turn:
         await self._queue.join()
 
     async def end(self, cause: EndCause = EndCause.COMPLETED) -> None:
-        """Returns when `present` does, which waits for no request."""
+        """End the turn and wait until `present` returns, which waits for no request."""
         posted = self._store.run(lambda tx: tx.messages.of_turn(self.id))
         messages = tuple(each.message.id for each in posted)
         self._queue.put_nowait(TurnEnded(cause, messages=messages))
@@ -92,13 +92,16 @@ class FakeSurface(DiscordDelivery):
         return "dm-1"
 
 
-class Scene:
-    """The queue runs from the first `deliver` or `settle` on."""
+class DraftScene:
+    """Drafts, presenter and delivery on one fake channel.
+
+    The queue runs from the first `deliver` or `settle` on.
+    """
 
     def __init__(self) -> None:
         self.clock = ManualClock(NOON)
         self.channel = FakeChannel(self.clock)
-        self.memory = OpenDrafts()
+        self.memory = FakeDraftMemory()
         self.in_fork = False
         self.background = BackgroundTasks(self.clock)
         self.drafts = Drafts(self.channel, self.clock, self.background, self.memory)
@@ -111,7 +114,7 @@ class Scene:
         self._queue = DeliveryQueue(self.store, self.surface, self.clock)
         self._delivering: asyncio.Task[None] | None = None
         self._numbers = count(1)
-        self._turns: list[Turn] = []
+        self._turns: list[PresentedTurn] = []
 
     async def close(self) -> None:
         tasks = [turn.presented for turn in self._turns]
@@ -122,16 +125,16 @@ class Scene:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.background.close()
 
-    async def begin(self) -> Turn:
-        """A turn that has shown its first sign, where that is possible."""
+    async def begin(self) -> PresentedTurn:
+        """Begin a turn and let it show its first draft, if the channel works."""
         number = next(self._numbers)
         start = TurnStart(TurnId(f"turn-{number}"), self.clock.now(), (InputId(f"in-{number}"),))
-        turn = Turn(self.presenter, start, self.store)
+        turn = PresentedTurn(self.presenter, start, self.store)
         self._turns.append(turn)
         await self.clock.advance(0)
         return turn
 
-    def answer(self, turn: Turn | None, text: str) -> ChatMessage:
+    def answer(self, turn: PresentedTurn | None, text: str) -> ChatMessage:
         return ChatMessage(
             MessageId(f"message-{next(self._numbers)}"),
             self.clock.now(),
@@ -140,15 +143,15 @@ class Scene:
             turn=None if turn is None else turn.id,
         )
 
-    def note(self, turn: Turn, text: str) -> ChatMessage:
+    def note(self, turn: PresentedTurn, text: str) -> ChatMessage:
         return replace(self.answer(turn, text), author=Author.PROGRAM)
 
     def post(self, message: ChatMessage) -> None:
-        """Into the log; the queue brings it there if it runs."""
+        """Add it to the log; the queue delivers it if it runs."""
         self.store.run(lambda tx: tx.messages.add(message))
 
     async def deliver(self, message: ChatMessage) -> list[str]:
-        """Post a message and wait until it stands there as it should."""
+        """Post a message and wait until the channel shows its newest version; gives its ids."""
         self.post(message)
         self.start()
         for seconds in (*[0.1] * 100, *[5.0] * 400):
@@ -168,15 +171,15 @@ class Scene:
         is_over = delivery.state is not DeliveryState.OPEN
         return is_over and delivery.shown_change == delivery.logged.change
 
-    async def begin_again(self) -> None:
-        """A new life of the program, which remembers nothing but what is stored."""
+    async def restart(self) -> None:
+        """Restart the program: only stored data and the channel stay."""
         await self.pause()
         self.drafts = Drafts(self.channel, self.clock, self.background, self.memory)
         self.surface = FakeSurface(self.channel, self.drafts, self.clock)
         self._queue = DeliveryQueue(self.store, self.surface, self.clock)
 
     async def pause(self) -> None:
-        """The queue stops, until it is started again."""
+        """Stop the queue until `start`."""
         if self._delivering is not None:
             self._delivering.cancel()
             await asyncio.gather(self._delivering, return_exceptions=True)
@@ -188,7 +191,7 @@ class Scene:
 
     @contextmanager
     def time_goes_on(self) -> Iterator[None]:
-        """So that what waits for the clock inside comes to its end."""
+        """Advance the clock all the time, so that waiting inside of the context ends."""
 
         async def go_on() -> None:
             while True:
@@ -201,12 +204,12 @@ class Scene:
             going.cancel()
 
     async def settle(self) -> None:
-        """Until everything that was begun is over, and some."""
+        """Let enough time pass for everything that was begun to end."""
         self.start()
         await self.clock.advance(90)
 
     def requests(self, *names: str) -> list[str]:
-        """The calls that had an allowance to keep to."""
+        """The names of all calls that count against the rate limit, or of these calls."""
         return [name for name, _ in self.channel.calls if name in (names or ("send", "edit"))]
 
 
@@ -216,9 +219,9 @@ def part_of(message: ChatMessage, nonce: str = "") -> MessagePart:
     return MessagePart(content, 0, nonce or part_nonce(message.id, 0))
 
 
-def letters_of(message: ChatMessage) -> list[OutgoingMessage]:
+def outgoing_messages(message: ChatMessage) -> list[OutgoingMessage]:
     return [outgoing_of(part) for part in parts_of(message)]
 
 
 def texts_of(message: ChatMessage) -> list[str]:
-    return [outgoing.text for outgoing in letters_of(message)]
+    return [outgoing.text for outgoing in outgoing_messages(message)]

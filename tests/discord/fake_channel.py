@@ -1,4 +1,4 @@
-"""Doubles `DmChannel`: the owner's direct messages in memory, with a say over what fails."""
+"""Doubles `DmChannel`: the owner's direct messages in memory, with failures on demand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ollim_bot.surfaces.discord.messages import OutgoingMessage, ReceivedMessage
 
 @dataclass
 class Posted:
-    """A message that stands there. `versions` are all the letters that it has been."""
+    """A message of the bot. `versions` has all its contents, the present one last."""
 
     ref: str
     at: datetime
@@ -31,11 +31,14 @@ class Posted:
 
 
 class FakeChannel:
-    """`failures` has, by the name of a call, the errors that the next ones raise; with a `None`
-    among them, one succeeds. `lost_answers` has how many of the next ones do what they should and
-    then raise `DeliveryUncertain`. While `may_answer` is cleared, every call hangs. `calls` has the
-    name of each in order, with the message that it was about. `pause` is how many seconds after the
-    last send or edit an edit that could be left out should wait."""
+    """The owner's direct messages with the bot.
+
+    `failures` has, by the name of a call, what its next calls raise; for a `None`, the call
+    succeeds. `lost_answers` has, by name, how many of the next calls succeed but raise
+    `DeliveryUncertain`. While `may_answer` is cleared, every call hangs. `calls` has the name of
+    each call, with the message that it was about. An optional edit should wait until `pause`
+    seconds after the last send or edit.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self.bot: dict[str, Posted] = {}
@@ -57,11 +60,11 @@ class FakeChannel:
 
     @property
     def texts(self) -> list[str]:
-        """What the bot has said, as it stands there now, oldest first."""
+        """The present texts of the bot's messages, oldest first."""
         return [each.outgoing.text for each in self.bot.values()]
 
     def say(self, text: str, **fields: object) -> ReceivedMessage:
-        """The owner writes; with further fields of `Seen`."""
+        """The owner writes a message, with further fields of `ReceivedMessage`."""
         seen = ReceivedMessage(
             str(next(self._ids)), self._clock.now(), is_owners=True, is_ours=False
         )

@@ -34,13 +34,13 @@ R = TypeVar("R")
 
 async def eventually(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(SECONDS):
-        while not condition():  # noqa: ASYNC110 - most of it has no event of its own
+        while not condition():  # noqa: ASYNC110 - most conditions have no event
             await asyncio.sleep(0.002)
 
 
 @asynccontextmanager
-async def doing(*steps: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """They run until the end of the context; one that fails meanwhile fails the test."""
+async def running_tasks(*steps: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run them until the end of the context; none of them may end before it."""
     tasks = [asyncio.ensure_future(step) for step in steps]
     try:
         yield
@@ -55,7 +55,7 @@ async def doing(*steps: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 class SlowStore(RepeatingStore):
-    """Counts what is written; it waits for `may_write`, and fails while `is_full`."""
+    """Counts writes; each waits for `may_write`, and fails while `is_full`."""
 
     def __init__(self) -> None:
         super().__init__(lambda: SUNDAY)
@@ -78,8 +78,8 @@ class SlowStore(RepeatingStore):
         return await super().transact(step)
 
 
-class Scene:
-    """`begin_anew` is a new life of the program: only what is on disk, and Discord, stay."""
+class InputScene:
+    """The inbound side of the surface. After `restart`, only the store and Discord are the same."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -88,9 +88,9 @@ class Scene:
         self.reception = FakeReception(self.clock, folder)
         self.store = SlowStore()
         self.reconnects = 0
-        self.begin_anew()
+        self.restart()
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         self.facts = DiscordFacts(self.store)
         self.pending_reaction = PendingReaction(self.channel, self.clock)
         self.inbound = Inbound(
@@ -113,25 +113,25 @@ class Scene:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Without a word about the connection: nothing is taken before that."""
+        """Run all parts. No message is taken before `catch_up.ready` is called."""
         parts = (
             self.facts.run(),
             self.pending_reaction.run(),
             self.inbound.run(),
             self.catch_up.run(),
         )
-        async with doing(*parts):
+        async with running_tasks(*parts):
             yield
 
     @asynccontextmanager
     async def taking(self) -> AsyncIterator[None]:
-        """Without reading back: what comes is taken at once."""
+        """Run all parts but the catching up; each message is taken at once."""
         self.inbound.release()
-        async with doing(self.facts.run(), self.pending_reaction.run(), self.inbound.run()):
+        async with running_tasks(self.facts.run(), self.pending_reaction.run(), self.inbound.run()):
             yield
 
     def say(self, text: str, **fields: object) -> ReceivedMessage:
-        """The owner writes, and Discord brings it."""
+        """The owner writes a message, and Discord reports it."""
         seen = self.channel.say(text, **fields)
         self.inbound.message(seen)
         return seen
@@ -151,7 +151,7 @@ class Scene:
         await eventually(condition)
 
     async def until_asleep(self, sleepers: int = 1) -> None:
-        """Until so many wait for the time to pass."""
+        """Wait until so many tasks sleep on the clock."""
         await eventually(lambda: self.clock.sleeping >= sleepers)
 
     async def _reconnected(self) -> None:
@@ -159,40 +159,42 @@ class Scene:
 
 
 @asynccontextmanager
-async def listening(folder: Path) -> AsyncIterator[Scene]:
-    """A scene where what comes is taken, and waits."""
-    scene = Scene(folder)
+async def listening(folder: Path) -> AsyncIterator[InputScene]:
+    """A scene in which messages are taken, but not answered: the bot is busy."""
+    scene = InputScene(folder)
     await scene.reception.change(is_busy=True)
     async with scene.taking():
         yield scene
 
 
-def file(scene: Scene, name: str, content: bytes = b"x", size: int | None = None) -> RemoteFile:
+def file(
+    scene: InputScene, name: str, content: bytes = b"x", size: int | None = None
+) -> RemoteFile:
     url = f"https://files.example/{name}"
     scene.channel.files[url] = content
     return RemoteFile(name, len(content) if size is None else size, url)
 
 
-def left_over(scene: Scene) -> list[Path]:
+def left_over(scene: InputScene) -> list[Path]:
     folder = scene.folder / "fetched"
     return [*folder.iterdir()] if folder.exists() else []
 
 
-async def had_begun(scene: Scene) -> None:
-    """An earlier life has taken in a first message, and ended."""
+async def after_an_earlier_run(scene: InputScene) -> None:
+    """An earlier run has taken in a first message and ended."""
     scene.channel.say("before")
     scene.catch_up.ready()
     async with scene.running():
         await scene.until(lambda: scene.last_seen)
-    scene.begin_anew()
+    scene.restart()
 
 
-def reads(scene: Scene) -> int:
+def reads(scene: InputScene) -> int:
     return sum(call in ("after", "newest") for call, _ in scene.channel.calls)
 
 
-async def at_rest(scene: Scene) -> None:
-    """A round is done: only the time until the next poll is waited for."""
+async def until_next_poll(scene: InputScene) -> None:
+    """Wait until a round of catching up is done and only the next poll is waited for."""
     await scene.until(lambda: scene.clock.sleeping and reads(scene))
     await scene.clock.advance(0)
     assert scene.clock.sleeping

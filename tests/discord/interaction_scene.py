@@ -1,4 +1,4 @@
-"""The owner's hand on a local Discord, the real client, and a core that a test has a say over."""
+"""An owner who clicks and types on a local Discord, the real client, and a controlled core."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from ollim_bot.testing.reception import FakeReception
 SUNDAY = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
-class Core(FakeReception):
-    """With the real commands. `fault` is raised by whatever is asked; while `may_propose` is
-    cleared, completions hang."""
+class FakeCore(FakeReception):
+    """A reception with the real commands. Every call raises `fault`, if there is one. While
+    `may_propose` is cleared, completions hang."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(ManualClock(SUNDAY), folder)
@@ -65,7 +65,7 @@ class Core(FakeReception):
             raise self.fault
 
 
-class Client(discord.Client):
+class InteractionClient(discord.Client):
     def __init__(self, interactions: InteractionRouter) -> None:
         super().__init__(intents=discord.Intents.none(), guild_ready_timeout=0.05)
         self._interactions = interactions
@@ -74,20 +74,20 @@ class Client(discord.Client):
         await self._interactions.arrived(asked)
 
 
-class Scene:
-    """`late` is by how many seconds Discord's clock is ahead; `told` what went to the owner as a
-    message, since it could not be an answer."""
+class InteractionScene:
+    """`late` is by how many seconds Discord's clock is ahead. `told` has what was sent to the owner
+    as a message because it could not be sent as an answer."""
 
     def __init__(self, folder: Path) -> None:
         self.late = 0.0
         self.completion_seconds = COMPLETION_SECONDS
         self.told: list[str] = []
-        self.core = Core(folder)
+        self.core = FakeCore(folder)
         self.discord = LocalDiscord(monotonic=lambda: time.monotonic() + self.late)
 
     @asynccontextmanager
-    async def connected(self) -> AsyncIterator[Client]:
-        client = Client(
+    async def connected(self) -> AsyncIterator[InteractionClient]:
+        client = InteractionClient(
             InteractionRouter(self.core, self._tell, completion_seconds=self.completion_seconds)
         )
         async with client:
@@ -103,7 +103,7 @@ class Scene:
         await sync(client, specs, ManualClock(SUNDAY), None, lambda _: None)
 
     async def show(self, client: discord.Client, card: Card) -> tuple[str, ChatMessage]:
-        """A message with buttons, which the core knows; gives its id on Discord too."""
+        """Post a message with buttons that the core knows; gives its id on Discord too."""
         channel = await client.create_dm(discord.Object(int(self.discord.owner.id)))
         view = view_of(card.buttons)
         assert view is not None
@@ -117,8 +117,8 @@ class Scene:
 
 
 @asynccontextmanager
-async def make_scene(folder: Path) -> AsyncIterator[Scene]:
-    scene = Scene(folder)
+async def interaction_scene(folder: Path) -> AsyncIterator[InteractionScene]:
+    scene = InteractionScene(folder)
     base, gateway = Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY
     async with scene.discord:
         await use_api_url(scene.discord.api_url)
@@ -130,5 +130,5 @@ async def make_scene(folder: Path) -> AsyncIterator[Scene]:
 
 async def until(is_so: Callable[[], object]) -> None:
     async with asyncio.timeout(60):
-        while not is_so():  # noqa: ASYNC110 - most of it has no event of its own
+        while not is_so():  # noqa: ASYNC110 - most conditions have no event
             await asyncio.sleep(0.005)

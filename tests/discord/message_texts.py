@@ -1,4 +1,4 @@
-"""Texts as an agent writes them, and as nobody would, to be cut into messages."""
+"""Strategies for texts to be split into messages: usual ones, and extreme ones."""
 
 from __future__ import annotations
 

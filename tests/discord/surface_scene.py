@@ -1,4 +1,4 @@
-"""The whole surface on a Discord on loopback, with the whole conversation behind it."""
+"""The whole Discord surface and conversation, connected to a local Discord."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from devtools.localdiscord.server import LocalDiscord
-from tests.conversation.scene import NOW, messages_of, world
-from tests.discord.connection_scene import usual_addresses
+from tests.conversation.scene import NOW, conversation_deps, messages_of
+from tests.discord.connection_scene import restored_addresses
 from tests.stores import Stores, memory_stores
 
 from ollim_bot.app.build import (
@@ -33,8 +33,8 @@ _PLENTY = 100_000
 
 
 @dataclass
-class Life:
-    """One life of the program; `running` are the tasks that it consists of."""
+class RunningBot:
+    """One run of the bot; `running` are its tasks."""
 
     talk: ConversationParts
     chat: Conversation
@@ -43,7 +43,7 @@ class Life:
     running: list[asyncio.Task[Any]] = field(default_factory=list)
 
     async def stop(self) -> None:
-        """As the app does it: the surfaces first, and then what is behind them."""
+        """Stop in the order of the app: first the surface, then the conversation."""
         self.serving.cancel()
         await asyncio.gather(self.serving, return_exceptions=True)
         for task in self.running:
@@ -52,8 +52,8 @@ class Life:
         await self.talk.forks.close()
 
 
-class World:
-    """What stays when the program dies. Time passes only while something is waited for."""
+class SurfaceScene:
+    """Everything that survives a restart. Time passes only in `until`."""
 
     def __init__(self, local: LocalDiscord, clock: ManualClock, folder: Path) -> None:
         self.local = local
@@ -66,40 +66,40 @@ class World:
         self.disk = self.store
 
     @asynccontextmanager
-    async def life(self) -> AsyncIterator[Life]:
+    async def started(self) -> AsyncIterator[RunningBot]:
         account = Account(Secret(self.local.token), api_url=self.local.api_url)
         surface = DiscordSurface(account, self.stores.state, opened, self.folder, self.clock)
-        deps = world(self.engine, self.stores, self.clock, [], channels=[surface])
+        deps = conversation_deps(self.engine, self.stores, self.clock, [], channels=[surface])
         talk = build_conversation(deps)
         await talk.load()
         chat = talk.conversation
         serving = asyncio.create_task(surface.run(chat))
         parts = (talk.loop, talk.notices, talk.deliveries, talk.failures, talk.fanout)
         running: list[asyncio.Task[Any]] = [asyncio.create_task(each.run()) for each in parts]
-        life = Life(talk, chat, surface, serving, running)
+        bot = RunningBot(talk, chat, surface, serving, running)
         try:
             await self.until(lambda: self.local.gateway.listeners)
-            yield life
+            yield bot
         finally:
-            await life.stop()
+            await bot.stop()
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """A real moment is a tenth of a second by our clock, so that pauses are short."""
+        """Wait for the condition; two real milliseconds are a tenth of a second on our clock."""
         async with asyncio.timeout(SECONDS):
             while not condition():
                 await self.clock.advance(0.1)
                 await asyncio.sleep(0.002)
 
-    async def ask(self, life: Life, text: str, answer: str) -> None:
-        """Say something, and wait until the answer stands there and all is quiet."""
+    async def ask(self, bot: RunningBot, text: str, answer: str) -> None:
+        """Say something, and wait until the answer was delivered and nothing is left to do."""
         self.engine.answers(answer)
         asked = self.local.say(text)
         await self.until(lambda: any(each.id == f"discord-{asked}" for each in self.log))
-        await self.quiet(life)
+        await self.quiet(bot)
 
-    async def quiet(self, life: Life) -> None:
-        """Nothing runs, nothing is on its way, no draft and no mark is left."""
-        await self.until(lambda: life.talk.state.is_quiet and not self.left)
+    async def quiet(self, bot: RunningBot) -> None:
+        """Wait until no turn and no delivery is open, and no draft and no reaction is left."""
+        await self.until(lambda: bot.talk.state.is_quiet and not self.left)
 
     @property
     def left(self) -> list[object]:
@@ -113,7 +113,7 @@ class World:
 
     @property
     def drafts(self) -> tuple[str, ...]:
-        """Those that the program would close when it begins again."""
+        """The open drafts, which the bot would close at its next start."""
         state: DiscordState = self.stores.state.query(lambda tx: tx.discord.get())
         return state.drafts
 
@@ -123,7 +123,7 @@ class World:
 
     @property
     def refs(self) -> list[str]:
-        """The ids of all that is in the log, in its order."""
+        """The ids on Discord of all messages of the log, in its order."""
         return list(self.store.run(lambda tx: tx.deliveries.known_refs("discord", 10_000)))
 
 
@@ -132,10 +132,10 @@ def opened(_: Attachment) -> BinaryIO:
 
 
 @asynccontextmanager
-async def world_of(folder: Path) -> AsyncIterator[World]:
-    """Discord allows as much as anybody wants."""
+async def surface_scene(folder: Path) -> AsyncIterator[SurfaceScene]:
+    """A scene whose Discord has no rate limits that a test could reach."""
     clock = ManualClock(NOW)
-    with usual_addresses():
+    with restored_addresses():
         async with LocalDiscord(now=clock.now, monotonic=clock.monotonic) as local:
             local.allowance(_PLENTY, 1.0, of=("send", "edit", "delete", "react", "global"))
-            yield World(local, clock, folder)
+            yield SurfaceScene(local, clock, folder)

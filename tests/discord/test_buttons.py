@@ -1,4 +1,4 @@
-"""Buttons on Discord: shown as they are, and held nowhere."""
+"""Buttons on Discord: shown as their card says, and without state in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from devtools.localdiscord.faults import AnswerLost
 from devtools.localdiscord.interactions import ResponseType
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.discord.interaction_scene import Client, Scene, make_scene, until
+from tests.discord.interaction_scene import (
+    InteractionClient,
+    InteractionScene,
+    interaction_scene,
+    until,
+)
 from tests.garbage import forget_what_others_left
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card
@@ -35,13 +40,13 @@ LATER = BUTTONS[2].custom_id
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    scene: Scene
-    client: Client
+    scene: InteractionScene
+    client: InteractionClient
 
 
 @pytest.fixture
 async def on(tmp_path: Path) -> AsyncIterator[Connected]:
-    async with make_scene(tmp_path) as scene, scene.connected() as client:
+    async with interaction_scene(tmp_path) as scene, scene.connected() as client:
         yield Connected(scene, client)
 
 
@@ -95,7 +100,7 @@ async def test_a_click_is_acknowledged_while_it_is_taken_and_then_answered(on: C
     assert on.scene.told == []
 
 
-async def test_a_click_leaves_its_message_to_whoever_changes_it(on: Connected) -> None:
+async def test_a_click_does_not_change_its_message(on: Connected) -> None:
     ref, _ = await on.scene.show(on.client, CARD)
     await on.scene.discord.click(ref, LATER).said()
     assert len(on.scene.discord.message(ref).versions) == 1
@@ -137,7 +142,7 @@ async def test_the_core_judges_a_button_that_is_not_there(on: Connected) -> None
 
 
 async def test_buttons_of_before_a_restart_work(tmp_path: Path) -> None:
-    async with make_scene(tmp_path) as scene:
+    async with interaction_scene(tmp_path) as scene:
         async with scene.connected() as client:
             ref, _ = await scene.show(client, CARD)
         async with scene.connected():

@@ -1,4 +1,4 @@
-"""What was written while nobody listened is answered once and in order."""
+"""Messages that were written while the bot was away are answered once and in order."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.discord.input_scene import Scene, had_begun, reads
+from tests.discord.input_scene import InputScene, after_an_earlier_run, reads
 
 from ollim_bot.surfaces.discord.messages import OutgoingMessage
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path)
+def scene(tmp_path: Path) -> InputScene:
+    return InputScene(tmp_path)
 
 
-async def test_at_the_first_start_of_all_nothing_old_is_answered(scene: Scene) -> None:
+async def test_at_the_first_start_of_all_nothing_old_is_answered(scene: InputScene) -> None:
     scene.channel.say("to somebody else")
     last = scene.channel.say("long ago")
     scene.catch_up.ready()
@@ -26,26 +26,26 @@ async def test_at_the_first_start_of_all_nothing_old_is_answered(scene: Scene) -
         await scene.until(lambda: scene.received == ["hello"])
 
 
-async def test_but_what_comes_while_it_begins_is(scene: Scene) -> None:
+async def test_but_what_comes_while_it_begins_is(scene: InputScene) -> None:
     scene.catch_up.ready()
     scene.say("hello")
     async with scene.running():
         await scene.until(lambda: scene.received == ["hello"])
 
 
-async def test_where_nobody_has_spoken_yet_the_first_word_is_answered(scene: Scene) -> None:
+async def test_where_nobody_has_spoken_yet_the_first_word_is_answered(scene: InputScene) -> None:
     scene.catch_up.ready()
     async with scene.running():
         await scene.until(lambda: scene.last_seen == "0")
-    scene.begin_anew()
+    scene.restart()
     scene.channel.say("hello")
     scene.catch_up.ready()
     async with scene.running():
         await scene.until(lambda: scene.received == ["hello"])
 
 
-async def test_nothing_is_taken_before_the_first_round(scene: Scene) -> None:
-    await had_begun(scene)
+async def test_nothing_is_taken_before_the_first_round(scene: InputScene) -> None:
+    await after_an_earlier_run(scene)
     scene.channel.say("missed")
     async with scene.running():
         scene.say("live")
@@ -53,8 +53,8 @@ async def test_nothing_is_taken_before_the_first_round(scene: Scene) -> None:
         await scene.until(lambda: scene.received == ["missed", "live"])
 
 
-async def test_all_of_an_outage_is_answered_in_order_and_once(scene: Scene) -> None:
-    await had_begun(scene)
+async def test_all_of_an_outage_is_answered_in_order_and_once(scene: InputScene) -> None:
+    await after_an_earlier_run(scene)
     said = [scene.channel.say(str(number)) for number in range(150)]
     scene.channel.may_answer.clear()
     scene.catch_up.ready()
@@ -71,8 +71,8 @@ async def test_all_of_an_outage_is_answered_in_order_and_once(scene: Scene) -> N
     assert scene.received == [*map(str, range(152)), "fence"]
 
 
-async def test_what_another_life_has_taken_is_not_taken_again(scene: Scene) -> None:
-    await had_begun(scene)
+async def test_what_another_run_has_taken_is_not_taken_again(scene: InputScene) -> None:
+    await after_an_earlier_run(scene)
     before = scene.store.discord
     scene.channel.say("hello")
     scene.catch_up.ready()
@@ -80,7 +80,7 @@ async def test_what_another_life_has_taken_is_not_taken_again(scene: Scene) -> N
         await scene.until(lambda: scene.received == ["hello"])
     scene.store.run(lambda tx: tx.discord.put(before))
     await scene.reception.change(is_busy=True)
-    scene.begin_anew()
+    scene.restart()
     scene.channel.say("more")
     scene.catch_up.ready()
     async with scene.running():
@@ -89,8 +89,8 @@ async def test_what_another_life_has_taken_is_not_taken_again(scene: Scene) -> N
     assert not scene.is_marked(scene.channel.owner["1002"])
 
 
-async def test_messages_of_others_and_our_own_are_not_answered(scene: Scene) -> None:
-    await had_begun(scene)
+async def test_messages_of_others_and_our_own_are_not_answered(scene: InputScene) -> None:
+    await after_an_earlier_run(scene)
     await scene.channel.send(OutgoingMessage("from the bot"), "nonce")
     scene.channel.say("from a stranger", is_owners=False)
     scene.channel.say("from the owner")
@@ -99,8 +99,8 @@ async def test_messages_of_others_and_our_own_are_not_answered(scene: Scene) -> 
         await scene.until(lambda: scene.received == ["from the owner"])
 
 
-async def test_it_is_tried_again_with_growing_pauses(scene: Scene) -> None:
-    await had_begun(scene)
+async def test_it_is_tried_again_with_growing_pauses(scene: InputScene) -> None:
+    await after_an_earlier_run(scene)
     scene.channel.say("missed")
     scene.channel.is_down = True
     scene.catch_up.ready()
@@ -123,8 +123,8 @@ async def test_it_is_tried_again_with_growing_pauses(scene: Scene) -> None:
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
 
 
-async def test_a_newer_connection_takes_the_place_of_a_round_that_waits(scene: Scene) -> None:
-    await had_begun(scene)
+async def test_a_newer_connection_takes_the_place_of_a_round_that_waits(scene: InputScene) -> None:
+    await after_an_earlier_run(scene)
     scene.channel.say("missed")
     scene.channel.is_down = True
     scene.catch_up.ready()
@@ -138,8 +138,8 @@ async def test_a_newer_connection_takes_the_place_of_a_round_that_waits(scene: S
         await scene.until(lambda: scene.received == ["missed"])
 
 
-async def test_a_newer_connection_takes_the_place_of_a_round_that_hangs(scene: Scene) -> None:
-    await had_begun(scene)
+async def test_a_newer_connection_takes_the_place_of_a_round_that_hangs(scene: InputScene) -> None:
+    await after_an_earlier_run(scene)
     scene.channel.may_answer.clear()
     scene.catch_up.ready()
     before = reads(scene)
@@ -152,7 +152,7 @@ async def test_a_newer_connection_takes_the_place_of_a_round_that_hangs(scene: S
         await scene.until(lambda: scene.received == ["missed"])
 
 
-async def test_what_comes_after_a_loss_stands_behind_what_was_missed(scene: Scene) -> None:
+async def test_what_comes_after_a_loss_stands_behind_what_was_missed(scene: InputScene) -> None:
     scene.catch_up.ready()
     async with scene.running():
         scene.say("hello")

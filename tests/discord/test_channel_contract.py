@@ -8,8 +8,8 @@ from datetime import UTC
 import pytest
 from devtools.localdiscord.faults import AnswerLost
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord.connection_scene import Scene, scene_of
-from tests.discord.draft_scene import FakeSurface, OpenDrafts
+from tests.discord.connection_scene import ConnectionScene, connection_scene
+from tests.discord.draft_scene import FakeDraftMemory, FakeSurface
 
 from ollim_bot.clock import SystemClock
 from ollim_bot.errors import DeliveryUncertain
@@ -22,22 +22,22 @@ SEND = "POST /channels/*/messages"
 
 
 class TestOnTheWire(ChannelContract):
-    scene: Scene
+    scene: ConnectionScene
 
     @pytest.fixture(autouse=True)
     async def connected(self) -> AsyncIterator[None]:
-        async with scene_of(LocalDiscord()) as scene, scene.served():
+        async with connection_scene(LocalDiscord()) as scene, scene.served():
             self.scene = scene
             yield
 
     def make(self) -> Channel:
-        """As a program that has just begun: it remembers nothing of an earlier one."""
+        """A surface that was just started and remembers nothing of an earlier run."""
         clock = SystemClock(UTC)
         background = BackgroundTasks(clock)
-        drafts = Drafts(self.scene.dm, clock, background, OpenDrafts())
+        drafts = Drafts(self.scene.dm, clock, background, FakeDraftMemory())
         return FakeSurface(self.scene.dm, drafts, clock)
 
-    async def test_what_arrived_without_an_answer_is_found_by_the_next_life(self) -> None:
+    async def test_what_arrived_without_an_answer_is_found_by_the_next_run(self) -> None:
         before, after = self.make(), self.make()
         part = self.part(before)
         self.scene.local.next_fail(SEND, AnswerLost(), times=None)

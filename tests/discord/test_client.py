@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from devtools.localdiscord.faults import Dropped, ErrorResponse, Fault, Hanging
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord.connection_scene import Scene, scene_of
+from tests.discord.connection_scene import ConnectionScene, connection_scene
 
 from ollim_bot.errors import Unreachable
 from ollim_bot.surfaces.discord.client import WATCH_PAUSE
@@ -20,7 +20,7 @@ START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
 
 async def test_the_owner_is_known_before_anything_is_heard() -> None:
-    async with scene_of(LocalDiscord()) as scene, scene.served():
+    async with connection_scene(LocalDiscord()) as scene, scene.served():
         ((session, is_first),) = scene.heard.ready_calls
         assert is_first
         assert (session.owner, session.us) == (int(scene.local.owner.id), int(scene.local.bot.id))
@@ -35,7 +35,7 @@ async def test_the_owner_is_known_before_anything_is_heard() -> None:
 
 
 async def test_the_start_is_told_before_the_first_message() -> None:
-    async with scene_of(LocalDiscord()) as scene:
+    async with connection_scene(LocalDiscord()) as scene:
         serving = asyncio.create_task(scene.connection.run())
         await scene.local.connected()
         scene.local.say("early")
@@ -46,7 +46,7 @@ async def test_the_start_is_told_before_the_first_message() -> None:
 
 
 async def test_no_more_is_asked_to_be_seen_than_direct_messages() -> None:
-    async with scene_of(LocalDiscord()) as scene, scene.served():
+    async with connection_scene(LocalDiscord()) as scene, scene.served():
         (session,) = scene.local.gateway.sessions.values()
         assert session.intents == 1 << 12 | 1 << 13
 
@@ -55,13 +55,13 @@ async def test_in_a_team_the_named_member_is_the_owner() -> None:
     local = LocalDiscord(members=["second"])
     assert local.team is not None
     member = int(local.team[1].id)
-    async with scene_of(local, owner_id=member) as scene, scene.served():
+    async with connection_scene(local, owner_id=member) as scene, scene.served():
         ((session, _),) = scene.heard.ready_calls
         assert session.owner == member
 
 
 async def test_in_a_team_nobody_is_served_before_the_owner_is_named() -> None:
-    async with scene_of(LocalDiscord(members=["second"])) as scene:
+    async with connection_scene(LocalDiscord(members=["second"])) as scene:
         with pytest.raises(NotAdmitted) as refused:
             await asyncio.wait_for(scene.connection.run(), 10)
         assert str(refused.value) == NO_OWNER
@@ -70,14 +70,14 @@ async def test_in_a_team_nobody_is_served_before_the_owner_is_named() -> None:
 
 
 async def test_somebody_outside_the_team_cannot_be_its_owner() -> None:
-    async with scene_of(LocalDiscord(members=["second"]), owner_id=7) as scene:
+    async with connection_scene(LocalDiscord(members=["second"]), owner_id=7) as scene:
         with pytest.raises(NotAdmitted, match="`DISCORD_OWNER_ID` is 7"):
             await asyncio.wait_for(scene.connection.run(), 10)
         assert scene.local.gateway.identified == 0
 
 
 async def test_a_wrong_token_is_said_and_not_tried_again() -> None:
-    async with scene_of(LocalDiscord()) as scene:
+    async with connection_scene(LocalDiscord()) as scene:
         with pytest.raises(NotAdmitted) as refused:
             await asyncio.wait_for(scene.connect("wrong").run(), 10)
         assert str(refused.value) == NO_TOKEN
@@ -86,14 +86,14 @@ async def test_a_wrong_token_is_said_and_not_tried_again() -> None:
 
 
 async def test_a_token_that_is_taken_back_is_said() -> None:
-    async with scene_of(LocalDiscord()) as scene, scene.served() as serving:
+    async with connection_scene(LocalDiscord()) as scene, scene.served() as serving:
         scene.local.revoke_token()
         with pytest.raises(NotAdmitted, match="refused the token"):
             await asyncio.wait_for(serving, 30)
 
 
 async def test_what_may_not_be_seen_is_said() -> None:
-    async with scene_of(LocalDiscord(granted_intents=0)) as scene:
+    async with connection_scene(LocalDiscord(granted_intents=0)) as scene:
         with pytest.raises(NotAdmitted) as refused:
             await asyncio.wait_for(scene.connection.run(), 10)
         assert str(refused.value) == NO_INTENTS
@@ -113,7 +113,7 @@ async def test_what_may_not_be_seen_is_said() -> None:
     ],
 )
 async def test_a_first_try_that_fails_is_worth_another(request_name: str, fault: Fault) -> None:
-    async with scene_of(LocalDiscord()) as scene:
+    async with connection_scene(LocalDiscord()) as scene:
         scene.local.next_fail(request_name, fault, times=None)
         with pytest.raises(Unreachable):
             await asyncio.wait_for(scene.connection.run(), 10)
@@ -125,14 +125,14 @@ async def test_a_first_try_that_fails_is_worth_another(request_name: str, fault:
 
 
 async def test_without_a_network_it_is_out_of_reach() -> None:
-    async with scene_of(LocalDiscord()) as scene:
+    async with connection_scene(LocalDiscord()) as scene:
         await scene.local.refuse_connections()
         with pytest.raises(Unreachable):
             await asyncio.wait_for(scene.connection.run(), 10)
 
 
 async def test_a_network_that_goes_away_ends_it() -> None:
-    async with scene_of(LocalDiscord()) as scene, scene.served() as serving:
+    async with connection_scene(LocalDiscord()) as scene, scene.served() as serving:
         await scene.local.refuse_connections()
         with pytest.raises(Unreachable):
             await asyncio.wait_for(serving, 30)
@@ -141,7 +141,7 @@ async def test_a_network_that_goes_away_ends_it() -> None:
 
 @pytest.mark.parametrize("code", [None, 1000, 1001, 4000, 4009])
 async def test_a_socket_that_breaks_is_resumed_and_nothing_is_missed(code: int | None) -> None:
-    async with scene_of(LocalDiscord()) as scene, scene.served():
+    async with connection_scene(LocalDiscord()) as scene, scene.served():
         scene.local.drop_gateway(code)
         scene.local.say("meanwhile")
         await scene.local.until(lambda: scene.heard.resumes and scene.heard.messages)
@@ -150,7 +150,7 @@ async def test_a_socket_that_breaks_is_resumed_and_nothing_is_missed(code: int |
 
 
 async def test_a_reconnect_by_hand_misses_nothing() -> None:
-    async with scene_of(LocalDiscord()) as scene, scene.served():
+    async with connection_scene(LocalDiscord()) as scene, scene.served():
         scene.local.silence_gateway()
         scene.local.say("unheard")
         await scene.connection.reconnect()
@@ -160,7 +160,7 @@ async def test_a_reconnect_by_hand_misses_nothing() -> None:
 
 
 async def test_a_reconnect_without_a_connection_does_nothing() -> None:
-    async with scene_of(LocalDiscord()) as scene:
+    async with connection_scene(LocalDiscord()) as scene:
         await scene.connection.reconnect()
         async with scene.served():
             pass
@@ -168,27 +168,27 @@ async def test_a_reconnect_without_a_connection_does_nothing() -> None:
 
 
 async def test_a_repeated_start_of_the_session_is_no_first_one() -> None:
-    async with scene_of(LocalDiscord()) as scene, scene.served():
+    async with connection_scene(LocalDiscord()) as scene, scene.served():
         (session,) = scene.local.gateway.sessions.values()
         scene.local.gateway.tell("READY", session.frames[0]["d"])
         await scene.local.until(lambda: len(scene.heard.ready_calls) == 2)
         assert [is_first for _, is_first in scene.heard.ready_calls] == [True, False]
 
 
-async def another_heartbeat(scene: Scene) -> None:
-    """Wait until one was answered."""
+async def another_heartbeat(scene: ConnectionScene) -> None:
+    """Wait until another heartbeat was answered."""
     session = scene.connection.session
     assert session is not None
     before = session.client.latency
     async with asyncio.timeout(60):
-        while session.client.latency == before:  # noqa: ASYNC110  nobody tells of it
+        while session.client.latency == before:  # noqa: ASYNC110 - it has no event
             await asyncio.sleep(0.005)
 
 
 async def test_a_socket_without_answers_to_its_heartbeats_is_replaced() -> None:
     clock = ManualClock(START)
     local = LocalDiscord(heartbeat_interval=0.05)
-    async with scene_of(local, clock=clock) as scene, scene.served():
+    async with connection_scene(local, clock=clock) as scene, scene.served():
         await another_heartbeat(scene)
         await clock.advance(WATCH_PAUSE)
         local.silence_gateway(acks=False)
@@ -203,7 +203,7 @@ async def test_a_socket_without_answers_to_its_heartbeats_is_replaced() -> None:
 async def test_a_socket_that_answers_is_left_alone() -> None:
     clock = ManualClock(START)
     local = LocalDiscord(heartbeat_interval=0.05)
-    async with scene_of(local, clock=clock) as scene, scene.served():
+    async with connection_scene(local, clock=clock) as scene, scene.served():
         for _ in range(5):
             await another_heartbeat(scene)
             await clock.advance(WATCH_PAUSE)
@@ -213,7 +213,7 @@ async def test_a_socket_that_answers_is_left_alone() -> None:
 async def test_a_gateway_that_does_not_come_back_ends_it() -> None:
     clock = ManualClock(START)
     local = LocalDiscord(heartbeat_interval=0.05)
-    async with scene_of(local, clock=clock) as scene, scene.served() as serving:
+    async with connection_scene(local, clock=clock) as scene, scene.served() as serving:
         local.silence_gateway(acks=False)
         local.next_fail("WS /gateway", Hanging(), times=None)
         for _ in range(5):
@@ -223,7 +223,7 @@ async def test_a_gateway_that_does_not_come_back_ends_it() -> None:
 
 
 async def test_the_end_is_quick_and_discord_is_told() -> None:
-    async with scene_of(LocalDiscord()) as scene:
+    async with connection_scene(LocalDiscord()) as scene:
         async with scene.served() as serving:
             await asyncio.wait_for(scene.connection.close(), 30)
             await asyncio.wait_for(serving, 30)
@@ -232,14 +232,14 @@ async def test_the_end_is_quick_and_discord_is_told() -> None:
 
 
 async def test_an_ordinary_start_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    async with scene_of(LocalDiscord()) as scene, scene.served():
+    async with connection_scene(LocalDiscord()) as scene, scene.served():
         pass
     assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
 async def test_the_token_is_in_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    async with scene_of(LocalDiscord()) as scene:
+    async with connection_scene(LocalDiscord()) as scene:
         async with scene.served():
             scene.local.drop_gateway()
             await scene.local.until(lambda: scene.heard.resumes)

@@ -1,4 +1,4 @@
-"""The menu of commands on Discord: right for it, put up when it is new, and never in the way."""
+"""The command menu on Discord: valid, sent when it has changed, and never delaying the bot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import discord
 import pytest
 from devtools.localdiscord.faults import AnswerLost, Dropped, ErrorResponse, Fault
-from tests.discord.interaction_scene import SUNDAY, Scene, make_scene, until
+from tests.discord.interaction_scene import SUNDAY, InteractionScene, interaction_scene, until
 
 from ollim_bot.conversation.commands.table import COMMANDS
 from ollim_bot.domain.commands import Argument, CommandSpec
@@ -24,10 +24,10 @@ PUT = "PUT /applications/*"
 
 
 @dataclass
-class Board:
-    """Where the menu hangs, and what is remembered of it."""
+class MenuScene:
+    """A client that syncs the command menu, and the mark that it remembers."""
 
-    scene: Scene
+    scene: InteractionScene
     client: discord.Client
     clock: ManualClock = field(default_factory=lambda: ManualClock(SUNDAY))
     remembered: str | None = None
@@ -49,10 +49,13 @@ class Board:
 
 
 @pytest.fixture
-async def board(tmp_path: Path) -> AsyncIterator[Board]:
-    async with make_scene(tmp_path) as scene, discord.Client(intents=discord.Intents.none()) as on:
+async def menu(tmp_path: Path) -> AsyncIterator[MenuScene]:
+    async with (
+        interaction_scene(tmp_path) as scene,
+        discord.Client(intents=discord.Intents.none()) as on,
+    ):
         await on.login(scene.discord.token)
-        yield Board(scene, on)
+        yield MenuScene(scene, on)
 
 
 def test_every_command_has_a_name_that_discord_takes() -> None:
@@ -142,88 +145,90 @@ def test_a_menu_is_known_again_and_any_other_is_not() -> None:
     assert len(set(others)) == len(others)
 
 
-async def test_the_menu_is_put_up_as_it_is(board: Board) -> None:
-    await board.sync(*COMMANDS)
-    kept = [{name: each[name] for name in OURS[0]} for each in board.scene.discord.commands]
+async def test_the_menu_is_put_up_as_it_is(menu: MenuScene) -> None:
+    await menu.sync(*COMMANDS)
+    kept = [{name: each[name] for name in OURS[0]} for each in menu.scene.discord.commands]
     assert kept == OURS
 
 
-async def test_the_menu_is_put_up_once_and_again_when_it_is_another(board: Board) -> None:
-    await board.sync(*COMMANDS)
-    first = board.remembered
-    await board.sync(*COMMANDS)
-    assert (board.puts, board.remembered) == (1, first)
-    await board.sync(*COMMANDS[1:])
-    assert board.puts == 2
-    assert board.remembered != first
-    assert len(board.scene.discord.commands) == len(COMMANDS) - 1
+async def test_the_menu_is_put_up_once_and_again_when_it_is_another(menu: MenuScene) -> None:
+    await menu.sync(*COMMANDS)
+    first = menu.remembered
+    await menu.sync(*COMMANDS)
+    assert (menu.puts, menu.remembered) == (1, first)
+    await menu.sync(*COMMANDS[1:])
+    assert menu.puts == 2
+    assert menu.remembered != first
+    assert len(menu.scene.discord.commands) == len(COMMANDS) - 1
 
 
-async def test_the_menu_of_another_application_is_put_up_too(board: Board) -> None:
-    await board.sync(*COMMANDS)
-    board.remembered = fingerprint(OURS, int(board.scene.discord.bot.id) + 1)
-    await board.sync(*COMMANDS)
-    assert board.puts == 2
+async def test_the_menu_of_another_application_is_put_up_too(menu: MenuScene) -> None:
+    await menu.sync(*COMMANDS)
+    menu.remembered = fingerprint(OURS, int(menu.scene.discord.bot.id) + 1)
+    await menu.sync(*COMMANDS)
+    assert menu.puts == 2
 
 
 @pytest.mark.parametrize("fault", [ErrorResponse(503), Dropped(), AnswerLost()])
-async def test_the_menu_is_put_up_when_discord_is_there_again(board: Board, fault: Fault) -> None:
-    board.scene.discord.next_fail(PUT, fault, times=None)
-    syncing = asyncio.create_task(board.sync(*COMMANDS))
-    await until(lambda: board.clock.sleeping)
-    await board.clock.advance(59)
-    tries = board.tries
-    await board.clock.advance(1)
-    await until(lambda: board.clock.sleeping and board.tries > tries)
-    assert board.remembered is None
-    board.scene.discord.mend()
-    await board.clock.advance(120)
+async def test_the_menu_is_put_up_when_discord_is_there_again(
+    menu: MenuScene, fault: Fault
+) -> None:
+    menu.scene.discord.next_fail(PUT, fault, times=None)
+    syncing = asyncio.create_task(menu.sync(*COMMANDS))
+    await until(lambda: menu.clock.sleeping)
+    await menu.clock.advance(59)
+    tries = menu.tries
+    await menu.clock.advance(1)
+    await until(lambda: menu.clock.sleeping and menu.tries > tries)
+    assert menu.remembered is None
+    menu.scene.discord.mend()
+    await menu.clock.advance(120)
     await syncing
-    assert board.remembered is not None
-    assert len(board.scene.discord.commands) == len(COMMANDS)
+    assert menu.remembered is not None
+    assert len(menu.scene.discord.commands) == len(COMMANDS)
 
 
-async def test_the_menu_is_put_up_when_there_is_a_network_again(board: Board) -> None:
-    await board.scene.discord.refuse_connections()
-    syncing = asyncio.create_task(board.sync(*COMMANDS))
-    await until(lambda: board.clock.sleeping)
-    await board.scene.discord.accept_again()
-    await board.clock.advance(60)
+async def test_the_menu_is_put_up_when_there_is_a_network_again(menu: MenuScene) -> None:
+    await menu.scene.discord.refuse_connections()
+    syncing = asyncio.create_task(menu.sync(*COMMANDS))
+    await until(lambda: menu.clock.sleeping)
+    await menu.scene.discord.accept_again()
+    await menu.clock.advance(60)
     await syncing
-    assert (board.puts, board.remembered) == (1, fingerprint(OURS, int(board.scene.discord.bot.id)))
+    assert (menu.puts, menu.remembered) == (1, fingerprint(OURS, int(menu.scene.discord.bot.id)))
 
 
-async def test_pauses_grow_to_an_hour(board: Board) -> None:
-    board.scene.discord.next_fail(PUT, 503, times=None)
-    syncing = asyncio.create_task(board.sync(*COMMANDS))
+async def test_pauses_grow_to_an_hour(menu: MenuScene) -> None:
+    menu.scene.discord.next_fail(PUT, 503, times=None)
+    syncing = asyncio.create_task(menu.sync(*COMMANDS))
     for tries, minutes in enumerate([1, 2, 4, 8, 16, 32, 60, 60], start=1):
-        await until(lambda: board.clock.sleeping)
-        await board.clock.advance(60 * minutes - 1)
-        assert (board.tries, board.clock.sleeping) == (tries, 1)
-        await board.clock.advance(1)
-    await until(lambda: board.clock.sleeping)
-    board.scene.discord.mend()
-    await board.clock.advance(3600)
+        await until(lambda: menu.clock.sleeping)
+        await menu.clock.advance(60 * minutes - 1)
+        assert (menu.tries, menu.clock.sleeping) == (tries, 1)
+        await menu.clock.advance(1)
+    await until(lambda: menu.clock.sleeping)
+    menu.scene.discord.mend()
+    await menu.clock.advance(3600)
     await syncing
 
 
-async def test_a_connection_that_has_ended_is_not_tried_any_more(board: Board) -> None:
-    board.scene.discord.next_fail(PUT, 503, times=None)
-    syncing = asyncio.create_task(board.sync(*COMMANDS))
-    await until(lambda: board.clock.sleeping)
-    await board.client.close()
-    await board.clock.advance(60)
+async def test_a_connection_that_has_ended_is_not_tried_any_more(menu: MenuScene) -> None:
+    menu.scene.discord.next_fail(PUT, 503, times=None)
+    syncing = asyncio.create_task(menu.sync(*COMMANDS))
+    await until(lambda: menu.clock.sleeping)
+    await menu.client.close()
+    await menu.clock.advance(60)
     await syncing
-    assert board.remembered is None
+    assert menu.remembered is None
 
 
 async def test_a_menu_that_is_refused_is_left_for_the_next_time(
-    board: Board, caplog: pytest.LogCaptureFixture
+    menu: MenuScene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    board.scene.discord.next_fail(PUT, ErrorResponse(400, 50035, "Invalid Form Body"))
-    await board.sync(*COMMANDS)
-    assert (board.remembered, board.clock.sleeping, board.tries) == (None, 0, 1)
+    menu.scene.discord.next_fail(PUT, ErrorResponse(400, 50035, "Invalid Form Body"))
+    await menu.sync(*COMMANDS)
+    assert (menu.remembered, menu.clock.sleeping, menu.tries) == (None, 0, 1)
     assert "Discord refused the slash commands: " in caplog.text
     assert "Invalid Form Body" in caplog.text
-    await board.sync(*COMMANDS)
-    assert board.puts == 1
+    await menu.sync(*COMMANDS)
+    assert menu.puts == 1

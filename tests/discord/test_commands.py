@@ -10,7 +10,7 @@ from devtools.localdiscord.faults import AnswerLost, Delayed, Dropped, ErrorResp
 from devtools.localdiscord.interactions import ResponseType
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.discord.interaction_scene import Scene, make_scene, until
+from tests.discord.interaction_scene import InteractionScene, interaction_scene, until
 
 from ollim_bot.conversation.commands.table import COMMANDS, read_line
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
@@ -23,8 +23,8 @@ LONG = "\n".join(f"line {number} of a long answer" for number in range(250))
 
 
 @pytest.fixture
-async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
-    async with make_scene(tmp_path) as made, made.connected() as client:
+async def scene(tmp_path: Path) -> AsyncIterator[InteractionScene]:
+    async with interaction_scene(tmp_path) as made, made.connected() as client:
         await made.put_menu(client, CommandSpec("gone", "No longer there"))
         yield made
 
@@ -77,7 +77,9 @@ def test_what_no_line_could_say_is_refused_with_what_is_right(
     assert str(refused.value) == sentence
 
 
-async def test_a_command_is_acknowledged_while_it_runs_and_then_answered(scene: Scene) -> None:
+async def test_a_command_is_acknowledged_while_it_runs_and_then_answered(
+    scene: InteractionScene,
+) -> None:
     scene.core.may_answer.clear()
     asked = scene.discord.slash("model", name="sonnet")
     assert await asked.answered() is ResponseType.DEFERRED_MESSAGE
@@ -88,7 +90,7 @@ async def test_a_command_is_acknowledged_while_it_runs_and_then_answered(scene: 
     assert scene.core.lines == [("discord", "/model sonnet")]
 
 
-async def test_a_command_waits_for_no_other(scene: Scene) -> None:
+async def test_a_command_waits_for_no_other(scene: InteractionScene) -> None:
     scene.core.may_answer.clear()
     first, second = scene.discord.slash("clear"), scene.discord.slash("cost")
     assert await first.answered() is await second.answered() is ResponseType.DEFERRED_MESSAGE
@@ -97,13 +99,17 @@ async def test_a_command_waits_for_no_other(scene: Scene) -> None:
     assert await second.said() == "`/cost` is done."
 
 
-async def test_arguments_come_in_their_order_whatever_the_order_of_typing(scene: Scene) -> None:
+async def test_arguments_come_in_their_order_whatever_the_order_of_typing(
+    scene: InteractionScene,
+) -> None:
     asked = scene.discord.slash("config", value="a  b", key="timezone")
     await asked.said()
     assert scene.core.lines == [("discord", "/config timezone a  b")]
 
 
-async def test_a_long_answer_comes_in_pieces_that_only_the_owner_sees(scene: Scene) -> None:
+async def test_a_long_answer_comes_in_pieces_that_only_the_owner_sees(
+    scene: InteractionScene,
+) -> None:
     scene.core.answers["/runs"] = CommandAnswer(LONG)
     asked = scene.discord.slash("runs")
     await scene.discord.until(lambda: "line 249 of" in "".join(asked.texts))
@@ -113,32 +119,38 @@ async def test_a_long_answer_comes_in_pieces_that_only_the_owner_sees(scene: Sce
     assert scene.told == []
 
 
-async def test_a_command_whose_answer_is_in_the_conversation_leaves_nothing(scene: Scene) -> None:
+async def test_a_command_whose_answer_is_in_the_conversation_leaves_nothing(
+    scene: InteractionScene,
+) -> None:
     scene.core.answers["/clear"] = CommandAnswer()
     asked = scene.discord.slash("clear")
     await scene.discord.until(lambda: asked.is_deleted)
     assert (asked.texts, scene.told, scene.discord.texts) == ([], [], [])
 
 
-async def test_an_error_is_said_to_the_owner_alone(scene: Scene) -> None:
+async def test_an_error_is_said_to_the_owner_alone(scene: InteractionScene) -> None:
     scene.core.answers["/model"] = CommandAnswer("There is no such model.", is_error=True)
     asked = scene.discord.slash("model", name="x")
     assert await asked.said() == "There is no such model."
     assert asked.is_ephemeral
 
 
-async def test_arguments_that_cannot_be_typed_are_refused_and_nothing_is_done(scene: Scene) -> None:
+async def test_arguments_that_cannot_be_typed_are_refused_and_nothing_is_done(
+    scene: InteractionScene,
+) -> None:
     asked = scene.discord.slash("config", value="on")
     assert await asked.said() == "`value` needs `key` too. Right: `/config [key] [value]`."
     assert (asked.is_ephemeral, scene.core.calls) == (True, [])
 
 
-async def test_a_command_of_an_older_menu_is_left_to_the_core(scene: Scene) -> None:
+async def test_a_command_of_an_older_menu_is_left_to_the_core(scene: InteractionScene) -> None:
     await scene.discord.slash("gone").said()
     assert scene.core.lines == [("discord", "/gone")]
 
 
-async def test_an_answer_after_a_quarter_of_an_hour_comes_as_a_message(scene: Scene) -> None:
+async def test_an_answer_after_a_quarter_of_an_hour_comes_as_a_message(
+    scene: InteractionScene,
+) -> None:
     scene.core.answers["/compact"] = CommandAnswer(LONG, is_error=True)
     scene.core.may_answer.clear()
     asked = scene.discord.slash("compact")
@@ -149,14 +161,14 @@ async def test_an_answer_after_a_quarter_of_an_hour_comes_as_a_message(scene: Sc
     assert (scene.told, asked.texts) == ([LONG], [])
 
 
-async def test_an_answer_that_discord_refuses_comes_as_a_message(scene: Scene) -> None:
+async def test_an_answer_that_discord_refuses_comes_as_a_message(scene: InteractionScene) -> None:
     scene.discord.next_fail("PATCH /webhooks/*", 404)
     scene.discord.slash("cost")
     await until(lambda: scene.told)
     assert scene.told == ["`/cost` is done."]
 
 
-async def test_what_is_missing_of_a_long_answer_comes_as_a_message(scene: Scene) -> None:
+async def test_what_is_missing_of_a_long_answer_comes_as_a_message(scene: InteractionScene) -> None:
     scene.core.answers["/runs"] = CommandAnswer(LONG)
     scene.discord.next_fail("POST /webhooks/*", Delayed(0))
     scene.discord.next_fail("POST /webhooks/*", Dropped())
@@ -166,7 +178,9 @@ async def test_what_is_missing_of_a_long_answer_comes_as_a_message(scene: Scene)
     assert (len(asked.texts), len(scene.told)) == (2, 1)
 
 
-async def test_nothing_is_said_where_an_empty_answer_cannot_be_taken_away(scene: Scene) -> None:
+async def test_nothing_is_said_where_an_empty_answer_cannot_be_taken_away(
+    scene: InteractionScene,
+) -> None:
     scene.core.answers["/clear"] = CommandAnswer()
     scene.discord.next_fail("DELETE /webhooks/*", 404)
     scene.discord.slash("clear")
@@ -175,7 +189,9 @@ async def test_nothing_is_said_where_an_empty_answer_cannot_be_taken_away(scene:
     assert scene.told == []
 
 
-async def test_what_discord_gave_up_waiting_for_is_not_done_behind_its_back(scene: Scene) -> None:
+async def test_what_discord_gave_up_waiting_for_is_not_done_behind_its_back(
+    scene: InteractionScene,
+) -> None:
     asked = scene.discord.slash("clear")
     scene.late += 4
     await scene.discord.until(lambda: asked.late)
@@ -184,7 +200,7 @@ async def test_what_discord_gave_up_waiting_for_is_not_done_behind_its_back(scen
 
 
 async def test_a_command_is_done_once_though_its_acknowledgement_was_not_confirmed(
-    scene: Scene,
+    scene: InteractionScene,
 ) -> None:
     scene.discord.next_fail("POST /interactions/*", AnswerLost())
     asked = scene.discord.slash("cost")
@@ -192,7 +208,9 @@ async def test_a_command_is_done_once_though_its_acknowledgement_was_not_confirm
     assert scene.core.calls == ["/cost"]
 
 
-async def test_a_command_that_was_acknowledged_by_an_earlier_try_is_done(scene: Scene) -> None:
+async def test_a_command_that_was_acknowledged_by_an_earlier_try_is_done(
+    scene: InteractionScene,
+) -> None:
     scene.discord.next_fail("POST /interactions/*", ErrorResponse(400, 40060))
     scene.discord.slash("cost")
     await until(lambda: scene.core.lines)
@@ -200,7 +218,7 @@ async def test_a_command_that_was_acknowledged_by_an_earlier_try_is_done(scene: 
 
 
 async def test_a_fault_of_ours_is_told_plainly_and_logged(
-    scene: Scene, caplog: pytest.LogCaptureFixture
+    scene: InteractionScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene.core.fault = LookupError("the details")
     asked = scene.discord.slash("cost")
@@ -208,7 +226,7 @@ async def test_a_fault_of_ours_is_told_plainly_and_logged(
     assert "the details" in caplog.text
 
 
-async def test_values_are_proposed_while_an_argument_is_typed(scene: Scene) -> None:
+async def test_values_are_proposed_while_an_argument_is_typed(scene: InteractionScene) -> None:
     asked = scene.discord.complete("model", "name", "s")
     assert await asked.choice_names() == ["sonnet"]
     asked = scene.discord.complete("config", "key", "model.m", value="opus")
@@ -218,21 +236,21 @@ async def test_values_are_proposed_while_an_argument_is_typed(scene: Scene) -> N
     assert [each["value"] for each in asked.choices] == ["opus", "sonnet", "haiku", "default"]
 
 
-async def test_no_more_is_proposed_than_discord_takes(scene: Scene) -> None:
+async def test_no_more_is_proposed_than_discord_takes(scene: InteractionScene) -> None:
     fitting = [f"{number:0100}" for number in range(30)]
     scene.core.proposed = ["x" * 101, "", *fitting]
     asked = scene.discord.complete("resume", "id", "a")
     assert await asked.choice_names() == fitting[:25]
 
 
-async def test_values_that_cannot_be_read_are_no_values(scene: Scene) -> None:
+async def test_values_that_cannot_be_read_are_no_values(scene: InteractionScene) -> None:
     scene.core.fault = Unreadable(Path("sessions.json"), "cannot be read.")
     assert await scene.discord.complete("resume", "id", "").choice_names() == []
 
 
 async def test_values_that_take_too_long_are_no_values(tmp_path: Path) -> None:
     assert COMPLETION_SECONDS < 3
-    async with make_scene(tmp_path) as scene:
+    async with interaction_scene(tmp_path) as scene:
         scene.completion_seconds = 0.01
         async with scene.connected() as client:
             await scene.put_menu(client)
@@ -242,7 +260,7 @@ async def test_values_that_take_too_long_are_no_values(tmp_path: Path) -> None:
 
 
 async def test_proposals_that_come_too_late_harm_nothing(
-    scene: Scene, caplog: pytest.LogCaptureFixture
+    scene: InteractionScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = scene.discord.complete("model", "name", "")
     scene.late += 4

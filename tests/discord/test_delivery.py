@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.discord.draft_scene import NOON, Scene, letters_of, part_of, texts_of
+from tests.discord.draft_scene import NOON, DraftScene, outgoing_messages, part_of, texts_of
 
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.events import TextStreamed
@@ -22,17 +22,17 @@ LONG = "One sentence of some words, as they come. " * 150
 
 class TestContract(ChannelContract):
     def make(self) -> Channel:
-        return Scene().surface
+        return DraftScene().surface
 
 
 @pytest.fixture
-async def scene() -> AsyncIterator[Scene]:
-    scene = Scene()
+async def scene() -> AsyncIterator[DraftScene]:
+    scene = DraftScene()
     yield scene
     await scene.close()
 
 
-async def test_a_draft_that_is_gone_is_replaced_by_a_new_message(scene: Scene) -> None:
+async def test_a_draft_that_is_gone_is_replaced_by_a_new_message(scene: DraftScene) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed("half an answer"))
     await scene.clock.advance(20)
@@ -49,7 +49,7 @@ async def test_a_draft_that_is_gone_is_replaced_by_a_new_message(scene: Scene) -
 
 @pytest.mark.parametrize("error", [Unreachable("no"), DeliveryUncertain("lost")])
 async def test_the_edit_of_a_draft_is_repeated_until_it_is_confirmed(
-    scene: Scene, error: OllimError
+    scene: DraftScene, error: OllimError
 ) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed(LONG))
@@ -65,8 +65,8 @@ async def test_the_edit_of_a_draft_is_repeated_until_it_is_confirmed(
     assert not scene.memory.refs
 
 
-async def test_a_take_over_that_a_crash_has_cut_off_is_finished_in_the_next_life(
-    scene: Scene,
+async def test_a_take_over_that_a_crash_has_cut_off_is_finished_in_the_next_run(
+    scene: DraftScene,
 ) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed("half an answer"))
@@ -79,12 +79,12 @@ async def test_a_take_over_that_a_crash_has_cut_off_is_finished_in_the_next_life
     await scene.clock.advance(1)
     assert scene.delivery(answer.id).refs == (draft,)
     assert scene.channel.texts != ["whole"]
-    await scene.begin_again()
+    await scene.restart()
     await scene.settle()
     assert (list(scene.channel.bot), scene.channel.texts) == ([draft], ["whole"])
 
 
-async def test_an_edit_in_doubt_is_not_taken_for_what_stood_there_before(scene: Scene) -> None:
+async def test_an_edit_in_doubt_is_not_taken_for_what_stood_there_before(scene: DraftScene) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed("yes"))
     await scene.clock.advance(2)
@@ -97,17 +97,19 @@ async def test_an_edit_in_doubt_is_not_taken_for_what_stood_there_before(scene: 
     assert scene.channel.texts == ["yes"]
 
 
-async def test_files_are_in_a_message_of_their_own_since_an_edit_brings_none(scene: Scene) -> None:
+async def test_files_are_in_a_message_of_their_own_since_an_edit_brings_none(
+    scene: DraftScene,
+) -> None:
     turn = await scene.begin()
     file = Attachment("a.txt", "attachments/a.txt", "text/plain", 3)
     answer = replace(scene.answer(turn, "here"), attachments=(file,))
     await scene.deliver(answer)
     await turn.end()
     await scene.settle()
-    assert [each.outgoing for each in scene.channel.bot.values()] == letters_of(answer)
+    assert [each.outgoing for each in scene.channel.bot.values()] == outgoing_messages(answer)
 
 
-async def test_a_message_that_is_refused_for_good_leaves_no_running_turn(scene: Scene) -> None:
+async def test_a_message_that_is_refused_for_good_leaves_no_running_turn(scene: DraftScene) -> None:
     turn = await scene.begin()
     scene.channel.fail("edit", DeliveryFailed("no"))
     scene.channel.fail("send", DeliveryFailed("no"))
@@ -120,7 +122,7 @@ async def test_a_message_that_is_refused_for_good_leaves_no_running_turn(scene: 
     assert scene.channel.texts == []
 
 
-async def test_what_has_arrived_stays_when_the_rest_is_refused(scene: Scene) -> None:
+async def test_what_has_arrived_stays_when_the_rest_is_refused(scene: DraftScene) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed("A draft. " + LONG))
     await scene.clock.advance(3)
@@ -134,7 +136,7 @@ async def test_what_has_arrived_stays_when_the_rest_is_refused(scene: Scene) -> 
 
 
 async def test_the_draft_of_another_turn_that_says_the_same_is_not_the_message(
-    scene: Scene,
+    scene: DraftScene,
 ) -> None:
     first = await scene.begin()
     answer = scene.answer(first, "yes")
@@ -142,11 +144,11 @@ async def test_the_draft_of_another_turn_that_says_the_same_is_not_the_message(
     second = await scene.begin()
     await second.show(TextStreamed("yes"))
     await scene.clock.advance(5)
-    scene.channel.bot[list(scene.channel.bot)[-1]].versions.append(letters_of(answer)[0])
+    scene.channel.bot[list(scene.channel.bot)[-1]].versions.append(outgoing_messages(answer)[0])
     assert await scene.surface.find(part_of(answer), NOON, ()) is None
 
 
-async def test_what_came_long_ago_is_looked_for_where_it_may_be(scene: Scene) -> None:
+async def test_what_came_long_ago_is_looked_for_where_it_may_be(scene: DraftScene) -> None:
     for _ in range(120):
         scene.channel.say("words")
     part = part_of(scene.answer(None, "stand up"))
@@ -156,7 +158,7 @@ async def test_what_came_long_ago_is_looked_for_where_it_may_be(scene: Scene) ->
     assert ("after", str(at << 22)) in scene.channel.calls
 
 
-async def test_a_history_that_is_not_shown_leaves_it_unsure(scene: Scene) -> None:
+async def test_a_history_that_is_not_shown_leaves_it_unsure(scene: DraftScene) -> None:
     part = part_of(scene.answer(None, "stand up"))
     scene.channel.fail("newest", HistoryHidden("Discord refused it."), Unreachable("no"))
     with pytest.raises(DeliveryUncertain):

@@ -10,7 +10,7 @@ import pytest
 from devtools.localdiscord.faults import AnswerHanging, AnswerLost, Dropped, ErrorResponse, Fault
 from devtools.localdiscord.server import LocalDiscord
 from discord.http import Route
-from tests.discord.connection_scene import Scene, scene_of
+from tests.discord.connection_scene import ConnectionScene, connection_scene
 
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
@@ -22,8 +22,8 @@ SEND, EDIT, READ = "POST /channels/*/messages", "PATCH /channels/*", "GET /chann
 
 
 @pytest.fixture
-async def scene() -> AsyncIterator[Scene]:
-    async with scene_of(LocalDiscord()) as made, made.served():
+async def scene() -> AsyncIterator[ConnectionScene]:
+    async with connection_scene(LocalDiscord()) as made, made.served():
         yield made
 
 
@@ -42,7 +42,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("fault", "error"), REFUSALS)
 async def test_a_failure_to_send_or_edit_says_what_is_certain(
-    scene: Scene, fault: Fault | int, error: type[OllimError]
+    scene: ConnectionScene, fault: Fault | int, error: type[OllimError]
 ) -> None:
     ref = await scene.dm.send(OutgoingMessage("Before."), "b" * 24)
     scene.local.next_fail(SEND, fault)
@@ -54,7 +54,9 @@ async def test_a_failure_to_send_or_edit_says_what_is_certain(
 
 
 @pytest.mark.parametrize("fault", [400, 401, 403, 404, 503, ErrorResponse(429, after=100.0)])
-async def test_what_cannot_be_read_is_out_of_reach(scene: Scene, fault: Fault | int) -> None:
+async def test_what_cannot_be_read_is_out_of_reach(
+    scene: ConnectionScene, fault: Fault | int
+) -> None:
     ref = scene.local.say("hello")
     scene.local.next_fail(READ, fault, times=None)
     with pytest.raises(Unreachable) as silent:
@@ -64,17 +66,17 @@ async def test_what_cannot_be_read_is_out_of_reach(scene: Scene, fault: Fault | 
         await scene.dm.after(ref)
 
 
-async def test_a_read_that_breaks_off_is_out_of_reach(scene: Scene) -> None:
+async def test_a_read_that_breaks_off_is_out_of_reach(scene: ConnectionScene) -> None:
     scene.local.next_fail(READ, Dropped(), times=None)
     with pytest.raises(Unreachable):
         await scene.dm.newest(5)
 
 
-async def test_what_never_got_through_was_not_sent_for_certain(scene: Scene) -> None:
+async def test_what_never_got_through_was_not_sent_for_certain(scene: ConnectionScene) -> None:
     ref = await scene.dm.send(OutgoingMessage("Before."), "b" * 24)
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        Route.BASE = f"http://127.0.0.1:{nobody.getsockname()[1]}/api/v10"
+    with socket.socket() as closed_port:
+        closed_port.bind(("127.0.0.1", 0))
+        Route.BASE = f"http://127.0.0.1:{closed_port.getsockname()[1]}/api/v10"
         with pytest.raises(Unreachable):
             await scene.dm.send(OutgoingMessage("Hello."), NONCE)
         with pytest.raises(Unreachable):
@@ -82,7 +84,7 @@ async def test_what_never_got_through_was_not_sent_for_certain(scene: Scene) -> 
 
 
 async def test_what_failed_in_an_unknown_way_before_it_was_refused_may_have_arrived(
-    scene: Scene,
+    scene: ConnectionScene,
 ) -> None:
     scene.local.next_fail(SEND, 502)
     scene.local.next_fail(SEND, 403)
@@ -90,13 +92,13 @@ async def test_what_failed_in_an_unknown_way_before_it_was_refused_may_have_arri
         await scene.dm.send(OutgoingMessage("Hello."), NONCE)
 
 
-async def test_a_refusal_says_why(scene: Scene) -> None:
+async def test_a_refusal_says_why(scene: ConnectionScene) -> None:
     with pytest.raises(DeliveryFailed, match=r"^Discord refused it: In content: .*2000"):
         await scene.dm.send(OutgoingMessage("x" * 2001), NONCE)
 
 
 async def test_before_the_login_and_after_the_end_nothing_can_be_reached() -> None:
-    async with scene_of(LocalDiscord()) as scene:
+    async with connection_scene(LocalDiscord()) as scene:
         with pytest.raises(Unreachable):
             await scene.dm.send(OutgoingMessage("Hello."), NONCE)
         async with scene.served():
@@ -106,7 +108,7 @@ async def test_before_the_login_and_after_the_end_nothing_can_be_reached() -> No
 
 
 async def test_a_client_that_was_closed_can_send_nothing() -> None:
-    async with scene_of(LocalDiscord()) as scene:
+    async with connection_scene(LocalDiscord()) as scene:
         async with scene.served():
             session = scene.connection.session
         late = scene.channel(lambda: session)
@@ -117,7 +119,7 @@ async def test_a_client_that_was_closed_can_send_nothing() -> None:
 
 
 async def test_a_call_under_way_when_the_connection_ends_does_not_hang() -> None:
-    async with scene_of(LocalDiscord()) as scene:
+    async with connection_scene(LocalDiscord()) as scene:
         async with scene.served():
             scene.local.next_fail(SEND, AnswerHanging())
             sending = asyncio.create_task(scene.dm.send(OutgoingMessage("Hello."), NONCE))
@@ -126,7 +128,7 @@ async def test_a_call_under_way_when_the_connection_ends_does_not_hang() -> None
             await asyncio.wait_for(sending, 30)
 
 
-async def test_an_edit_can_be_cancelled_without_harm(scene: Scene) -> None:
+async def test_an_edit_can_be_cancelled_without_harm(scene: ConnectionScene) -> None:
     ref = await scene.dm.send(OutgoingMessage("Before."), NONCE)
     scene.local.next_fail(EDIT, AnswerHanging())
     editing = asyncio.create_task(scene.dm.edit(ref, OutgoingMessage("Between.")))
@@ -154,7 +156,7 @@ async def test_a_mistake_of_our_own_is_not_taken_for_an_outage() -> None:
             raise RuntimeError("dictionary changed size during iteration")
 
 
-async def test_a_file_that_is_gone_is_said_and_nothing_sent(scene: Scene) -> None:
+async def test_a_file_that_is_gone_is_said_and_nothing_sent(scene: ConnectionScene) -> None:
     gone = Attachment("a.txt", "state/attachments/a.txt", "text/plain", 3)
     with pytest.raises(DeliveryFailed, match=r"`a\.txt`"):
         await scene.dm.send(OutgoingMessage("Here.", files=(gone,)), NONCE)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord.connection_scene import Scene, scene_of
+from tests.discord.connection_scene import ConnectionScene, connection_scene
 
 from ollim_bot.domain.cards import Button, Card, CardField, Color
 from ollim_bot.domain.chat import Attachment
@@ -25,8 +25,8 @@ CARD = Card(
 
 
 @pytest.fixture
-async def scene() -> AsyncIterator[Scene]:
-    async with scene_of(LocalDiscord()) as made, made.served():
+async def scene() -> AsyncIterator[ConnectionScene]:
+    async with connection_scene(LocalDiscord()) as made, made.served():
         yield made
 
 
@@ -34,7 +34,7 @@ def kept(name: str, size: int = 3) -> Attachment:
     return Attachment(name, f"state/attachments/{name}", "text/plain", size)
 
 
-async def test_a_letter_arrives_with_all_that_is_in_it(scene: Scene) -> None:
+async def test_a_letter_arrives_with_all_that_is_in_it(scene: ConnectionScene) -> None:
     scene.files["state/attachments/a.txt"] = b"abc"
     ref = await scene.dm.send(OutgoingMessage("Here.", CARD, "small", (kept("a.txt"),)), NONCE)
 
@@ -47,7 +47,7 @@ async def test_a_letter_arrives_with_all_that_is_in_it(scene: Scene) -> None:
     assert [(each.name, each.content) for each in message.files] == [("a.txt", b"abc")]
 
 
-async def test_a_used_button_cannot_be_pressed(scene: Scene) -> None:
+async def test_a_used_button_cannot_be_pressed(scene: ConnectionScene) -> None:
     ref = await scene.dm.send(OutgoingMessage(card=CARD), NONCE)
 
     buttons = scene.local.message(ref).buttons
@@ -55,7 +55,7 @@ async def test_a_used_button_cannot_be_pressed(scene: Scene) -> None:
     assert [bool(each.get("disabled")) for each in buttons] == [False, True]
 
 
-async def test_nobody_is_called_by_what_is_said(scene: Scene) -> None:
+async def test_nobody_is_called_by_what_is_said(scene: ConnectionScene) -> None:
     ref = await scene.dm.send(OutgoingMessage("@everyone"), NONCE)
     await scene.dm.edit(ref, OutgoingMessage("@here"))
 
@@ -64,12 +64,12 @@ async def test_nobody_is_called_by_what_is_said(scene: Scene) -> None:
     assert [each["allowed_mentions"]["parse"] for each in bodies] == [[], []]
 
 
-async def test_what_is_sent_again_stands_there_once(scene: Scene) -> None:
+async def test_what_is_sent_again_stands_there_once(scene: ConnectionScene) -> None:
     refs = {await scene.dm.send(OutgoingMessage("Once."), NONCE) for _ in range(2)}
     assert [each.id for each in scene.local.said] == list(refs)
 
 
-async def test_an_edit_replaces_all_but_the_files(scene: Scene) -> None:
+async def test_an_edit_replaces_all_but_the_files(scene: ConnectionScene) -> None:
     scene.files["state/attachments/a.txt"] = b"abc"
     ref = await scene.dm.send(OutgoingMessage("Before.", CARD, files=(kept("a.txt"),)), NONCE)
     await scene.dm.edit(ref, OutgoingMessage("After."))
@@ -82,7 +82,7 @@ async def test_an_edit_replaces_all_but_the_files(scene: Scene) -> None:
     assert (message.text, len(message.embeds), len(message.buttons)) == ("", 1, 2)
 
 
-async def test_what_is_gone_can_be_deleted_and_not_edited(scene: Scene) -> None:
+async def test_what_is_gone_can_be_deleted_and_not_edited(scene: ConnectionScene) -> None:
     ref = await scene.dm.send(OutgoingMessage("Away."), NONCE)
     await scene.dm.delete(ref)
     await scene.dm.delete(ref)
@@ -91,7 +91,7 @@ async def test_what_is_gone_can_be_deleted_and_not_edited(scene: Scene) -> None:
         await scene.dm.edit(ref, OutgoingMessage("Back."))
 
 
-async def test_a_mark_is_put_and_taken_away(scene: Scene) -> None:
+async def test_a_mark_is_put_and_taken_away(scene: ConnectionScene) -> None:
     ref = scene.local.say("hello")
     await scene.dm.mark(ref, "👀")
     (seen,) = await scene.dm.newest(1)
@@ -102,18 +102,18 @@ async def test_a_mark_is_put_and_taken_away(scene: Scene) -> None:
     assert seen.marks == frozenset()
 
 
-async def test_a_mark_of_the_owners_is_not_ours(scene: Scene) -> None:
+async def test_a_mark_of_the_owners_is_not_ours(scene: ConnectionScene) -> None:
     scene.local.react(scene.local.say("hello"), "👀")
     (seen,) = await scene.dm.newest(1)
     assert seen.marks == frozenset()
 
 
-async def test_the_bot_is_seen_to_type(scene: Scene) -> None:
+async def test_the_bot_is_seen_to_type(scene: ConnectionScene) -> None:
     await scene.dm.show_typing()
     assert len(scene.local.typing) == 1
 
 
-async def test_what_stands_there_is_read_as_it_is(scene: Scene) -> None:
+async def test_what_stands_there_is_read_as_it_is(scene: ConnectionScene) -> None:
     ours = await scene.dm.send(OutgoingMessage(card=CARD), NONCE)
     theirs = scene.local.say("Thanks.", reply_to=ours, files={"a.txt": b"abc"})
     scene.local.edit(theirs, "Thank you.")
@@ -128,7 +128,7 @@ async def test_what_stands_there_is_read_as_it_is(scene: Scene) -> None:
     assert [(each.name, each.size) for each in second.files] == [("a.txt", 3)]
 
 
-async def test_a_reply_to_what_is_gone_has_no_words_to_quote(scene: Scene) -> None:
+async def test_a_reply_to_what_is_gone_has_no_words_to_quote(scene: ConnectionScene) -> None:
     ours = await scene.dm.send(OutgoingMessage("Away."), NONCE)
     scene.local.say("What was that?", reply_to=ours)
     await scene.dm.delete(ours)
@@ -136,29 +136,29 @@ async def test_a_reply_to_what_is_gone_has_no_words_to_quote(scene: Scene) -> No
     assert (seen.reply_to, seen.quote) == (ours, "")
 
 
-async def test_buttons_that_are_all_used_are_none(scene: Scene) -> None:
+async def test_buttons_that_are_all_used_are_none(scene: ConnectionScene) -> None:
     used = Card("Tea", buttons=(Button("Done", "done", is_used=True),))
     await scene.dm.send(OutgoingMessage(card=used), NONCE)
     (seen,) = await scene.dm.newest(1)
     assert not seen.has_buttons
 
 
-async def test_all_that_came_after_is_found_however_many(scene: Scene) -> None:
+async def test_all_that_came_after_is_found_however_many(scene: ConnectionScene) -> None:
     refs = [scene.local.say(str(number)) for number in range(230)]
     found = await scene.dm.after(refs[3])
     assert [each.ref for each in found] == refs[4:]
     assert [each.ref for each in await scene.dm.newest(1000)] == refs[-100:]
 
 
-async def wait_in_turn(scene: Scene) -> None:
+async def wait_in_turn(scene: ConnectionScene) -> None:
     pause = scene.dm.pause_before_edit()
     while pause > 0:
         await asyncio.sleep(pause)
         pause = scene.dm.pause_before_edit()
 
 
-async def test_edits_keep_their_pace_and_a_place_for_what_matters(scene: Scene) -> None:
-    """None of them waits in discord.py's own line, where the last one would wait for seconds."""
+async def test_edits_keep_their_pace_and_a_place_for_what_matters(scene: ConnectionScene) -> None:
+    """No edit waits in the own queue of discord.py, where the last one would wait for seconds."""
     loop = asyncio.get_running_loop()
     scene.local.allowance(5, 3.0)
     ref = await scene.dm.send(OutgoingMessage("0"), NONCE)

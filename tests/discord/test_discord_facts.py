@@ -1,8 +1,8 @@
-"""What is known of Discord is remembered without anybody waiting for the disk."""
+"""Facts about Discord are stored, and nothing waits for the disk."""
 
 from __future__ import annotations
 
-from tests.discord.input_scene import SlowStore, doing, eventually
+from tests.discord.input_scene import SlowStore, eventually, running_tasks
 
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 
@@ -16,7 +16,7 @@ async def test_what_was_said_is_known_at_once_and_on_disk_soon() -> None:
     assert await facts.last_seen() == "7"
     assert await facts.commands_hash() == "abc"
     assert await facts.drafts() == ("8",)
-    async with doing(facts.run()):
+    async with running_tasks(facts.run()):
         await eventually(lambda: store.writes)
     later = DiscordFacts(store)
     assert await later.last_seen() == "7"
@@ -47,7 +47,7 @@ async def test_many_are_written_in_one_go() -> None:
     store = SlowStore()
     facts = DiscordFacts(store)
     store.may_write.clear()
-    async with doing(facts.run()):
+    async with running_tasks(facts.run()):
         for number in range(1, 151):
             facts.saw(str(number))
         store.may_write.set()
@@ -59,7 +59,7 @@ async def test_what_is_said_while_the_disk_writes_is_not_forgotten() -> None:
     store = SlowStore()
     facts = DiscordFacts(store)
     store.may_write.clear()
-    async with doing(facts.run()):
+    async with running_tasks(facts.run()):
         facts.saw("1")
         facts.add_draft("5")
         await eventually(lambda: store.begun)

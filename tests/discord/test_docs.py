@@ -26,7 +26,7 @@ def ended(state: DeliveryState) -> Delivery:
 
 
 def answered(status: int) -> str:
-    """What is said where Discord answers with this status."""
+    """Our error text for this HTTP status of Discord."""
     response = cast("Any", SimpleNamespace(status=status, reason=""))
     return str(errors.translated_error(discord.HTTPException(response, "no")))
 

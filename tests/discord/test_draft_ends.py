@@ -1,4 +1,4 @@
-"""What becomes of drafts that no answer takes over: they go, or say where they end."""
+"""Drafts that no answer takes over are deleted, or say where they end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 
 import pytest
-from tests.discord.draft_scene import Scene
+from tests.discord.draft_scene import DraftScene
 
 from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.events import (
@@ -23,8 +23,8 @@ from ollim_bot.surfaces.discord.stale_drafts import GOES_ON_BELOW, StaleDrafts
 
 
 @pytest.fixture
-async def scene() -> AsyncIterator[Scene]:
-    scene = Scene()
+async def scene() -> AsyncIterator[DraftScene]:
+    scene = DraftScene()
     yield scene
     await scene.close()
 
@@ -34,7 +34,7 @@ async def nothing_waits() -> None:
 
 
 def orphans_of(
-    scene: Scene,
+    scene: DraftScene,
     known: Collection[str] = (),
     caught_up: Callable[[], Awaitable[None]] = nothing_waits,
 ) -> StaleDrafts:
@@ -44,7 +44,7 @@ def orphans_of(
     return StaleDrafts(scene.channel, scene.background, scene.memory, caught_up, is_known)
 
 
-async def test_a_turn_that_ends_without_words_leaves_nothing(scene: Scene) -> None:
+async def test_a_turn_that_ends_without_words_leaves_nothing(scene: DraftScene) -> None:
     turn = await scene.begin()
     await turn.show(ToolStarted("1", "Read"), ToolEnded("1"))
     await scene.clock.advance(5)
@@ -55,7 +55,7 @@ async def test_a_turn_that_ends_without_words_leaves_nothing(scene: Scene) -> No
     assert not scene.memory.refs
 
 
-async def test_words_without_an_answer_stay_and_say_that_they_end(scene: Scene) -> None:
+async def test_words_without_an_answer_stay_and_say_that_they_end(scene: DraftScene) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed("word " * 500))
     await scene.clock.advance(10)
@@ -69,7 +69,7 @@ async def test_words_without_an_answer_stay_and_say_that_they_end(scene: Scene) 
 
 
 async def test_words_of_a_completed_turn_that_nobody_posted_were_not_meant_to_stay(
-    scene: Scene,
+    scene: DraftScene,
 ) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed("noise"))
@@ -79,7 +79,7 @@ async def test_words_of_a_completed_turn_that_nobody_posted_were_not_meant_to_st
     assert scene.channel.texts == []
 
 
-async def test_what_cannot_be_taken_away_now_is_taken_away_later(scene: Scene) -> None:
+async def test_what_cannot_be_taken_away_now_is_taken_away_later(scene: DraftScene) -> None:
     turn = await scene.begin()
     scene.channel.is_down = True
     await turn.end(EndCause.INTERRUPTED)
@@ -91,7 +91,9 @@ async def test_what_cannot_be_taken_away_now_is_taken_away_later(scene: Scene) -
     assert not scene.memory.refs
 
 
-async def test_a_draft_that_may_have_arrived_is_looked_for_and_taken_away(scene: Scene) -> None:
+async def test_a_draft_that_may_have_arrived_is_looked_for_and_taken_away(
+    scene: DraftScene,
+) -> None:
     scene.channel.lost_answers["send"] = 1
     turn = await scene.begin()
     assert len(scene.channel.bot) == 1
@@ -101,7 +103,7 @@ async def test_a_draft_that_may_have_arrived_is_looked_for_and_taken_away(scene:
 
 
 async def test_a_presentation_that_is_cancelled_draws_no_more_and_leaves_its_drafts(
-    scene: Scene,
+    scene: DraftScene,
 ) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed("hello"))
@@ -113,7 +115,7 @@ async def test_a_presentation_that_is_cancelled_draws_no_more_and_leaves_its_dra
     assert scene.memory.refs == set(scene.channel.bot)
 
 
-async def test_a_turn_whose_events_break_off_is_not_shown_as_running(scene: Scene) -> None:
+async def test_a_turn_whose_events_break_off_is_not_shown_as_running(scene: DraftScene) -> None:
     async def broken() -> AsyncIterator[AgentEvent]:
         yield TextStreamed("half")
         raise RuntimeError("a fault")
@@ -125,27 +127,27 @@ async def test_a_turn_whose_events_break_off_is_not_shown_as_running(scene: Scen
     assert scene.channel.texts == ["half\n-# cut off here"]
 
 
-async def test_the_next_start_closes_what_a_crash_has_left(scene: Scene) -> None:
+async def test_the_next_start_closes_what_a_crash_has_left(scene: DraftScene) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed("word " * 500), ToolStarted("1", "Read"))
     await scene.clock.advance(10)
     await scene.background.close()
     first, _ = scene.channel.texts
-    next_life = Scene()
-    next_life.channel, next_life.memory = scene.channel, scene.memory
-    status = await next_life.channel.send(OutgoingMessage("-# Thinking… (3s)"), "s" * 24)
+    next_run = DraftScene()
+    next_run.channel, next_run.memory = scene.channel, scene.memory
+    status = await next_run.channel.send(OutgoingMessage("-# Thinking… (3s)"), "s" * 24)
     scene.memory.add_draft(status)
     scene.channel.fail("newest", Unreachable("no"))
     scene.channel.fail("edit", Unreachable("no"))
-    with next_life.time_goes_on():
-        await orphans_of(next_life).close(sorted(scene.memory.refs), 0)
+    with next_run.time_goes_on():
+        await orphans_of(next_run).close(sorted(scene.memory.refs), 0)
     assert scene.channel.texts[0] == first
     assert scene.channel.texts[1].endswith(f"word\n{GOES_ON_BELOW}")
     assert len(scene.channel.texts) == 2
     assert not scene.memory.refs
 
 
-async def test_each_turn_that_a_crash_has_cut_off_says_so(scene: Scene) -> None:
+async def test_each_turn_that_a_crash_has_cut_off_says_so(scene: DraftScene) -> None:
     texts = ("one\n-# Thinking… (3s)", "two, which is full", "three")
     refs = [await scene.channel.send(OutgoingMessage(text), text) for text in texts]
     await orphans_of(scene).close(refs, 0)
@@ -153,7 +155,7 @@ async def test_each_turn_that_a_crash_has_cut_off_says_so(scene: Scene) -> None:
     assert scene.channel.texts == ends
 
 
-async def test_a_full_draft_of_an_earlier_life_has_room_for_the_line(scene: Scene) -> None:
+async def test_a_full_draft_of_an_earlier_run_has_room_for_the_line(scene: DraftScene) -> None:
     ref = await scene.channel.send(OutgoingMessage("```\n" + "x " * 990 + "\n```"), "n" * 24)
     await orphans_of(scene).close([ref], 0)
     [text] = scene.channel.texts
@@ -162,7 +164,7 @@ async def test_a_full_draft_of_an_earlier_life_has_room_for_the_line(scene: Scen
 
 
 async def test_drafts_that_could_not_be_noted_any_more_are_known_by_their_looks(
-    scene: Scene,
+    scene: DraftScene,
 ) -> None:
     texts = (
         "-# Thinking…",
@@ -184,14 +186,14 @@ async def test_drafts_that_could_not_be_noted_any_more_are_known_by_their_looks(
     ]
 
 
-async def test_a_draft_of_two_lives_ago_is_found_before_that_of_the_last(scene: Scene) -> None:
+async def test_a_draft_of_two_lives_ago_is_found_before_that_of_the_last(scene: DraftScene) -> None:
     texts = ("-# Thinking…", "-# Thinking… (3s)")
     refs = [await scene.channel.send(OutgoingMessage(text), text) for text in texts]
     await orphans_of(scene).close(refs[1:], int(refs[1]))
     assert scene.channel.texts == []
 
 
-async def test_a_draft_that_is_far_up_is_closed_too(scene: Scene) -> None:
+async def test_a_draft_that_is_far_up_is_closed_too(scene: DraftScene) -> None:
     refs = [await scene.channel.send(OutgoingMessage("-# Thinking…"), "n" * 24)]
     for number in range(60):
         scene.channel.say(f"words {number}")
@@ -199,7 +201,7 @@ async def test_a_draft_that_is_far_up_is_closed_too(scene: Scene) -> None:
     assert scene.channel.texts == []
 
 
-async def test_what_has_become_an_answer_is_no_orphan(scene: Scene) -> None:
+async def test_what_has_become_an_answer_is_no_orphan(scene: DraftScene) -> None:
     refs = [await scene.channel.send(OutgoingMessage("whole"), "n" * 24)]
     known: list[str] = []
     is_caught_up = asyncio.Event()
@@ -217,7 +219,7 @@ async def test_what_has_become_an_answer_is_no_orphan(scene: Scene) -> None:
     assert scene.channel.texts == ["whole"]
 
 
-async def test_words_that_are_said_again_below_do_not_stay(scene: Scene) -> None:
+async def test_words_that_are_said_again_below_do_not_stay(scene: DraftScene) -> None:
     refs = [
         await scene.channel.send(OutgoingMessage(text), text)
         for text in ("A whole", "A whole answer.")

@@ -6,7 +6,7 @@ import pytest
 from devtools.localdiscord.server import LocalDiscord
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
-from tests.discord.connection_scene import usual_addresses
+from tests.discord.connection_scene import restored_addresses
 from yarl import URL
 
 from ollim_bot.errors import Unreachable
@@ -24,7 +24,7 @@ async def test_without_another_address_nothing_is_changed() -> None:
 
 
 async def test_another_address_is_asked_for_its_gateway() -> None:
-    with usual_addresses():
+    with restored_addresses():
         async with LocalDiscord() as local:
             await use_api_url(f"{local.api_url}/")
             assert addresses() == (local.api_url, URL(local.gateway_url))

@@ -1,4 +1,4 @@
-"""What the owner sends without having written it is known for that, however it comes."""
+"""A message that the owner did not write, such as a forward, is recognized in every form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord.connection_scene import Scene, scene_of
+from tests.discord.connection_scene import ConnectionScene, connection_scene
 
 from ollim_bot.domain.cards import Button, Card, Color
 from ollim_bot.surfaces.discord.messages import OutgoingMessage, ReceivedMessage
@@ -28,30 +28,32 @@ SNAPSHOT = {
 
 
 @pytest.fixture
-async def scene() -> AsyncIterator[Scene]:
-    async with scene_of(LocalDiscord()) as made, made.served():
+async def scene() -> AsyncIterator[ConnectionScene]:
+    async with connection_scene(LocalDiscord()) as made, made.served():
         yield made
 
 
-def by_a_stranger(scene: Scene, text: str = COMMAND, **more: Any) -> str:
+def by_a_stranger(scene: ConnectionScene, text: str = COMMAND, **more: Any) -> str:
     return scene.local.say(text, as_user=scene.local.stranger, in_guild=True, **more)
 
 
-async def heard(scene: Scene) -> list[ReceivedMessage]:
-    """All that was heard before this."""
+async def heard(scene: ConnectionScene) -> list[ReceivedMessage]:
+    """All messages that were heard up to now."""
     last = scene.local.say("the last")
     await scene.local.until(lambda: last in [each.ref for each in scene.heard.messages])
     return scene.heard.messages[:-1]
 
 
-def told_again(scene: Scene, event: str = "MESSAGE_CREATE", **changes: Any) -> None:
-    """The newest message of the owner's once more, with something else about it."""
+def told_again(scene: ConnectionScene, event: str = "MESSAGE_CREATE", **changes: Any) -> None:
+    """Send the newest message of the owner again as an event, with changes."""
     (session,) = scene.local.gateway.sessions.values()
     frames = [each for each in session.frames if each.get("t") == "MESSAGE_CREATE"]
     scene.local.gateway.tell(event, {**frames[-1]["d"], **changes})
 
 
-async def test_a_forward_has_the_words_and_files_of_what_was_forwarded(scene: Scene) -> None:
+async def test_a_forward_has_the_words_and_files_of_what_was_forwarded(
+    scene: ConnectionScene,
+) -> None:
     theirs = by_a_stranger(scene, files={"a.txt": b"abc"})
     ref = scene.local.forward(theirs)
     [seen] = await heard(scene)
@@ -63,7 +65,9 @@ async def test_a_forward_has_the_words_and_files_of_what_was_forwarded(scene: Sc
     assert seen.forwarded.at == scene.local.message(theirs).at
 
 
-async def test_forwards_of_the_owners_and_of_the_bots_own_are_forwards_too(scene: Scene) -> None:
+async def test_forwards_of_the_owners_and_of_the_bots_own_are_forwards_too(
+    scene: ConnectionScene,
+) -> None:
     own = scene.local.say(COMMAND)
     bots = await scene.dm.send(OutgoingMessage("Shall I?"), NONCE)
     for each in (own, bots):
@@ -74,7 +78,9 @@ async def test_forwards_of_the_owners_and_of_the_bots_own_are_forwards_too(scene
     assert places == ["this conversation"] * 2
 
 
-async def test_the_card_of_a_question_is_forwarded_as_words_without_buttons(scene: Scene) -> None:
+async def test_the_card_of_a_question_is_forwarded_as_words_without_buttons(
+    scene: ConnectionScene,
+) -> None:
     button = Button("✅ Allow once", "approve", "key:once")
     card = Card("Allow Write?", "x" * 900, Color.YELLOW, buttons=(button,))
     scene.local.forward(await scene.dm.send(OutgoingMessage("", card), NONCE))
@@ -96,7 +102,7 @@ SIGNS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("sign", SIGNS)
-async def test_any_sign_of_a_forward_makes_all_of_it_one(scene: Scene, sign: Any) -> None:
+async def test_any_sign_of_a_forward_makes_all_of_it_one(scene: ConnectionScene, sign: Any) -> None:
     scene.local.say("/restart")
     told_again(scene, **sign)
     [typed, seen] = await heard(scene)
@@ -124,7 +130,7 @@ OF_PROGRAMS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("mark", OF_PROGRAMS)
 async def test_what_a_program_sends_in_the_owners_name_is_not_heard(
-    scene: Scene, mark: dict[str, Any]
+    scene: ConnectionScene, mark: dict[str, Any]
 ) -> None:
     scene.local.say(COMMAND)
     told_again(scene, **mark)
@@ -133,7 +139,7 @@ async def test_what_a_program_sends_in_the_owners_name_is_not_heard(
     assert scene.heard.edits == []
 
 
-async def test_what_stands_in_an_embed_was_not_typed(scene: Scene) -> None:
+async def test_what_stands_in_an_embed_was_not_typed(scene: ConnectionScene) -> None:
     """As below the result of a poll, or an invitation to a game."""
     scene.local.say("x")
     told_again(scene, content="", embeds=[{"type": "rich", "title": COMMAND}])
@@ -141,7 +147,7 @@ async def test_what_stands_in_an_embed_was_not_typed(scene: Scene) -> None:
     assert (seen.text, seen.forwarded) == ("", None)
 
 
-async def test_a_reply_to_a_forward_knows_that_its_quote_is_one(scene: Scene) -> None:
+async def test_a_reply_to_a_forward_knows_that_its_quote_is_one(scene: ConnectionScene) -> None:
     forward = scene.local.forward(by_a_stranger(scene))
     scene.local.say("what is this?", reply_to=forward)
     [_, reply] = await heard(scene)
@@ -151,7 +157,9 @@ async def test_a_reply_to_a_forward_knows_that_its_quote_is_one(scene: Scene) ->
     assert reply.quote_forwarded.place == "a server"
 
 
-async def test_no_edit_makes_a_forward_of_a_message_or_a_message_of_a_forward(scene: Scene) -> None:
+async def test_no_edit_makes_a_forward_of_a_message_or_a_message_of_a_forward(
+    scene: ConnectionScene,
+) -> None:
     scene.local.say("hello")
     now = "2026-02-24T08:12:00+00:00"
     told_again(scene, "MESSAGE_UPDATE", edited_timestamp=now, message_snapshots=[SNAPSHOT])
@@ -161,7 +169,7 @@ async def test_no_edit_makes_a_forward_of_a_message_or_a_message_of_a_forward(sc
     assert scene.heard.edits == []
 
 
-async def test_the_history_tells_the_same_as_the_gateway(scene: Scene) -> None:
+async def test_the_history_tells_the_same_as_the_gateway(scene: ConnectionScene) -> None:
     before = scene.local.say("before")
     forward = scene.local.forward(by_a_stranger(scene))
     scene.local.say("what is this?", reply_to=forward)

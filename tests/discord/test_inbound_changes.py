@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.discord.input_scene import FULL, Scene, file, listening
+from tests.discord.input_scene import FULL, InputScene, file, listening
 
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.inputs import InputId
@@ -24,12 +24,12 @@ class FullReception(FakeReception):
 
 
 @pytest.fixture
-async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+async def scene(tmp_path: Path) -> AsyncIterator[InputScene]:
     async with listening(tmp_path) as scene:
         yield scene
 
 
-async def test_a_message_that_waits_is_taken_as_edited_or_withdrawn(scene: Scene) -> None:
+async def test_a_message_that_waits_is_taken_as_edited_or_withdrawn(scene: InputScene) -> None:
     edited, deleted = scene.say("old"), scene.say("oops")
     await scene.until(lambda: len(scene.received) == 2)
     scene.reception.waiting = {input_of(edited.ref), input_of(deleted.ref)}
@@ -41,7 +41,7 @@ async def test_a_message_that_waits_is_taken_as_edited_or_withdrawn(scene: Scene
     assert message.text == "new"
 
 
-async def test_so_is_one_that_was_not_taken_in_yet(scene: Scene) -> None:
+async def test_so_is_one_that_was_not_taken_in_yet(scene: InputScene) -> None:
     scene.channel.may_answer.clear()
     first = scene.say("first", files=(file(scene, "a.png"),))
     edited, deleted = scene.say("old"), scene.say("oops")
@@ -55,7 +55,9 @@ async def test_so_is_one_that_was_not_taken_in_yet(scene: Scene) -> None:
     assert scene.received == ["first, edited", "new", "fence"]
 
 
-async def test_one_that_is_edited_while_it_is_received_is_edited_after_that(scene: Scene) -> None:
+async def test_one_that_is_edited_while_it_is_received_is_edited_after_that(
+    scene: InputScene,
+) -> None:
     seen = scene.channel.say("old")
 
     def edit_meanwhile(_: object) -> None:
@@ -68,7 +70,7 @@ async def test_one_that_is_edited_while_it_is_received_is_edited_after_that(scen
 
 
 async def test_one_that_is_deleted_while_it_is_received_is_withdrawn_after_that(
-    scene: Scene,
+    scene: InputScene,
 ) -> None:
     seen = scene.channel.say("oops")
 
@@ -82,7 +84,7 @@ async def test_one_that_is_deleted_while_it_is_received_is_withdrawn_after_that(
     assert ("mark", seen.ref) not in scene.channel.calls
 
 
-async def test_the_mark_of_one_that_was_deleted_is_left_alone(scene: Scene) -> None:
+async def test_the_mark_of_one_that_was_deleted_is_left_alone(scene: InputScene) -> None:
     seen = scene.say("oops")
     await scene.until(lambda: scene.is_marked(seen))
     del scene.channel.owner[seen.ref]
@@ -95,9 +97,9 @@ async def test_the_mark_of_one_that_was_deleted_is_left_alone(scene: Scene) -> N
 
 
 async def test_a_change_waits_for_a_disk_that_refuses(tmp_path: Path) -> None:
-    scene = Scene(tmp_path)
+    scene = InputScene(tmp_path)
     scene.reception = reception = FullReception(scene.clock, tmp_path)
-    scene.begin_anew()
+    scene.restart()
     async with scene.taking():
         seen = scene.say("old")
         await scene.until(lambda: scene.received)

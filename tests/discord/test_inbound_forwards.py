@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.discord.input_scene import SUNDAY, Scene, had_begun, listening
+from tests.discord.input_scene import SUNDAY, InputScene, after_an_earlier_run, listening
 
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.ports import IncomingMessage
@@ -24,16 +24,16 @@ COMMANDS = ("/clear", "/model opus", " /clear", "/resume aa11", "/compact now\np
 
 
 @pytest.fixture
-async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+async def scene(tmp_path: Path) -> AsyncIterator[InputScene]:
     async with listening(tmp_path) as scene:
         yield scene
 
 
-def taken(scene: Scene, seen: ReceivedMessage) -> IncomingMessage:
+def taken(scene: InputScene, seen: ReceivedMessage) -> IncomingMessage:
     return next(each for each in scene.reception.received if each.id.endswith(seen.ref))
 
 
-async def test_a_forwarded_command_is_a_quote_and_nothing_is_run(scene: Scene) -> None:
+async def test_a_forwarded_command_is_a_quote_and_nothing_is_run(scene: InputScene) -> None:
     said = [scene.say(text, forwarded=FORWARDED) for text in COMMANDS]
     await scene.until(lambda: scene.last_seen == said[-1].ref)
     assert scene.reception.calls == []
@@ -42,7 +42,7 @@ async def test_a_forwarded_command_is_a_quote_and_nothing_is_run(scene: Scene) -
     ]
 
 
-async def test_the_owners_own_words_after_it_are_a_command_again(scene: Scene) -> None:
+async def test_the_owners_own_words_after_it_are_a_command_again(scene: InputScene) -> None:
     scene.say("/clear", forwarded=FORWARDED)
     scene.say("/clear")
     scene.say("what did they want?")
@@ -52,7 +52,7 @@ async def test_the_owners_own_words_after_it_are_a_command_again(scene: Scene) -
 
 
 async def test_a_reply_to_a_forward_is_the_owners_own_with_a_quote_that_is_not(
-    scene: Scene,
+    scene: InputScene,
 ) -> None:
     said = scene.say("what?", reply_to="7", quote="/clear", quote_forwarded=FORWARDED)
     await scene.until(lambda: scene.received)
@@ -61,8 +61,8 @@ async def test_a_reply_to_a_forward_is_the_owners_own_with_a_quote_that_is_not(
     assert incoming.quote == "/clear"
 
 
-async def test_an_edit_leaves_a_forward_what_it_is(scene: Scene) -> None:
-    """Whatever an edit may say of it: Discord has no such edits."""
+async def test_an_edit_leaves_a_forward_what_it_is(scene: InputScene) -> None:
+    """A forward cannot be edited on Discord, so an edit event does not change it."""
     scene.store.may_write.clear()
     scene.say("/model opus")
     await scene.until(lambda: scene.store.begun)
@@ -74,14 +74,14 @@ async def test_an_edit_leaves_a_forward_what_it_is(scene: Scene) -> None:
     assert scene.reception.calls == ["/model opus"]
 
 
-async def test_a_forward_without_words_or_files_gets_an_honest_sentence(scene: Scene) -> None:
+async def test_a_forward_without_words_or_files_gets_an_honest_sentence(scene: InputScene) -> None:
     scene.say("", forwarded=FORWARDED)
     await scene.until(lambda: scene.channel.texts == [NOTHING_TO_READ])
 
 
 async def test_a_forward_that_was_missed_is_a_quote_too(tmp_path: Path) -> None:
-    scene = Scene(tmp_path)
-    await had_begun(scene)
+    scene = InputScene(tmp_path)
+    await after_an_earlier_run(scene)
     missed = scene.channel.say("/clear", forwarded=FORWARDED)
     scene.channel.say("hi", is_edited=True)
     scene.catch_up.ready()
@@ -92,8 +92,8 @@ async def test_a_forward_that_was_missed_is_a_quote_too(tmp_path: Path) -> None:
 
 
 async def test_what_looks_like_an_edit_of_a_forward_is_not_read_back(tmp_path: Path) -> None:
-    scene = Scene(tmp_path)
-    await had_begun(scene)
+    scene = InputScene(tmp_path)
+    await after_an_earlier_run(scene)
     scene.catch_up.ready()
     await scene.reception.change(is_busy=True)
     async with scene.running():

@@ -1,4 +1,4 @@
-"""Messages stand in the order in which they were written, each once, as they stand there now."""
+"""Messages are taken once, in the order of their writing, in their newest version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def seen(ref: int, text: str = "") -> ReceivedMessage:
 
 
 async def taken(arrivals: InboundQueue) -> list[tuple[int, str, bool]]:
-    """All that can be taken now: id, text, and whether it was deleted."""
+    """Take all messages that can be taken now: id, text, and whether it was deleted."""
     found: list[tuple[int, str, bool]] = []
     while True:
         try:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.discord.draft_scene import NOON, Scene, part_of
+from tests.discord.draft_scene import NOON, DraftScene, part_of
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -17,8 +17,8 @@ PING = ChatMessage(MessageId("7"), NOON, Author.BACKGROUND, "Call the dentist.",
 
 
 @pytest.fixture
-async def scene() -> AsyncIterator[Scene]:
-    scene = Scene()
+async def scene() -> AsyncIterator[DraftScene]:
+    scene = DraftScene()
     yield scene
     await scene.close()
 
@@ -33,21 +33,23 @@ async def scene() -> AsyncIterator[Scene]:
     ],
 )
 async def test_over_a_minute_late_is_said_in_the_first_line(
-    scene: Scene, seconds: int, text: str
+    scene: DraftScene, seconds: int, text: str
 ) -> None:
     await scene.clock.advance(seconds)
     await scene.deliver(PING)
     assert scene.channel.texts == [text]
 
 
-async def test_a_card_says_it_at_its_foot(scene: Scene) -> None:
+async def test_a_card_says_it_at_its_foot(scene: DraftScene) -> None:
     await scene.clock.advance(3600)
     await scene.deliver(replace(PING, card=Card("Dentist"), job=""))
     [posted] = scene.channel.bot.values()
     assert posted.outgoing.card_footer == "late · written today 12:00"
 
 
-async def test_only_the_first_part_says_it_and_a_full_one_keeps_its_words(scene: Scene) -> None:
+async def test_only_the_first_part_says_it_and_a_full_one_keeps_its_words(
+    scene: DraftScene,
+) -> None:
     await scene.clock.advance(3600)
     long = replace(PING, text="word " * 700)
     await scene.deliver(long)
@@ -57,7 +59,9 @@ async def test_only_the_first_part_says_it_and_a_full_one_keeps_its_words(scene:
     assert scene.channel.texts[1] == parts[1].text
 
 
-async def test_a_late_message_whose_answer_was_lost_is_found_by_its_words(scene: Scene) -> None:
+async def test_a_late_message_whose_answer_was_lost_is_found_by_its_words(
+    scene: DraftScene,
+) -> None:
     await scene.clock.advance(3600)
     part = part_of(PING)
     scene.channel.lost_answers["send"] = 1

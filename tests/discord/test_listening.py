@@ -1,4 +1,4 @@
-"""Who is heard on Discord: the owner, in the direct messages, and nobody else anywhere."""
+"""Only the owner is heard on Discord, and only in the direct messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord.connection_scene import Scene, scene_of
+from tests.discord.connection_scene import ConnectionScene, connection_scene
 
 from ollim_bot.surfaces.discord.client import ELSEWHERE, NOT_AUTHORIZED
 from ollim_bot.surfaces.discord.messages import OutgoingMessage
@@ -22,33 +22,33 @@ COMMAND = {
 
 
 @pytest.fixture
-async def scene() -> AsyncIterator[Scene]:
-    async with scene_of(LocalDiscord()) as made, made.served():
+async def scene() -> AsyncIterator[ConnectionScene]:
+    async with connection_scene(LocalDiscord()) as made, made.served():
         yield made
 
 
-async def heard_out(scene: Scene) -> None:
-    """All that happened before has been heard."""
+async def heard_out(scene: ConnectionScene) -> None:
+    """Wait until all events up to now have been heard."""
     last = scene.local.say("the last")
     await scene.local.until(lambda: last in [each.ref for each in scene.heard.messages])
     scene.heard.messages.pop()
 
 
-def told_again(scene: Scene, event: str, **changes: Any) -> None:
-    """The newest message once more, with something else about it."""
+def told_again(scene: ConnectionScene, event: str, **changes: Any) -> None:
+    """Send the newest message again as an event, with changes."""
     (session,) = scene.local.gateway.sessions.values()
     body = session.frames[-1]["d"]
     scene.local.gateway.tell(event, {**body, **changes})
 
 
-async def test_the_owners_messages_are_heard_in_their_order(scene: Scene) -> None:
+async def test_the_owners_messages_are_heard_in_their_order(scene: ConnectionScene) -> None:
     said = [scene.local.say(str(number)) for number in range(50)]
     await scene.local.until(lambda: len(scene.heard.messages) == 50)
     assert [each.ref for each in scene.heard.messages] == said
     assert all(each.is_owners for each in scene.heard.messages)
 
 
-async def test_nobody_elses_messages_are_heard(scene: Scene) -> None:
+async def test_nobody_elses_messages_are_heard(scene: ConnectionScene) -> None:
     scene.local.say("let me in", as_user=scene.local.stranger)
     scene.local.say("in public", in_guild=True)
     scene.local.say("by a stranger", as_user=scene.local.stranger, in_guild=True)
@@ -60,7 +60,7 @@ async def test_nobody_elses_messages_are_heard(scene: Scene) -> None:
     assert scene.heard.messages == []
 
 
-async def test_what_the_owner_changes_is_heard(scene: Scene) -> None:
+async def test_what_the_owner_changes_is_heard(scene: ConnectionScene) -> None:
     ref = scene.local.say("helo")
     scene.local.edit(ref, "hello")
     scene.local.react(ref, "👍")
@@ -71,7 +71,7 @@ async def test_what_the_owner_changes_is_heard(scene: Scene) -> None:
     assert scene.heard.deletions == [ref]
 
 
-async def test_what_others_change_is_not_heard(scene: Scene) -> None:
+async def test_what_others_change_is_not_heard(scene: ConnectionScene) -> None:
     stranger = scene.local.stranger
     ours = await scene.dm.send(OutgoingMessage("Before."), NONCE)
     await scene.dm.edit(ours, OutgoingMessage("After."))
@@ -85,7 +85,7 @@ async def test_what_others_change_is_not_heard(scene: Scene) -> None:
     assert (scene.heard.edits, scene.heard.reactions, scene.heard.deletions) == ([], [], [])
 
 
-async def test_a_preview_of_a_link_is_neither_an_edit_nor_a_card(scene: Scene) -> None:
+async def test_a_preview_of_a_link_is_neither_an_edit_nor_a_card(scene: ConnectionScene) -> None:
     scene.local.say("https://example.org")
     preview = {"title": "Example", "type": "article"}
     told_again(scene, "MESSAGE_UPDATE", embeds=[preview])
@@ -95,28 +95,28 @@ async def test_a_preview_of_a_link_is_neither_an_edit_nor_a_card(scene: Scene) -
     assert [each.has_card for each in scene.heard.messages] == [False, False]
 
 
-async def test_what_nobody_wrote_is_not_heard(scene: Scene) -> None:
-    """Such as the note that something was pinned."""
+async def test_what_nobody_wrote_is_not_heard(scene: ConnectionScene) -> None:
+    """For example the notice that a message was pinned."""
     scene.local.say("hello")
     told_again(scene, "MESSAGE_CREATE", type=6, content="")
     await heard_out(scene)
     assert scene.heard.words == ["hello"]
 
 
-async def put_command(scene: Scene) -> None:
+async def put_command(scene: ConnectionScene) -> None:
     session = scene.connection.session
     assert session is not None
     await session.client.http.bulk_upsert_global_commands(session.us, [COMMAND])
 
 
-async def test_the_owners_commands_and_clicks_are_handed_on(scene: Scene) -> None:
+async def test_the_owners_commands_and_clicks_are_handed_on(scene: ConnectionScene) -> None:
     await put_command(scene)
     scene.local.slash("cost")
     scene.local.press(scene.local.message(scene.local.say("x")), "act:done:1")
     await scene.local.until(lambda: len(scene.heard.interactions) == 2)
 
 
-async def test_a_command_of_somebody_else_is_declined(scene: Scene) -> None:
+async def test_a_command_of_somebody_else_is_declined(scene: ConnectionScene) -> None:
     await put_command(scene)
     asked = scene.local.slash("cost", as_user=scene.local.stranger)
     elsewhere = scene.local.slash("cost", as_user=scene.local.stranger, in_guild=True)
@@ -129,7 +129,7 @@ async def test_a_command_of_somebody_else_is_declined(scene: Scene) -> None:
 
 
 async def test_a_click_of_somebody_else_does_nothing_and_nothing_is_proposed_to_them(
-    scene: Scene,
+    scene: ConnectionScene,
 ) -> None:
     await put_command(scene)
     stranger = scene.local.stranger

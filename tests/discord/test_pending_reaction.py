@@ -1,4 +1,4 @@
-"""The mark is on what waits, and never outlives that, whatever Discord says."""
+"""A message has the reaction while it waits, and not longer, whatever Discord answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 from tests.discord.fake_channel import FakeChannel
-from tests.discord.input_scene import SUNDAY, doing, eventually
+from tests.discord.input_scene import SUNDAY, eventually, running_tasks
 
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.surfaces.discord.messages import ReceivedMessage
@@ -32,7 +32,7 @@ def channel(clock: ManualClock) -> FakeChannel:
 @pytest.fixture
 async def reaction(channel: FakeChannel, clock: ManualClock) -> AsyncIterator[PendingReaction]:
     reaction = PendingReaction(channel, clock)
-    async with doing(reaction.run()):
+    async with running_tasks(reaction.run()):
         yield reaction
 
 
@@ -41,7 +41,7 @@ def marked(channel: FakeChannel) -> list[str]:
 
 
 def about(channel: FakeChannel, seen: ReceivedMessage) -> list[str]:
-    """What was asked of Discord about a message."""
+    """The calls to Discord about a message."""
     return [call for call, ref in channel.calls if ref == seen.ref]
 
 
@@ -67,7 +67,7 @@ async def test_what_was_not_set_when_the_turn_ended_is_never_set(
     reaction.close([early.ref, late.ref])
     reaction.open(late.ref)
     reaction.open(fence.ref)
-    async with doing(reaction.run()):
+    async with running_tasks(reaction.run()):
         await eventually(lambda: marked(channel) == ["fence"])
     assert about(channel, early) == about(channel, late) == []
 
@@ -91,7 +91,7 @@ async def test_of_many_only_the_newest_five_are_marked(
     reaction = PendingReaction(channel, clock)
     for number in range(30):
         reaction.open(channel.say(str(number)).ref)
-    async with doing(reaction.run()):
+    async with running_tasks(reaction.run()):
         await eventually(lambda: len(marked(channel)) == 5)
         reaction.close_all()
         await eventually(lambda: marked(channel) == [])
@@ -202,7 +202,7 @@ async def test_a_message_that_was_deleted_is_left_alone(
     assert about(channel, seen) == ["mark"]
 
 
-async def test_marks_of_an_earlier_life_are_taken_away_too(
+async def test_marks_of_an_earlier_run_are_taken_away_too(
     reaction: PendingReaction, channel: FakeChannel
 ) -> None:
     seen = channel.say("hello", marks=frozenset({EYES}))
@@ -215,12 +215,12 @@ async def test_it_goes_on_after_it_was_stopped(channel: FakeChannel, clock: Manu
     reaction = PendingReaction(channel, clock)
     seen = channel.say("hello")
     channel.may_answer.clear()
-    async with doing(reaction.run()):
+    async with running_tasks(reaction.run()):
         reaction.open(seen.ref)
         await eventually(lambda: about(channel, seen) == ["mark"])
     channel.may_answer.set()
     reaction.close_all()
-    async with doing(reaction.run()):
+    async with running_tasks(reaction.run()):
         await eventually(lambda: about(channel, seen) == ["mark", "unmark"])
 
 
@@ -233,6 +233,6 @@ async def test_one_whose_turn_is_over_takes_nobodys_place(
     waiting = [channel.say(str(number)) for number in range(5)]
     for seen in (*waiting, over):
         reaction.open(seen.ref)
-    async with doing(reaction.run()):
+    async with running_tasks(reaction.run()):
         await eventually(lambda: len(marked(channel)) == 5)
     assert about(channel, over) == []

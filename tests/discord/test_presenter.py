@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.discord.draft_scene import Scene
+from tests.discord.draft_scene import DraftScene
 
 from ollim_bot.domain.events import (
     TextStreamed,
@@ -21,21 +21,21 @@ LONG = SENTENCE * 480  # some 20,000 characters
 
 
 @pytest.fixture
-async def scene() -> AsyncIterator[Scene]:
-    scene = Scene()
+async def scene() -> AsyncIterator[DraftScene]:
+    scene = DraftScene()
     yield scene
     await scene.close()
 
 
-async def test_the_first_sign_comes_before_any_time_has_passed(scene: Scene) -> None:
+async def test_the_first_sign_comes_before_any_time_has_passed(scene: DraftScene) -> None:
     await scene.begin()
     [first] = scene.channel.texts
     assert first.startswith("-# Thinking…")
     assert ("show_typing", "") in scene.channel.calls
 
 
-async def test_the_nonce_of_a_draft_is_made_of_its_turn_and_its_place(scene: Scene) -> None:
-    again = Scene()
+async def test_the_nonce_of_a_draft_is_made_of_its_turn_and_its_place(scene: DraftScene) -> None:
+    again = DraftScene()
     turn, _ = await scene.begin(), await again.begin()
     await turn.show(TextStreamed("word " * 500))
     await scene.clock.advance(10)
@@ -46,7 +46,7 @@ async def test_the_nonce_of_a_draft_is_made_of_its_turn_and_its_place(scene: Sce
     await again.close()
 
 
-async def test_tokens_never_wait_for_discord(scene: Scene) -> None:
+async def test_tokens_never_wait_for_discord(scene: DraftScene) -> None:
     turn = await scene.begin()
     scene.channel.may_answer.clear()
     async with asyncio.timeout(60):
@@ -57,7 +57,7 @@ async def test_tokens_never_wait_for_discord(scene: Scene) -> None:
     assert len(scene.requests()) == 2
 
 
-async def test_at_most_one_request_is_under_way(scene: Scene) -> None:
+async def test_at_most_one_request_is_under_way(scene: DraftScene) -> None:
     turn = await scene.begin()
     before = len(scene.requests())
     scene.channel.may_answer.clear()
@@ -66,7 +66,7 @@ async def test_at_most_one_request_is_under_way(scene: Scene) -> None:
     assert len(scene.requests()) == before + 1
 
 
-async def test_edits_keep_the_pace_that_the_channel_names(scene: Scene) -> None:
+async def test_edits_keep_the_pace_that_the_channel_names(scene: DraftScene) -> None:
     turn = await scene.begin()
     for number in range(600):
         await turn.show(TextStreamed(f"{number} "))
@@ -80,7 +80,7 @@ async def test_edits_keep_the_pace_that_the_channel_names(scene: Scene) -> None:
     assert 8 <= len(scene.requests()) - before <= 12
 
 
-async def test_an_edit_waits_anew_where_something_was_sent_meanwhile(scene: Scene) -> None:
+async def test_an_edit_waits_anew_where_something_was_sent_meanwhile(scene: DraftScene) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed("hello"))
     await scene.clock.advance(1)
@@ -92,7 +92,7 @@ async def test_an_edit_waits_anew_where_something_was_sent_meanwhile(scene: Scen
     assert scene.clock.monotonic() - sent_at >= 1.1
 
 
-async def test_the_passing_of_seconds_alone_is_drawn_every_five_of_them(scene: Scene) -> None:
+async def test_the_passing_of_seconds_alone_is_drawn_every_five_of_them(scene: DraftScene) -> None:
     turn = await scene.begin()
     for _ in range(590):
         await turn.show(ThinkingStreamed("hm"))
@@ -101,7 +101,7 @@ async def test_the_passing_of_seconds_alone_is_drawn_every_five_of_them(scene: S
     assert "(5" in scene.channel.texts[0]
 
 
-async def test_what_already_stands_there_is_not_edited(scene: Scene) -> None:
+async def test_what_already_stands_there_is_not_edited(scene: DraftScene) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed("All of it. " * 20))
     await scene.clock.advance(4)
@@ -110,7 +110,7 @@ async def test_what_already_stands_there_is_not_edited(scene: Scene) -> None:
     assert scene.requests().count("edit") == edits == 1
 
 
-async def test_a_long_answer_costs_no_more_requests_than_its_pace_allows(scene: Scene) -> None:
+async def test_a_long_answer_costs_no_more_requests_than_its_pace_allows(scene: DraftScene) -> None:
     turn = await scene.begin()
     for start in range(0, len(LONG), 40):
         await turn.show(TextStreamed(LONG[start : start + 40]))
@@ -129,7 +129,7 @@ async def test_a_long_answer_costs_no_more_requests_than_its_pace_allows(scene: 
         assert len(texts) == len(set(texts)), "a piece that was finished was edited again"
 
 
-async def test_a_burst_is_drawn_in_as_few_requests_as_there_are_pieces(scene: Scene) -> None:
+async def test_a_burst_is_drawn_in_as_few_requests_as_there_are_pieces(scene: DraftScene) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed(LONG))
     await scene.clock.advance(4 * 1.2)
@@ -137,7 +137,7 @@ async def test_a_burst_is_drawn_in_as_few_requests_as_there_are_pieces(scene: Sc
     assert scene.channel.texts == list(split(LONG))[:4]
 
 
-async def test_typing_is_shown_every_eight_seconds_until_the_turn_ends(scene: Scene) -> None:
+async def test_typing_is_shown_every_eight_seconds_until_the_turn_ends(scene: DraftScene) -> None:
     scene.channel.fail(
         "show_typing", Unreachable("no"), DeliveryFailed("no"), DeliveryUncertain("no")
     )
@@ -149,14 +149,14 @@ async def test_typing_is_shown_every_eight_seconds_until_the_turn_ends(scene: Sc
     assert len(scene.requests("show_typing")) == 10
 
 
-async def test_typing_that_hangs_delays_nothing(scene: Scene) -> None:
+async def test_typing_that_hangs_delays_nothing(scene: DraftScene) -> None:
     scene.channel.may_answer.clear()
     turn = await scene.begin()
     assert {"send", "show_typing"} <= {name for name, _ in scene.channel.calls}
     await turn.end()
 
 
-async def test_what_fails_is_tried_again_with_growing_pauses(scene: Scene) -> None:
+async def test_what_fails_is_tried_again_with_growing_pauses(scene: DraftScene) -> None:
     scene.channel.is_down = True
     turn = await scene.begin()
     await turn.show(TextStreamed("hello"))
@@ -169,7 +169,7 @@ async def test_what_fails_is_tried_again_with_growing_pauses(scene: Scene) -> No
 
 @pytest.mark.parametrize("call", ["send", "edit"])
 async def test_a_draft_whose_answer_was_lost_is_there_once_and_as_it_should_be(
-    scene: Scene, call: str
+    scene: DraftScene, call: str
 ) -> None:
     scene.channel.lost_answers[call] = 1
     turn = await scene.begin()
@@ -180,7 +180,7 @@ async def test_a_draft_whose_answer_was_lost_is_there_once_and_as_it_should_be(
 
 
 async def test_a_draft_in_doubt_is_not_sent_again_once_its_nonce_may_be_forgotten(
-    scene: Scene,
+    scene: DraftScene,
 ) -> None:
     scene.channel.fail("send", *[DeliveryUncertain("lost")] * 100)
     turn = await scene.begin()
@@ -189,7 +189,7 @@ async def test_a_draft_in_doubt_is_not_sent_again_once_its_nonce_may_be_forgotte
     await turn.end()
 
 
-async def test_a_draft_that_is_refused_is_not_drawn_any_more(scene: Scene) -> None:
+async def test_a_draft_that_is_refused_is_not_drawn_any_more(scene: DraftScene) -> None:
     turn = await scene.begin()
     scene.channel.fail("edit", DeliveryFailed("gone"))
     await turn.show(TextStreamed("word " * 1000))
@@ -197,7 +197,7 @@ async def test_a_draft_that_is_refused_is_not_drawn_any_more(scene: Scene) -> No
     assert scene.requests() == ["send", "edit"]
 
 
-async def test_withdrawn_text_does_not_stay(scene: Scene) -> None:
+async def test_withdrawn_text_does_not_stay(scene: DraftScene) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed("wrong " * 1000))
     await scene.clock.advance(20)
@@ -208,7 +208,7 @@ async def test_withdrawn_text_does_not_stay(scene: Scene) -> None:
     assert "wrong" not in left
 
 
-async def test_a_turn_in_a_fork_says_so(scene: Scene) -> None:
+async def test_a_turn_in_a_fork_says_so(scene: DraftScene) -> None:
     scene.in_fork = True
     await scene.begin()
     assert "side conversation" in scene.channel.texts[0]

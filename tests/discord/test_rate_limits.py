@@ -1,4 +1,4 @@
-"""How long an edit that could be left out waits, so that nothing else has to."""
+"""How long an optional edit waits, so that no urgent call has to."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ def test_what_makes_no_sense_is_not_believed() -> None:
 
 
 @dataclass
-class Server:
-    """Counts as Discord does, in windows that begin with the first call in them; or as a bucket
-    that fills up steadily."""
+class FakeRateLimit:
+    """Counts calls as Discord does: in windows that begin with their first call, or, with
+    `is_steady`, as a bucket that fills up steadily."""
 
     time: Time
     limit: int
@@ -125,7 +125,7 @@ class Server:
         return headers(self.limit, int(self.left), self._reset_after(now))
 
     def _reset_after(self, now: float) -> float:
-        """Rounded up, as Discord does, so that nobody comes too early."""
+        """Rounded up, as Discord does, so that no client comes too early."""
         if self.is_steady:
             seconds = (self.limit - self.left) * self.per / self.limit
         else:
@@ -135,12 +135,12 @@ class Server:
 
 @dataclass
 class Traffic:
-    """Optional edits whenever they may go, and now and then a call that cannot wait. Discord may
+    """Optional edits as soon as they are allowed, and urgent calls that cannot wait. Discord may
     count the two kinds together or apart."""
 
     time: Time
-    edit_count: Server
-    send_count: Server
+    edit_count: FakeRateLimit
+    send_count: FakeRateLimit
     allowance: EditAllowance
     edits: int = 0
 
@@ -171,11 +171,11 @@ URGENT_GAPS = st.lists(st.floats(1.01, 4), min_size=1, max_size=6)
 def test_no_call_is_refused_and_no_urgent_one_has_to_wait(
     limits: tuple[int, float], gaps: list[float], is_steady: bool, is_apart: bool
 ) -> None:
-    """The urgent ones by themselves stay within the limit: one in each window of time."""
+    """The urgent calls alone stay within the limit: there is one in each window."""
     limit, per = limits
     time = Time()
-    edit_count = Server(time, limit, per, is_steady)
-    send_count = Server(time, limit, per, is_steady) if is_apart else edit_count
+    edit_count = FakeRateLimit(time, limit, per, is_steady)
+    send_count = FakeRateLimit(time, limit, per, is_steady) if is_apart else edit_count
     traffic = Traffic(time, edit_count, send_count, EditAllowance(time))
     traffic.call("POST")
     for gap in gaps:
@@ -188,7 +188,7 @@ def test_no_call_is_refused_and_no_urgent_one_has_to_wait(
 def test_most_of_what_is_allowed_is_used(limits: tuple[int, float]) -> None:
     limit, per = limits
     time = Time()
-    server = Server(time, limit, per, is_steady=False)
+    server = FakeRateLimit(time, limit, per, is_steady=False)
     traffic = Traffic(time, server, server, EditAllowance(time))
     traffic.call("POST")
     traffic.run_until(time.now + 10 * per)

@@ -1,4 +1,4 @@
-"""A reaction is an answer where a question stands, and nothing elsewhere."""
+"""A reaction answers the question of its message, and does nothing on other messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BrokenReception(FakeReception):
         raise Unreadable(Path(surface), f"{ref} cannot be read.")
 
 
-class Scene:
+class ReactionScene:
     def __init__(self, reception: FakeReception) -> None:
         self.reception = reception
         self.told: list[str] = []
@@ -46,11 +46,11 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(FakeReception(ManualClock(SUNDAY), tmp_path))
+def scene(tmp_path: Path) -> ReactionScene:
+    return ReactionScene(FakeReception(ManualClock(SUNDAY), tmp_path))
 
 
-async def say(scene: Scene, card: Card | None, ref: str = "700") -> ChatMessage:
+async def say(scene: ReactionScene, card: Card | None, ref: str = "700") -> ChatMessage:
     message = await scene.reception.say("", card=card)
     scene.reception.show_on("discord", ref, message.id)
     return message
@@ -67,7 +67,7 @@ async def say(scene: Scene, card: Card | None, ref: str = "700") -> ChatMessage:
     ],
 )
 async def test_a_reaction_to_a_question_is_the_click_that_says_the_same(
-    scene: Scene, emoji: str, custom_id: str
+    scene: ReactionScene, emoji: str, custom_id: str
 ) -> None:
     question = await say(scene, QUESTION)
     scene.reception.answers[custom_id] = CommandAnswer()
@@ -76,32 +76,34 @@ async def test_a_reaction_to_a_question_is_the_click_that_says_the_same(
     assert scene.told == []
 
 
-async def test_a_question_of_several_messages_is_answered_on_any_of_them(scene: Scene) -> None:
+async def test_a_question_of_several_messages_is_answered_on_any_of_them(
+    scene: ReactionScene,
+) -> None:
     await say(scene, QUESTION, "699 700 701")
     await scene.react("✅", "701")
     assert scene.clicked == ["act:approve:k1:once"]
 
 
 @pytest.mark.parametrize("emoji", ["👍", "✔️", "☑️", "❎", "🔒", "👀", "", "\ufe0f", "once", "✅✅"])
-async def test_other_emojis_mean_nothing(scene: Scene, emoji: str) -> None:
+async def test_other_emojis_mean_nothing(scene: ReactionScene, emoji: str) -> None:
     await say(scene, QUESTION)
     await scene.react(emoji)
     assert (scene.reception.calls, scene.told) == ([], [])
 
 
-async def test_what_is_not_offered_cannot_be_said_by_a_reaction(scene: Scene) -> None:
+async def test_what_is_not_offered_cannot_be_said_by_a_reaction(scene: ReactionScene) -> None:
     await say(scene, asking_card(ToolCall("Bash", {"command": "ls"}), "k1", None))
     await scene.react("🔓")
     assert (scene.reception.calls, scene.told) == ([], [])
 
 
-async def test_a_question_that_was_answered_is_not_answered_again(scene: Scene) -> None:
+async def test_a_question_that_was_answered_is_not_answered_again(scene: ReactionScene) -> None:
     await say(scene, answered_card(QUESTION, "Allowed once", Color.GREEN))
     await scene.react("❌")
     assert (scene.reception.calls, scene.told) == ([], [])
 
 
-async def test_two_reactions_in_a_row_are_one_answer(scene: Scene) -> None:
+async def test_two_reactions_in_a_row_are_one_answer(scene: ReactionScene) -> None:
     await say(scene, QUESTION)
     await scene.react("✅")
     await scene.react("✅")
@@ -118,20 +120,20 @@ async def test_two_reactions_in_a_row_are_one_answer(scene: Scene) -> None:
     ],
 )
 async def test_a_reaction_to_any_other_message_means_nothing(
-    scene: Scene, card: Card | None
+    scene: ReactionScene, card: Card | None
 ) -> None:
     await say(scene, card)
     await scene.react("✅")
     assert (scene.reception.calls, scene.told) == ([], [])
 
 
-async def test_a_reaction_to_an_unknown_message_means_nothing(scene: Scene) -> None:
+async def test_a_reaction_to_an_unknown_message_means_nothing(scene: ReactionScene) -> None:
     await say(scene, QUESTION)
     await scene.react("✅", "701")
     assert (scene.reception.calls, scene.told) == ([], [])
 
 
-async def test_an_answer_that_came_to_nothing_is_told(scene: Scene) -> None:
+async def test_an_answer_that_came_to_nothing_is_told(scene: ReactionScene) -> None:
     await say(scene, QUESTION)
     refused = CommandAnswer("It could not be kept.", is_error=True)
     scene.reception.answers["act:approve:k1:always"] = refused
@@ -140,12 +142,12 @@ async def test_an_answer_that_came_to_nothing_is_told(scene: Scene) -> None:
 
 
 async def test_a_log_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    scene = Scene(BrokenReception(ManualClock(SUNDAY), tmp_path))
+    scene = ReactionScene(BrokenReception(ManualClock(SUNDAY), tmp_path))
     await scene.react("✅")
     assert scene.told == ["discord: 700 cannot be read."]
 
 
-async def test_only_the_button_that_is_open_counts(scene: Scene) -> None:
+async def test_only_the_button_that_is_open_counts(scene: ReactionScene) -> None:
     used = replace(QUESTION.buttons[0], is_used=True)
     await say(scene, replace(QUESTION, buttons=(used, *QUESTION.buttons[1:])))
     await scene.react("✅")

@@ -35,7 +35,7 @@ def texts(message: ChatMessage) -> list[str]:
 
 
 def length(outgoing: OutgoingMessage) -> int:
-    """As Discord counts it."""
+    """The length of a card as Discord counts it."""
     assert outgoing.card is not None
     fields = [text for one in outgoing.card.fields for text in (one.name, one.value)]
     return sum(

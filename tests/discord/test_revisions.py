@@ -1,4 +1,4 @@
-"""What has been delivered and is different now is brought up to date."""
+"""A delivered message that has changed since is edited."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from tests.discord.draft_scene import Scene, letters_of, texts_of
+from tests.discord.draft_scene import DraftScene, outgoing_messages, texts_of
 
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage
@@ -19,8 +19,8 @@ CARD = Card("Done?", buttons=(Button("Yes", "agent", "1"), Button("No", "dismiss
 
 
 @pytest.fixture
-async def scene() -> AsyncIterator[Scene]:
-    scene = Scene()
+async def scene() -> AsyncIterator[DraftScene]:
+    scene = DraftScene()
     yield scene
     await scene.close()
 
@@ -30,7 +30,7 @@ def with_used_buttons(message: ChatMessage) -> ChatMessage:
     return replace(message, card=replace(CARD, buttons=used))
 
 
-async def test_a_message_that_was_changed_is_edited_once(scene: Scene) -> None:
+async def test_a_message_that_was_changed_is_edited_once(scene: DraftScene) -> None:
     question = replace(scene.answer(None, ""), card=CARD)
     await scene.deliver(question)
     scene.post(question)
@@ -43,14 +43,14 @@ async def test_a_message_that_was_changed_is_edited_once(scene: Scene) -> None:
     scene.post(changed)
     await scene.settle()
     assert scene.requests() == ["send", "edit"]
-    assert [each.outgoing for each in scene.channel.bot.values()] == letters_of(changed)
+    assert [each.outgoing for each in scene.channel.bot.values()] == outgoing_messages(changed)
 
 
 @pytest.mark.parametrize("text", ["", LONG], ids=["a card", "several parts"])
 async def test_a_change_counts_though_the_log_does_not_say_yet_where_it_stands(
-    scene: Scene, text: str
+    scene: DraftScene, text: str
 ) -> None:
-    """It has arrived, and only the row that says so is not written yet."""
+    """The message has arrived, but the row with its id is not written yet."""
     question = replace(scene.answer(None, text), card=CARD)
     changed = with_used_buttons(question)
     last = texts_of(question)[-1] if text else ""
@@ -61,19 +61,21 @@ async def test_a_change_counts_though_the_log_does_not_say_yet_where_it_stands(
     assert scene.delivery(question.id).state is DeliveryState.OPEN
     scene.post(changed)
     await scene.settle()
-    assert [each.outgoing for each in scene.channel.bot.values()] == letters_of(changed)
+    assert [each.outgoing for each in scene.channel.bot.values()] == outgoing_messages(changed)
 
 
-async def test_a_change_that_a_crash_has_cut_off_is_made_in_the_next_life(scene: Scene) -> None:
+async def test_a_change_that_a_crash_has_cut_off_is_made_in_the_next_run(
+    scene: DraftScene,
+) -> None:
     question = replace(scene.answer(None, ""), card=CARD)
     await scene.deliver(question)
     scene.channel.is_down = True
     scene.post(with_used_buttons(question))
     await scene.settle()
     scene.channel.is_down = False
-    await scene.begin_again()
+    await scene.restart()
     await scene.settle()
-    assert [each.outgoing for each in scene.channel.bot.values()] == letters_of(
+    assert [each.outgoing for each in scene.channel.bot.values()] == outgoing_messages(
         with_used_buttons(question)
     )
     edits = len(scene.requests("edit"))
@@ -81,7 +83,7 @@ async def test_a_change_that_a_crash_has_cut_off_is_made_in_the_next_life(scene:
     assert len(scene.requests("edit")) == edits
 
 
-async def test_the_newest_change_wins(scene: Scene) -> None:
+async def test_the_newest_change_wins(scene: DraftScene) -> None:
     message = scene.answer(None, "one")
     await scene.deliver(message)
     scene.channel.fail("edit", Unreachable("no"), DeliveryUncertain("lost"), Unreachable("no"))
@@ -100,7 +102,7 @@ async def test_the_newest_change_wins(scene: Scene) -> None:
     assert scene.channel.texts == ["four"]
 
 
-async def test_a_change_of_a_message_that_is_gone_is_dropped(scene: Scene) -> None:
+async def test_a_change_of_a_message_that_is_gone_is_dropped(scene: DraftScene) -> None:
     message = scene.answer(None, "one")
     refs = await scene.deliver(message)
     del scene.channel.bot[refs[0]]
@@ -109,7 +111,7 @@ async def test_a_change_of_a_message_that_is_gone_is_dropped(scene: Scene) -> No
     assert scene.requests() == ["send", "edit"]
 
 
-async def test_what_changes_on_its_way_is_changed_when_it_has_arrived(scene: Scene) -> None:
+async def test_what_changes_on_its_way_is_changed_when_it_has_arrived(scene: DraftScene) -> None:
     question = replace(scene.answer(None, ""), card=CARD)
     scene.channel.may_answer.clear()
     scene.post(question)
@@ -121,12 +123,12 @@ async def test_what_changes_on_its_way_is_changed_when_it_has_arrived(scene: Sce
     scene.channel.may_answer.set()
     await scene.settle()
     [posted] = scene.channel.bot.values()
-    assert posted.outgoing == letters_of(with_used_buttons(question))[0]
+    assert posted.outgoing == outgoing_messages(with_used_buttons(question))[0]
 
 
 @pytest.mark.parametrize("text", [LONG + LONG, "short"])
 async def test_a_change_with_another_number_of_parts_shows_what_it_can(
-    scene: Scene, text: str
+    scene: DraftScene, text: str
 ) -> None:
     message = scene.answer(None, LONG)
     refs = await scene.deliver(message)

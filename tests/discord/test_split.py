@@ -37,7 +37,7 @@ def is_balanced(text: str, longest: int = LONGEST) -> bool:
 
 
 def is_shown_of(source: str, text: str) -> bool:
-    """Whether nothing but white space at the ends was taken, and nothing but fences added."""
+    """Whether `text` is `source` but for white space at the ends and added code fences."""
     first, last = text.partition("\n")[0] + "\n", text.rpartition("\n")[2]
     before = ["", first] if FENCE.match(first) else [""]
     after = ["", last, "\n" + last] if FENCE.match(last) else [""]

@@ -119,7 +119,7 @@ def test_what_a_tool_was_given_stays_in_its_small_line(events: list[AgentEvent])
 
 @given(TEXTS, TEXTS)
 def test_the_words_are_those_of_the_answer(one: str, two: str) -> None:
-    """Which puts an empty line between its pieces."""
+    """An answer has an empty line between its pieces."""
     answer = "\n\n".join(text.strip() for text in (one, two) if text.strip())
     assert words(after(TextCompleted(one), TextCompleted(two))) == split(answer)
     streamed = after(TextStreamed(one), TextCompleted(one), *map(TextStreamed, two.rstrip()))

@@ -16,7 +16,7 @@ from devtools.localdiscord.faults import (
     Fault,
     Hanging,
 )
-from tests.discord.surface_scene import World, world_of
+from tests.discord.surface_scene import SurfaceScene, surface_scene
 from tests.garbage import forget_what_others_left
 
 from ollim_bot.domain.events import TextStreamed
@@ -29,8 +29,8 @@ LONG = "One sentence of some words, as they come. " * 120
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with world_of(tmp_path / "discord") as made:
+async def scene(tmp_path: Path) -> AsyncIterator[SurfaceScene]:
+    async with surface_scene(tmp_path / "discord") as made:
         yield made
 
 
@@ -38,142 +38,144 @@ def is_of_the_server(task: asyncio.Task[object]) -> bool:
     return "RequestHandler" in repr(task.get_coro())
 
 
-async def test_each_message_is_answered_once_in_the_order_of_the_log(world: World) -> None:
-    async with world.life() as life:
-        await world.ask(life, "one", "first")
-        await world.ask(life, "two", LONG)
-        await world.ask(life, "three", "third")
-    assert [each.id for each in world.local.messages[:-1]] == world.refs
-    assert [each.text for each in world.local.messages if each.author == world.local.owner] == [
+async def test_each_message_is_answered_once_in_the_order_of_the_log(scene: SurfaceScene) -> None:
+    async with scene.started() as bot:
+        await scene.ask(bot, "one", "first")
+        await scene.ask(bot, "two", LONG)
+        await scene.ask(bot, "three", "third")
+    assert [each.id for each in scene.local.messages[:-1]] == scene.refs
+    assert [each.text for each in scene.local.messages if each.author == scene.local.owner] == [
         "one",
         "two",
         "three",
     ]
-    assert world.local.texts[0] == "first"
-    assert world.local.texts[-2:] == ["third", SHUTTING_DOWN]
+    assert scene.local.texts[0] == "first"
+    assert scene.local.texts[-2:] == ["third", SHUTTING_DOWN]
 
 
-async def test_what_is_said_while_the_connection_is_gone_is_answered_once(world: World) -> None:
-    async with world.life() as life:
-        await world.ask(life, "are you here?", "here")
-        await world.local.refuse_connections()
-        await world.until(lambda: life.chat.status.trouble)
-        await world.local.accept_again()
-        await world.ask(life, "and now?", "there")
-        await world.until(lambda: not life.chat.status.trouble)
-    assert world.local.texts == ["here", "there", SHUTTING_DOWN]
-    assert len(world.engine.prompts) == 2
+async def test_what_is_said_while_the_connection_is_gone_is_answered_once(
+    scene: SurfaceScene,
+) -> None:
+    async with scene.started() as bot:
+        await scene.ask(bot, "are you here?", "here")
+        await scene.local.refuse_connections()
+        await scene.until(lambda: bot.chat.status.trouble)
+        await scene.local.accept_again()
+        await scene.ask(bot, "and now?", "there")
+        await scene.until(lambda: not bot.chat.status.trouble)
+    assert scene.local.texts == ["here", "there", SHUTTING_DOWN]
+    assert len(scene.engine.prompts) == 2
 
 
 async def test_what_is_said_at_the_first_start_is_answered_though_that_is_cut_off(
-    world: World,
+    scene: SurfaceScene,
 ) -> None:
-    world.local.say("from before it was there")
+    scene.local.say("from before it was there")
     # It is let in, and then nothing can be read.
-    world.local.next_fail(READ, Delayed(0))
-    world.local.next_fail(READ, ErrorResponse(503), times=None)
-    async with world.life():
-        world.local.say("hello")
-    world.local.mend()
-    world.engine.answers("whole")
-    async with world.life() as life:
-        await world.until(lambda: "whole" in world.local.texts)
-        await world.quiet(life)
-    assert len(world.engine.prompts) == 1
+    scene.local.next_fail(READ, Delayed(0))
+    scene.local.next_fail(READ, ErrorResponse(503), times=None)
+    async with scene.started():
+        scene.local.say("hello")
+    scene.local.mend()
+    scene.engine.answers("whole")
+    async with scene.started() as bot:
+        await scene.until(lambda: "whole" in scene.local.texts)
+        await scene.quiet(bot)
+    assert len(scene.engine.prompts) == 1
 
 
 @pytest.mark.parametrize("fault", [AnswerLost(), AnswerHanging()])
 @pytest.mark.parametrize("forgets", [True, False])
 async def test_an_answer_that_may_have_arrived_when_the_program_died_is_not_repeated(
-    world: World, fault: Fault, forgets: bool
+    scene: SurfaceScene, fault: Fault, forgets: bool
 ) -> None:
-    world.engine.answers("whole")
-    async with world.life():
-        world.local.next_fail(EDIT, fault, times=None)
-        world.local.next_fail(SEND, fault, times=None)
-        world.local.say("hello")
-        await world.until(lambda: "whole" in world.local.texts)
-    world.local.mend()
+    scene.engine.answers("whole")
+    async with scene.started():
+        scene.local.next_fail(EDIT, fault, times=None)
+        scene.local.next_fail(SEND, fault, times=None)
+        scene.local.say("hello")
+        await scene.until(lambda: "whole" in scene.local.texts)
+    scene.local.mend()
     if forgets:
-        world.local.forget_nonces()
-    async with world.life() as life:
-        await world.quiet(life)
-        await world.until(lambda: not any("Thinking…" in text for text in world.local.texts))
-        assert world.local.texts.count("whole") == 1
-        assert world.refs == [
-            each.id for each in world.local.messages if each.text != SHUTTING_DOWN
+        scene.local.forget_nonces()
+    async with scene.started() as bot:
+        await scene.quiet(bot)
+        await scene.until(lambda: not any("Thinking…" in text for text in scene.local.texts))
+        assert scene.local.texts.count("whole") == 1
+        assert scene.refs == [
+            each.id for each in scene.local.messages if each.text != SHUTTING_DOWN
         ]
 
 
-async def test_an_answer_that_takes_over_a_draft_is_no_orphan_of_the_next_life(
-    world: World,
+async def test_an_answer_that_takes_over_a_draft_is_no_orphan_of_the_next_run(
+    scene: SurfaceScene,
 ) -> None:
-    world.engine.answers("whole")
+    scene.engine.answers("whole")
     # So tight that the draft is not edited while the turn runs, however slow this machine is.
-    world.local.allowance(1, 0.05)
-    async with world.life():
-        world.local.next_fail(EDIT, AnswerHanging(), times=None)
-        world.local.say("hello")
-        await world.until(lambda: "whole" in world.local.texts)
+    scene.local.allowance(1, 0.05)
+    async with scene.started():
+        scene.local.next_fail(EDIT, AnswerHanging(), times=None)
+        scene.local.say("hello")
+        await scene.until(lambda: "whole" in scene.local.texts)
         # The goodbye is a second message: it may not come in the moment of the draft.
-        await world.clock.advance(0.1)
-    world.local.mend()
-    async with world.life() as life:
-        await world.until(lambda: not world.drafts)
-        await world.quiet(life)
-        assert world.local.texts == ["whole", SHUTTING_DOWN]
+        await scene.clock.advance(0.1)
+    scene.local.mend()
+    async with scene.started() as bot:
+        await scene.until(lambda: not scene.drafts)
+        await scene.quiet(bot)
+        assert scene.local.texts == ["whole", SHUTTING_DOWN]
 
 
-async def test_a_turn_that_died_leaves_no_running_one_behind(world: World) -> None:
-    world.engine.then(TextStreamed("half an answer"), Waits())
-    async with world.life():
-        world.local.say("hello")
-        await world.until(lambda: "half an answer" in world.local.texts)
-    world.engine.answers("whole")
-    async with world.life() as life:
-        await world.until(lambda: "whole" in world.local.texts)
-        await world.quiet(life)
-        assert world.local.texts[0] in (
+async def test_a_turn_that_died_leaves_no_running_one_behind(scene: SurfaceScene) -> None:
+    scene.engine.then(TextStreamed("half an answer"), Waits())
+    async with scene.started():
+        scene.local.say("hello")
+        await scene.until(lambda: "half an answer" in scene.local.texts)
+    scene.engine.answers("whole")
+    async with scene.started() as bot:
+        await scene.until(lambda: "whole" in scene.local.texts)
+        await scene.quiet(bot)
+        assert scene.local.texts[0] in (
             f"half an answer\n{GOES_ON_BELOW}",
             "half an answer\n-# cut off here",
         )
 
 
-async def test_a_draft_that_was_not_noted_before_the_end_is_taken_away(world: World) -> None:
-    world.engine.then(Waits())
-    async with world.life():
-        world.local.next_fail(SEND, AnswerHanging(), times=None)
-        world.local.say("hello")
-        await world.until(lambda: "-# Thinking…" in world.local.texts)
-    world.local.mend()
-    world.engine.answers("whole")
-    async with world.life() as life:
-        await world.until(lambda: "whole" in world.local.texts)
-        await world.quiet(life)
-        await world.until(lambda: "-# Thinking…" not in world.local.texts)
+async def test_a_draft_that_was_not_noted_before_the_end_is_taken_away(scene: SurfaceScene) -> None:
+    scene.engine.then(Waits())
+    async with scene.started():
+        scene.local.next_fail(SEND, AnswerHanging(), times=None)
+        scene.local.say("hello")
+        await scene.until(lambda: "-# Thinking…" in scene.local.texts)
+    scene.local.mend()
+    scene.engine.answers("whole")
+    async with scene.started() as bot:
+        await scene.until(lambda: "whole" in scene.local.texts)
+        await scene.quiet(bot)
+        await scene.until(lambda: "-# Thinking…" not in scene.local.texts)
 
 
-async def test_nothing_is_left_running_when_it_has_stopped(world: World) -> None:
+async def test_nothing_is_left_running_when_it_has_stopped(scene: SurfaceScene) -> None:
     forget_what_others_left()
     before = asyncio.all_tasks()
-    async with world.life() as life:
-        await world.ask(life, "one", "first")
-        world.engine.then(TextStreamed("half"), Waits())
-        world.local.say("two")
-        await world.until(lambda: "half" in world.local.texts)
-    assert world.local.texts[-1] == SHUTTING_DOWN
+    async with scene.started() as bot:
+        await scene.ask(bot, "one", "first")
+        scene.engine.then(TextStreamed("half"), Waits())
+        scene.local.say("two")
+        await scene.until(lambda: "half" in scene.local.texts)
+    assert scene.local.texts[-1] == SHUTTING_DOWN
     # What discord.py does not wait for ends by itself, soon.
-    await world.until(lambda: all(map(is_of_the_server, asyncio.all_tasks() - before)))
-    await world.until(lambda: not world.local.gateway.lines)
+    await scene.until(lambda: all(map(is_of_the_server, asyncio.all_tasks() - before)))
+    await scene.until(lambda: not scene.local.gateway.lines)
     # What was not closed is found now, and told as a warning.
     gc.collect()
 
 
-async def test_it_stops_within_seconds_while_discord_hangs(world: World) -> None:
-    world.engine.then(TextStreamed("half"), Waits())
-    async with world.life() as life:
-        world.local.say("one")
-        await world.until(lambda: "half" in world.local.texts)
-        world.local.next_fail("*", Hanging(), times=None)
+async def test_it_stops_within_seconds_while_discord_hangs(scene: SurfaceScene) -> None:
+    scene.engine.then(TextStreamed("half"), Waits())
+    async with scene.started() as bot:
+        scene.local.say("one")
+        await scene.until(lambda: "half" in scene.local.texts)
+        scene.local.next_fail("*", Hanging(), times=None)
         async with asyncio.timeout(60):
-            await life.stop()
+            await bot.stop()

@@ -1,4 +1,4 @@
-"""An answer takes the place of what was shown of it, and answers stand in order."""
+"""An answer takes over its drafts, and answers are shown in order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from tests.discord.draft_scene import Scene, texts_of
+from tests.discord.draft_scene import DraftScene, texts_of
 
 from ollim_bot.domain.chat import Author, MessageId
 from ollim_bot.domain.events import EndCause, TextStreamed
@@ -18,13 +18,13 @@ LONG = "One sentence of some words, as they come. " * 150
 
 
 @pytest.fixture
-async def scene() -> AsyncIterator[Scene]:
-    scene = Scene()
+async def scene() -> AsyncIterator[DraftScene]:
+    scene = DraftScene()
     yield scene
     await scene.close()
 
 
-async def test_an_answer_takes_the_place_of_its_drafts(scene: Scene) -> None:
+async def test_an_answer_takes_the_place_of_its_drafts(scene: DraftScene) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed(LONG))
     await scene.clock.advance(20)
@@ -38,7 +38,7 @@ async def test_an_answer_takes_the_place_of_its_drafts(scene: Scene) -> None:
     assert not scene.memory.refs
 
 
-async def test_an_answer_stands_below_the_question_from_the_page(scene: Scene) -> None:
+async def test_an_answer_stands_below_the_question_from_the_page(scene: DraftScene) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed("Blue"))
     await scene.clock.advance(5)
@@ -53,7 +53,9 @@ async def test_an_answer_stands_below_the_question_from_the_page(scene: Scene) -
     assert scene.channel.texts == [*texts_of(question), "Blue."]
 
 
-async def test_an_answer_that_is_longer_than_what_was_drawn_goes_on_below(scene: Scene) -> None:
+async def test_an_answer_that_is_longer_than_what_was_drawn_goes_on_below(
+    scene: DraftScene,
+) -> None:
     turn = await scene.begin()
     answer = scene.answer(turn, LONG)
     await scene.deliver(answer)
@@ -63,7 +65,7 @@ async def test_an_answer_that_is_longer_than_what_was_drawn_goes_on_below(scene:
     assert scene.requests() == ["send", "edit", "send", "send", "send"]
 
 
-async def test_drafts_beyond_the_end_of_the_answer_go_with_its_last_part(scene: Scene) -> None:
+async def test_drafts_beyond_the_end_of_the_answer_go_with_its_last_part(scene: DraftScene) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed(LONG))
     await scene.clock.advance(20)
@@ -76,7 +78,7 @@ async def test_drafts_beyond_the_end_of_the_answer_go_with_its_last_part(scene: 
     assert not scene.memory.refs
 
 
-async def test_nothing_is_drawn_over_an_answer(scene: Scene) -> None:
+async def test_nothing_is_drawn_over_an_answer(scene: DraftScene) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed("half"))
     await scene.deliver(scene.answer(turn, "whole"))
@@ -89,7 +91,7 @@ async def test_nothing_is_drawn_over_an_answer(scene: Scene) -> None:
 
 
 async def test_a_request_under_way_is_waited_for_before_the_answer_takes_over(
-    scene: Scene,
+    scene: DraftScene,
 ) -> None:
     scene.channel.may_answer.clear()
     turn = await scene.begin()
@@ -102,7 +104,7 @@ async def test_a_request_under_way_is_waited_for_before_the_answer_takes_over(
     assert scene.requests() == ["send", "edit"]
 
 
-async def test_a_request_that_hangs_does_not_hold_the_answer_up_for_long(scene: Scene) -> None:
+async def test_a_request_that_hangs_does_not_hold_the_answer_up_for_long(scene: DraftScene) -> None:
     turn = await scene.begin()
     scene.channel.may_answer.clear()
     await turn.show(TextStreamed("half"))
@@ -119,7 +121,7 @@ async def test_a_request_that_hangs_does_not_hold_the_answer_up_for_long(scene: 
     assert scene.channel.texts == ["whole"]
 
 
-async def test_a_note_takes_the_place_of_a_status_line(scene: Scene) -> None:
+async def test_a_note_takes_the_place_of_a_status_line(scene: DraftScene) -> None:
     turn = await scene.begin()
     [draft] = scene.channel.bot
     note = scene.note(turn, "I stopped.")
@@ -129,7 +131,7 @@ async def test_a_note_takes_the_place_of_a_status_line(scene: Scene) -> None:
     assert scene.channel.texts == texts_of(note)
 
 
-async def test_a_note_never_takes_the_place_of_words(scene: Scene) -> None:
+async def test_a_note_never_takes_the_place_of_words(scene: DraftScene) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed("half an answer"))
     await scene.clock.advance(5)
@@ -140,7 +142,7 @@ async def test_a_note_never_takes_the_place_of_words(scene: Scene) -> None:
     assert scene.channel.texts == ["half an answer\n-# cut off here", *texts_of(note)]
 
 
-async def test_a_note_after_an_answer_stands_below_it(scene: Scene) -> None:
+async def test_a_note_after_an_answer_stands_below_it(scene: DraftScene) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed("half"))
     answer, note = scene.answer(turn, "half"), scene.note(turn, "The engine stopped.")
@@ -151,7 +153,9 @@ async def test_a_note_after_an_answer_stands_below_it(scene: Scene) -> None:
     assert scene.channel.texts == [*texts_of(answer), *texts_of(note)]
 
 
-async def test_an_announced_answer_is_waited_for_after_the_end_of_its_turn(scene: Scene) -> None:
+async def test_an_announced_answer_is_waited_for_after_the_end_of_its_turn(
+    scene: DraftScene,
+) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed("half"))
     await scene.clock.advance(5)
@@ -166,7 +170,7 @@ async def test_an_announced_answer_is_waited_for_after_the_end_of_its_turn(scene
 
 
 async def test_an_answer_that_nobody_announced_is_new_after_the_end_of_its_turn(
-    scene: Scene,
+    scene: DraftScene,
 ) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed("half"))
@@ -181,7 +185,7 @@ async def test_an_answer_that_nobody_announced_is_new_after_the_end_of_its_turn(
 
 
 async def test_an_answer_that_comes_long_after_stands_below_the_question_that_came_meanwhile(
-    scene: Scene,
+    scene: DraftScene,
 ) -> None:
     first = await scene.begin()
     await first.show(TextStreamed("half"))
@@ -208,7 +212,7 @@ async def test_an_answer_that_comes_long_after_stands_below_the_question_that_ca
 
 
 async def test_the_next_turn_does_not_make_an_answer_jump_that_comes_at_once(
-    scene: Scene,
+    scene: DraftScene,
 ) -> None:
     first = await scene.begin()
     await first.show(TextStreamed("half"))
@@ -230,7 +234,7 @@ async def test_the_next_turn_does_not_make_an_answer_jump_that_comes_at_once(
 
 
 async def test_the_status_of_the_next_turn_moves_once_for_all_parts_of_an_answer(
-    scene: Scene,
+    scene: DraftScene,
 ) -> None:
     first = await scene.begin()
     answer = scene.answer(first, LONG)
@@ -246,7 +250,7 @@ async def test_the_status_of_the_next_turn_moves_once_for_all_parts_of_an_answer
 
 
 async def test_two_answers_after_an_outage_stand_in_the_order_in_which_they_were_given(
-    scene: Scene,
+    scene: DraftScene,
 ) -> None:
     answers = []
     for text in ("first answer", "second answer"):
@@ -263,7 +267,7 @@ async def test_two_answers_after_an_outage_stand_in_the_order_in_which_they_were
     assert [undated(text) for text in scene.channel.texts] == ["first answer", "second answer"]
 
 
-async def test_a_ping_during_a_turn_leaves_words_where_they_are(scene: Scene) -> None:
+async def test_a_ping_during_a_turn_leaves_words_where_they_are(scene: DraftScene) -> None:
     turn = await scene.begin()
     await turn.show(TextStreamed("wh"))
     await scene.clock.advance(5)
@@ -274,7 +278,9 @@ async def test_a_ping_during_a_turn_leaves_words_where_they_are(scene: Scene) ->
     assert scene.channel.texts == ["whole", "stand up"]
 
 
-async def test_a_status_line_moves_below_what_comes_while_no_word_can_be_read(scene: Scene) -> None:
+async def test_a_status_line_moves_below_what_comes_while_no_word_can_be_read(
+    scene: DraftScene,
+) -> None:
     turn = await scene.begin()
     await scene.deliver(scene.answer(None, "may I?"))
     await turn.show(TextStreamed("wh"))
@@ -286,9 +292,9 @@ async def test_a_status_line_moves_below_what_comes_while_no_word_can_be_read(sc
 
 
 async def test_answers_stand_in_order_though_the_first_draft_came_after_the_second(
-    scene: Scene,
+    scene: DraftScene,
 ) -> None:
-    """As where its sending took several tries."""
+    """For example because sending the first draft took several tries."""
     scene.channel.fail("send", Unreachable("not yet"))
     first = await scene.begin()
     second = await scene.begin()

@@ -1,4 +1,4 @@
-"""The unmodified discord.py, led to a local Discord."""
+"""The unmodified discord.py, connected to a local Discord."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
 
-class Listener(discord.Client):
-    """Keeps what it hears, in order."""
+class RecordingClient(discord.Client):
+    """Records all events in order. `own` has the messages of the bot itself, `heard` the others."""
 
     def __init__(self, *, heartbeat_timeout: float = 60.0) -> None:
         intents = discord.Intents.none()
@@ -60,7 +60,7 @@ class Listener(discord.Client):
     def texts(self) -> list[str]:
         return [each.content for each in self.heard]
 
-    async def hears(self, is_so: Callable[[], object]) -> None:
+    async def until(self, is_so: Callable[[], object]) -> None:
         async with asyncio.timeout(60):
             while not is_so():
                 self._news.clear()
@@ -75,8 +75,8 @@ class Listener(discord.Client):
 
 
 @contextmanager
-def led_to(server: LocalDiscord) -> Iterator[None]:
-    """Where discord.py looks for Discord is two constants of its classes."""
+def discord_py_connects_to(server: LocalDiscord) -> Iterator[None]:
+    """discord.py has the addresses of Discord in two class constants; set and restore them."""
     base, gateway = Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY
     Route.BASE = server.api_url
     DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(server.gateway_url)
@@ -87,12 +87,12 @@ def led_to(server: LocalDiscord) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def listener(
+async def connected_client(
     server: LocalDiscord, *, heartbeat_timeout: float = 60.0
-) -> AsyncIterator[Listener]:
-    """One that is ready."""
-    client = Listener(heartbeat_timeout=heartbeat_timeout)
-    with led_to(server):
+) -> AsyncIterator[RecordingClient]:
+    """A client that is connected and ready."""
+    client = RecordingClient(heartbeat_timeout=heartbeat_timeout)
+    with discord_py_connects_to(server):
         running = asyncio.create_task(client.start(server.token))
         try:
             async with asyncio.timeout(60):

@@ -1,4 +1,4 @@
-"""A local Discord, and what talks to it."""
+"""A local Discord, and clients of it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 import aiohttp
 import pytest
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord_server.client import Listener, listener
-from tests.discord_server.wire import Wire, bot_session
+from tests.discord_server.client import RecordingClient, connected_client
+from tests.discord_server.rest_client import RestClient, bot_session
 
 from ollim_bot.testing.clock import ManualClock
 
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """Of those servers that a test makes with it."""
+    """The clock of `timed_server`, and of servers that a test makes with it."""
     return ManualClock(datetime(2026, 2, 24, 10, 15, tzinfo=UTC))
 
 
@@ -27,15 +27,15 @@ async def server() -> AsyncIterator[LocalDiscord]:
 
 
 @pytest.fixture
-async def timed(clock: ManualClock) -> AsyncIterator[LocalDiscord]:
-    """Time passes there by `clock` only."""
+async def timed_server(clock: ManualClock) -> AsyncIterator[LocalDiscord]:
+    """A server whose time passes only by `clock`."""
     async with LocalDiscord(now=clock.now, monotonic=clock.monotonic) as server:
         yield server
 
 
 @pytest.fixture
-async def client(server: LocalDiscord) -> AsyncIterator[Listener]:
-    async with listener(server) as client:
+async def client(server: LocalDiscord) -> AsyncIterator[RecordingClient]:
+    async with connected_client(server) as client:
         yield client
 
 
@@ -46,11 +46,11 @@ async def http(server: LocalDiscord) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 @pytest.fixture
-def wire(server: LocalDiscord, http: aiohttp.ClientSession) -> Wire:
-    return Wire(server, http)
+def rest(server: LocalDiscord, http: aiohttp.ClientSession) -> RestClient:
+    return RestClient(server, http)
 
 
 @pytest.fixture
-async def timed_wire(timed: LocalDiscord) -> AsyncIterator[Wire]:
-    async with bot_session(timed) as session:
-        yield Wire(timed, session)
+async def timed_rest(timed_server: LocalDiscord) -> AsyncIterator[RestClient]:
+    async with bot_session(timed_server) as session:
+        yield RestClient(timed_server, session)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.discord_server.wire import Wire
+from tests.discord_server.rest_client import RestClient
 
 COMMAND = {"name": "model", "description": "Which one"}
 OPTION = {"type": 3, "name": "name", "description": "Its name"}
@@ -26,14 +26,14 @@ OPTION = {"type": 3, "name": "name", "description": "Its name"}
         [{**COMMAND, "options": [{**OPTION, "choices": [{"name": "a", "value": "a"}] * 26}]}],
     ],
 )
-async def test_commands_have_their_form(wire: Wire, wrong: list[dict[str, Any]]) -> None:
-    assert (await wire.put_commands(*wrong)).code == 50035
-    assert wire.server.command_puts == 0
+async def test_commands_have_their_form(rest: RestClient, wrong: list[dict[str, Any]]) -> None:
+    assert (await rest.put_commands(*wrong)).code == 50035
+    assert rest.server.command_puts == 0
 
 
-async def test_commands_that_are_put_again_keep_their_ids(wire: Wire) -> None:
-    [first] = (await wire.put_commands(COMMAND)).body
-    [again] = (await wire.put_commands({**COMMAND, "description": "Another"})).body
+async def test_commands_that_are_put_again_keep_their_ids(rest: RestClient) -> None:
+    [first] = (await rest.put_commands(COMMAND)).body
+    [again] = (await rest.put_commands({**COMMAND, "description": "Another"})).body
     assert again["id"] == first["id"]
-    assert wire.server.command_puts == 2
-    assert wire.server.commands == [again]
+    assert rest.server.command_puts == 2
+    assert rest.server.commands == [again]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import discord
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord_server.client import Listener
-from tests.discord_server.wire import Wire
+from tests.discord_server.client import RecordingClient
+from tests.discord_server.rest_client import RestClient
 
 
 def _said_elsewhere(server: LocalDiscord, text: str, **more: bytes) -> str:
     return server.say(text, files=more, as_user=server.stranger, in_guild=True)
 
 
-async def test_discord_py_reads_a_forward(server: LocalDiscord, client: Listener) -> None:
+async def test_discord_py_reads_a_forward(server: LocalDiscord, client: RecordingClient) -> None:
     theirs = _said_elsewhere(server, "/clear", notes=b"words")
     server.forward(theirs)
-    await client.hears(lambda: client.heard)
+    await client.until(lambda: client.heard)
     [heard] = client.heard
     assert str(heard.author.id) == server.owner.id
     assert (heard.content, heard.attachments, heard.embeds) == ("", [], [])
@@ -31,14 +31,14 @@ async def test_discord_py_reads_a_forward(server: LocalDiscord, client: Listener
     assert await snapshot.attachments[0].read() == b"words"
 
 
-async def test_nobody_is_named_and_the_snapshot_stays_as_it_was(wire: Wire) -> None:
-    server = wire.server
+async def test_nobody_is_named_and_the_snapshot_stays_as_it_was(rest: RestClient) -> None:
+    server = rest.server
     theirs = _said_elsewhere(server, "before")
     forward = server.forward(theirs)
     server.edit(theirs, "after")
     server.delete(theirs)
-    found = await wire.ask("GET", f"/channels/{wire.channel}/messages/{forward}")
-    [listed] = (await wire.ask("GET", f"/channels/{wire.channel}/messages")).body
+    found = await rest.ask("GET", f"/channels/{rest.channel}/messages/{forward}")
+    [listed] = (await rest.ask("GET", f"/channels/{rest.channel}/messages")).body
     assert listed == found.body
     [snapshot] = found.body["message_snapshots"]
     assert snapshot["message"]["content"] == "before"
@@ -46,11 +46,11 @@ async def test_nobody_is_named_and_the_snapshot_stays_as_it_was(wire: Wire) -> N
 
 
 async def test_a_reply_to_a_forward_shows_what_was_forwarded(
-    server: LocalDiscord, client: Listener
+    server: LocalDiscord, client: RecordingClient
 ) -> None:
     forward = server.forward(server.say("mine"))
     server.say("what is that?", reply_to=forward)
-    await client.hears(lambda: len(client.heard) == 3)
+    await client.until(lambda: len(client.heard) == 3)
     reference = client.heard[-1].reference
     assert reference is not None
     assert reference.type is discord.MessageReferenceType.reply

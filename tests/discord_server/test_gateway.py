@@ -8,12 +8,12 @@ from typing import Any
 import aiohttp
 import pytest
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord_server.client import Listener, listener
+from tests.discord_server.client import RecordingClient, connected_client
 
 DMS = 1 << 12 | 1 << 13
 
 
-class Socket:
+class GatewaySocket:
     """A plain client of the gateway."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
@@ -26,7 +26,7 @@ class Socket:
         return await self.socket.receive_json(timeout=10)
 
     async def closing(self) -> int | None:
-        """The code that it is closed with."""
+        """Wait until it is closed; gives the close code."""
         while not self.socket.closed:
             await self.socket.receive(timeout=10)
         return self.socket.close_code
@@ -35,15 +35,17 @@ class Socket:
         await self.say(2, {"token": token, "intents": intents, "properties": {}})
 
 
-async def opened(server: LocalDiscord, http: aiohttp.ClientSession) -> Socket:
-    socket = Socket(await http.ws_connect(server.gateway_url))
+async def opened(server: LocalDiscord, http: aiohttp.ClientSession) -> GatewaySocket:
+    socket = GatewaySocket(await http.ws_connect(server.gateway_url))
     hello = await socket.hear()
     assert hello["op"] == 10
     assert hello["d"]["heartbeat_interval"] == 41250
     return socket
 
 
-async def ready(server: LocalDiscord, http: aiohttp.ClientSession, intents: int = DMS) -> Socket:
+async def ready(
+    server: LocalDiscord, http: aiohttp.ClientSession, intents: int = DMS
+) -> GatewaySocket:
     socket = await opened(server, http)
     await socket.identify(server.token, intents)
     assert (await socket.hear())["t"] == "READY"
@@ -123,15 +125,15 @@ async def test_words_in_a_guild_are_hidden_without_their_intent(
 
 @pytest.mark.parametrize("code", [None, 4000])
 async def test_what_happens_during_a_drop_is_told_after_it(
-    server: LocalDiscord, client: Listener, code: int | None
+    server: LocalDiscord, client: RecordingClient, code: int | None
 ) -> None:
     server.drop_gateway(code)
     await server.until(lambda: not server.gateway.listeners)
     server.say("while you were away")
-    await client.hears(lambda: client.texts == ["while you were away"])
+    await client.until(lambda: client.texts == ["while you were away"])
     assert (server.gateway.identified, server.gateway.resumed) == (1, 1)
     server.say("and now")
-    await client.hears(lambda: client.texts == ["while you were away", "and now"])
+    await client.until(lambda: client.texts == ["while you were away", "and now"])
 
 
 async def test_a_session_that_is_gone_tells_nothing_of_before(
@@ -190,10 +192,10 @@ async def test_a_silent_socket_stays_open_and_tells_nothing(
 async def test_discord_py_leaves_a_silent_socket_and_hears_what_it_missed(
     server: LocalDiscord,
 ) -> None:
-    async with listener(server, heartbeat_timeout=0.3) as client:
+    async with connected_client(server, heartbeat_timeout=0.3) as client:
         server.silence_gateway(acks=False)
         server.say("unheard")
-        await client.hears(lambda: client.texts == ["unheard"])
+        await client.until(lambda: client.texts == ["unheard"])
         assert server.gateway.resumed >= 1
 
 
@@ -208,12 +210,14 @@ async def test_a_revoked_token_is_refused_everywhere(
         assert response.status == 401
 
 
-async def test_an_outage_breaks_the_sockets_too(server: LocalDiscord, client: Listener) -> None:
+async def test_an_outage_breaks_the_sockets_too(
+    server: LocalDiscord, client: RecordingClient
+) -> None:
     await server.refuse_connections()
     await server.until(lambda: not server.gateway.lines)
     server.say("during the outage")
     await server.accept_again()
-    await client.hears(lambda: client.texts == ["during the outage"])
+    await client.until(lambda: client.texts == ["during the outage"])
 
 
 async def test_the_socket_itself_may_fail(

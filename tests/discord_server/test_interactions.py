@@ -1,4 +1,4 @@
-"""What people begin must be answered in time, once, and as it may be."""
+"""Interactions must be answered in time, once, and in an allowed form."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from devtools.localdiscord.interactions import Interaction, ResponseType
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord_server.client import Listener
-from tests.discord_server.wire import Reply, Wire
+from tests.discord_server.client import RecordingClient
+from tests.discord_server.rest_client import Reply, RestClient
 
 from ollim_bot.testing.clock import ManualClock
 
@@ -24,215 +24,221 @@ BUTTON = {"type": 2, "style": 1, "label": "Yes", "custom_id": "y"}
 BUTTONS = [{"type": 1, "components": [BUTTON]}]
 
 
-async def called(wire: Wire) -> Interaction:
-    await wire.put_commands(COMMAND)
-    return wire.server.slash("model", name="opus")
+async def called(rest: RestClient) -> Interaction:
+    await rest.put_commands(COMMAND)
+    return rest.server.slash("model", name="opus")
 
 
-async def clicked(wire: Wire) -> Interaction:
-    sent = (await wire.send("Sure?", components=BUTTONS)).body["id"]
-    return wire.server.click(sent, "y")
+async def clicked(rest: RestClient) -> Interaction:
+    sent = (await rest.send("Sure?", components=BUTTONS)).body["id"]
+    return rest.server.click(sent, "y")
 
 
-async def answer(wire: Wire, of: Interaction, kind: int, **data: Any) -> Reply:
+async def answer(rest: RestClient, of: Interaction, kind: int, **data: Any) -> Reply:
     path = f"/interactions/{of.id}/{of.token}/callback?with_response=1"
-    return await wire.ask("POST", path, {"type": kind, "data": data})
+    return await rest.ask("POST", path, {"type": kind, "data": data})
 
 
-async def original(wire: Wire, of: Interaction, method: str, body: Any = None) -> Reply:
-    path = f"/webhooks/{wire.server.bot.id}/{of.token}/messages/@original"
-    return await wire.ask(method, path, body)
+async def original(rest: RestClient, of: Interaction, method: str, body: Any = None) -> Reply:
+    path = f"/webhooks/{rest.server.bot.id}/{of.token}/messages/@original"
+    return await rest.ask(method, path, body)
 
 
-async def follow_up(wire: Wire, of: Interaction, **body: Any) -> Reply:
-    return await wire.ask("POST", f"/webhooks/{wire.server.bot.id}/{of.token}", body)
+async def follow_up(rest: RestClient, of: Interaction, **body: Any) -> Reply:
+    return await rest.ask("POST", f"/webhooks/{rest.server.bot.id}/{of.token}", body)
 
 
 async def test_an_answer_after_three_seconds_is_too_late(
-    clock: ManualClock, timed_wire: Wire
+    clock: ManualClock, timed_rest: RestClient
 ) -> None:
-    interaction = await called(timed_wire)
+    interaction = await called(timed_rest)
     await clock.advance(3.1)
     assert interaction.has_failed
-    reply = await answer(timed_wire, interaction, 4, content="late")
+    reply = await answer(timed_rest, interaction, 4, content="late")
     assert (reply.status, reply.code) == (404, 10062)
     assert (interaction.answer, interaction.late) == (None, 1)
-    assert timed_wire.server.said == []
+    assert timed_rest.server.said == []
 
 
-async def test_the_time_of_the_first_answer_is_kept(clock: ManualClock, timed_wire: Wire) -> None:
-    interaction = await called(timed_wire)
+async def test_the_time_of_the_first_answer_is_kept(
+    clock: ManualClock, timed_rest: RestClient
+) -> None:
+    interaction = await called(timed_rest)
     await clock.advance(2.5)
-    assert (await answer(timed_wire, interaction, 4, content="in time")).status == 200
+    assert (await answer(timed_rest, interaction, 4, content="in time")).status == 200
     assert interaction.answered_after == 2.5
     await clock.advance(1)
     assert not interaction.has_failed
 
 
-async def test_the_token_lasts_a_quarter_of_an_hour(clock: ManualClock, timed_wire: Wire) -> None:
-    interaction = await called(timed_wire)
-    await answer(timed_wire, interaction, 5)
+async def test_the_token_lasts_a_quarter_of_an_hour(
+    clock: ManualClock, timed_rest: RestClient
+) -> None:
+    interaction = await called(timed_rest)
+    await answer(timed_rest, interaction, 5)
     await clock.advance(15 * 60)
-    assert (await original(timed_wire, interaction, "PATCH", {"content": "x"})).status == 200
+    assert (await original(timed_rest, interaction, "PATCH", {"content": "x"})).status == 200
     await clock.advance(1)
-    reply = await original(timed_wire, interaction, "PATCH", {"content": "y"})
+    reply = await original(timed_rest, interaction, "PATCH", {"content": "y"})
     assert (reply.status, reply.code) == (401, 50027)
     assert interaction.text == "x"
 
 
-async def test_an_interaction_is_answered_once(wire: Wire) -> None:
-    interaction = await called(wire)
-    await answer(wire, interaction, 4, content="one")
-    reply = await answer(wire, interaction, 4, content="two")
+async def test_an_interaction_is_answered_once(rest: RestClient) -> None:
+    interaction = await called(rest)
+    await answer(rest, interaction, 4, content="one")
+    reply = await answer(rest, interaction, 4, content="two")
     assert (reply.status, reply.code) == (400, 40060)
     assert interaction.texts == ["one"]
 
 
-async def test_nothing_follows_before_the_first_answer(wire: Wire) -> None:
-    interaction = await called(wire)
-    reply = await follow_up(wire, interaction, content="early")
+async def test_nothing_follows_before_the_first_answer(rest: RestClient) -> None:
+    interaction = await called(rest)
+    reply = await follow_up(rest, interaction, content="early")
     assert (reply.status, reply.code) == (404, 10015)
 
 
-async def test_an_unknown_interaction_is_unknown(wire: Wire) -> None:
-    interaction = await called(wire)
-    reply = await wire.ask("POST", f"/interactions/{interaction.id}/wrong/callback", {"type": 5})
+async def test_an_unknown_interaction_is_unknown(rest: RestClient) -> None:
+    interaction = await called(rest)
+    reply = await rest.ask("POST", f"/interactions/{interaction.id}/wrong/callback", {"type": 5})
     assert (reply.status, reply.code) == (404, 10062)
 
 
-async def test_the_first_to_follow_a_deferred_answer_takes_its_place(wire: Wire) -> None:
-    interaction = await called(wire)
-    receipt = (await answer(wire, interaction, 5)).body
+async def test_the_first_to_follow_a_deferred_answer_takes_its_place(rest: RestClient) -> None:
+    interaction = await called(rest)
+    receipt = (await answer(rest, interaction, 5)).body
     assert receipt["interaction"]["response_message_loading"] is True
     assert interaction.is_deferred
-    assert [each.is_loading for each in wire.server.said] == [True]
-    await follow_up(wire, interaction, content="one")
-    await follow_up(wire, interaction, content="two")
+    assert [each.is_loading for each in rest.server.said] == [True]
+    await follow_up(rest, interaction, content="one")
+    await follow_up(rest, interaction, content="two")
     assert interaction.text == "one"
     assert [each.text for each in interaction.followups] == ["two"]
-    assert wire.server.texts == ["one", "two"]
-    assert not wire.server.said[0].is_loading
+    assert rest.server.texts == ["one", "two"]
+    assert not rest.server.said[0].is_loading
 
 
-async def test_what_is_ephemeral_is_seen_by_one_person(wire: Wire) -> None:
-    interaction = await called(wire)
-    await answer(wire, interaction, 4, content="secret", flags=64)
+async def test_what_is_ephemeral_is_seen_by_one_person(rest: RestClient) -> None:
+    interaction = await called(rest)
+    await answer(rest, interaction, 4, content="secret", flags=64)
     assert interaction.is_ephemeral
     assert interaction.text == "secret"
-    assert wire.server.messages == []
-    assert await wire.history() == []
+    assert rest.server.messages == []
+    assert await rest.history() == []
 
 
-async def test_nobody_else_is_told_of_what_is_ephemeral(client: Listener, wire: Wire) -> None:
-    secret, open_one = await called(wire), await called(wire)
-    await answer(wire, secret, 4, content="secret", flags=64)
-    await answer(wire, open_one, 4, content="open")
-    await client.hears(lambda: client.own)
+async def test_nobody_else_is_told_of_what_is_ephemeral(
+    client: RecordingClient, rest: RestClient
+) -> None:
+    secret, open_one = await called(rest), await called(rest)
+    await answer(rest, secret, 4, content="secret", flags=64)
+    await answer(rest, open_one, 4, content="open")
+    await client.until(lambda: client.own)
     assert [each.content for each in client.own] == ["open"]
 
 
-async def test_the_webhook_is_that_of_the_application(wire: Wire) -> None:
-    interaction = await called(wire)
-    await answer(wire, interaction, 4, content="one")
-    reply = await wire.ask("POST", f"/webhooks/1/{interaction.token}", {"content": "two"})
+async def test_the_webhook_is_that_of_the_application(rest: RestClient) -> None:
+    interaction = await called(rest)
+    await answer(rest, interaction, 4, content="one")
+    reply = await rest.ask("POST", f"/webhooks/1/{interaction.token}", {"content": "two"})
     assert (reply.status, reply.code) == (404, 10015)
 
 
-async def test_an_answer_is_read_changed_and_deleted(wire: Wire) -> None:
-    interaction = await called(wire)
-    await answer(wire, interaction, 4, content="one")
-    assert (await original(wire, interaction, "GET")).body["content"] == "one"
-    await original(wire, interaction, "PATCH", {"content": "two"})
+async def test_an_answer_is_read_changed_and_deleted(rest: RestClient) -> None:
+    interaction = await called(rest)
+    await answer(rest, interaction, 4, content="one")
+    assert (await original(rest, interaction, "GET")).body["content"] == "one"
+    await original(rest, interaction, "PATCH", {"content": "two"})
     assert interaction.texts == ["one", "two"]
-    assert (await original(wire, interaction, "DELETE")).status == 204
+    assert (await original(rest, interaction, "DELETE")).status == 204
     assert interaction.is_deleted
-    assert (await original(wire, interaction, "GET")).code == 10008
+    assert (await original(rest, interaction, "GET")).code == 10008
 
 
-async def test_a_click_changes_the_message_of_the_button(wire: Wire) -> None:
-    interaction = await clicked(wire)
-    assert (await answer(wire, interaction, 7, content="Done.", components=[])).status == 200
-    assert wire.server.texts == ["Done."]
-    assert wire.server.said[0].buttons == []
+async def test_a_click_changes_the_message_of_the_button(rest: RestClient) -> None:
+    interaction = await clicked(rest)
+    assert (await answer(rest, interaction, 7, content="Done.", components=[])).status == 200
+    assert rest.server.texts == ["Done."]
+    assert rest.server.said[0].buttons == []
 
 
-async def test_a_click_may_be_taken_without_a_word(wire: Wire) -> None:
-    interaction = await clicked(wire)
-    assert (await answer(wire, interaction, 6)).status == 200
+async def test_a_click_may_be_taken_without_a_word(rest: RestClient) -> None:
+    interaction = await clicked(rest)
+    assert (await answer(rest, interaction, 6)).status == 200
     assert await interaction.answered() is ResponseType.DEFERRED_UPDATE
-    await original(wire, interaction, "PATCH", {"content": "Later."})
-    assert wire.server.texts == ["Later."]
-    await follow_up(wire, interaction, content="Only you.", flags=64)
+    await original(rest, interaction, "PATCH", {"content": "Later."})
+    assert rest.server.texts == ["Later."]
+    await follow_up(rest, interaction, content="Only you.", flags=64)
     assert interaction.texts == ["Only you."]
 
 
 @pytest.mark.parametrize("kind", [6, 7, 8, 99])
-async def test_a_command_is_not_answered_as_a_click_is(wire: Wire, kind: int) -> None:
-    interaction = await called(wire)
-    assert (await answer(wire, interaction, kind, content="x")).code == 50035
-    assert (await answer(wire, interaction, 4, content="x")).status == 200
+async def test_a_command_is_not_answered_as_a_click_is(rest: RestClient, kind: int) -> None:
+    interaction = await called(rest)
+    assert (await answer(rest, interaction, kind, content="x")).code == 50035
+    assert (await answer(rest, interaction, 4, content="x")).status == 200
 
 
-async def test_an_answer_is_held_to_the_limits_of_messages(wire: Wire) -> None:
-    interaction = await called(wire)
-    assert (await answer(wire, interaction, 4, content="x" * 2001)).code == 50035
-    assert (await answer(wire, interaction, 4, content="")).code == 50006
+async def test_an_answer_is_held_to_the_limits_of_messages(rest: RestClient) -> None:
+    interaction = await called(rest)
+    assert (await answer(rest, interaction, 4, content="x" * 2001)).code == 50035
+    assert (await answer(rest, interaction, 4, content="")).code == 50006
     assert interaction.answer is None
 
 
-async def test_a_completion_offers_25_choices(wire: Wire) -> None:
-    await wire.put_commands(COMMAND)
-    typing = wire.server.complete("model", "why", "be")
+async def test_a_completion_offers_25_choices(rest: RestClient) -> None:
+    await rest.put_commands(COMMAND)
+    typing = rest.server.complete("model", "why", "be")
     choices = [{"name": str(number), "value": str(number)} for number in range(26)]
-    assert (await answer(wire, typing, 8, choices=choices)).code == 50035
-    assert (await answer(wire, typing, 8, choices=choices[:25])).status == 200
+    assert (await answer(rest, typing, 8, choices=choices)).code == 50035
+    assert (await answer(rest, typing, 8, choices=choices[:25])).status == 200
     assert len(await typing.choice_names()) == 25
 
 
-async def test_people_cannot_do_what_is_not_there(wire: Wire) -> None:
-    await wire.put_commands(COMMAND)
+async def test_people_cannot_do_what_is_not_there(rest: RestClient) -> None:
+    await rest.put_commands(COMMAND)
     disabled = [{"type": 1, "components": [{**BUTTON, "disabled": True}]}]
-    sent = (await wire.send("Sure?", components=disabled)).body["id"]
+    sent = (await rest.send("Sure?", components=disabled)).body["id"]
     with pytest.raises(LookupError):
-        wire.server.slash("nothing")
+        rest.server.slash("nothing")
     with pytest.raises(LookupError):
-        wire.server.slash("model")
+        rest.server.slash("model")
     with pytest.raises(LookupError):
-        wire.server.slash("model", name="opus", more="x")
+        rest.server.slash("model", name="opus", more="x")
     with pytest.raises(LookupError):
-        wire.server.complete("model", "name", "o")
+        rest.server.complete("model", "name", "o")
     for custom_id in ("y", "z"):
         with pytest.raises(LookupError):
-            wire.server.click(sent, custom_id)
-    gone = (await wire.send("Sure?", components=BUTTONS)).body["id"]
-    await wire.delete(gone)
+            rest.server.click(sent, custom_id)
+    gone = (await rest.send("Sure?", components=BUTTONS)).body["id"]
+    await rest.delete(gone)
     with pytest.raises(LookupError):
-        wire.server.click(gone, "y")
+        rest.server.click(gone, "y")
 
 
-async def test_webhooks_have_an_allowance_of_their_own(timed_wire: Wire) -> None:
-    interaction = await called(timed_wire)
-    await answer(timed_wire, interaction, 4, content="one")
-    replies = [await follow_up(timed_wire, interaction, content=str(n)) for n in range(6)]
+async def test_webhooks_have_an_allowance_of_their_own(timed_rest: RestClient) -> None:
+    interaction = await called(timed_rest)
+    await answer(timed_rest, interaction, 4, content="one")
+    replies = [await follow_up(timed_rest, interaction, content=str(n)) for n in range(6)]
     assert [each.status for each in replies] == [200] * 5 + [429]
-    assert (await timed_wire.send()).status == 200
+    assert (await timed_rest.send()).status == 200
 
 
 async def test_strangers_and_guilds_are_told_apart(
-    server: LocalDiscord, client: Listener, wire: Wire
+    server: LocalDiscord, client: RecordingClient, rest: RestClient
 ) -> None:
-    await wire.put_commands(COMMAND)
+    await rest.put_commands(COMMAND)
     server.slash("model", name="opus", as_user=server.stranger)
     heard = await client.interaction()
     assert (str(heard.user.id), heard.guild_id) == (server.stranger.id, None)
-    assert heard.channel_id != int(wire.channel)
+    assert heard.channel_id != int(rest.channel)
     server.slash("model", name="opus", in_guild=True)
     heard = await client.interaction()
     assert str(heard.user.id) == server.owner.id
     assert heard.guild_id is not None
-    sent = (await wire.send("Sure?", components=BUTTONS)).body["id"]
+    sent = (await rest.send("Sure?", components=BUTTONS)).body["id"]
     server.click(sent, "y", as_user=server.stranger)
     assert str((await client.interaction()).user.id) == server.stranger.id
     server.say("hello", as_user=server.stranger)
-    await client.hears(lambda: client.heard)
+    await client.until(lambda: client.heard)
     assert str(client.heard[0].author.id) == server.stranger.id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.discord_server.wire import Wire
+from tests.discord_server.rest_client import RestClient
 
 
 def button(**fields: Any) -> dict[str, Any]:
@@ -121,22 +121,22 @@ WRONG = [
 
 
 @pytest.mark.parametrize("fields", ALLOWED)
-async def test_what_is_within_the_limits_is_taken(wire: Wire, fields: dict[str, Any]) -> None:
-    reply = await wire.send(**{"text": "words", **_as_text(fields)})
+async def test_what_is_within_the_limits_is_taken(rest: RestClient, fields: dict[str, Any]) -> None:
+    reply = await rest.send(**{"text": "words", **_as_text(fields)})
     assert reply.status == 200, reply.body
 
 
 @pytest.mark.parametrize(("fields", "path"), WRONG)
 async def test_what_is_beyond_is_refused_with_the_field(
-    wire: Wire, fields: dict[str, Any], path: list[str]
+    rest: RestClient, fields: dict[str, Any], path: list[str]
 ) -> None:
-    reply = await wire.send(**_as_text(fields))
+    reply = await rest.send(**_as_text(fields))
     assert (reply.status, reply.code) == (400, 50035)
     place = reply.body["errors"]
     for step in path:
         place = place[step]
     assert place["_errors"][0]["code"]
-    assert wire.server.said == []
+    assert rest.server.said == []
 
 
 def _as_text(fields: dict[str, Any]) -> dict[str, Any]:

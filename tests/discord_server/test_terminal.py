@@ -14,7 +14,7 @@ import pytest
 from devtools.localdiscord.interactions import InteractionKind
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.terminal import Terminal
-from tests.discord_server.wire import Wire
+from tests.discord_server.rest_client import RestClient
 from yarl import URL
 
 COMMAND = {
@@ -40,7 +40,7 @@ CARD = {
 
 
 class Screen:
-    """A terminal, and all that it wrote."""
+    """A terminal of the local Discord that records its output."""
 
     def __init__(self, server: LocalDiscord) -> None:
         self.lines: list[str] = []
@@ -65,23 +65,23 @@ async def screen(server: LocalDiscord) -> AsyncIterator[Screen]:
     await asyncio.wait([watching])
 
 
-async def test_lines_are_messages_and_answers_are_shown(wire: Wire, screen: Screen) -> None:
+async def test_lines_are_messages_and_answers_are_shown(rest: RestClient, screen: Screen) -> None:
     screen.terminal.run_line("hello\n")
-    assert [each.text for each in wire.server.messages] == ["hello"]
-    sent = (await wire.send("Hi")).body["id"]
+    assert [each.text for each in rest.server.messages] == ["hello"]
+    sent = (await rest.send("Hi")).body["id"]
     await screen.reads("#1 Hi")
-    await wire.edit(sent, content="Hi you")
+    await rest.edit(sent, content="Hi you")
     await screen.reads("#1 (changed) Hi you")
-    await wire.react(sent, "👀")
+    await rest.react(sent, "👀")
     await screen.reads("#1 has 👀")
-    await wire.delete(sent)
+    await rest.delete(sent)
     await screen.reads("#1 is deleted")
 
 
-async def test_buttons_have_numbers(wire: Wire, screen: Screen) -> None:
-    await wire.send("", **CARD)
+async def test_buttons_have_numbers(rest: RestClient, screen: Screen) -> None:
+    await rest.send("", **CARD)
     await screen.reads("#1", "   │ Allow it?", "   │ Command: ls", "   [1] Yes  [2] No (off)")
-    await wire.edit(wire.server.said[0].id, content="Well?")
+    await rest.edit(rest.server.said[0].id, content="Well?")
     await screen.reads(
         "#1 (changed) Well?",
         "   │ Allow it?",
@@ -89,11 +89,11 @@ async def test_buttons_have_numbers(wire: Wire, screen: Screen) -> None:
         "   [1] Yes  [2] No (off)",
     )
     screen.terminal.run_line("!click 1")
-    [click] = wire.server.interactions
-    assert (click.kind, click.user) == (InteractionKind.CLICK, wire.server.owner)
+    [click] = rest.server.interactions
+    assert (click.kind, click.user) == (InteractionKind.CLICK, rest.server.owner)
     screen.terminal.run_line("!click 2")
     await screen.reads("! The button 'act:no' is disabled. Type !help for what can be done.")
-    await wire.send("Another", components=CARD["components"])
+    await rest.send("Another", components=CARD["components"])
     await screen.reads("#2 Another", "   [3] Yes  [4] No (off)")
 
 
@@ -107,47 +107,47 @@ async def test_buttons_have_numbers(wire: Wire, screen: Screen) -> None:
     ],
 )
 async def test_a_command_takes_words(
-    wire: Wire, screen: Screen, typed: str, arguments: dict[str, str]
+    rest: RestClient, screen: Screen, typed: str, arguments: dict[str, str]
 ) -> None:
-    await wire.put_commands(COMMAND)
+    await rest.put_commands(COMMAND)
     screen.terminal.run_line(typed)
-    [call] = wire.server.interactions
+    [call] = rest.server.interactions
     assert (call.kind, dict(call.arguments)) == (InteractionKind.COMMAND, arguments)
 
 
-async def test_an_answer_for_one_person_is_shown_as_such(wire: Wire, screen: Screen) -> None:
-    await wire.put_commands(COMMAND)
+async def test_an_answer_for_one_person_is_shown_as_such(rest: RestClient, screen: Screen) -> None:
+    await rest.put_commands(COMMAND)
     screen.terminal.run_line("/config")
-    [call] = wire.server.interactions
+    [call] = rest.server.interactions
     body = {"type": 4, "data": {"content": "All of it.", "flags": 64}}
-    await wire.ask("POST", f"/interactions/{call.id}/{call.token}/callback", body)
+    await rest.ask("POST", f"/interactions/{call.id}/{call.token}/callback", body)
     await screen.reads("#1 (only you see this) All of it.")
 
 
-async def test_the_owner_replies_reacts_and_takes_back(wire: Wire, screen: Screen) -> None:
-    sent = (await wire.send("Hi")).body["id"]
+async def test_the_owner_replies_reacts_and_takes_back(rest: RestClient, screen: Screen) -> None:
+    sent = (await rest.send("Hi")).body["id"]
     await screen.reads("#1 Hi")
     screen.terminal.run_line("!reply 1 what now")
     screen.terminal.run_line("!edit what then")
-    mine = wire.server.messages[-1]
+    mine = rest.server.messages[-1]
     assert (mine.text, mine.reply_to) == ("what then", sent)
     screen.terminal.run_line("!delete")
     assert mine.is_deleted
     screen.terminal.run_line("!react ✅")
-    assert wire.server.message(sent).reactions == {"✅": [wire.server.owner]}
+    assert rest.server.message(sent).reactions == {"✅": [rest.server.owner]}
     screen.terminal.run_line("!unreact ✅ 1")
-    assert wire.server.message(sent).reactions == {}
+    assert rest.server.message(sent).reactions == {}
 
 
 @pytest.mark.parametrize(
     "typed",
     ["!", "!what", "!click", "!click x", "!click 9", "!react", "!edit x", "/none", "!reply 7 x"],
 )
-async def test_what_cannot_be_done_is_said(wire: Wire, screen: Screen, typed: str) -> None:
+async def test_what_cannot_be_done_is_said(rest: RestClient, screen: Screen, typed: str) -> None:
     screen.terminal.run_line(typed)
     [line] = screen.lines
     assert line.startswith("! ")
-    assert wire.server.messages == []
+    assert rest.server.messages == []
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The unmodified discord.py lives with the local Discord as with the real one."""
+"""The unmodified discord.py works with the local Discord as with the real one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import discord
 import pytest
 from devtools.localdiscord.interactions import ResponseType
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord_server.client import Listener, listener
+from tests.discord_server.client import RecordingClient, connected_client
 
 
-async def test_it_logs_in_and_is_ready(server: LocalDiscord, client: Listener) -> None:
+async def test_it_logs_in_and_is_ready(server: LocalDiscord, client: RecordingClient) -> None:
     assert client.user is not None
     assert str(client.user.id) == server.bot.id
     application = await client.application_info()
@@ -20,7 +20,7 @@ async def test_it_logs_in_and_is_ready(server: LocalDiscord, client: Listener) -
 
 
 async def test_a_team_has_its_members() -> None:
-    async with LocalDiscord(members=["friend"]) as server, listener(server) as client:
+    async with LocalDiscord(members=["friend"]) as server, connected_client(server) as client:
         application = await client.application_info()
         assert application.team is not None
         assert str(application.team.owner_id) == server.owner.id
@@ -28,10 +28,10 @@ async def test_a_team_has_its_members() -> None:
         assert [each.name for each in application.team.members] == ["owner", "friend"]
 
 
-async def test_what_the_owner_says_is_heard(server: LocalDiscord, client: Listener) -> None:
+async def test_what_the_owner_says_is_heard(server: LocalDiscord, client: RecordingClient) -> None:
     first = server.say("hello", files={"a note.txt": b"words"})
     server.say("and so", reply_to=first)
-    await client.hears(lambda: len(client.heard) == 2)
+    await client.until(lambda: len(client.heard) == 2)
     assert [each.content for each in client.heard] == ["hello", "and so"]
     said, reply = client.heard
     assert str(said.id) == first
@@ -43,7 +43,7 @@ async def test_what_the_owner_says_is_heard(server: LocalDiscord, client: Listen
 
 
 async def test_the_bot_sends_edits_reacts_and_deletes(
-    server: LocalDiscord, client: Listener
+    server: LocalDiscord, client: RecordingClient
 ) -> None:
     dm = await client.dm(server)
     view = discord.ui.View(timeout=None)
@@ -65,7 +65,7 @@ async def test_the_bot_sends_edits_reacts_and_deletes(
 
 
 async def test_history_is_read_and_files_go_both_ways(
-    server: LocalDiscord, client: Listener
+    server: LocalDiscord, client: RecordingClient
 ) -> None:
     dm = await client.dm(server)
     ids = [server.say(str(number)) for number in range(5)]
@@ -80,7 +80,7 @@ async def test_history_is_read_and_files_go_both_ways(
     assert [channel for channel, _ in server.typing] == [str(dm.id)]
 
 
-async def test_a_command_is_answered(server: LocalDiscord, client: Listener) -> None:
+async def test_a_command_is_answered(server: LocalDiscord, client: RecordingClient) -> None:
     assert client.application_id is not None
     option = {"type": 3, "name": "name", "description": "Which", "autocomplete": True}
     command = {"name": "model", "description": "The model", "options": [option]}
@@ -103,7 +103,7 @@ async def test_a_command_is_answered(server: LocalDiscord, client: Listener) -> 
     assert called.is_deleted
 
 
-async def test_a_completion_offers_words(server: LocalDiscord, client: Listener) -> None:
+async def test_a_completion_offers_words(server: LocalDiscord, client: RecordingClient) -> None:
     assert client.application_id is not None
     option = {"type": 3, "name": "name", "description": "Which", "autocomplete": True}
     command = {"name": "model", "description": "The model", "options": [option]}
@@ -117,7 +117,9 @@ async def test_a_completion_offers_words(server: LocalDiscord, client: Listener)
     assert await typing.choice_names() == ["opus"]
 
 
-async def test_a_click_comes_with_its_message(server: LocalDiscord, client: Listener) -> None:
+async def test_a_click_comes_with_its_message(
+    server: LocalDiscord, client: RecordingClient
+) -> None:
     dm = await client.dm(server)
     view = discord.ui.View(timeout=None)
     view.add_item(discord.ui.Button(label="Yes", custom_id="act:yes:1"))
@@ -134,13 +136,13 @@ async def test_a_click_comes_with_its_message(server: LocalDiscord, client: List
         server.click(str(sent.id), "act:yes:1")
 
 
-async def test_what_people_change_is_heard(server: LocalDiscord, client: Listener) -> None:
+async def test_what_people_change_is_heard(server: LocalDiscord, client: RecordingClient) -> None:
     said = server.say("helo")
     server.edit(said, "hello")
     server.react(said, "✅")
     server.unreact(said, "✅")
     server.delete(said)
-    await client.hears(lambda: client.deletions)
+    await client.until(lambda: client.deletions)
     assert [each.message.content for each in client.edits] == ["hello"]
     assert [each.event_type for each in client.reactions] == ["REACTION_ADD", "REACTION_REMOVE"]
     assert [str(each.message_id) for each in client.deletions] == [said]

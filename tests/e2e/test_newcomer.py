@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from tests.calendars.calendar_server import Answer, ics, served
+from tests.calendars.calendar_server import CalendarAnswer, ics, served
 from tests.e2e.bot import Bot
 from tests.e2e.test_reminders import checked, left, remind, said
 
@@ -65,7 +65,7 @@ async def _keeps_tasks_by_talking_by_the_page_and_by_the_file(newcomer: Bot) -> 
 
 async def _pastes_an_address(newcomer: Bot) -> None:
     now = datetime.now(BERLIN)
-    with served(Answer(body=day_of_events(now))) as server:
+    with served(CalendarAnswer(body=day_of_events(now))) as server:
         await newcomer.say(f" <{server.address()}>\n")
         told = await newcomer.note("is added")
         await newcomer.say(server.address())

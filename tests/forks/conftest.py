@@ -1,5 +1,5 @@
-"""What tests of every step need."""
+"""The fixtures of the conversation that tests of forks use too."""
 
-from tests.conversation.conftest import at_once
+from tests.conversation.conftest import inline_executor
 
-__all__ = ["at_once"]
+__all__ = ["inline_executor"]

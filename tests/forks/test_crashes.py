@@ -1,4 +1,4 @@
-"""A crash at any step of a fork's life: it is opened once, answers once and ends once."""
+"""A fork is opened once, answers once and ends once, at whatever step the bot crashes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+from tests.conversation.restarted_bot import UPDATES, RestartedBot
 from tests.conversation.scene import Scene
-from tests.conversation.story import UPDATES, Story
-from tests.forks.branch import Branch
+from tests.forks.fork_scene import ForkScene
 
 from ollim_bot.domain.inbox import Accepted
 from ollim_bot.domain.inputs import CommandCall, OwnerMessage
 from ollim_bot.domain.sessions import SessionChange
 
-pytestmark = pytest.mark.usefixtures("at_once")
+pytestmark = pytest.mark.usefixtures("inline_executor")
 
 WAYS_OUT = {
     "Keep all of it": ("fork_save", "Side conversation ended — all of it kept"),
@@ -24,39 +24,41 @@ WAYS_OUT = {
 }
 
 
-def accepted(story: Story, is_it: Callable[[object], bool]) -> bool:
-    return any(isinstance(row, Accepted) and is_it(row.input) for row in story.rows)
+def accepted(bot: RestartedBot, is_it: Callable[[object], bool]) -> bool:
+    return any(isinstance(row, Accepted) and is_it(row.input) for row in bot.rows)
 
 
-def has_called(story: Story, name: str) -> bool:
-    return accepted(story, lambda one: isinstance(one, CommandCall) and one.name == name)
+def has_called(bot: RestartedBot, name: str) -> bool:
+    return accepted(bot, lambda one: isinstance(one, CommandCall) and one.name == name)
 
 
-async def live(way_out: str, story: Story, scene: Scene) -> None:
-    """The owner does each thing until it was accepted."""
-    at = Branch(scene)
+async def use_fork(way_out: str, bot: RestartedBot, scene: Scene) -> None:
+    """The owner opens a fork, writes in it and ends it; what was accepted is not repeated."""
+    at = ForkScene(scene)
     await scene.quiet()
-    if not has_called(story, "fork"):
+    if not has_called(bot, "fork"):
         asked = asyncio.create_task(scene.chat.command("web", "/fork Rome"))
         await scene.until(asked.done)
         await asked
     await scene.quiet()
-    if not accepted(story, lambda one: isinstance(one, OwnerMessage)):
+    if not accepted(bot, lambda one: isinstance(one, OwnerMessage)):
         await scene.send("hello", "m1")
     await scene.quiet()
-    if not has_called(story, WAYS_OUT[way_out][0]):
-        await at.pressed(way_out, at.entry())
+    if not has_called(bot, WAYS_OUT[way_out][0]):
+        await at.press_only(way_out, at.entry())
     await scene.quiet()
 
 
 @pytest.mark.parametrize("way_out", WAYS_OUT)
-async def test_whenever_the_bot_dies_a_fork_is_opened_answered_and_ended_once(way_out: str) -> None:
-    story, life = Story(), partial(live, way_out)
-    await story.begin(is_resumed=True)
-    main = story.stores.session.read()
-    deaths = await story.deaths(life)
-    for where, after in [*deaths, ("no crash", story)]:
-        await after.live(live=life)
+async def test_whenever_the_bot_crashes_a_fork_is_opened_answered_and_ended_once(
+    way_out: str,
+) -> None:
+    bot, actions = RestartedBot(), partial(use_fork, way_out)
+    await bot.prepare(is_resumed=True)
+    main = bot.stores.session.read()
+    crashes = await bot.crashes(actions)
+    for where, after in [*crashes, ("no crash", bot)]:
+        await after.run(actions=actions)
 
         assert after.stores.fork.read() is None, where
         cards = {one.id: one for one in after.log if one.card}
@@ -75,4 +77,4 @@ async def test_whenever_the_bot_dies_a_fork_is_opened_answered_and_ended_once(wa
         assert pending[:2] == [*UPDATES], where
         assert len(pending) == (3 if way_out == "Keep a summary" else 2), where
         assert not after.waits, where
-    assert len(deaths) > 15
+    assert len(crashes) > 15

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.conversation.scene import scripted
-from tests.forks.branch import EXIT, SAVE, branch, reports
+from tests.forks.fork_scene import EXIT, SAVE, fork_scene, reports
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.sessions import SessionChange
@@ -11,8 +11,8 @@ from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
 
 
 async def test_saving_makes_the_fork_the_main_conversation() -> None:
-    async with branch(engine := scripted("Hello.", "Rome.", "Still Rome.")) as at:
-        await at.at.ask("hi")
+    async with fork_scene(engine := scripted("Hello.", "Rome.", "Still Rome.")) as at:
+        await at.scene.ask("hi")
         before = at.main
         await at.enter("Rome")
         fork = at.fork
@@ -23,25 +23,25 @@ async def test_saving_makes_the_fork_the_main_conversation() -> None:
         assert at.titles[-1] == "Side conversation ended — all of it kept"
         (event,) = at.happened(SessionChange.SWAPPED)
         assert (event.session_id, event.parent_session_id) == (fork.session, before)
-        assert await at.at.ask("and now?") == "Still Rome."
+        assert await at.scene.ask("and now?") == "Still Rome."
         assert engine.opened[-1].spec.resume == fork.session
 
 
 async def test_pending_updates_stay_pending_when_a_fork_is_saved() -> None:
-    async with branch(engine := scripted("Rome.", "I see.")) as at:
-        at.at.stores.leave_update("3 mails.", at.at.clock.now())
+    async with fork_scene(engine := scripted("Rome.", "I see.")) as at:
+        at.scene.stores.leave_update("3 mails.", at.scene.clock.now())
         await at.enter("Rome")
         await at.press("Keep all of it")
-        assert at.at.pending == ["3 mails."]
-        await at.at.ask("and now?")
+        assert at.scene.pending == ["3 mails."]
+        await at.scene.ask("and now?")
         assert "mention key findings" in engine.prompts[-1]
         assert "3 mails." in engine.prompts[-1]
 
 
 async def test_a_report_queues_a_summary_and_drops_the_fork() -> None:
     engine = scripted("Hello.", "Rome.").then(reports("We chose Rome."), Says("Reported."))
-    async with branch(engine) as at:
-        await at.at.ask("hi")
+    async with fork_scene(engine) as at:
+        await at.scene.ask("hi")
         before = at.main
         await at.enter("Rome")
         await at.press("Keep a summary")
@@ -49,8 +49,8 @@ async def test_a_report_queues_a_summary_and_drops_the_fork() -> None:
         assert "`report_updates`" in engine.prompts[-1]
         assert at.fork is None
         assert at.main == before
-        assert at.at.pending == ["We chose Rome."]
-        assert [answer.text for answer in at.at.answers] == ["Hello.", "Rome."]
+        assert at.scene.pending == ["We chose Rome."]
+        assert [answer.text for answer in at.scene.answers] == ["Hello.", "Rome."]
         card = at.cards[-1].card
         assert card is not None
         assert card.title == "Side conversation ended — summary kept"
@@ -58,60 +58,60 @@ async def test_a_report_queues_a_summary_and_drops_the_fork() -> None:
 
 
 async def test_an_agent_that_does_not_report_is_reported_for() -> None:
-    async with branch(scripted("Rome is best in May." + "x" * 600, "No.")) as at:
+    async with fork_scene(scripted("Rome is best in May." + "x" * 600, "No.")) as at:
         await at.enter("Rome")
         await at.press("Keep a summary")
         assert at.fork is None
-        (summary,) = at.at.pending
+        (summary,) = at.scene.pending
         assert summary.startswith("A side conversation about “Rome” ended without a summary.")
         assert summary.endswith("Its last answer began: No.")
 
 
 async def test_what_is_reported_for_an_agent_is_cut_and_comes_from_its_last_answer() -> None:
     engine = scripted("Rome is best in May." + "x" * 600).then()
-    async with branch(engine) as at:
+    async with fork_scene(engine) as at:
         await at.enter("Rome")
         await at.press("Keep a summary")
-        (summary,) = at.at.pending
+        (summary,) = at.scene.pending
         assert summary.endswith("Rome is best in May." + "x" * 480)
 
 
 async def test_leaving_drops_everything() -> None:
-    async with branch(scripted("Hello.", "Rome.")) as at:
-        await at.at.ask("hi")
+    async with fork_scene(scripted("Hello.", "Rome.")) as at:
+        await at.scene.ask("hi")
         before = at.main
         await at.enter("Rome")
         await at.press("Leave it")
-        assert (at.fork, at.main, at.at.pending) == (None, before, [])
+        assert (at.fork, at.main, at.scene.pending) == (None, before, [])
         assert at.titles[-1] == "Side conversation ended — left"
 
 
 async def test_the_agent_leaves_by_itself_when_its_turn_has_ended() -> None:
     engine = scripted("Rome.").then(EXIT, Says("Bye."))
-    async with branch(engine) as at:
+    async with fork_scene(engine) as at:
         await at.enter("Rome")
-        await at.at.ask("that is all")
+        await at.scene.ask("that is all")
         assert at.fork is None
         assert at.titles[-1] == "Side conversation ended — left"
-        assert at.at.answers[-1].text == "Bye."
+        assert at.scene.answers[-1].text == "Bye."
 
 
 async def test_the_agent_reports_by_itself() -> None:
     engine = scripted("Rome.").then(reports("Rome in May."), Says("Done."))
-    async with branch(engine) as at:
+    async with fork_scene(engine) as at:
         await at.enter("Rome")
-        await at.at.ask("sum up")
+        await at.scene.ask("sum up")
         assert at.fork is None
-        assert at.at.pending == ["Rome in May."]
+        assert at.scene.pending == ["Rome in May."]
 
 
 async def test_the_owner_is_asked_when_the_agent_wants_to_save() -> None:
     engine = scripted("Rome.").then(SAVE, Says("Shall I?"))
-    async with branch(engine) as at:
+    async with fork_scene(engine) as at:
         await at.enter("Rome")
         fork = at.fork
         assert fork is not None
-        await at.at.ask("keep this")
+        await at.scene.ask("keep this")
         assert at.titles[-1] == "Keep all of this side conversation?"
         assert at.fork is not None
         question = at.cards[-1]
@@ -124,29 +124,29 @@ async def test_the_owner_is_asked_when_the_agent_wants_to_save() -> None:
 
 async def test_the_owner_may_keep_talking_instead() -> None:
     engine = scripted("Rome.").then(SAVE, Says("Shall I?")).answers("Go on.")
-    async with branch(engine) as at:
+    async with fork_scene(engine) as at:
         await at.enter("Rome")
-        await at.at.ask("keep this")
+        await at.scene.ask("keep this")
         question = at.cards[-1]
         await at.press("Go on talking")
         assert at.fork is not None
         assert (await at.press("Keep all of it", question)).is_error
-        assert await at.at.ask("more") == "Go on."
+        assert await at.scene.ask("more") == "Go on."
 
 
 async def test_saving_is_refused_when_main_has_gone_on_and_a_report_is_offered() -> None:
     engine = scripted("Old.", "New.", "Rome.").then(reports("Rome."))
-    async with branch(engine) as at:
-        await at.at.ask("the old one")
+    async with fork_scene(engine) as at:
+        await at.scene.ask("the old one")
         old = at.main
-        await at.at.chat.command("web", "/clear")
-        await at.at.ask("the new one")
+        await at.scene.chat.command("web", "/clear")
+        await at.scene.ask("the new one")
         await at.enter("Rome")
         fork = at.fork
         assert fork is not None
         # As after an edit of `sessions.json`.
-        at.at.stores.session.transact(lambda _: (old, None))
-        await at.at.talk.state.load()
+        at.scene.stores.session.transact(lambda _: (old, None))
+        await at.scene.talk.state.load()
         await at.press("Keep all of it")
         assert at.main == old
         assert at.fork is not None
@@ -156,45 +156,45 @@ async def test_saving_is_refused_when_main_has_gone_on_and_a_report_is_offered()
         assert "the main conversation has gone on" in refused.card.description
         await at.press("Keep a summary", refused)
         assert at.fork is None
-        assert at.at.pending == ["Rome."]
+        assert at.scene.pending == ["Rome."]
 
 
 async def test_going_back_to_another_conversation_leaves_the_fork() -> None:
     engine = scripted("Old.", "New.", "Rome.", "More.")
-    async with branch(engine) as at:
-        await at.at.ask("the old one")
+    async with fork_scene(engine) as at:
+        await at.scene.ask("the old one")
         old = at.main
-        await at.at.chat.command("web", "/clear")
-        await at.at.ask("the new one")
+        await at.scene.chat.command("web", "/clear")
+        await at.scene.ask("the new one")
         await at.enter("Rome")
         fork, entry = at.fork, at.entry().id
         assert fork is not None
-        await at.at.chat.command("web", f"/resume {fork.session}")
-        assert at.at.told[-1] == texts.SAME_FORK
-        assert not (await at.at.chat.command("web", f"/resume {old}")).is_error
-        assert at.at.told[-1].endswith(
+        await at.scene.chat.command("web", f"/resume {fork.session}")
+        assert at.scene.told[-1] == texts.SAME_FORK
+        assert not (await at.scene.chat.command("web", f"/resume {old}")).is_error
+        assert at.scene.told[-1].endswith(
             "“the old one”. The side conversation about “Rome” was left too."
         )
         assert (at.fork, at.main) == (None, old)
-        card = at.at.message(entry).card
+        card = at.scene.message(entry).card
         assert card is not None
         assert all(button.is_used for button in card.buttons)
-        await at.at.ask("more")
+        await at.scene.ask("more")
         assert engine.opened[-1].spec.resume == old
 
 
 async def test_going_back_to_the_conversation_that_a_fork_came_from_leaves_the_fork() -> None:
-    async with branch(scripted("Main.", "Rome.")) as at:
-        await at.at.ask("the main one")
+    async with fork_scene(scripted("Main.", "Rome.")) as at:
+        await at.scene.ask("the main one")
         main = at.main
         await at.enter("Rome")
-        await at.at.chat.command("web", f"/resume {main}")
+        await at.scene.chat.command("web", f"/resume {main}")
         assert (at.fork, at.main) == (None, main)
-        assert at.at.changes.count(SessionChange.SWAPPED) == 0
+        assert at.scene.changes.count(SessionChange.SWAPPED) == 0
 
 
 async def test_buttons_of_a_fork_that_is_over_do_nothing() -> None:
-    async with branch(scripted("Rome.", "Paris.")) as at:
+    async with fork_scene(scripted("Rome.", "Paris.")) as at:
         await at.enter("Rome")
         old = at.entry()
         await at.press("Leave it")
@@ -207,79 +207,79 @@ async def test_buttons_of_a_fork_that_is_over_do_nothing() -> None:
 
 
 async def test_pressing_twice_is_leaving_once() -> None:
-    async with branch(scripted("Rome.")) as at:
+    async with fork_scene(scripted("Rome.")) as at:
         await at.enter("Rome")
         entry = at.entry()
         for label in ("Keep a summary", "Keep a summary", "Leave it", "Keep all of it"):
-            await at.pressed(label, entry)
-        await at.at.quiet()
+            await at.press_only(label, entry)
+        await at.scene.quiet()
         assert at.fork is None
         ended = [title for title in at.titles if title.startswith("Side conversation ended")]
         assert ended == ["Side conversation ended — left"] or len(ended) == 1
-        assert len(at.at.pending) <= 1
+        assert len(at.scene.pending) <= 1
 
 
 async def test_leaving_does_not_wait_for_the_end_of_an_answer() -> None:
     engine = scripted("Rome.").then(Says("A long"), Waits())
-    async with branch(engine) as at:
+    async with fork_scene(engine) as at:
         await at.enter("Rome")
-        await at.at.send("tell me all")
-        await at.at.until(lambda: len(engine.prompts) == 2)
+        await at.scene.send("tell me all")
+        await at.scene.until(lambda: len(engine.prompts) == 2)
         await at.press("Leave it")
         assert at.fork is None
-        assert at.at.answers[-1].is_cut_off
+        assert at.scene.answers[-1].is_cut_off
 
 
 async def test_leaving_waits_for_the_first_answer() -> None:
     engine = ScriptedEngine().then(Says("Rome"), Waits())
-    async with branch(engine) as at:
-        await at.at.chat.command("web", "/fork Rome")
-        await at.at.until(lambda: len(engine.prompts) == 1)
-        await at.pressed("Leave it")
+    async with fork_scene(engine) as at:
+        await at.scene.chat.command("web", "/fork Rome")
+        await at.scene.until(lambda: len(engine.prompts) == 1)
+        await at.press_only("Leave it")
         assert at.fork is not None
-        await at.at.chat.interrupt()
-        await at.at.quiet()
+        await at.scene.chat.interrupt()
+        await at.scene.quiet()
         assert at.fork is None
 
 
 async def test_there_is_nothing_to_report_before_the_first_answer() -> None:
     engine = ScriptedEngine().then(Waits())
-    async with branch(engine) as at:
-        await at.at.chat.command("web", "/fork Rome")
-        await at.at.until(lambda: len(engine.prompts) == 1)
-        await at.pressed("Keep a summary")
-        await at.at.chat.interrupt()
-        await at.at.quiet()
+    async with fork_scene(engine) as at:
+        await at.scene.chat.command("web", "/fork Rome")
+        await at.scene.until(lambda: len(engine.prompts) == 1)
+        await at.press_only("Keep a summary")
+        await at.scene.chat.interrupt()
+        await at.scene.quiet()
         assert at.fork is not None
-        assert "nothing to keep" in at.at.told[-1]
+        assert "nothing to keep" in at.scene.told[-1]
         await at.press("Keep all of it")
         assert at.titles[-1] == "Not kept yet"
 
 
 async def test_clearing_discards_the_fork_and_the_conversation() -> None:
-    async with branch(scripted("Hello.", "Rome.", "New.")) as at:
-        await at.at.ask("hi")
+    async with fork_scene(scripted("Hello.", "Rome.", "New.")) as at:
+        await at.scene.ask("hi")
         await at.enter("Rome")
-        await at.at.chat.command("web", "/clear")
+        await at.scene.chat.command("web", "/clear")
         assert (at.fork, at.main) == (None, None)
         assert at.titles[-1] == "Cleared"
         assert "The side conversation about “Rome” was left too." in at.cards[-1].text
-        assert await at.at.ask("hello") == "New."
+        assert await at.scene.ask("hello") == "New."
 
 
 async def test_an_undone_clear_opens_the_fork_again_with_its_ways_out() -> None:
-    async with branch(scripted("Hello.", "Rome.", "Still Rome.")) as at:
-        await at.at.ask("hi")
+    async with fork_scene(scripted("Hello.", "Rome.", "Still Rome.")) as at:
+        await at.scene.ask("hi")
         main = at.main
         await at.enter("Rome")
         fork = at.fork
         entry = at.cards[-1]
-        await at.at.chat.command("web", "/clear")
+        await at.scene.chat.command("web", "/clear")
         await at.press("Undo")
         assert at.fork is not None
         assert fork is not None
         assert (at.fork.id, at.fork.session, at.main) == (fork.id, fork.session, main)
-        assert await at.at.ask("and?") == "Still Rome."
+        assert await at.scene.ask("and?") == "Still Rome."
         await at.press("Leave it", entry)
         assert at.fork is None
         assert at.titles[-1] == "Side conversation ended — left"
@@ -287,26 +287,26 @@ async def test_an_undone_clear_opens_the_fork_again_with_its_ways_out() -> None:
 
 async def test_a_message_that_comes_while_the_fork_reports_goes_to_main() -> None:
     engine = scripted("Hello.", "Rome.").then(Waits()).answers("Here again.")
-    async with branch(engine) as at:
-        await at.at.ask("hi")
+    async with fork_scene(engine) as at:
+        await at.scene.ask("hi")
         await at.enter("Rome")
-        await at.pressed("Keep a summary")
-        await at.at.until(lambda: len(engine.prompts) == 3)
-        await at.at.send("one more thing")
+        await at.press_only("Keep a summary")
+        await at.scene.until(lambda: len(engine.prompts) == 3)
+        await at.scene.send("one more thing")
         assert at.fork is not None
-        await at.at.chat.interrupt()
-        await at.at.quiet()
+        await at.scene.chat.interrupt()
+        await at.scene.quiet()
         assert at.fork is None
-        assert at.at.answers[-1].text == "Here again."
-        assert at.at.answers[-1].session == at.main
+        assert at.scene.answers[-1].text == "Here again."
+        assert at.scene.answers[-1].session == at.main
 
 
 async def test_compacting_in_a_fork_is_about_the_fork() -> None:
-    async with branch(engine := scripted("Hello.", "Rome.")) as at:
-        await at.at.ask("hi")
+    async with fork_scene(engine := scripted("Hello.", "Rome.")) as at:
+        await at.scene.ask("hi")
         main = at.main
         await at.enter("Rome")
-        await at.at.chat.command("web", "/compact")
+        await at.scene.chat.command("web", "/compact")
         assert engine.prompts[-1] == "/compact"
         assert engine.opened[-1].spec.branch_of == main
         assert len(engine.opened) == 2

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from tests.conversation.scene import Scene, scripted
-from tests.forks.branch import branch
+from tests.forks.fork_scene import fork_scene
 
 from ollim_bot.conversation.forks import cards
 from ollim_bot.domain.cards import Button, ButtonPrompt, Card
@@ -42,11 +42,11 @@ def notes(at: Scene) -> list[str]:
 async def test_it_opens_a_fork_from_the_session_that_had_said_it() -> None:
     engine = scripted("Hello.", "The bank wrote.")
     engine.known.add(RUN)
-    async with branch(engine) as at:
-        await at.at.ask("hi")
+    async with fork_scene(engine) as at:
+        await at.scene.ask("hi")
         main = at.main
-        ping = await pinged(at.at)
-        assert await at.at.ask("which ones?", reply_to=ping) == "The bank wrote."
+        ping = await pinged(at.scene)
+        assert await at.scene.ask("which ones?", reply_to=ping) == "The bank wrote."
         assert engine.opened[-1].spec.branch_of == RUN
         assert engine.prompts[-1].startswith("[fork-started] [stale-fork: 2h ago] ")
         assert engine.prompts[-1].endswith("> 3 mails need you.\n\nwhich ones?")
@@ -60,9 +60,9 @@ async def test_it_opens_a_fork_from_the_session_that_had_said_it() -> None:
 async def test_such_a_fork_does_not_offer_to_become_the_main_conversation() -> None:
     engine = scripted("Hello.", "The bank wrote.")
     engine.known.add(RUN)
-    async with branch(engine) as at:
-        await at.at.ask("hi")
-        await at.at.ask("which ones?", reply_to=await pinged(at.at))
+    async with fork_scene(engine) as at:
+        await at.scene.ask("hi")
+        await at.scene.ask("which ones?", reply_to=await pinged(at.scene))
         card = at.cards[0].card
         assert card is not None
         assert [button.label for button in card.buttons] == ["Keep a summary", "Leave it"]
@@ -71,51 +71,51 @@ async def test_such_a_fork_does_not_offer_to_become_the_main_conversation() -> N
 async def test_an_expired_one_is_answered_in_main_with_the_quote_and_that_is_said() -> None:
     engine = scripted("Hello.", "I see.")
     engine.known.add(RUN)
-    async with branch(engine) as at:
-        await at.at.ask("hi")
-        ping = await pinged(at.at, ago=8 * DAY)
-        assert await at.at.ask("which ones?", reply_to=ping) == "I see."
+    async with fork_scene(engine) as at:
+        await at.scene.ask("hi")
+        ping = await pinged(at.scene, ago=8 * DAY)
+        assert await at.scene.ask("which ones?", reply_to=ping) == "I see."
         assert at.fork is None
-        assert notes(at.at) == ["this session has expired — starting fresh with quoted context"]
+        assert notes(at.scene) == ["this session has expired — starting fresh with quoted context"]
         assert "> 3 mails need you.\n\nwhich ones?" in engine.prompts[-1]
-        assert at.at.answers[-1].session == at.main
+        assert at.scene.answers[-1].session == at.main
 
 
 @pytest.mark.parametrize("ago", [38 * DAY, 400 * DAY])
 async def test_one_that_nobody_remembers_is_only_quoted(ago: timedelta) -> None:
     engine = scripted("I see.")
     engine.known.add(RUN)
-    async with branch(engine) as at:
-        await at.at.ask("which ones?", reply_to=await pinged(at.at, ago=ago))
-        assert (at.fork, notes(at.at)) == (None, [])
+    async with fork_scene(engine) as at:
+        await at.scene.ask("which ones?", reply_to=await pinged(at.scene, ago=ago))
+        assert (at.fork, notes(at.scene)) == (None, [])
         assert "> 3 mails need you." in engine.prompts[-1]
 
 
 async def test_one_whose_session_is_gone_is_only_quoted() -> None:
-    async with branch(engine := scripted("I see.")) as at:
-        await at.at.ask("which ones?", reply_to=await pinged(at.at))
+    async with fork_scene(engine := scripted("I see.")) as at:
+        await at.scene.ask("which ones?", reply_to=await pinged(at.scene))
         assert at.fork is None
         assert "> 3 mails need you." in engine.prompts[-1]
 
 
 async def test_one_of_a_fork_that_was_saved_is_an_ordinary_message() -> None:
-    async with branch(scripted("Rome.", "And on.")) as at:
+    async with fork_scene(scripted("Rome.", "And on.")) as at:
         await at.enter("Rome")
-        said = at.at.answers[-1].id
+        said = at.scene.answers[-1].id
         await at.press("Keep all of it")
-        await at.at.ask("why Rome?", reply_to=said)
+        await at.scene.ask("why Rome?", reply_to=said)
         assert at.fork is None
-        assert at.at.answers[-1].session == at.main
+        assert at.scene.answers[-1].session == at.main
 
 
 async def test_one_of_a_fork_that_ended_goes_on_from_it() -> None:
-    async with branch(engine := scripted("Hello.", "Rome.", "For the food.")) as at:
-        await at.at.ask("hi")
+    async with fork_scene(engine := scripted("Hello.", "Rome.", "For the food.")) as at:
+        await at.scene.ask("hi")
         await at.enter("Rome")
         fork = at.fork
-        said = at.at.answers[-1].id
+        said = at.scene.answers[-1].id
         await at.press("Leave it")
-        assert await at.at.ask("why Rome?", reply_to=said) == "For the food."
+        assert await at.scene.ask("why Rome?", reply_to=said) == "For the food."
         assert fork is not None
         assert engine.opened[-1].spec.branch_of == fork.session
         assert at.fork is not None
@@ -125,34 +125,34 @@ async def test_one_of_a_fork_that_ended_goes_on_from_it() -> None:
 async def test_in_a_fork_a_reply_becomes_context_of_it_and_that_is_said() -> None:
     engine = scripted("Rome.", "Noted.")
     engine.known.add(RUN)
-    async with branch(engine) as at:
-        ping = await pinged(at.at)
+    async with fork_scene(engine) as at:
+        ping = await pinged(at.scene)
         await at.enter("Rome")
         fork = at.fork
-        await at.at.ask("which ones?", reply_to=ping)
+        await at.scene.ask("which ones?", reply_to=ping)
         assert at.fork is not None
         assert fork is not None
         assert at.fork.id == fork.id
-        assert notes(at.at) == [cards.TAKEN_HERE]
+        assert notes(at.scene) == [cards.TAKEN_HERE]
         assert "> 3 mails need you." in engine.prompts[-1]
 
 
 async def test_a_reply_to_the_fork_one_is_in_needs_no_word() -> None:
-    async with branch(scripted("Rome.", "For the food.")) as at:
+    async with fork_scene(scripted("Rome.", "For the food.")) as at:
         await at.enter("Rome")
-        await at.at.ask("why?", reply_to=at.at.answers[-1].id)
-        assert notes(at.at) == []
+        await at.scene.ask("why?", reply_to=at.scene.answers[-1].id)
+        assert notes(at.scene) == []
 
 
 async def test_two_replies_to_one_message_branch_twice() -> None:
     engine = scripted("The bank.", "The gym.")
     engine.known.add(RUN)
-    async with branch(engine) as at:
-        ping = await pinged(at.at)
-        await at.at.ask("which ones?", reply_to=ping)
+    async with fork_scene(engine) as at:
+        ping = await pinged(at.scene)
+        await at.scene.ask("which ones?", reply_to=ping)
         first = at.fork
         await at.press("Leave it")
-        await at.at.ask("which others?", reply_to=ping)
+        await at.scene.ask("which others?", reply_to=ping)
         second = at.fork
         assert first is not None
         assert second is not None
@@ -164,20 +164,20 @@ async def test_two_replies_to_one_message_branch_twice() -> None:
 async def test_a_button_on_a_message_of_a_run_opens_a_fork_from_it() -> None:
     engine = scripted("Hello.", "Drafted.")
     engine.known.add(RUN)
-    async with branch(engine) as at:
-        await at.at.ask("hi")
-        sent = at.at.clock.now() - timedelta(hours=2)
+    async with fork_scene(engine) as at:
+        await at.scene.ask("hi")
+        sent = at.scene.clock.now() - timedelta(hours=2)
         inquiry = ButtonPrompt("a1b2c3d4", "draft the replies", sent.timestamp())
-        at.at.stores.inquiries.transact(lambda known: (known.stored(inquiry), None))
+        at.scene.stores.inquiries.transact(lambda known: (known.stored(inquiry), None))
         card = Card("3 mails", buttons=(Button("Draft replies", "agent", "a1b2c3d4"),))
         message = ChatMessage(
             numbered_id(sent, 7), sent, Author.BACKGROUND, card.text, session=RUN, card=card
         )
         record = ForkMessage(int(message.id), RUN, None, sent.timestamp())
-        at.at.store.run(lambda tx: tx.messages.add(message))
-        at.at.store.run(lambda tx: tx.fork_messages.change(lambda known: (*known, record)))
+        at.scene.store.run(lambda tx: tx.messages.add(message))
+        at.scene.store.run(lambda tx: tx.fork_messages.change(lambda known: (*known, record)))
         await at.press("Draft replies", message)
-        assert at.at.answers[-1].text == "Drafted."
+        assert at.scene.answers[-1].text == "Drafted."
         assert engine.opened[-1].spec.branch_of == RUN
         assert engine.prompts[-1].endswith("\n\n[button] draft the replies")
         assert at.fork is not None
@@ -186,13 +186,13 @@ async def test_a_button_on_a_message_of_a_run_opens_a_fork_from_it() -> None:
 async def test_a_reply_does_not_join_the_messages_that_wait_with_it() -> None:
     engine = ScriptedEngine().answers("Both.", "The bank.")
     engine.known.add(RUN)
-    async with branch(engine, runs=False) as at:
-        ping = await pinged(at.at)
-        stores = at.at.stores
-        await at.at.send("hello")
-        await at.at.send("which ones?", reply_to=ping)
-    async with branch(engine, stores=stores) as at:
-        await at.at.quiet()
+    async with fork_scene(engine, runs=False) as at:
+        ping = await pinged(at.scene)
+        stores = at.scene.stores
+        await at.scene.send("hello")
+        await at.scene.send("which ones?", reply_to=ping)
+    async with fork_scene(engine, stores=stores) as at:
+        await at.scene.quiet()
         assert len(engine.prompts) == 2
         assert engine.prompts[0].endswith("\n\nhello")
         assert engine.prompts[1].startswith("[fork-started] ")
@@ -201,28 +201,28 @@ async def test_a_reply_does_not_join_the_messages_that_wait_with_it() -> None:
 async def test_a_fork_from_a_session_that_has_gone_meanwhile_answers_and_tells() -> None:
     engine = scripted("I try.")
     engine.known.add(RUN)
-    async with branch(engine, runs=False) as at:
-        ping = await pinged(at.at)
-        await at.at.send("which ones?", reply_to=ping)
-        stores = at.at.stores
+    async with fork_scene(engine, runs=False) as at:
+        ping = await pinged(at.scene)
+        await at.scene.send("which ones?", reply_to=ping)
+        stores = at.scene.stores
     engine.known.discard(RUN)
-    async with branch(engine, stores=stores) as at:
-        await at.at.quiet()
-        assert at.at.answers[-1].text == "I try."
+    async with fork_scene(engine, stores=stores) as at:
+        await at.scene.quiet()
+        assert at.scene.answers[-1].text == "I try."
         assert at.fork is None
 
 
 async def test_a_fork_whose_record_is_gone_says_so_and_begins_anew() -> None:
     engine = scripted("The bank wrote.", "Hello.")
     engine.known.add(RUN)
-    async with branch(engine) as at:
-        ping = await pinged(at.at)
-        await at.at.ask("which ones?", reply_to=ping)
-        stores = at.at.stores
+    async with fork_scene(engine) as at:
+        ping = await pinged(at.scene)
+        await at.scene.ask("which ones?", reply_to=ping)
+        stores = at.scene.stores
     engine.known.clear()
-    async with branch(engine, stores=stores) as at:
-        await at.at.ask("and now?")
-        (said,) = [each for each in at.at.log if each.text == cards.LOST]
+    async with fork_scene(engine, stores=stores) as at:
+        await at.scene.ask("and now?")
+        (said,) = [each for each in at.scene.log if each.text == cards.LOST]
         assert said.in_fork
         assert at.fork is not None
         assert not engine.prompts[-1].startswith("[fork-started]")
@@ -231,12 +231,12 @@ async def test_a_fork_whose_record_is_gone_says_so_and_begins_anew() -> None:
 async def test_a_fork_whose_own_record_is_gone_branches_again_and_says_so() -> None:
     engine = scripted("The bank wrote.", "Hello.")
     engine.known.add(RUN)
-    async with branch(engine) as at:
-        ping = await pinged(at.at)
-        await at.at.ask("which ones?", reply_to=ping)
-        stores = at.at.stores
+    async with fork_scene(engine) as at:
+        ping = await pinged(at.scene)
+        await at.scene.ask("which ones?", reply_to=ping)
+        stores = at.scene.stores
     engine.known.intersection_update({RUN})
-    async with branch(engine, stores=stores) as at:
-        await at.at.ask("and now?")
-        assert cards.LOST in at.at.told
+    async with fork_scene(engine, stores=stores) as at:
+        await at.scene.ask("and now?")
+        assert cards.LOST in at.scene.told
         assert engine.opened[-1].spec.branch_of == RUN

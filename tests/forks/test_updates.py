@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.conversation.scene import scripted
-from tests.forks.branch import branch
+from tests.forks.fork_scene import fork_scene
 
 from ollim_bot.domain.events import Noted
 
@@ -12,29 +12,29 @@ FOR_MAIN = "RECENT BACKGROUND UPDATES (mention key findings in your response)"
 
 
 async def test_a_fork_is_shown_each_update_once_and_main_sees_it_afterwards() -> None:
-    async with branch(engine := scripted("Hello.", "Rome.", "May.", "June.", "Back.")) as at:
-        await at.at.ask("hi")
-        at.at.stores.leave_update("3 mails.", at.at.clock.now())
+    async with fork_scene(engine := scripted("Hello.", "Rome.", "May.", "June.", "Back.")) as at:
+        await at.scene.ask("hi")
+        at.scene.stores.leave_update("3 mails.", at.scene.clock.now())
         await at.enter("Rome")
         assert f"{READ_ONLY}\n- (just now) 3 mails." in engine.prompts[-1]
-        await at.at.ask("when?")
+        await at.scene.ask("when?")
         assert "mails" not in engine.prompts[-1]
-        at.at.stores.leave_update("The build is green.", at.at.clock.now())
-        await at.at.ask("are you sure?")
+        at.scene.stores.leave_update("The build is green.", at.scene.clock.now())
+        await at.scene.ask("are you sure?")
         assert "build is green" in engine.prompts[-1]
         assert "mails" not in engine.prompts[-1]
-        assert at.at.pending == ["3 mails.", "The build is green."]
+        assert at.scene.pending == ["3 mails.", "The build is green."]
         await at.press("Leave it")
-        await at.at.ask("hello again")
+        await at.scene.ask("hello again")
         assert FOR_MAIN in engine.prompts[-1]
         assert "3 mails." in engine.prompts[-1]
         assert "The build is green." in engine.prompts[-1]
-        assert at.at.pending == []
+        assert at.scene.pending == []
 
 
 async def test_another_fork_is_shown_them_again() -> None:
-    async with branch(engine := scripted("Rome.", "Paris.")) as at:
-        at.at.stores.leave_update("3 mails.", at.at.clock.now())
+    async with fork_scene(engine := scripted("Rome.", "Paris.")) as at:
+        at.scene.stores.leave_update("3 mails.", at.scene.clock.now())
         await at.enter("Rome")
         await at.press("Leave it")
         await at.enter("Paris")
@@ -42,24 +42,24 @@ async def test_another_fork_is_shown_them_again() -> None:
 
 
 async def test_only_main_says_that_it_catches_up() -> None:
-    async with branch(scripted("Rome.", "Hello.")) as at:
-        at.at.stores.leave_update("3 mails.", at.at.clock.now())
+    async with fork_scene(scripted("Rome.", "Hello.")) as at:
+        at.scene.stores.leave_update("3 mails.", at.scene.clock.now())
         await at.enter("Rome")
         await at.press("Leave it")
-        events = [event for shown in at.at.surface.events.values() for event in shown]
+        events = [event for shown in at.scene.surface.events.values() for event in shown]
         assert not [event for event in events if isinstance(event, Noted)]
-        await at.at.ask("hi")
-        shown = at.at.surface.events[at.at.surface.starts[-1].turn]
+        await at.scene.ask("hi")
+        shown = at.scene.surface.events[at.scene.surface.starts[-1].turn]
         assert Noted("catching up on background activity...") in shown
 
 
 async def test_what_a_restart_left_open_is_not_shown_again() -> None:
     engine = scripted("Rome.", "May.")
-    async with branch(engine) as at:
-        at.at.stores.leave_update("3 mails.", at.at.clock.now())
+    async with fork_scene(engine) as at:
+        at.scene.stores.leave_update("3 mails.", at.scene.clock.now())
         await at.enter("Rome")
-        stores = at.at.stores
-    async with branch(engine, stores=stores) as at:
-        await at.at.ask("when?")
+        stores = at.scene.stores
+    async with fork_scene(engine, stores=stores) as at:
+        await at.scene.ask("when?")
         assert "mails" not in engine.prompts[-1]
-        assert at.at.answers[-1].in_fork
+        assert at.scene.answers[-1].in_fork

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.conversation.scene import AtOnce, Scene, innermost, scene, scripted
+from tests.conversation.scene import InlineExecutor, Scene, innermost, scene, scripted
 from tests.google.scene import Browser, GoogleScene
 from tests.stores import Stores
 
@@ -28,7 +28,7 @@ LISTS = "/tasks/v1/users/@me/lists"
 @pytest.fixture(autouse=True)
 async def _at_once() -> None:
     """What the bot does in threads is done at once, so that time passes only where a test says."""
-    asyncio.get_running_loop().set_default_executor(AtOnce())
+    asyncio.get_running_loop().set_default_executor(InlineExecutor())
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tests.tools.server.desk import NOW, Desk, desk_of
+from tests.tools.server.tool_scene import NOW, ToolScene, make_tool_scene
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.runs import RunKind, taint_of_job
@@ -189,9 +189,11 @@ class Mode:
     """A run of one kind with everything allowed, through the gates and the toolset of the bot."""
 
     def __init__(self, root: Path, kind: RunKind, *, subagent: str = "") -> None:
-        self.desk: Desk = desk_of(root, kind, job=_job() if kind.is_background else None)
+        self.tool_scene: ToolScene = make_tool_scene(
+            root, kind, job=_job() if kind.is_background else None
+        )
         self._subagent = subagent
-        run, paths = self.desk.run, PathPolicy(root)
+        run, paths = self.tool_scene.run, PathPolicy(root)
         if kind.is_background:
             run.taint = taint_of_job(_job())
             run.policy = replace(run.policy, tools=(*DEFAULT_BG_TOOLS, *ALLOWED))
@@ -210,7 +212,7 @@ class Mode:
                 subagents=SubagentGuard(_subagents),
                 resolver=_resolve,
             )
-        self.tools: Toolset = toolset(self.desk.context, gate)
+        self.tools: Toolset = toolset(self.tool_scene.context, gate)
 
     async def refusal(self, call: ToolCall) -> str:
         refused = await self.tools.gate(replace(call, subagent=self._subagent))
@@ -247,7 +249,7 @@ MODES: dict[str, Callable[[Path], Mode]] = {
 
 
 def _is_background(mode: Mode) -> bool:
-    return mode.desk.run.policy.kind.is_background
+    return mode.tool_scene.run.policy.kind.is_background
 
 
 def _targets(mode: Mode) -> dict[str, ToolCall]:
@@ -307,25 +309,25 @@ async def test_text_of_ones_own_taints_nothing(data: Path, name: str) -> None:
         (ToolCall("mcp__docs__read_doc", {"page": "permissions"}), "untrusted text"),
     ):
         await mode.tools.after_call(call, result)
-    assert mode.desk.run.taint.sources == ()
+    assert mode.tool_scene.run.taint.sources == ()
 
 
 async def test_no_reminder_of_a_tainted_run_is_unmarked(data: Path) -> None:
     """Neither what it sets, nor what the run of that sets, nor the next check of a chain."""
     mode = MODES["background"](data)
     await mode.reads(SOURCES["page"])
-    await mode.desk.works("add_reminder", prompt=ORDER, delay_minutes=5, max_chain=2)
-    (first,) = mode.desk.stores.reminders.all()
+    await mode.tool_scene.works("add_reminder", prompt=ORDER, delay_minutes=5, max_chain=2)
+    (first,) = mode.tool_scene.stores.reminders.all()
     assert first.item.spec.untrusted == "web page"
     assert first.item.spec.title == "(from untrusted content)"
     assert "evil" not in first.path.name
 
-    second = desk_of(data, job=first.item, stores=mode.desk.stores)
+    second = make_tool_scene(data, job=first.item, stores=mode.tool_scene.stores)
     second.run.taint = taint_of_job(first.item)
     assert second.run.taint == Taint(("web page",))
     await second.works("follow_up_chain", minutes_from_now=5)
     await second.works("add_reminder", prompt="again", delay_minutes=5)
-    marks = [each.item.spec.untrusted for each in mode.desk.stores.reminders.all()]
+    marks = [each.item.spec.untrusted for each in mode.tool_scene.stores.reminders.all()]
     assert marks == ["web page"] * 3
     listed = await second.works("list_reminders")
     assert "evil" not in listed
@@ -335,10 +337,10 @@ async def test_no_reminder_of_a_tainted_run_is_unmarked(data: Path) -> None:
 async def test_no_report_and_no_ping_of_a_tainted_run_is_unmarked(data: Path) -> None:
     mode = MODES["background"](data)
     await mode.reads(SOURCES["tool server"])
-    await mode.desk.works("report_updates", message=ORDER)
-    await mode.desk.works("ping_user", message=ORDER)
-    (update,) = mode.desk.stores.state.query(lambda tx: tx.updates.get()).entries
+    await mode.tool_scene.works("report_updates", message=ORDER)
+    await mode.tool_scene.works("ping_user", message=ORDER)
+    (update,) = mode.tool_scene.stores.state.query(lambda tx: tx.updates.get()).entries
     assert update.untrusted == "result of the tool server mail"
-    (ping,) = mode.desk.poster.messages
+    (ping,) = mode.tool_scene.poster.messages
     assert ping.footer == "From untrusted content: a result of the tool server mail."
     assert ping.untrusted is not None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.offline.test_rules import STAMP, answer, said
-from tests.tools.server.desk import NOW, NOWHERE, desk_of
+from tests.tools.server.tool_scene import NOW, NOWHERE, make_tool_scene
 
 from ollim_bot.domain.chat import Attachment, TurnId
 from ollim_bot.domain.inbox import ToolCalled
@@ -243,11 +243,11 @@ def test_a_shell_and_the_guard_read_each_command_as_it_was_meant(text: str) -> N
 
 
 async def _listed(*tasks: str) -> str:
-    desk = desk_of(NOWHERE, RunKind.MAIN)
+    tool_scene = make_tool_scene(NOWHERE, RunKind.MAIN)
     for number, task in enumerate(tasks):
         spec = JobSpec(id=f"job-{number}", message=task, background=True)
-        desk.stores.reminders.add(Reminder(spec, NOW + timedelta(hours=number + 1)))
-    return await desk.works("list_reminders")
+        tool_scene.stores.reminders.add(Reminder(spec, NOW + timedelta(hours=number + 1)))
+    return await tool_scene.works("list_reminders")
 
 
 @pytest.mark.parametrize("task", ["drink water", "a · b (c) · paused · d", "- 1 · 2", "über\nzwei"])

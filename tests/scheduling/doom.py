@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.conversation.fate import Fate, fated
+from tests.conversation.crashing import StepCounter, crashing_stores
 from tests.scheduling.scene import NOW, Day, day
 from tests.storage.places import DataDirectory, QuickDisk
 from tests.stores import Stores
@@ -31,7 +31,7 @@ _TURNS = 3
 class SteppedShelf:
     """Of all that is done with a shelf, taking a file off is two steps."""
 
-    def __init__(self, shelf: Any, fate: Fate) -> None:
+    def __init__(self, shelf: Any, fate: StepCounter) -> None:
         self._shelf = shelf
         self._fate = fate
 
@@ -46,11 +46,11 @@ class SteppedShelf:
         return path
 
 
-def doomed(fate: Fate, stores: Stores) -> Stores:
+def doomed(fate: StepCounter, stores: Stores) -> Stores:
     """The same stores, for one life."""
     reminders = SteppedShelf(stores.reminders, fate)
     shelves = replace(stores.shelves, reminders=reminders)
-    return replace(fated(stores, fate), shelves=shelves)
+    return replace(crashing_stores(stores, fate), shelves=shelves)
 
 
 def _new_directory(root: Path) -> Path:
@@ -123,7 +123,7 @@ class Tale:
 
     @asynccontextmanager
     async def life(
-        self, fate: Fate, is_over: Callable[[Day], bool], seconds: float
+        self, fate: StepCounter, is_over: Callable[[Day], bool], seconds: float
     ) -> AsyncIterator[Day]:
         """A life that has lasted until it `is_over`."""
         async with day(
@@ -140,7 +140,7 @@ class Tale:
             yield at
 
 
-class UncutLife(Fate):
+class UncutLife(StepCounter):
     """Notes a death for each step at which something new has been kept.
 
     All that a dead bot leaves is on disk and with others, so that to die where nothing was kept
@@ -187,6 +187,6 @@ async def whenever_it_dies(
     last = tale.die("a restart after the end", tale.root.with_name("end"))
     for death in (*life.deaths, last):
         tale.take_up(death, ManualClock(end))
-        async with tale.life(Fate(), is_over, then or seconds) as at:
+        async with tale.life(StepCounter(), is_over, then or seconds) as at:
             judge(at, death.where)
     return life.steps

@@ -14,7 +14,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from tests.conversation.scene import STATUS, AtOnce, FakeKeeper, messages_of, world
+from tests.conversation.scene import (
+    STATUS,
+    FakeAttachmentStore,
+    InlineExecutor,
+    conversation_deps,
+    messages_of,
+)
 from tests.storage.places import DataDirectory
 from tests.stores import Stores
 
@@ -189,7 +195,7 @@ async def day(
     The bot has the stores as `seen` shows them; the test sees them as they are.
     """
     # Nothing happens in other threads: else time could run ahead of whoever waits for the disk.
-    asyncio.get_running_loop().set_default_executor(AtOnce())
+    asyncio.get_running_loop().set_default_executor(InlineExecutor())
     clock = clock or ManualClock(NOW)
     paths = DataPaths(root)
     prepare_data_directory(paths)
@@ -200,12 +206,12 @@ async def day(
     )
     stores = Stores(store, shelves)
     surface, shown = RecordingSurface(), seen(stores)
-    deps = world(
+    deps = conversation_deps(
         engine,
         shown,
         clock,
         [surface],
-        keeper=FakeKeeper(),
+        keeper=FakeAttachmentStore(),
         working_directory=root,
         job_files=JobFileChecker(paths),
         former=UndoStore(paths, edits),

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.conversation.fate import RefusingState
+from tests.conversation.failing_stores import FullDiskStore
 from tests.stores import Stores, memory_stores
 
 from ollim_bot.domain.cron import Cron
@@ -51,7 +51,7 @@ async def test_only_what_has_changed_is_written() -> None:
 
 async def test_after_a_write_that_failed_all_is_compared_again() -> None:
     stores = memory_stores(NOW)
-    disk = RefusingState(stores.state, is_full=False)
+    disk = FullDiskStore(stores.state, is_full=False)
     armed = ArmedJobs(disk, ManualClock(NOW))
     a, b, c = routine("a"), routine("b"), routine("c")
     await armed.write_all([a], NOW, NOW)

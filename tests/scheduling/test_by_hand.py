@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.conversation.fate import VetoingState
+from tests.conversation.failing_stores import LedgerRefusingStore
 from tests.scheduling.hands import asks, card_of, pings, press
 from tests.scheduling.scene import NOW, Day, day
 from tests.stores import Stores, on_store
@@ -114,7 +114,9 @@ async def test_a_request_that_was_taken_before_a_crash_is_gone_on_with(tmp_path:
 async def test_a_request_stays_until_its_run_is_on_record(tmp_path: Path) -> None:
     def without_claims(stores: Stores) -> Stores:
         refused = WriteFailed(Path("ollim.db"), "could not be written.")
-        return on_store(stores, VetoingState(stores.state, lambda row: row.state == "due", refused))
+        return on_store(
+            stores, LedgerRefusingStore(stores.state, lambda row: row.state == "due", refused)
+        )
 
     async with day(ScriptedEngine(), tmp_path, seen=without_claims) as at:
         at.routine("plan", "0 8 * * *", background="true")

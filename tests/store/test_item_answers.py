@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.conversation.fate import Crash, Fate, SteppedShelf, SteppedState
+from tests.conversation.crashing import Crash, CrashingShelf, CrashingStore, StepCounter
 from tests.stores import Stores, memory_stores
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -253,15 +253,15 @@ async def test_a_dose_has_one_card_and_one_answer() -> None:
     assert given_answers(stores, item) == ["taken"]
 
 
-async def life(stores: Stores, fate: Fate, live: Life) -> None:
+async def life(stores: Stores, fate: StepCounter, live: Life) -> None:
     """A start of the bot, which first makes the changes that an earlier one has left."""
-    shelves = JobShelves(stores.routines, SteppedShelf(stores.reminders, fate), stores.webhooks)
-    changes = JobFileChanges(SteppedState(stores.state, fate), shelves)
+    shelves = JobShelves(stores.routines, CrashingShelf(stores.reminders, fate), stores.webhooks)
+    changes = JobFileChanges(CrashingStore(stores.state, fate), shelves)
     try:
         await changes.make()
-        await live(ItemAnswers(SteppedState(stores.state, fate), changes), changes)
+        await live(ItemAnswers(CrashingStore(stores.state, fate), changes), changes)
     except Crash:
-        assert fate.is_dead
+        assert fate.has_crashed
 
 
 @pytest.mark.parametrize("answer", [Answer.DONE, Answer.SNOOZED])
@@ -281,10 +281,10 @@ async def test_a_crash_between_any_two_steps_leaves_one_answer_and_one_undo(
 
         ends = []
         for live in (give, undo):
-            fate = Fate(at)
+            fate = StepCounter(at)
             await life(stores, fate, live)
-            await life(stores, Fate(), live)
-            ends.append(fate.is_dead)
+            await life(stores, StepCounter(), live)
+            ends.append(fate.has_crashed)
             if live is give:
                 assert given_answers(stores, item) == [answer.value]
                 made = set(files(stores)) - {"other"}

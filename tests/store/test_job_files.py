@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conversation.fate import Crash, Fate, SteppedShelf, SteppedState
+from tests.conversation.crashing import Crash, CrashingShelf, CrashingStore, StepCounter
 from tests.storage.places import NOW
 from tests.stores import Stores, memory_stores
 
@@ -45,24 +45,24 @@ def names(stores: Stores) -> set[str]:
     return {each.item.spec.id for each in stores.reminders.all()}
 
 
-async def life(stores: Stores, fate: Fate, step: Callable[[JobFileChanges], Any]) -> None:
-    shelves = JobShelves(stores.routines, SteppedShelf(stores.reminders, fate), stores.webhooks)
+async def life(stores: Stores, fate: StepCounter, step: Callable[[JobFileChanges], Any]) -> None:
+    shelves = JobShelves(stores.routines, CrashingShelf(stores.reminders, fate), stores.webhooks)
     try:
-        await step(JobFileChanges(SteppedState(stores.state, fate), shelves))
+        await step(JobFileChanges(CrashingStore(stores.state, fate), shelves))
     except Crash:
-        assert fate.is_dead
+        assert fate.has_crashed
 
 
 @pytest.mark.parametrize("name", OPS)
 async def test_a_kill_at_any_step_makes_the_change_once(name: str) -> None:
     op, expected = OPS[name]
-    at, fate = 0, Fate()
-    while not at or fate.is_dead:
+    at, fate = 0, StepCounter()
+    while not at or fate.has_crashed:
         at += 1
-        stores, fate = stored(), Fate(at)
+        stores, fate = stored(), StepCounter(at)
         stores.state.run(lambda tx: tx.job_ops.add(op))
         await life(stores, fate, lambda files: files.make())
-        await life(stores, Fate(), lambda files: files.make())
+        await life(stores, StepCounter(), lambda files: files.make())
         assert names(stores) == expected, fate.steps
         assert stores.state.query(lambda tx: tx.job_ops.pending()) == []
     assert at > 4

@@ -25,8 +25,8 @@ from ollim_bot.testing.tasks import TaskListContract
 DAY = date(2026, 11, 20)
 
 
-class Scene:
-    """A data directory whose tasks are opened anew for each use, as by another process."""
+class TaskFileScene:
+    """A data directory whose task file is opened again for each use, as by another process."""
 
     def __init__(self, root: Path) -> None:
         self.data = DataDirectory(root)
@@ -46,20 +46,20 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path / "data")
+def scene(tmp_path: Path) -> TaskFileScene:
+    return TaskFileScene(tmp_path / "data")
 
 
 class TestTaskFile(TaskListContract):
     @pytest.fixture(autouse=True)
-    def _in(self, scene: Scene) -> None:
+    def _in(self, scene: TaskFileScene) -> None:
         self.scene = scene
 
     def make(self) -> TaskList:
         return self.scene.open()
 
 
-def test_the_file_is_what_a_person_would_write(scene: Scene) -> None:
+def test_the_file_is_what_a_person_would_write(scene: TaskFileScene) -> None:
     tasks = scene.open()
     rent = tasks.add("pay the rent", DAY, "from savings")
     tasks.add("water")
@@ -74,7 +74,7 @@ def test_the_file_is_what_a_person_would_write(scene: Scene) -> None:
     ]
 
 
-def test_an_id_follows_its_task_through_moves_dates_notes_and_ticks(scene: Scene) -> None:
+def test_an_id_follows_its_task_through_moves_dates_notes_and_ticks(scene: TaskFileScene) -> None:
     scene.write("- [ ] a\n- [ ] b (due 2026-11-20)\n- [ ] c\n")
     before = scene.ids()
     scene.write("# New\n* [x] C (due 2027-01-01)\n  why\n\n- [ ] b\n  - [ ] a\n")
@@ -83,7 +83,9 @@ def test_an_id_follows_its_task_through_moves_dates_notes_and_ticks(scene: Scene
     assert (after["b"], after["a"]) == (before["b 2026-11-20"], before["a"])
 
 
-def test_a_title_that_was_edited_by_hand_never_takes_the_id_of_another(scene: Scene) -> None:
+def test_a_title_that_was_edited_by_hand_never_takes_the_id_of_another(
+    scene: TaskFileScene,
+) -> None:
     scene.write("- [ ] a\n- [ ] b\n")
     before = scene.ids()
     scene.write("- [ ] b\n- [ ] c\n")
@@ -94,14 +96,14 @@ def test_a_title_that_was_edited_by_hand_never_takes_the_id_of_another(scene: Sc
         scene.open().get(before["a"])
 
 
-def test_a_title_that_the_program_edits_keeps_its_id(scene: Scene) -> None:
+def test_a_title_that_the_program_edits_keeps_its_id(scene: TaskFileScene) -> None:
     task = scene.open().add("a")
     assert scene.open().update(task.id, TaskChange(title="b")).id == task.id
     assert scene.open().add("a").id != task.id
     assert scene.open().get(task.id).title == "b"
 
 
-def test_of_two_equal_titles_each_keeps_its_id(scene: Scene) -> None:
+def test_of_two_equal_titles_each_keeps_its_id(scene: TaskFileScene) -> None:
     scene.write("- [ ] call mum (due 2026-11-20)\n- [ ] call mum\n")
     before = scene.ids()
     assert len(set(before.values())) == 2
@@ -113,7 +115,9 @@ def test_of_two_equal_titles_each_keeps_its_id(scene: Scene) -> None:
     assert scene.ids() == {"call mum": before["call mum"]}
 
 
-def test_the_other_of_two_equal_tasks_is_untouched_when_one_is_deleted(scene: Scene) -> None:
+def test_the_other_of_two_equal_tasks_is_untouched_when_one_is_deleted(
+    scene: TaskFileScene,
+) -> None:
     first, second = scene.open().add("water"), scene.open().add("water")
     deleted = scene.open().delete(first.id)
     assert scene.open().get(second.id).title == "water"
@@ -125,7 +129,9 @@ def test_the_other_of_two_equal_tasks_is_untouched_when_one_is_deleted(scene: Sc
     assert [task.id for task in scene.open().tasks()] == [first.id, second.id, again.id]
 
 
-def test_a_task_that_is_written_again_beside_its_ticked_line_is_another(scene: Scene) -> None:
+def test_a_task_that_is_written_again_beside_its_ticked_line_is_another(
+    scene: TaskFileScene,
+) -> None:
     scene.write("- [ ] water\n")
     before = scene.ids()["water"]
     scene.write("- [ ] water\n- [x] water\n")
@@ -133,14 +139,18 @@ def test_a_task_that_is_written_again_beside_its_ticked_line_is_another(scene: S
     assert old == before != new
 
 
-def test_which_of_two_was_removed_and_the_other_changed_is_not_guessed(scene: Scene) -> None:
+def test_which_of_two_was_removed_and_the_other_changed_is_not_guessed(
+    scene: TaskFileScene,
+) -> None:
     scene.write("- [ ] water (due 2026-11-20)\n- [ ] water (due 2026-11-27)\n")
     before = scene.ids()
     scene.write("- [ ] water (due 2026-12-04)\n")
     assert scene.ids()["water 2026-12-04"] not in before.values()
 
 
-def test_a_task_that_is_cut_and_soon_pasted_is_the_same_and_later_another(scene: Scene) -> None:
+def test_a_task_that_is_cut_and_soon_pasted_is_the_same_and_later_another(
+    scene: TaskFileScene,
+) -> None:
     scene.write("- [ ] a\n- [ ] b\n")
     before = scene.ids()
     scene.write("- [ ] b\n")
@@ -156,7 +166,7 @@ def test_a_task_that_is_cut_and_soon_pasted_is_the_same_and_later_another(scene:
 
 
 def test_an_editor_that_removes_or_empties_the_file_for_a_moment_changes_no_id(
-    scene: Scene,
+    scene: TaskFileScene,
 ) -> None:
     scene.write("- [ ] a\n- [ ] b\n")
     before = scene.ids()
@@ -191,12 +201,12 @@ def test_an_id_is_of_one_task_and_means_one_title_for_ever(
 @settings(max_examples=80)
 @given(rows, st.randoms(use_true_random=False))
 def test_every_order_of_the_same_tasks_has_the_same_ids(
-    text: list[tuple[str, date | None, bool]], luck: object
+    text: list[tuple[str, date | None, bool]], rng: object
 ) -> None:
     tasks = [Task("", title, due, done=done) for title, due, done in text]
     ids, known = TaskIds().identified(tasks, NOW)
     order = list(range(len(tasks)))
-    luck.shuffle(order)  # type: ignore[attr-defined]
+    rng.shuffle(order)  # type: ignore[attr-defined]
     moved, again = known.identified([tasks[place] for place in order], NOW)
     assert sorted(zip(moved, map(str, (tasks[place] for place in order)), strict=True)) == sorted(
         zip(ids, map(str, tasks), strict=True)
@@ -204,14 +214,14 @@ def test_every_order_of_the_same_tasks_has_the_same_ids(
     assert {one.id for one in again.seen} == {one.id for one in known.seen}
 
 
-def test_a_file_of_equal_tasks_is_read_at_once(scene: Scene) -> None:
-    """With a cost that grows with the square of their number, the test would take very long."""
+def test_a_file_of_equal_tasks_is_read_at_once(scene: TaskFileScene) -> None:
+    """With quadratic cost, this test would take very long."""
     scene.write("- [ ] a\n" * 8_000)
     assert len({task.id for task in scene.open().tasks()}) == 8_000
 
 
 def _at_first(step: str, act: Callable[[], object]) -> Callable[[str, Path], None]:
-    """Act once, before the first such step of a disk on a file of tasks."""
+    """Call `act` once, before the first such step of the disk on the task file."""
     waiting = [act]
 
     def before(named: str, path: Path) -> None:
@@ -222,7 +232,9 @@ def _at_first(step: str, act: Callable[[], object]) -> Callable[[str, Path], Non
 
 
 @pytest.mark.parametrize("step", ["write", "sync"])
-def test_what_an_editor_saves_while_a_change_is_made_is_kept(scene: Scene, step: str) -> None:
+def test_what_an_editor_saves_while_a_change_is_made_is_kept(
+    scene: TaskFileScene, step: str
+) -> None:
     scene.write("- [ ] a\n")
     (task,) = scene.open().tasks()
     disk = SteppedDisk(QuickDisk(), _at_first(step, lambda: scene.write("# mine\n- [ ] a\nnew\n")))
@@ -230,13 +242,13 @@ def test_what_an_editor_saves_while_a_change_is_made_is_kept(scene: Scene, step:
     assert scene.path.read_text() == "# mine\n- [x] a\nnew\n"
 
 
-def test_a_file_that_appears_while_the_first_task_is_added_is_kept(scene: Scene) -> None:
+def test_a_file_that_appears_while_the_first_task_is_added_is_kept(scene: TaskFileScene) -> None:
     disk = SteppedDisk(QuickDisk(), _at_first("sync", lambda: scene.write("- [ ] by hand\n")))
     scene.open(disk).add("by the bot")
     assert scene.path.read_text() == "- [ ] by hand\n- [ ] by the bot\n"
 
 
-def test_a_program_that_never_stops_writing_is_named(scene: Scene) -> None:
+def test_a_program_that_never_stops_writing_is_named(scene: TaskFileScene) -> None:
     scene.write("0\n")
 
     def write_again(step: str, path: Path) -> None:
@@ -267,7 +279,7 @@ def test_after_a_crash_at_any_step_the_file_is_the_old_or_the_new(
     old = "- [ ] a\n  with notes\nodd line\n- [ ] b"
     outcomes = set()
     for stop in range(40):
-        scene = Scene(tmp_path / str(stop))
+        scene = TaskFileScene(tmp_path / str(stop))
         scene.write(old)
         task = scene.open().tasks()[0]
         steps = iter(range(stop))
@@ -290,7 +302,7 @@ def test_after_a_crash_at_any_step_the_file_is_the_old_or_the_new(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_change_that_returned_survives_a_power_cut(seed: int, scene: Scene) -> None:
+def test_a_change_that_returned_survives_a_power_cut(seed: int, scene: TaskFileScene) -> None:
     disk = PowerCutDisk(QuickDisk(), random.Random(seed))
     task = scene.open(disk).add("a")
     scene.open(disk).complete(task.id)
@@ -304,7 +316,7 @@ def _full(step: str, path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_full_disk_loses_nothing_and_reading_goes_on(change: str, scene: Scene) -> None:
+def test_a_full_disk_loses_nothing_and_reading_goes_on(change: str, scene: TaskFileScene) -> None:
     scene.write("- [ ] a\n- [ ] b\n")
     full = scene.open(SteppedDisk(QuickDisk(), _full))
     task = full.tasks()[0]
@@ -332,7 +344,7 @@ def _utf16(path: Path) -> None:
     path.write_text("- [ ] a\n", encoding="utf-16")
 
 
-def _all_but_when_it_was_read(path: Path) -> tuple[int, ...]:
+def _stat_without_access_time(path: Path) -> tuple[int, ...]:
     found = os.lstat(path)
     return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
@@ -347,18 +359,18 @@ def _all_but_when_it_was_read(path: Path) -> tuple[int, ...]:
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_and_left_alone(
-    make: Callable[[Path], None], sentence: str, scene: Scene
+    make: Callable[[Path], None], sentence: str, scene: TaskFileScene
 ) -> None:
     make(scene.path)
-    before = _all_but_when_it_was_read(scene.path)
+    before = _stat_without_access_time(scene.path)
     for use in (scene.open().tasks, lambda: scene.open().add("new")):
         with pytest.raises(StorageError) as refused:
             use()
         assert str(refused.value) == f"{scene.path}: {sentence}"
-    assert _all_but_when_it_was_read(scene.path) == before
+    assert _stat_without_access_time(scene.path) == before
 
 
-def test_a_link_stays_a_link_and_its_target_is_edited(scene: Scene) -> None:
+def test_a_link_stays_a_link_and_its_target_is_edited(scene: TaskFileScene) -> None:
     target = scene.path.with_name("notes.md")
     target.write_text("- [ ] a\n")
     scene.path.symlink_to(target.name)
@@ -367,7 +379,7 @@ def test_a_link_stays_a_link_and_its_target_is_edited(scene: Scene) -> None:
     assert target.read_text() == "- [x] a\n"
 
 
-def test_a_file_keeps_its_mode_and_the_ids_are_private(scene: Scene) -> None:
+def test_a_file_keeps_its_mode_and_the_ids_are_private(scene: TaskFileScene) -> None:
     scene.write("- [ ] a\n")
     scene.path.chmod(0o640)
     scene.open().add("b")
@@ -376,7 +388,9 @@ def test_a_file_keeps_its_mode_and_the_ids_are_private(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("garbage", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"seen":[1]}'])
-def test_ids_that_cannot_be_read_are_set_aside_and_made_again(garbage: bytes, scene: Scene) -> None:
+def test_ids_that_cannot_be_read_are_set_aside_and_made_again(
+    garbage: bytes, scene: TaskFileScene
+) -> None:
     scene.write("- [ ] a\n- [ ] b\n")
     before = scene.ids()
     scene.data.paths.task_ids.write_bytes(garbage)
@@ -385,7 +399,7 @@ def test_ids_that_cannot_be_read_are_set_aside_and_made_again(garbage: bytes, sc
     assert [path.read_bytes() for path in aside] == [garbage]
 
 
-def test_ids_of_a_newer_version_are_left_as_they_are(scene: Scene) -> None:
+def test_ids_of_a_newer_version_are_left_as_they_are(scene: TaskFileScene) -> None:
     scene.write("- [ ] a\n")
     newer = b'{"version": 99}'
     scene.data.paths.task_ids.write_bytes(newer)
@@ -393,19 +407,21 @@ def test_ids_of_a_newer_version_are_left_as_they_are(scene: Scene) -> None:
     assert scene.data.paths.task_ids.read_bytes() == newer
 
 
-def test_reading_creates_nothing_where_there_are_no_tasks(scene: Scene) -> None:
+def test_reading_creates_nothing_where_there_are_no_tasks(scene: TaskFileScene) -> None:
     assert list(scene.open().tasks()) == []
     assert not scene.path.exists()
     assert not scene.data.paths.task_ids.exists()
 
 
 @pytest.mark.parametrize("wrong", ["\ud800", "x" * 1001])
-def test_a_title_that_cannot_be_kept_is_refused(wrong: str, scene: Scene) -> None:
+def test_a_title_that_cannot_be_kept_is_refused(wrong: str, scene: TaskFileScene) -> None:
     with pytest.raises(WrongInput):
         scene.open().add(wrong)
 
 
-def test_a_task_is_restored_near_where_it_was_although_the_file_was_edited(scene: Scene) -> None:
+def test_a_task_is_restored_near_where_it_was_although_the_file_was_edited(
+    scene: TaskFileScene,
+) -> None:
     scene.write("- [ ] a\n- [ ] b\n- [ ] c\n")
     deleted = scene.open().delete(scene.ids()["b"])
     scene.write("# mine\n- [ ] a\n- [ ] new\n")

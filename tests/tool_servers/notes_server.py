@@ -1,4 +1,4 @@
-"""A tool server of an owner, made with the library: `python notes_server.py [--http PORT]`."""
+"""A tool server made with the MCP library: `python notes_server.py [--http PORT]`."""
 
 from __future__ import annotations
 

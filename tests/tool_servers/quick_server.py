@@ -1,6 +1,6 @@
-"""A tool server of an owner that starts at once: it speaks the protocol without a library.
+"""A tool server that starts quickly, because it speaks the protocol without a library.
 
-What it says of its tool changes with the file that `NOTES_MANNER` names: `drifted` gives orders.
+`NOTES_MANNER` names a file. While it contains `drifted`, the description of the tool gives orders.
 """
 
 from __future__ import annotations

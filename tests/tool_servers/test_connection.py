@@ -1,4 +1,4 @@
-"""Real servers, over pipes and over HTTP: none can take more than its own tools away."""
+"""Real servers over pipes and over HTTP: a failure of one costs only its own tools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SERVER = Path(__file__).with_name("notes_server.py")
 QUICK_SERVER = Path(__file__).with_name("quick_server.py")
 NOTES = ServerSpec("notes", (sys.executable, str(SERVER)), {"NOTES_KEY": "topsecret"})
 QUICK = ServerSpec("notes", (sys.executable, "-S", str(QUICK_SERVER)))
-# A start of Python takes long on a busy machine; a call that hangs ends the soonest.
+# Starting Python takes long on a busy machine; a hanging call ends first.
 LONG = Patience(start=60, call=60)
 ENVIRON = {
     "PATH": os.environ["PATH"],

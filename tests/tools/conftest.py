@@ -1,4 +1,4 @@
-"""Every test of the tools gets a furnished house that no other test has changed."""
+"""A home directory with secrets for each test, which no other test has changed."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from tests.tools.house import House, furnished
+from tests.tools.home_scene import HomeScene, make_home
 
 from ollim_bot.tools.path_rules import PathPolicy
 
 
-class Houses:
-    """Furnishes another house only if the last one has been changed: most tests only look."""
+class HomeSceneCache:
+    """Makes another home only if the last one was changed, because most tests only read it."""
 
     def __init__(self, new_folder: Callable[[], Path]) -> None:
         self._new_folder = new_folder
-        self._last: House | None = None
+        self._last: HomeScene | None = None
         self._inventory: Sequence[object] = ()
 
-    def unchanged(self) -> House:
-        if self._last is None or _inventory(self._last.home) != self._inventory:
-            self._last = furnished(self._new_folder())
-            self._inventory = _inventory(self._last.home)
+    def unchanged(self) -> HomeScene:
+        if self._last is None or _inventory(self._last.root) != self._inventory:
+            self._last = make_home(self._new_folder())
+            self._inventory = _inventory(self._last.root)
         return self._last
 
 
-def _inventory(home: Path) -> Sequence[object]:
+def _inventory(root: Path) -> Sequence[object]:
     found = []
-    for folder, folders, files in os.walk(home):
+    for folder, folders, files in os.walk(root):
         for name in (".", *folders, *files):
             path = os.path.join(folder, name)
             facts = os.lstat(path)
@@ -38,20 +38,20 @@ def _inventory(home: Path) -> Sequence[object]:
 
 
 @pytest.fixture(scope="session")
-def houses(tmp_path_factory: pytest.TempPathFactory) -> Houses:
+def home_scenes(tmp_path_factory: pytest.TempPathFactory) -> HomeSceneCache:
     def new_folder() -> Path:
-        home = tmp_path_factory.mktemp("house") / "home"
-        home.mkdir()
-        return home
+        root = tmp_path_factory.mktemp("house") / "home"
+        root.mkdir()
+        return root
 
-    return Houses(new_folder)
-
-
-@pytest.fixture
-def house(houses: Houses) -> House:
-    return houses.unchanged()
+    return HomeSceneCache(new_folder)
 
 
 @pytest.fixture
-def reach(house: House) -> PathPolicy:
-    return PathPolicy(house.data, (house.texts,))
+def home(home_scenes: HomeSceneCache) -> HomeScene:
+    return home_scenes.unchanged()
+
+
+@pytest.fixture
+def path_policy(home: HomeScene) -> PathPolicy:
+    return PathPolicy(home.data, (home.texts,))

@@ -1,4 +1,4 @@
-"""What is fetched from the web is on the web, however its address is written."""
+"""Only public addresses are fetched, however an address is written."""
 
 from __future__ import annotations
 

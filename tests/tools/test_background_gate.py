@@ -1,4 +1,4 @@
-"""The gate of background runs: what the owner's policy and the job allow, and nobody is asked."""
+"""The gate of background runs: what the owner's policy and the job allow, without a question."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.tools.house import House
+from tests.tools.home_scene import HomeScene
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.runs import Run, RunPolicy
@@ -45,10 +45,10 @@ async def refused(gate: Gate, tool: str, /, **arguments: object) -> str:
 
 
 @pytest.fixture
-def usual(house: House, reach: PathPolicy) -> BackgroundTools:
-    skills = SkillFolder(house.data / "skills").read
+def usual(home: HomeScene, path_policy: PathPolicy) -> BackgroundTools:
+    skills = SkillFolder(home.data / "skills").read
     return BackgroundTools(
-        reach, lambda: DEFAULT_BG_TOOLS, abilities=Abilities(skills=skills), resolver=known
+        path_policy, lambda: DEFAULT_BG_TOOLS, abilities=Abilities(skills=skills), resolver=known
     )
 
 
@@ -122,17 +122,17 @@ async def test_a_job_adds_to_the_usual_and_no_more_than_it_says(usual: Backgroun
     )
 
 
-def write_skill(house: House, name: str, more: str = "") -> None:
-    path = house.data / "skills" / name / "SKILL.md"
+def write_skill(home: HomeScene, name: str, more: str = "") -> None:
+    path = home.data / "skills" / name / "SKILL.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"---\nname: {name}\ndescription: Reads it.\n{more}---\nRead it.\n")
 
 
 async def test_a_skill_of_the_job_may_be_used_and_no_other(
-    house: House, usual: BackgroundTools
+    home: HomeScene, usual: BackgroundTools
 ) -> None:
     for name in ("mail", "mailer"):
-        write_skill(house, name)
+        write_skill(home, name)
     gate = await gate_of(usual, job(skills=("mail",)))
     assert await refused(gate, "Skill", skill="mail") == ""
     assert await refused(gate, "Skill", skill="mail", args="today") == ""
@@ -140,20 +140,20 @@ async def test_a_skill_of_the_job_may_be_used_and_no_other(
 
 
 async def test_what_a_skill_allows_is_allowed_to_its_job_as_long_as_it_says_so(
-    house: House, usual: BackgroundTools
+    home: HomeScene, usual: BackgroundTools
 ) -> None:
-    write_skill(house, "mail", "allowed-tools: [Bash(ollim-bot gmail *)]\n")
+    write_skill(home, "mail", "allowed-tools: [Bash(ollim-bot gmail *)]\n")
     gate = await gate_of(usual, job(skills=("mail",)))
     assert await refused(gate, "Bash", command="ollim-bot gmail unread") == ""
     other = await gate_of(usual, job())
     assert "`Bash(ollim-bot help)`" in await refused(other, "Bash", command="ollim-bot gmail x")
-    write_skill(house, "mail")
+    write_skill(home, "mail")
     assert "in background runs" in await refused(gate, "Bash", command="ollim-bot gmail unread")
 
 
-async def test_no_pattern_opens_what_is_protected(reach: PathPolicy) -> None:
+async def test_no_pattern_opens_what_is_protected(path_policy: PathPolicy) -> None:
     wide = ("Read", "Write", "Grep", "Glob", "LS", "Bash(cat *)", "WebFetch")
-    gate = await gate_of(BackgroundTools(reach, lambda: wide, resolver=known), job(*wide))
+    gate = await gate_of(BackgroundTools(path_policy, lambda: wide, resolver=known), job(*wide))
     for tool, arguments, words in (
         ("Read", {"file_path": "state/token.json"}, "state/ is protected"),
         ("Read", {"file_path": "/etc/passwd"}, "outside the data directory"),
@@ -167,32 +167,32 @@ async def test_no_pattern_opens_what_is_protected(reach: PathPolicy) -> None:
     assert await refused(gate, "Bash", command="cat note.md") == ""
 
 
-async def test_nor_a_job_file_that_is_not_right(reach: PathPolicy) -> None:
+async def test_nor_a_job_file_that_is_not_right(path_policy: PathPolicy) -> None:
     def wrong(call: ToolCall, _: object) -> str | None:
         return "cron: is not right" if "routines" in str(call.arguments["file_path"]) else None
 
-    tools = BackgroundTools(reach, lambda: ("Write",), job_guard=wrong)
+    tools = BackgroundTools(path_policy, lambda: ("Write",), job_guard=wrong)
     gate = await gate_of(tools, job())
     assert await refused(gate, "Write", file_path="routines/a.md") == "cron: is not right"
     assert await refused(gate, "Write", file_path="notes/a.md") == ""
 
 
-async def test_what_gates_itself_needs_no_pattern(reach: PathPolicy) -> None:
-    gate = await gate_of(BackgroundTools(reach, tuple), job())
+async def test_what_gates_itself_needs_no_pattern(path_policy: PathPolicy) -> None:
+    gate = await gate_of(BackgroundTools(path_policy, tuple), job())
     passed = {name for name in DISCORD if not await refused(gate, f"mcp__discord__{name}")}
     assert passed == SELF_GATED
 
 
-async def test_a_data_directory_behind_a_link_has_the_same_paths(house: House) -> None:
-    (house.home / "linked").symlink_to("data")
-    tools = BackgroundTools(PathPolicy(house.home / "linked"), lambda: DEFAULT_BG_TOOLS)
+async def test_a_data_directory_behind_a_link_has_the_same_paths(home: HomeScene) -> None:
+    (home.root / "linked").symlink_to("data")
+    tools = BackgroundTools(PathPolicy(home.root / "linked"), lambda: DEFAULT_BG_TOOLS)
     gate = await gate_of(tools, job())
-    for place in (house.data, house.home / "linked"):
+    for place in (home.data, home.root / "linked"):
         assert await refused(gate, "Read", file_path=str(place / "note.md")) == ""
 
 
-class Policy:
-    """The owner's file, as the bot reads it."""
+class PolicyScene:
+    """The policy file of the owner, as the bot reads it."""
 
     def __init__(self, root: Path) -> None:
         self._paths = DataPaths(root)
@@ -214,11 +214,11 @@ class Policy:
 
 
 @pytest.fixture
-def policy(house: House) -> Policy:
-    return Policy(house.data)
+def policy(home: HomeScene) -> PolicyScene:
+    return PolicyScene(home.data)
 
 
-async def test_the_owners_policy_adds_or_takes_the_place_of_the_usual(policy: Policy) -> None:
+async def test_the_owners_policy_adds_or_takes_the_place_of_the_usual(policy: PolicyScene) -> None:
     tools = policy.tools()
     policy.write('bg_forks:\n  additional_allowed: ["WebSearch"]\n')
     gate = await gate_of(tools, job())
@@ -230,7 +230,9 @@ async def test_the_owners_policy_adds_or_takes_the_place_of_the_usual(policy: Po
     assert "`Read` is not available" in await refused(gate, "Read", **NOTE)
 
 
-async def test_what_the_owner_takes_away_is_gone_from_a_run_that_is_going(policy: Policy) -> None:
+async def test_what_the_owner_takes_away_is_gone_from_a_run_that_is_going(
+    policy: PolicyScene,
+) -> None:
     policy.write('bg_forks:\n  additional_allowed: ["WebSearch"]\n')
     gate = await gate_of(policy.tools(), job("Write(./notes/**.md)"))
     policy.write('bg_forks:\n  override: ["Read(./notes/**.md)"]\n')
@@ -240,7 +242,7 @@ async def test_what_the_owner_takes_away_is_gone_from_a_run_that_is_going(policy
     assert await refused(gate, "Write", file_path="notes/new.md") == ""
 
 
-async def test_what_the_owner_adds_is_for_the_next_run(policy: Policy) -> None:
+async def test_what_the_owner_adds_is_for_the_next_run(policy: PolicyScene) -> None:
     tools = policy.tools()
     policy.write('bg_forks:\n  override: ["Read(./notes/**.md)"]\n')
     going = await gate_of(tools, job())
@@ -252,7 +254,7 @@ async def test_what_the_owner_adds_is_for_the_next_run(policy: Policy) -> None:
     assert await refused(fresh, "Read", **NOTE) == ""
 
 
-async def test_a_wrong_policy_leaves_what_was_right_and_is_told(policy: Policy) -> None:
+async def test_a_wrong_policy_leaves_what_was_right_and_is_told(policy: PolicyScene) -> None:
     policy.write('bg_forks:\n  additional_allowed: ["WebSearch"]\n')
     tools = policy.tools()
     gate = await gate_of(tools, job())
@@ -265,11 +267,11 @@ async def test_a_wrong_policy_leaves_what_was_right_and_is_told(policy: Policy) 
 @pytest.mark.parametrize(
     "name", ["", "..", "../notes", "a b", "mail) x", "gone", "a/b", "mail.md", "wrong"]
 )
-async def test_a_skill_that_nobody_could_load_is_missing(house: House, name: str) -> None:
+async def test_a_skill_that_nobody_could_load_is_missing(home: HomeScene, name: str) -> None:
     for each in ("mail", "mail-2_x", "a/b"):
-        write_skill(house, each)
-    write_skill(house, "wrong", "hooks: {}\n")
-    skills = SkillFolder(house.data / "skills").read
-    tools = BackgroundTools(PathPolicy(house.data), lambda: (), abilities=Abilities(skills=skills))
+        write_skill(home, each)
+    write_skill(home, "wrong", "hooks: {}\n")
+    skills = SkillFolder(home.data / "skills").read
+    tools = BackgroundTools(PathPolicy(home.data), lambda: (), abilities=Abilities(skills=skills))
     assert await tools.missing_skills(job(skills=("mail", "mail-2_x"))) == []
     assert await tools.missing_skills(job(skills=("mail", name))) == [name]

@@ -1,4 +1,4 @@
-"""What an edit makes of a file is what the engine will make of it, or the edit is refused."""
+"""The predicted result of an edit is what the engine writes, or the edit is refused."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 import pytest
-from tests.tools.house import House
+from tests.tools.home_scene import HomeScene
 
 from ollim_bot.ports import ToolCall
 from ollim_bot.tools import texts
@@ -15,13 +15,13 @@ from ollim_bot.tools.path_rules import PathPolicy
 
 
 def judged(
-    house: House, reach: PathPolicy, tool: str, arguments: Mapping[str, object]
+    home: HomeScene, path_policy: PathPolicy, tool: str, arguments: Mapping[str, object]
 ) -> str | None:
     spelled = {
-        name: house.spelled(value) if isinstance(value, str) else value
+        name: home.spelled(value) if isinstance(value, str) else value
         for name, value in arguments.items()
     }
-    return state_dir_guard(ToolCall(tool, spelled), reach)
+    return state_dir_guard(ToolCall(tool, spelled), path_policy)
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def judged(
     ],
 )
 def test_harmless_calls_pass(
-    house: House, reach: PathPolicy, tool: str, arguments: dict[str, object]
+    home: HomeScene, path_policy: PathPolicy, tool: str, arguments: dict[str, object]
 ) -> None:
-    assert judged(house, reach, tool, arguments) is None
+    assert judged(home, path_policy, tool, arguments) is None
 
 
 @pytest.mark.parametrize("tool", ["Read", "Write", "Edit", "MultiEdit"])
@@ -54,10 +54,10 @@ def test_harmless_calls_pass(
      "folder/x.md", "/etc/hosts", "", None, ["a"]],
 )  # fmt: skip
 def test_every_tool_for_files_is_kept_out(
-    house: House, reach: PathPolicy, tool: str, path: object
+    home: HomeScene, path_policy: PathPolicy, tool: str, path: object
 ) -> None:
-    assert judged(house, reach, tool, {"file_path": path}) is not None
-    assert judged(house, reach, tool, {}) is not None
+    assert judged(home, path_policy, tool, {"file_path": path}) is not None
+    assert judged(home, path_policy, tool, {}) is not None
 
 
 @pytest.mark.parametrize(
@@ -81,18 +81,18 @@ def test_every_tool_for_files_is_kept_out(
     ],
 )
 def test_a_path_is_seen_in_every_argument_that_may_be_one(
-    house: House, reach: PathPolicy, tool: str, arguments: dict[str, object]
+    home: HomeScene, path_policy: PathPolicy, tool: str, arguments: dict[str, object]
 ) -> None:
-    assert judged(house, reach, tool, arguments) is not None
+    assert judged(home, path_policy, tool, arguments) is not None
 
 
 def test_the_folder_in_a_glob_does_not_say_where_a_search_for_words_begins(
-    house: House, reach: PathPolicy
+    home: HomeScene, path_policy: PathPolicy
 ) -> None:
-    (house.data / "notes/.env").write_text("secret")
+    (home.data / "notes/.env").write_text("secret")
     arguments = {"pattern": "x", "path": "notes", "glob": "notes/*"}
-    assert judged(house, reach, "Grep", arguments) is not None
-    assert judged(house, reach, "Grep", {**arguments, "glob": "notes/*.md"}) is None
+    assert judged(home, path_policy, "Grep", arguments) is not None
+    assert judged(home, path_policy, "Grep", {**arguments, "glob": "notes/*.md"}) is None
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def test_the_folder_in_a_glob_does_not_say_where_a_search_for_words_begins(
     ],
 )
 def test_commands_that_name_nothing_protected_pass(
-    house: House, reach: PathPolicy, command: str
+    home: HomeScene, path_policy: PathPolicy, command: str
 ) -> None:
-    assert judged(house, reach, "Bash", {"command": command}) is None
+    assert judged(home, path_policy, "Bash", {"command": command}) is None
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_commands_that_name_nothing_protected_pass(
     ],
 )  # fmt: skip
 def test_a_command_that_names_the_state_is_refused(
-    house: House, reach: PathPolicy, command: str
+    home: HomeScene, path_policy: PathPolicy, command: str
 ) -> None:
-    reason = judged(house, reach, "Bash", {"command": command})
+    reason = judged(home, path_policy, "Bash", {"command": command})
     assert reason is not None
     assert "state/ is protected" in reason
 
@@ -149,9 +149,9 @@ def test_a_command_that_names_the_state_is_refused(
     ],
 )  # fmt: skip
 def test_a_command_that_names_what_else_is_protected_is_refused(
-    house: House, reach: PathPolicy, command: str
+    home: HomeScene, path_policy: PathPolicy, command: str
 ) -> None:
-    reason = judged(house, reach, "Bash", {"command": command})
+    reason = judged(home, path_policy, "Bash", {"command": command})
     assert reason is not None
     assert "protected" in reason
 
@@ -166,23 +166,25 @@ def test_a_command_that_names_what_else_is_protected_is_refused(
      "a\nb", "cat 'x", None, ["cat", "x"]],
 )  # fmt: skip
 def test_a_command_that_is_not_plain_is_refused(
-    house: House, reach: PathPolicy, command: object
+    home: HomeScene, path_policy: PathPolicy, command: object
 ) -> None:
-    assert judged(house, reach, "Bash", {"command": command}) == texts.UNCLEAR_COMMAND
+    assert judged(home, path_policy, "Bash", {"command": command}) == texts.UNCLEAR_COMMAND
 
 
 @pytest.mark.parametrize("command", ["cd notes", "pushd notes", "popd", "'cd' notes", "cd"])
-def test_commands_stay_where_they_are(house: House, reach: PathPolicy, command: str) -> None:
-    assert judged(house, reach, "Bash", {"command": command}) == texts.STAYS_HERE
+def test_commands_stay_where_they_are(
+    home: HomeScene, path_policy: PathPolicy, command: str
+) -> None:
+    assert judged(home, path_policy, "Bash", {"command": command}) == texts.STAYS_HERE
 
 
 def test_only_fetching_has_an_address() -> None:
-    def nobody(host: str) -> list[str]:
+    def no_lookup(host: str) -> list[str]:
         raise AssertionError(host)
 
-    assert address_guard(ToolCall("WebSearch", {"url": "http://127.0.0.1"}), nobody) is None
-    assert address_guard(ToolCall("WebFetch", {"url": "http://127.0.0.1"}), nobody) is not None
-    assert address_guard(ToolCall("WebFetch", {}), nobody) is not None
+    assert address_guard(ToolCall("WebSearch", {"url": "http://127.0.0.1"}), no_lookup) is None
+    assert address_guard(ToolCall("WebFetch", {"url": "http://127.0.0.1"}), no_lookup) is not None
+    assert address_guard(ToolCall("WebFetch", {}), no_lookup) is not None
 
 
 @pytest.mark.parametrize(
@@ -195,25 +197,27 @@ def test_only_fetching_has_an_address() -> None:
     ],
 )  # fmt: skip
 def test_a_command_that_goes_down_from_where_it_is_run_is_refused(
-    house: House, reach: PathPolicy, command: str
+    home: HomeScene, path_policy: PathPolicy, command: str
 ) -> None:
-    reason = judged(house, reach, "Bash", {"command": command})
+    reason = judged(home, path_policy, "Bash", {"command": command})
     assert reason == texts.REACHES_TOO_FAR
 
 
 @pytest.mark.parametrize("command", ["grep -in x note.md", "ls -la notes/state", "ls -r routines"])
 def test_one_that_stays_at_what_it_names_passes(
-    house: House, reach: PathPolicy, command: str
+    home: HomeScene, path_policy: PathPolicy, command: str
 ) -> None:
-    assert judged(house, reach, "Bash", {"command": command}) is None
+    assert judged(home, path_policy, "Bash", {"command": command}) is None
 
 
-def test_a_folder_is_named_only_if_nothing_in_it_leads_out(house: House, reach: PathPolicy) -> None:
+def test_a_folder_is_named_only_if_nothing_in_it_leads_out(
+    home: HomeScene, path_policy: PathPolicy
+) -> None:
     def names(folder: str) -> str | None:
-        return judged(house, reach, "Bash", {"command": f"cp -rL {folder} copy"})
+        return judged(home, path_policy, "Bash", {"command": f"cp -rL {folder} copy"})
 
     assert names("routines") is None
-    (house.data / "routines/.env").write_text("secret")
+    (home.data / "routines/.env").write_text("secret")
     assert names("routines") == texts.REACHES_TOO_FAR
     assert names("notes") == texts.REACHES_TOO_FAR
 
@@ -228,9 +232,9 @@ def test_a_folder_is_named_only_if_nothing_in_it_leads_out(house: House, reach: 
     ],
 )  # fmt: skip
 def test_no_program_is_handed_what_is_outside(
-    house: House, reach: PathPolicy, command: str
+    home: HomeScene, path_policy: PathPolicy, command: str
 ) -> None:
-    reason = judged(house, reach, "Bash", {"command": command})
+    reason = judged(home, path_policy, "Bash", {"command": command})
     assert reason is not None
     assert "outside the data directory" in reason
 
@@ -242,8 +246,10 @@ def test_no_program_is_handed_what_is_outside(
         "sed -n s/a/b/p note.md", "date +%d/%m/%Y", "grep -c /nowhere/at/all note.md",
     ],
 )  # fmt: skip
-def test_what_only_looks_like_it_passes(house: House, reach: PathPolicy, command: str) -> None:
-    assert judged(house, reach, "Bash", {"command": command}) is None
+def test_what_only_looks_like_it_passes(
+    home: HomeScene, path_policy: PathPolicy, command: str
+) -> None:
+    assert judged(home, path_policy, "Bash", {"command": command}) is None
 
 
 @pytest.mark.parametrize(
@@ -254,17 +260,19 @@ def test_what_only_looks_like_it_passes(house: House, reach: PathPolicy, command
     ],
 )  # fmt: skip
 def test_nor_where_it_is_told_to_begin_elsewhere(
-    house: House, reach: PathPolicy, command: str
+    home: HomeScene, path_policy: PathPolicy, command: str
 ) -> None:
-    reason = judged(house, reach, "Bash", {"command": command})
+    reason = judged(home, path_policy, "Bash", {"command": command})
     assert reason is not None
     assert "is protected" in reason
 
 
-def test_a_second_name_of_a_secret_is_not_named_either(house: House, reach: PathPolicy) -> None:
-    os.link(house.data / "state/token.json", house.data / "routines/hard.md")
+def test_a_second_name_of_a_secret_is_not_named_either(
+    home: HomeScene, path_policy: PathPolicy
+) -> None:
+    os.link(home.data / "state/token.json", home.data / "routines/hard.md")
     for command in ("cat routines/hard.md", "cp -r routines copy"):
-        assert judged(house, reach, "Bash", {"command": command}) is not None
+        assert judged(home, path_policy, "Bash", {"command": command}) is not None
 
 
 OWNERS = [
@@ -286,9 +294,9 @@ OWNERS = [
 
 @pytest.mark.parametrize("command", OWNERS)
 def test_what_changes_powers_is_never_done_by_the_agent(
-    house: House, reach: PathPolicy, command: str
+    home: HomeScene, path_policy: PathPolicy, command: str
 ) -> None:
-    reason = judged(house, reach, "Bash", {"command": command})
+    reason = judged(home, path_policy, "Bash", {"command": command})
     assert reason is not None
     assert "is for the owner alone" in reason
 
@@ -300,24 +308,26 @@ def test_what_changes_powers_is_never_done_by_the_agent(
      "ollim-bot help config set", "ollim-bot --help", "ollim-bot version", "ollim-bot rehearse 7d",
      "grep ollim-bot note.md", "grep -c ollim-bot notes/plan.md"],
 )  # fmt: skip
-def test_what_only_shows_is_not_the_owners(house: House, reach: PathPolicy, command: str) -> None:
-    assert judged(house, reach, "Bash", {"command": command}) is None
+def test_what_only_shows_is_not_the_owners(
+    home: HomeScene, path_policy: PathPolicy, command: str
+) -> None:
+    assert judged(home, path_policy, "Bash", {"command": command}) is None
 
 
 def test_a_command_that_names_too_many_files_is_not_looked_through(
-    house: House, reach: PathPolicy
+    home: HomeScene, path_policy: PathPolicy
 ) -> None:
     for number in range(60):
-        (house.data / f"routines/{number}").mkdir()
+        (home.data / f"routines/{number}").mkdir()
     many = " ".join(f"routines/{number}" for number in range(60))
-    assert judged(house, reach, "Bash", {"command": f"ls {many}"}) == texts.TOO_MUCH
+    assert judged(home, path_policy, "Bash", {"command": f"ls {many}"}) == texts.TOO_MUCH
     long = "./" * 2048 + "state/token.json"
-    assert judged(house, reach, "Bash", {"command": f"cat {long}"}) == texts.TOO_MUCH
+    assert judged(home, path_policy, "Bash", {"command": f"cat {long}"}) == texts.TOO_MUCH
     # For our own commands it is a text.
     said = f"ollim-bot reminder add --in 2h -m '{'a/b ' * 2048}'"
-    assert judged(house, reach, "Bash", {"command": said}) is None
+    assert judged(home, path_policy, "Bash", {"command": said}) is None
 
 
-def test_what_is_about_the_page_may_be_asked(house: House, reach: PathPolicy) -> None:
+def test_what_is_about_the_page_may_be_asked(home: HomeScene, path_policy: PathPolicy) -> None:
     for command in ("ollim-bot help web", "ollim-bot reminder add -m web --in 1h"):
-        assert judged(house, reach, "Bash", {"command": command}) is None
+        assert judged(home, path_policy, "Bash", {"command": command}) is None

@@ -1,4 +1,4 @@
-"""The real engine makes of a file what was foretold, and of a job nothing that is wrong."""
+"""The real engine edits a file as predicted, and no edit makes a wrong job."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ DAILY = '---\nid: daily\ncron: "0 9 * * *"\ndescription: “a”\n---\nPlan the 
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> AsyncIterator[Scene]:
+async def engine(tmp_path: Path) -> AsyncIterator[Scene]:
     async with scene(tmp_path) as made:
         yield made
 
 
 @dataclass
 class Agent:
-    stage: Scene
+    engine: Scene
     tools: ChangingTools
     session: AgentSession
 
     async def does(self, gate: Gate, calls: Sequence[CallTool]) -> list[AgentEvent]:
         self.tools.now = Toolset(builtin=BUILTIN, gate=gate)
-        self.stage.model.then(Reply(tuple(calls)))
+        self.engine.model.then(Reply(tuple(calls)))
         return await ask(self.session, "go")
 
 
 async def test_a_foretold_edit_stands_in_the_file_and_no_edit_makes_a_wrong_job(
-    stage: Scene,
+    engine: Scene,
 ) -> None:
     tools = ChangingTools(Toolset(builtin=BUILTIN))
-    async with stage.session(tools.toolset()) as session:
-        agent = Agent(stage, tools, session)
+    async with engine.session(tools.toolset()) as session:
+        agent = Agent(engine, tools, session)
         await check_that_a_foretold_edit_is_what_stands_in_the_file(agent)
         await check_that_a_hostile_model_makes_no_wrong_job_by_any_edit(agent)
 
 
 async def check_that_a_foretold_edit_is_what_stands_in_the_file(agent: Agent) -> None:
-    data, foretold = agent.stage.home / "data", dict[Path, str]()
+    data, foretold = agent.engine.home / "data", dict[Path, str]()
     before = {name: case[0] for name, case in APPLIED.items()}
     before |= {name: case[0] for name, case in UNCLEAR.items()}
     edits = {name: case[1] for name, case in APPLIED.items()}
@@ -76,7 +76,7 @@ async def check_that_a_foretold_edit_is_what_stands_in_the_file(agent: Agent) ->
     writes = [CallTool("Edit", {"file_path": f"{name}.md", **edits[name]}) for name in edits]
     await agent.does(gate, [*reads, *writes])
 
-    # What the engine has read into a loose flag is in what it asks about, too.
+    # The engine turns the text "true" into a flag before it asks the gate about the call.
     assert {path.stem for path in foretold} == {*APPLIED, "loose-flag"}
     for path, text in foretold.items():
         assert path.read_text().removeprefix("\ufeff") == text, path.stem
@@ -87,7 +87,7 @@ async def check_that_a_foretold_edit_is_what_stands_in_the_file(agent: Agent) ->
 
 
 async def check_that_a_hostile_model_makes_no_wrong_job_by_any_edit(agent: Agent) -> None:
-    paths = DataPaths(agent.stage.home / "data")
+    paths = DataPaths(agent.engine.home / "data")
     prepare_data_directory(paths)
     (paths.routines / "daily.md").write_text(DAILY)
     (paths.root / "to-daily.md").symlink_to("routines/daily.md")

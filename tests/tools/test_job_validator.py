@@ -31,8 +31,8 @@ MAIL = "---\nname: mail\ndescription: Reads mail.\n---\nRead it.\n"
 
 
 @dataclass
-class Desk:
-    """A data directory, and the validator at its door."""
+class ValidatorScene:
+    """A data directory, and the validator of writes to it."""
 
     root: Path
     allowed: list[str] = field(default_factory=lambda: list(MAIN_TOOLS))
@@ -53,14 +53,14 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def scene(tmp_path: Path) -> ValidatorScene:
     root = tmp_path / "data"
     prepare_data_directory(DataPaths(root))
     (root / "routines/daily.md").write_text(DAILY)
     (root / "routines/own.md").write_text(OWNERS)
     (root / "skills/mail").mkdir()
     (root / "skills/mail/SKILL.md").write_text(MAIL)
-    return Desk(root)
+    return ValidatorScene(root)
 
 
 def routine(*lines: str, job_id: str = "new") -> str:
@@ -72,29 +72,29 @@ def skill(*lines: str) -> str:
     return "---\nname: new\ndescription: x\n" + "".join(f"{line}\n" for line in lines) + "---\nx\n"
 
 
-def test_right_jobs_and_skills_and_all_other_files_pass(desk: Desk) -> None:
+def test_right_jobs_and_skills_and_all_other_files_pass(scene: ValidatorScene) -> None:
     reminder = "---\nid: r1\nrun-at: 2026-11-16T09:00\n---\nCall.\n"
     webhook = "---\nid: w1\nfields: {type: object}\n---\nLook.\n"
-    assert desk.write("routines/new.md", routine("background: true")) == ""
-    assert desk.write("routines/daily.md", DAILY.replace("9", "10")) == ""
-    assert desk.write("reminders/r.md", reminder) == ""
-    assert desk.write("webhooks/w.md", webhook) == ""
-    assert desk.write("skills/new/SKILL.md", skill("allowed-tools: [WebSearch]")) == ""
-    assert desk.edit("routines/daily.md", "Plan the day", "Plan it") == ""
-    assert desk.write("notes/plan.md", "no job at all") == ""
-    assert desk.write("routines/old/plan.md", "no job at all") == ""
-    assert desk.refused("Read", file_path="routines/daily.md") == ""
-    assert desk.refused("Write", content="x") == ""
+    assert scene.write("routines/new.md", routine("background: true")) == ""
+    assert scene.write("routines/daily.md", DAILY.replace("9", "10")) == ""
+    assert scene.write("reminders/r.md", reminder) == ""
+    assert scene.write("webhooks/w.md", webhook) == ""
+    assert scene.write("skills/new/SKILL.md", skill("allowed-tools: [WebSearch]")) == ""
+    assert scene.edit("routines/daily.md", "Plan the day", "Plan it") == ""
+    assert scene.write("notes/plan.md", "no job at all") == ""
+    assert scene.write("routines/old/plan.md", "no job at all") == ""
+    assert scene.refused("Read", file_path="routines/daily.md") == ""
+    assert scene.refused("Write", content="x") == ""
 
 
-def test_a_wrong_webhook_is_refused_with_all_that_is_wrong(desk: Desk) -> None:
+def test_a_wrong_webhook_is_refused_with_all_that_is_wrong(scene: ValidatorScene) -> None:
     lines = (
         *("id: Build", "fields: {type: object, properties: {title: {type: text, pattern: a}}}"),
         *("pick: {titel: /issue/title, body: issue}", "on: []", "auth: magic", "secret-env: LANG"),
         *("deliver: loud", "cron: 0 8 * * *", "nag: 10m x 4", "background: false"),
         *("disallowed-tools: [Bash]", "allowed-tools: [Bash]"),
     )
-    reason = desk.write("webhooks/w.md", "\n".join(["---", *lines, "---", "Look.", ""]))
+    reason = scene.write("webhooks/w.md", "\n".join(["---", *lines, "---", "Look.", ""]))
     _, *problems = reason.splitlines()
     assert sorted(problem.split(": ")[1] for problem in problems) == [
         *("allowed-tools", "allowed-tools", "auth", "background", "cron", "deliver"),
@@ -102,7 +102,7 @@ def test_a_wrong_webhook_is_refused_with_all_that_is_wrong(desk: Desk) -> None:
     ]
     assert "webhooks/w.md:3: fields: properties.title.type: takes one or a list of" in reason
     assert "properties.title.pattern: is not used here" in reason
-    assert not (desk.root / "webhooks/w.md").exists()
+    assert not (scene.root / "webhooks/w.md").exists()
 
 
 @pytest.mark.parametrize(
@@ -123,80 +123,80 @@ def test_a_wrong_webhook_is_refused_with_all_that_is_wrong(desk: Desk) -> None:
     ],
 )
 def test_a_wrong_file_is_refused_with_file_line_and_what_is_right(
-    desk: Desk, path: str, content: str, words: str
+    scene: ValidatorScene, path: str, content: str, words: str
 ) -> None:
-    reason = desk.write(path, content)
+    reason = scene.write(path, content)
     assert words in reason
     assert reason.startswith("Nothing was changed.")
-    assert not (desk.root / path).exists()
+    assert not (scene.root / path).exists()
 
 
-def test_all_that_is_wrong_is_said_at_once(desk: Desk) -> None:
-    reason = desk.write("routines/new.md", routine("late: x", "model: gpt", "must: 3"))
+def test_all_that_is_wrong_is_said_at_once(scene: ValidatorScene) -> None:
+    reason = scene.write("routines/new.md", routine("late: x", "model: gpt", "must: 3"))
     assert len(reason.splitlines()) == 4
 
 
-def test_the_agent_gives_a_job_no_more_through_a_skill(desk: Desk) -> None:
+def test_the_agent_gives_a_job_no_more_through_a_skill(scene: ValidatorScene) -> None:
     wide = "---\nname: wide\ndescription: x\nallowed-tools: [Bash(make all)]\n---\nx\n"
-    (desk.root / "skills/wide").mkdir()
-    (desk.root / "skills/wide/SKILL.md").write_text(wide)
+    (scene.root / "skills/wide").mkdir()
+    (scene.root / "skills/wide/SKILL.md").write_text(wide)
     job = routine("background: true", "skills: [mail, wide]")
-    assert "skills: `Bash(make all)` goes beyond" in desk.write("routines/new.md", job)
+    assert "skills: `Bash(make all)` goes beyond" in scene.write("routines/new.md", job)
     command = "ollim-bot routine add -m x --cron @daily --skill wide"
-    assert "--skill: `Bash(make all)` goes beyond" in desk.refused("Bash", command=command)
-    (desk.root / "routines/new.md").write_text(job)
-    assert desk.edit("routines/new.md", "Do it", "Do that") == ""
+    assert "--skill: `Bash(make all)` goes beyond" in scene.refused("Bash", command=command)
+    (scene.root / "routines/new.md").write_text(job)
+    assert scene.edit("routines/new.md", "Do it", "Do that") == ""
 
 
-def test_it_is_the_result_of_an_edit_that_counts(desk: Desk) -> None:
-    assert "minute" in desk.edit("routines/daily.md", "0 9 *", "99 9 *")
-    assert "exactly so" in desk.edit("routines/daily.md", "0 7 *", "0 8 *")
-    (desk.root / "routines/broken.md").write_text(routine("late: x", job_id="broken"))
-    assert desk.edit("routines/broken.md", "late: x", "late: run") == ""
-    assert "late" in desk.edit("routines/broken.md", "Do it", "Do that")
+def test_it_is_the_result_of_an_edit_that_counts(scene: ValidatorScene) -> None:
+    assert "minute" in scene.edit("routines/daily.md", "0 9 *", "99 9 *")
+    assert "exactly so" in scene.edit("routines/daily.md", "0 7 *", "0 8 *")
+    (scene.root / "routines/broken.md").write_text(routine("late: x", job_id="broken"))
+    assert scene.edit("routines/broken.md", "late: x", "late: run") == ""
+    assert "late" in scene.edit("routines/broken.md", "Do it", "Do that")
 
 
-def test_an_edit_that_the_engine_would_read_loosely_is_refused(desk: Desk) -> None:
-    (desk.root / "routines/daily.md").write_text(DAILY.replace("Plan the day.", "“Plan”"))
-    assert "exactly so" in desk.edit("routines/daily.md", '"Plan"', "x")
+def test_an_edit_that_the_engine_would_read_loosely_is_refused(scene: ValidatorScene) -> None:
+    (scene.root / "routines/daily.md").write_text(DAILY.replace("Plan the day.", "“Plan”"))
+    assert "exactly so" in scene.edit("routines/daily.md", '"Plan"', "x")
 
 
 @pytest.mark.parametrize(
     "path", ["notes/../routines/x.md", "{root}/routines/x.md", "up/routines/x.md", "to-job.md"]
 )
-def test_no_spelling_of_a_path_gets_past_it(desk: Desk, path: str) -> None:
-    (desk.root / "up").symlink_to(".")
-    (desk.root / "to-job.md").symlink_to("routines/daily.md")
-    assert "must be --- alone" in desk.write(path.replace("{root}", str(desk.root)), "wrong")
+def test_no_spelling_of_a_path_gets_past_it(scene: ValidatorScene, path: str) -> None:
+    (scene.root / "up").symlink_to(".")
+    (scene.root / "to-job.md").symlink_to("routines/daily.md")
+    assert "must be --- alone" in scene.write(path.replace("{root}", str(scene.root)), "wrong")
 
 
-def test_lines_that_only_some_readers_see_are_refused(desk: Desk) -> None:
-    reason = desk.write("routines/new.md", routine("description: a\rlate: run"))
+def test_lines_that_only_some_readers_see_are_refused(scene: ValidatorScene) -> None:
+    reason = scene.write("routines/new.md", routine("description: a\rlate: run"))
     assert "routines/new.md:4: a carriage return" in reason
 
 
-def test_bytes_that_are_no_text_are_refused(desk: Desk) -> None:
-    (desk.root / "routines/daily.md").write_bytes(DAILY.encode() + b"\xff\n")
-    assert "routines/daily.md:6: is not UTF-8 text" in desk.edit("routines/daily.md", "day", "x")
-    assert desk.write("routines/daily.md", DAILY) == ""
+def test_bytes_that_are_no_text_are_refused(scene: ValidatorScene) -> None:
+    (scene.root / "routines/daily.md").write_bytes(DAILY.encode() + b"\xff\n")
+    assert "routines/daily.md:6: is not UTF-8 text" in scene.edit("routines/daily.md", "day", "x")
+    assert scene.write("routines/daily.md", DAILY) == ""
 
 
-def test_what_cannot_be_read_is_not_written(desk: Desk) -> None:
-    (desk.root / "routines/folder.md").mkdir()
-    assert "cannot be read" in desk.edit("routines/folder.md", "a", "b")
+def test_what_cannot_be_read_is_not_written(scene: ValidatorScene) -> None:
+    (scene.root / "routines/folder.md").mkdir()
+    assert "cannot be read" in scene.edit("routines/folder.md", "a", "b")
 
 
-def test_a_second_file_with_an_id_is_refused_and_names_the_first(desk: Desk) -> None:
-    reason = desk.write("routines/renamed.md", DAILY)
+def test_a_second_file_with_an_id_is_refused_and_names_the_first(scene: ValidatorScene) -> None:
+    reason = scene.write("routines/renamed.md", DAILY)
     assert "daily is that of routines/daily.md already" in reason
-    assert desk.write("reminders/r.md", "---\nid: daily\nrun-at: 2026-11-16T09:00\n---\nx\n") == ""
-    assert "routines/daily.md" in desk.edit("routines/own.md", "id: own", "id: daily")
+    assert scene.write("reminders/r.md", "---\nid: daily\nrun-at: 2026-11-16T09:00\n---\nx\n") == ""
+    assert "routines/daily.md" in scene.edit("routines/own.md", "id: own", "id: daily")
 
 
-def test_a_file_whose_id_was_doubled_before_can_still_be_mended(desk: Desk) -> None:
-    (desk.root / "routines/again.md").write_text(DAILY)
-    assert desk.edit("routines/again.md", "Plan the day", "Plan") == ""
-    assert desk.edit("routines/again.md", "id: daily", "id: again") == ""
+def test_a_file_whose_id_was_doubled_before_can_still_be_mended(scene: ValidatorScene) -> None:
+    (scene.root / "routines/again.md").write_text(DAILY)
+    assert scene.edit("routines/again.md", "Plan the day", "Plan") == ""
+    assert scene.edit("routines/again.md", "id: daily", "id: again") == ""
 
 
 @pytest.mark.parametrize(
@@ -209,33 +209,35 @@ def test_a_file_whose_id_was_doubled_before_can_still_be_mended(desk: Desk) -> N
         ('["Read(./notes/*.md)", Write]', "`Write` goes beyond"),
     ],
 )
-def test_a_job_may_do_no_more_than_the_conversation(desk: Desk, tools: str, words: str) -> None:
-    assert words in desk.write("routines/new.md", routine(f"allowed-tools: {tools}"))
+def test_a_job_may_do_no_more_than_the_conversation(
+    scene: ValidatorScene, tools: str, words: str
+) -> None:
+    assert words in scene.write("routines/new.md", routine(f"allowed-tools: {tools}"))
 
 
-def test_a_skill_may_do_no_more_either(desk: Desk) -> None:
-    reason = desk.write("skills/new/SKILL.md", skill('allowed-tools: ["Bash(rm *)"]'))
+def test_a_skill_may_do_no_more_either(scene: ValidatorScene) -> None:
+    reason = scene.write("skills/new/SKILL.md", skill('allowed-tools: ["Bash(rm *)"]'))
     assert "skills/new/SKILL.md:4: allowed-tools: `Bash(rm *)` goes beyond" in reason
 
 
-def test_what_the_owner_allows_now_counts_now(desk: Desk) -> None:
+def test_what_the_owner_allows_now_counts_now(scene: ValidatorScene) -> None:
     content = routine("background: true", 'allowed-tools: ["Bash(git log)"]')
-    desk.allowed.append("Bash(git *)")
-    assert desk.write("routines/new.md", content) == ""
-    desk.allowed.pop()
-    assert "goes beyond" in desk.write("routines/new.md", content)
+    scene.allowed.append("Bash(git *)")
+    assert scene.write("routines/new.md", content) == ""
+    scene.allowed.pop()
+    assert "goes beyond" in scene.write("routines/new.md", content)
 
 
-def test_what_the_owner_has_allowed_a_job_stays_in_that_file_only(desk: Desk) -> None:
-    assert desk.edit("routines/own.md", "Look.", "Look twice.") == ""
-    assert desk.write("routines/own.md", OWNERS.replace("9", "10")) == ""
-    assert "goes beyond" in desk.edit("routines/own.md", "git log", "git push")
-    assert "goes beyond" in desk.write("routines/copy.md", OWNERS.replace("id: own", "id: copy"))
+def test_what_the_owner_has_allowed_a_job_stays_in_that_file_only(scene: ValidatorScene) -> None:
+    assert scene.edit("routines/own.md", "Look.", "Look twice.") == ""
+    assert scene.write("routines/own.md", OWNERS.replace("9", "10")) == ""
+    assert "goes beyond" in scene.edit("routines/own.md", "git log", "git push")
+    assert "goes beyond" in scene.write("routines/copy.md", OWNERS.replace("id: own", "id: copy"))
 
 
-def test_what_stood_in_a_file_that_was_wrong_otherwise_stays_too(desk: Desk) -> None:
-    (desk.root / "routines/own.md").write_text(OWNERS.replace("cron", "late: x\ncron"))
-    assert desk.edit("routines/own.md", "late: x\n", "late: run\n") == ""
+def test_what_stood_in_a_file_that_was_wrong_otherwise_stays_too(scene: ValidatorScene) -> None:
+    (scene.root / "routines/own.md").write_text(OWNERS.replace("cron", "late: x\ncron"))
+    assert scene.edit("routines/own.md", "late: x\n", "late: run\n") == ""
 
 
 @pytest.mark.parametrize(
@@ -250,8 +252,8 @@ def test_what_stood_in_a_file_that_was_wrong_otherwise_stays_too(desk: Desk) -> 
         ("-m 'allowed tools'", ""),
     ],
 )
-def test_a_command_allows_no_more_either(desk: Desk, flags: str, words: str) -> None:
-    reason = desk.refused("Bash", command=f"ollim-bot routine add -m x --cron '0 9 * * *' {flags}")
+def test_a_command_allows_no_more_either(scene: ValidatorScene, flags: str, words: str) -> None:
+    reason = scene.refused("Bash", command=f"ollim-bot routine add -m x --cron '0 9 * * *' {flags}")
     assert words in reason
     assert bool(reason) is bool(words)
 
@@ -283,45 +285,47 @@ def reminder(*lines: str, job_id: str = "r1") -> str:
     ],
 )
 def test_a_background_run_writes_only_what_says_that_it_did(
-    desk: Desk, path: str, content: str, reason: str
+    scene: ValidatorScene, path: str, content: str, reason: str
 ) -> None:
-    (desk.root / "reminders/order.md").write_text(reminder(job_id="o"))
-    (desk.root / "reminders/bots.md").write_text(reminder(OWN, job_id="b"))
-    (desk.root / "reminders/paused.md").write_text(reminder(OWN, "enabled: false", job_id="p"))
-    assert reason in desk.write(path, content, setter=SETTER)
+    (scene.root / "reminders/order.md").write_text(reminder(job_id="o"))
+    (scene.root / "reminders/bots.md").write_text(reminder(OWN, job_id="b"))
+    (scene.root / "reminders/paused.md").write_text(reminder(OWN, "enabled: false", job_id="p"))
+    assert reason in scene.write(path, content, setter=SETTER)
 
 
-def test_what_a_background_run_may_write_passes(desk: Desk) -> None:
-    (desk.root / "reminders/bots.md").write_text(reminder(OWN, job_id="b"))
-    (desk.root / "routines/check.md").write_text(routine("background: true", job_id="c"))
-    assert desk.write("reminders/a.md", reminder(OWN), setter=SETTER) == ""
-    assert desk.write("routines/a.md", routine(OWN, "background: true"), setter=SETTER) == ""
-    assert desk.write("reminders/bots.md", reminder(OWN, "late: skip", job_id="b"), SETTER) == ""
-    assert desk.write("notes/a.md", "---\n", setter=SETTER) == ""
+def test_what_a_background_run_may_write_passes(scene: ValidatorScene) -> None:
+    (scene.root / "reminders/bots.md").write_text(reminder(OWN, job_id="b"))
+    (scene.root / "routines/check.md").write_text(routine("background: true", job_id="c"))
+    assert scene.write("reminders/a.md", reminder(OWN), setter=SETTER) == ""
+    assert scene.write("routines/a.md", routine(OWN, "background: true"), setter=SETTER) == ""
+    assert scene.write("reminders/bots.md", reminder(OWN, "late: skip", job_id="b"), SETTER) == ""
+    assert scene.write("notes/a.md", "---\n", setter=SETTER) == ""
     shorter = routine("background: true", "thinking: false", job_id="c")
-    assert desk.write("routines/check.md", shorter, setter=SETTER) == ""
+    assert scene.write("routines/check.md", shorter, setter=SETTER) == ""
     silent = replace(SETTER, allow_ping=False)
-    assert "this run may not ping" in desk.write("reminders/a.md", reminder(OWN), silent)
-    assert desk.write("reminders/a.md", reminder(OWN, "allow-ping: false"), silent) == ""
+    assert "this run may not ping" in scene.write("reminders/a.md", reminder(OWN), silent)
+    assert scene.write("reminders/a.md", reminder(OWN, "allow-ping: false"), silent) == ""
 
 
-def test_the_agent_cannot_take_the_mark_of_untrusted_text_from_a_job(desk: Desk) -> None:
+def test_the_agent_cannot_take_the_mark_of_untrusted_text_from_a_job(scene: ValidatorScene) -> None:
     mark = "untrusted: web page"
-    (desk.root / "reminders/page.md").write_text(reminder(mark, OWN, job_id="u"))
+    (scene.root / "reminders/page.md").write_text(reminder(mark, OWN, job_id="u"))
     for setter in (None, SETTER):
         for text in (reminder(OWN, job_id="u"), reminder("untrusted: x", OWN, job_id="u")):
-            refusal = desk.write("reminders/page.md", text, setter=setter)
+            refusal = scene.write("reminders/page.md", text, setter=setter)
             assert "untrusted: the text comes from untrusted content, and only the" in refusal
-    assert desk.edit("reminders/page.md", "Call.", "Call Ann.") == ""
+    assert scene.edit("reminders/page.md", "Call.", "Call Ann.") == ""
 
 
-def test_in_the_conversation_the_agent_neither_makes_nor_takes_the_mark(desk: Desk) -> None:
-    (desk.root / "reminders/bots.md").write_text(reminder(OWN, job_id="b"))
-    (desk.root / "reminders/broken.md").write_text(reminder(OWN, "must: true", job_id="x"))
+def test_in_the_conversation_the_agent_neither_makes_nor_takes_the_mark(
+    scene: ValidatorScene,
+) -> None:
+    (scene.root / "reminders/bots.md").write_text(reminder(OWN, job_id="b"))
+    (scene.root / "reminders/broken.md").write_text(reminder(OWN, "must: true", job_id="x"))
     mark = "set-by: only the program and the owner's hand"
-    assert mark in desk.write("reminders/new.md", reminder(OWN))
-    assert mark in desk.write("reminders/bots.md", reminder(job_id="b"))
-    assert mark in desk.edit("reminders/bots.md", OWN, "set-by: routine:other")
-    assert mark in desk.edit("reminders/broken.md", f"{OWN}\n", "")
-    assert desk.edit("reminders/bots.md", "Call.", "Call Ann.") == ""
-    assert desk.edit("reminders/broken.md", "must: true\n", "") == ""
+    assert mark in scene.write("reminders/new.md", reminder(OWN))
+    assert mark in scene.write("reminders/bots.md", reminder(job_id="b"))
+    assert mark in scene.edit("reminders/bots.md", OWN, "set-by: routine:other")
+    assert mark in scene.edit("reminders/broken.md", f"{OWN}\n", "")
+    assert scene.edit("reminders/bots.md", "Call.", "Call Ann.") == ""
+    assert scene.edit("reminders/broken.md", "must: true\n", "") == ""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 
 import pytest
-from tests.tools.house import House
+from tests.tools.home_scene import HomeScene
 
 from ollim_bot.domain.subagents import Subagent, Subagents
 from ollim_bot.domain.tool_policy import Pattern
@@ -22,8 +22,8 @@ def known(_: str) -> Sequence[str]:
     return ["93.184.215.14"]
 
 
-async def refused(reach: PathPolicy, tool: str, /, **arguments: object) -> str:
-    refusal = await main_gate(reach, resolver=known)(ToolCall(tool, arguments))
+async def refused(path_policy: PathPolicy, tool: str, /, **arguments: object) -> str:
+    refusal = await main_gate(path_policy, resolver=known)(ToolCall(tool, arguments))
     return refusal.reason if refusal else ""
 
 
@@ -47,11 +47,11 @@ async def refused(reach: PathPolicy, tool: str, /, **arguments: object) -> str:
     ],
 )
 async def test_what_the_main_session_is_for_passes(
-    house: House, reach: PathPolicy, tool: str, arguments: dict[str, object]
+    home: HomeScene, path_policy: PathPolicy, tool: str, arguments: dict[str, object]
 ) -> None:
-    (house.data / "skills/mail").mkdir(parents=True)
-    (house.data / "skills/mail/SKILL.md").write_text(SKILL)
-    assert await refused(reach, tool, **arguments) == ""
+    (home.data / "skills/mail").mkdir(parents=True)
+    (home.data / "skills/mail/SKILL.md").write_text(SKILL)
+    assert await refused(path_policy, tool, **arguments) == ""
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,14 @@ async def test_what_the_main_session_is_for_passes(
     ],
 )
 async def test_a_refusal_says_why_and_what_to_do(
-    reach: PathPolicy, tool: str, arguments: dict[str, object], words: str
+    path_policy: PathPolicy, tool: str, arguments: dict[str, object], words: str
 ) -> None:
-    assert words in await refused(reach, tool, **arguments)
+    assert words in await refused(path_policy, tool, **arguments)
 
 
-async def test_no_pattern_opens_what_is_protected(reach: PathPolicy) -> None:
+async def test_no_pattern_opens_what_is_protected(path_policy: PathPolicy) -> None:
     names = ("Read", "Write", "Grep", "Glob", "LS", "Bash(cat *)", "WebFetch")
-    gate = main_gate(reach, allowed=lambda: [Pattern.of(name) for name in names])
+    gate = main_gate(path_policy, allowed=lambda: [Pattern.of(name) for name in names])
     for tool, arguments in (
         ("Read", {"file_path": "state/token.json"}),
         ("Write", {"file_path": "tool-policy.yaml"}),
@@ -97,30 +97,30 @@ async def test_no_pattern_opens_what_is_protected(reach: PathPolicy) -> None:
     assert await gate(ToolCall("Grep", {"pattern": "x", "path": "notes"})) is None
 
 
-async def test_a_change_of_the_policy_counts_at_once(reach: PathPolicy) -> None:
+async def test_a_change_of_the_policy_counts_at_once(path_policy: PathPolicy) -> None:
     allowed = [Pattern.of("WebSearch")]
-    gate = main_gate(reach, allowed=lambda: allowed)
+    gate = main_gate(path_policy, allowed=lambda: allowed)
     assert await gate(ToolCall("TodoWrite", {})) is not None
     allowed.append(Pattern.of("TodoWrite"))
     assert await gate(ToolCall("TodoWrite", {})) is None
 
 
-async def test_a_data_directory_behind_a_link_has_the_same_paths(house: House) -> None:
-    (house.home / "linked").symlink_to("data")
-    gate = main_gate(PathPolicy(house.home / "linked"))
-    for place in (house.data, house.home / "linked"):
+async def test_a_data_directory_behind_a_link_has_the_same_paths(home: HomeScene) -> None:
+    (home.root / "linked").symlink_to("data")
+    gate = main_gate(PathPolicy(home.root / "linked"))
+    for place in (home.data, home.root / "linked"):
         assert await gate(ToolCall("Read", {"file_path": str(place / "note.md")})) is None
 
 
-async def test_nothing_waits_for_the_disk_or_the_network(reach: PathPolicy) -> None:
-    """On the event loop, that is."""
+async def test_nothing_waits_for_the_disk_or_the_network(path_policy: PathPolicy) -> None:
+    """The guards run in another thread, not on the event loop."""
     threads: list[int] = []
 
     def resolver(_: str) -> Sequence[str]:
         threads.append(threading.get_ident())
         return known("")
 
-    gate = main_gate(reach, resolver=resolver)
+    gate = main_gate(path_policy, resolver=resolver)
     assert await gate(ToolCall("WebFetch", {"url": "https://example.com/"})) is None
     assert threads != [threading.get_ident()]
 
@@ -137,8 +137,8 @@ GUARDED: list[tuple[str, dict[str, object]]] = [
 ]
 
 
-class Decider:
-    """Says the same to every call that it is asked about."""
+class RecordingDecider:
+    """Gives the same decision on every call, and records the calls."""
 
     def __init__(self, says: Refusal | None = None) -> None:
         self.asked: list[tuple[ToolCall, str]] = []
@@ -155,27 +155,31 @@ def nothing() -> Sequence[Pattern]:
 
 @pytest.mark.parametrize(("tool", "arguments"), GUARDED)
 async def test_nobody_can_allow_what_a_guard_objects_to_nor_is_asked(
-    reach: PathPolicy, tool: str, arguments: dict[str, object]
+    path_policy: PathPolicy, tool: str, arguments: dict[str, object]
 ) -> None:
-    yes = Decider()
-    gate = main_gate(reach, allowed=nothing, undecided=yes.decide, resolver=known)
+    yes = RecordingDecider()
+    gate = main_gate(path_policy, allowed=nothing, undecided=yes.decide, resolver=known)
     assert await gate(ToolCall(tool, arguments)) is not None
     assert yes.asked == []
 
 
 @pytest.mark.parametrize(("tool", "arguments"), GUARDED)
 async def test_nor_does_a_granted_pattern(
-    reach: PathPolicy, tool: str, arguments: dict[str, object]
+    path_policy: PathPolicy, tool: str, arguments: dict[str, object]
 ) -> None:
     names = ("Read", "Write", "Edit", "LS", "WebFetch", "Bash(cat *)", "Bash(git *)", "Bash(cd *)")
-    gate = main_gate(reach, granted=lambda: [Pattern.of(name) for name in names], resolver=known)
+    gate = main_gate(
+        path_policy, granted=lambda: [Pattern.of(name) for name in names], resolver=known
+    )
     assert await gate(ToolCall(tool, arguments)) is not None
 
 
-async def test_what_is_granted_passes_beside_what_the_policy_allows(reach: PathPolicy) -> None:
-    no = Decider(Refusal("no"))
+async def test_what_is_granted_passes_beside_what_the_policy_allows(
+    path_policy: PathPolicy,
+) -> None:
+    no = RecordingDecider(Refusal("no"))
     granted = [Pattern.of("Write(./notes/**)")]
-    gate = main_gate(reach, granted=lambda: granted, undecided=no.decide)
+    gate = main_gate(path_policy, granted=lambda: granted, undecided=no.decide)
     assert await gate(ToolCall("Write", {"file_path": "notes/x.py"})) is None
     assert await gate(ToolCall("Write", {"file_path": "note.md"})) is None
     assert no.asked == []
@@ -185,11 +189,11 @@ async def test_what_is_granted_passes_beside_what_the_policy_allows(reach: PathP
 
 @pytest.mark.parametrize("says", [None, Refusal("The owner said no.")])
 async def test_what_no_pattern_allows_is_decided_elsewhere(
-    reach: PathPolicy, says: Refusal | None
+    path_policy: PathPolicy, says: Refusal | None
 ) -> None:
-    decider = Decider(says)
+    decider = RecordingDecider(says)
     helper = Subagents({"helper": Subagent("helper", "Helps.", "You help.")})
-    gate = main_gate(reach, undecided=decider.decide, subagents=SubagentGuard(lambda: helper))
+    gate = main_gate(path_policy, undecided=decider.decide, subagents=SubagentGuard(lambda: helper))
     for subagent in ("", "helper"):
         call = ToolCall("Write", {"file_path": "notes/x.py"}, subagent)
         assert await gate(call) == says
@@ -198,9 +202,9 @@ async def test_what_no_pattern_allows_is_decided_elsewhere(
         assert "allowed: `Write(./**.md)`" in objection
 
 
-async def test_what_changed_while_somebody_decided_is_seen(house: House) -> None:
+async def test_what_changed_while_somebody_decided_is_seen(home: HomeScene) -> None:
     """A folder that became a link to what is protected."""
-    new = house.data / "new"
+    new = home.data / "new"
     new.mkdir()
 
     async def slow_yes(_: ToolCall, __: str) -> Refusal | None:
@@ -208,14 +212,14 @@ async def test_what_changed_while_somebody_decided_is_seen(house: House) -> None
         new.symlink_to("state")
         return None
 
-    gate = main_gate(PathPolicy(house.data), undecided=slow_yes)
+    gate = main_gate(PathPolicy(home.data), undecided=slow_yes)
     refusal = await gate(ToolCall("Read", {"file_path": "new/token.json"}))
     assert refusal is not None
     assert "state/ is protected." in refusal.reason
 
 
-async def test_no_name_is_looked_up_before_the_call_is_wanted(reach: PathPolicy) -> None:
-    """Else a name could carry words to whoever answers for it."""
+async def test_no_name_is_looked_up_before_the_call_is_wanted(path_policy: PathPolicy) -> None:
+    """A lookup sends the name to a DNS server, so that a name could carry data out."""
     looked_up: list[str] = []
 
     def resolver(host: str) -> Sequence[str]:
@@ -223,12 +227,12 @@ async def test_no_name_is_looked_up_before_the_call_is_wanted(reach: PathPolicy)
         return ["10.0.0.1"]
 
     call = ToolCall("WebFetch", {"url": "https://words.example.com/"})
-    no, yes = Decider(Refusal("no")), Decider()
-    refusing = main_gate(reach, allowed=nothing, undecided=no.decide, resolver=resolver)
+    no, yes = RecordingDecider(Refusal("no")), RecordingDecider()
+    refusing = main_gate(path_policy, allowed=nothing, undecided=no.decide, resolver=resolver)
     assert await refusing(call) == Refusal("no")
     assert looked_up == []
 
-    asking = main_gate(reach, allowed=nothing, undecided=yes.decide, resolver=resolver)
+    asking = main_gate(path_policy, allowed=nothing, undecided=yes.decide, resolver=resolver)
     refusal = await asking(call)
     assert refusal is not None
     assert "on this machine or its network" in refusal.reason
@@ -236,9 +240,9 @@ async def test_no_name_is_looked_up_before_the_call_is_wanted(reach: PathPolicy)
 
 
 async def test_a_name_that_leads_home_is_not_fetched_though_a_pattern_allows_it(
-    reach: PathPolicy,
+    path_policy: PathPolicy,
 ) -> None:
-    gate = main_gate(reach, resolver=lambda _: ["192.168.0.7"])
+    gate = main_gate(path_policy, resolver=lambda _: ["192.168.0.7"])
     refusal = await gate(ToolCall("WebFetch", {"url": "https://words.example.com/"}))
     assert refusal is not None
     assert "on this machine or its network" in refusal.reason

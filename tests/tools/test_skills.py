@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.tools.house import House
+from tests.tools.home_scene import HomeScene
 
 from ollim_bot.ports import ToolCall
 from ollim_bot.tools.guards import may_have_hooks, state_dir_guard
@@ -72,12 +72,12 @@ def edited(path: str, old: str, new: str) -> ToolCall:
 
 
 @pytest.fixture
-def skill(house: House) -> House:
-    folder = house.data / "skills" / "mail"
+def skill(home: HomeScene) -> HomeScene:
+    folder = home.data / "skills" / "mail"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text(PLAIN)
-    (house.data / "notes" / "shelf").symlink_to("../skills")
-    return house
+    (home.data / "notes" / "shelf").symlink_to("../skills")
+    return home
 
 
 @pytest.mark.usefixtures("skill")
@@ -91,8 +91,8 @@ def skill(house: House) -> House:
         edited("notes/plan.md", "x", "hooks: y"),
     ],
 )
-def test_the_agent_writes_skills(reach: PathPolicy, call: ToolCall) -> None:
-    assert state_dir_guard(call, reach) is None
+def test_the_agent_writes_skills(path_policy: PathPolicy, call: ToolCall) -> None:
+    assert state_dir_guard(call, path_policy) is None
 
 
 @pytest.mark.usefixtures("skill")
@@ -110,14 +110,14 @@ def test_the_agent_writes_skills(reach: PathPolicy, call: ToolCall) -> None:
         edited("skills/new/SKILL.md", "", HOOKS),
     ],
 )
-def test_but_none_with_hooks(reach: PathPolicy, call: ToolCall) -> None:
-    assert "A skill has no hooks" in (state_dir_guard(call, reach) or "")
+def test_but_none_with_hooks(path_policy: PathPolicy, call: ToolCall) -> None:
+    assert "A skill has no hooks" in (state_dir_guard(call, path_policy) or "")
 
 
 @pytest.mark.usefixtures("skill")
-def test_an_edit_of_a_skill_that_cannot_be_foretold_is_refused(reach: PathPolicy) -> None:
+def test_an_edit_of_a_skill_that_cannot_be_foretold_is_refused(path_policy: PathPolicy) -> None:
     call = edited("skills/mail/SKILL.md", "description: “reads”", "hooks: {}")
-    assert "to the letter" in (state_dir_guard(call, reach) or "")
+    assert "to the letter" in (state_dir_guard(call, path_policy) or "")
 
 
 def make_huge(path: Path) -> None:
@@ -127,15 +127,15 @@ def make_huge(path: Path) -> None:
 
 @pytest.mark.parametrize("make", [os.mkfifo, make_huge])
 def test_a_skill_that_nobody_can_look_into_is_neither_used_nor_edited(
-    skill: House, reach: PathPolicy, make: Callable[[Path], None]
+    skill: HomeScene, path_policy: PathPolicy, make: Callable[[Path], None]
 ) -> None:
     planted = skill.data / "skills" / "evil" / "SKILL.md"
     planted.parent.mkdir(parents=True)
     make(planted)
-    used = state_dir_guard(ToolCall("Skill", {"skill": "evil"}), reach)
+    used = state_dir_guard(ToolCall("Skill", {"skill": "evil"}), path_policy)
     assert (used or "").startswith("The skill evil does not load: skills/evil/SKILL.md: is ")
-    assert state_dir_guard(ToolCall("Skill", {"skill": "mail"}), reach) is None
-    change = state_dir_guard(edited("skills/evil/SKILL.md", "x", "y"), reach)
+    assert state_dir_guard(ToolCall("Skill", {"skill": "mail"}), path_policy) is None
+    change = state_dir_guard(edited("skills/evil/SKILL.md", "x", "y"), path_policy)
     assert (change or "").startswith("skills/evil/SKILL.md is ")
 
 
@@ -151,10 +151,10 @@ def test_a_skill_that_nobody_can_look_into_is_neither_used_nor_edited(
     ],
 )
 def test_only_a_skill_that_loads_is_used_and_no_other_place_of_one(
-    skill: House, reach: PathPolicy, name: str, reason: str
+    skill: HomeScene, path_policy: PathPolicy, name: str, reason: str
 ) -> None:
     for folder in ("skills/evil", "notes/.claude/skills/mail"):
         (skill.data / folder).mkdir(parents=True)
         (skill.data / folder / "SKILL.md").write_text(HOOKS)
-    assert state_dir_guard(ToolCall("Skill", {"skill": "mail"}), reach) is None
-    assert reason in (state_dir_guard(ToolCall("Skill", {"skill": name}), reach) or "")
+    assert state_dir_guard(ToolCall("Skill", {"skill": "mail"}), path_policy) is None
+    assert reason in (state_dir_guard(ToolCall("Skill", {"skill": name}), path_policy) or "")

@@ -39,12 +39,14 @@ KNOWN = Subagents(
 
 
 @pytest.fixture
-def in_main(reach: PathPolicy) -> Gate:
-    return main_gate(reach, subagents=SubagentGuard(lambda: KNOWN))
+def in_main(path_policy: PathPolicy) -> Gate:
+    return main_gate(path_policy, subagents=SubagentGuard(lambda: KNOWN))
 
 
-def in_background(reach: PathPolicy, *allowed: str) -> Gate:
-    tools = BackgroundTools(reach, lambda: DEFAULT_BG_TOOLS, abilities=Abilities(lambda: KNOWN))
+def in_background(path_policy: PathPolicy, *allowed: str) -> Gate:
+    tools = BackgroundTools(
+        path_policy, lambda: DEFAULT_BG_TOOLS, abilities=Abilities(lambda: KNOWN)
+    )
     job = Reminder(JobSpec(id="abc", message="Look.", allowed_tools=allowed), NOW)
     return tools.gate(Run(RunPolicy.of_job(job, (*DEFAULT_BG_TOOLS, *allowed)), NOW, job=job))
 
@@ -60,27 +62,27 @@ async def started(gate: Gate, name: str, tool: str = "Agent", **more: object) ->
 
 @pytest.mark.parametrize("tool", ["Agent", "Task"])
 async def test_known_subagents_can_be_started_everywhere(
-    reach: PathPolicy, in_main: Gate, tool: str
+    path_policy: PathPolicy, in_main: Gate, tool: str
 ) -> None:
-    for gate in (in_main, in_background(reach)):
+    for gate in (in_main, in_background(path_policy)):
         assert await started(gate, "mail", tool) == ""
 
 
-async def test_no_other_can(reach: PathPolicy, in_main: Gate) -> None:
+async def test_no_other_can(path_policy: PathPolicy, in_main: Gate) -> None:
     assert await started(in_main, "general-purpose") == (
         "There is no subagent `general-purpose`. There are `helper`, `mail`."
     )
     assert "There is no subagent ``." in await refused(in_main, "Agent", prompt="x")
-    assert "`user-proxy`" in await started(in_background(reach), "fork")
-    nothing_known = main_gate(reach)
+    assert "`user-proxy`" in await started(in_background(path_policy), "fork")
+    nothing_known = main_gate(path_policy)
     assert "Do it yourself" in await started(nothing_known, "mail")
 
 
 async def test_the_owner_is_asked_rather_than_guessed_at_where_that_is_possible(
-    reach: PathPolicy, in_main: Gate
+    path_policy: PathPolicy, in_main: Gate
 ) -> None:
     assert "ask the owner" in await started(in_main, "user-proxy")
-    assert await started(in_background(reach), "user-proxy") == ""
+    assert await started(in_background(path_policy), "user-proxy") == ""
 
 
 async def test_a_subagent_gets_no_copy_of_the_folder(in_main: Gate) -> None:
@@ -88,8 +90,8 @@ async def test_a_subagent_gets_no_copy_of_the_folder(in_main: Gate) -> None:
         assert await started(in_main, "mail", isolation=isolation) == texts.SAME_FOLDER
 
 
-async def test_a_subagent_starts_no_other(reach: PathPolicy, in_main: Gate) -> None:
-    for gate in (in_main, in_background(reach)):
+async def test_a_subagent_starts_no_other(path_policy: PathPolicy, in_main: Gate) -> None:
+    for gate in (in_main, in_background(path_policy)):
         reason = await refused(gate, "Agent", "helper", subagent_type="mail", prompt="x")
         assert reason == texts.ONE_BELOW_ANOTHER
 
@@ -108,30 +110,32 @@ async def test_a_subagent_does_what_its_file_allows_and_no_more(in_main: Gate) -
 
 
 async def test_without_a_limit_of_its_own_it_is_judged_like_its_caller(
-    reach: PathPolicy, in_main: Gate
+    path_policy: PathPolicy, in_main: Gate
 ) -> None:
     note, secret = "note.md", ".env"
     assert await refused(in_main, "Write", "helper", file_path=note, content="x") == ""
     assert ".env is protected" in await refused(in_main, "Read", "helper", file_path=secret)
-    silent = in_background(reach)
+    silent = in_background(path_policy)
     assert await refused(silent, "Read", "helper", file_path=note) == ""
     assert "not available in background" in await refused(silent, "Write", "helper", file_path=note)
 
 
-async def test_it_has_no_more_than_the_run_that_started_it(reach: PathPolicy) -> None:
+async def test_it_has_no_more_than_the_run_that_started_it(path_policy: PathPolicy) -> None:
     unread = {"command": "ollim-bot gmail unread"}
-    reason = await refused(in_background(reach), "Bash", "mail", **unread)
+    reason = await refused(in_background(path_policy), "Bash", "mail", **unread)
     assert f"the job needs `{MAIL}` in its `allowed-tools`" in reason
-    assert await refused(in_background(reach, MAIL), "Bash", "mail", **unread) == ""
+    assert await refused(in_background(path_policy, MAIL), "Bash", "mail", **unread) == ""
 
 
-async def test_the_pings_of_a_run_are_not_for_a_subagent_with_limits(reach: PathPolicy) -> None:
-    gate = in_background(reach)
+async def test_the_pings_of_a_run_are_not_for_a_subagent_with_limits(
+    path_policy: PathPolicy,
+) -> None:
+    gate = in_background(path_policy)
     assert "is not for `mail`" in await refused(gate, "mcp__discord__ping_user", "mail")
     assert await refused(gate, "mcp__discord__ping_user", "helper") == ""
 
 
-async def test_an_unknown_caller_may_do_nothing(reach: PathPolicy, in_main: Gate) -> None:
-    for gate in (in_main, in_background(reach)):
+async def test_an_unknown_caller_may_do_nothing(path_policy: PathPolicy, in_main: Gate) -> None:
+    for gate in (in_main, in_background(path_policy)):
         reason = await refused(gate, "Read", "stranger", file_path="note.md")
         assert reason == "There is no subagent `stranger`. Do it yourself."

@@ -1,4 +1,4 @@
-"""In a turn that has read untrusted text, no path and no pattern leads round the owner's word."""
+"""In a turn that has read untrusted text, no path and no pattern avoids the owner's approval."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TAINT = Taint(("forwarded message",), addresses_in("https://example.com/post"))
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """With a profile that is a link, as those have it who keep their files elsewhere."""
+    """A data directory whose profile is a link to a file elsewhere."""
     root = tmp_path / "data"
     for name in ("notes", "routines", "reminders", "webhooks", "skills"):
         (root / name).mkdir(parents=True)
@@ -65,8 +65,8 @@ def test_the_data_directory_may_be_a_link_itself(data: Path) -> None:
         assert written(link, path) == "change a routine"
 
 
-class Asked:
-    """Decides as it is told to; `look_ups` are the names that were looked up meanwhile."""
+class RecordingTaintGate:
+    """A gate whose questions get one fixed answer; `look_ups` has the names that were resolved."""
 
     def __init__(self, data: Path, answer: Refusal | None = None) -> None:
         self.calls: list[tuple[ToolCall, TaintedCall]] = []
@@ -101,16 +101,16 @@ ALLOWED = (
 async def test_what_a_pattern_allows_needs_the_owners_word_all_the_same(
     data: Path, call: ToolCall
 ) -> None:
-    refused = Asked(data, Refusal("no"))
+    refused = RecordingTaintGate(data, Refusal("no"))
     assert await refused.gate(call) == Refusal("no")
     assert refused.look_ups == []
-    allowed = Asked(data)
+    allowed = RecordingTaintGate(data)
     assert await allowed.gate(call) is None
     assert [asked for asked, _ in allowed.calls] == [call]
 
 
 async def test_the_owners_word_does_not_open_what_a_guard_protects(data: Path) -> None:
-    asked = Asked(data)
+    asked = RecordingTaintGate(data)
     refusal = await asked.gate(ToolCall("Write", {"file_path": ".env", "content": "x"}))
     assert refusal is not None
     assert "protected" in refusal.reason
@@ -131,7 +131,7 @@ async def test_the_owners_word_does_not_open_what_a_guard_protects(data: Path) -
     ids=lambda call: call.tool,
 )
 async def test_honest_work_goes_on(data: Path, call: ToolCall) -> None:
-    asked = Asked(data, Refusal("no"))
+    asked = RecordingTaintGate(data, Refusal("no"))
     assert await asked.gate(call) is None
     assert asked.calls == []
 

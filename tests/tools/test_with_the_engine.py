@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.engine.scene import ChangingTools, Scene, ask, scene
 from tests.stores import Stores, memory_stores
-from tests.tools.house import OPEN, SECRET, House, furnished
+from tests.tools.home_scene import OPEN, SECRET, HomeScene, make_home
 
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.message_poster import MessagePoster
@@ -37,13 +37,13 @@ BUILTIN = ("Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep", "Bash", "Age
 
 @dataclass
 class Owner:
-    """Sees cards, and clicks on them."""
+    """An owner who sees cards and clicks on them."""
 
     approvals: Approvals
     surface: RecordingSurface
 
     async def sees(self, words: str, after: ChatMessage | None = None) -> ChatMessage:
-        """A card that says this, as it was shown last; `after` is an earlier one."""
+        """Wait for a card with these words; with `after`, for another card than that one."""
         posts = self.surface.posts
 
         def is_shown() -> bool:
@@ -61,18 +61,18 @@ class Owner:
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> AsyncIterator[Scene]:
+async def engine(tmp_path: Path) -> AsyncIterator[Scene]:
     async with scene(tmp_path) as made:
         yield made
 
 
 @pytest.fixture
-def house(stage: Scene) -> House:
-    return furnished(stage.home)
+def home(engine: Scene) -> HomeScene:
+    return make_home(engine.home)
 
 
 @pytest.fixture
-async def owner(stage: Scene) -> AsyncIterator[Owner]:
+async def owner(engine: Scene) -> AsyncIterator[Owner]:
     stores: Stores = memory_stores(NOW)
     surface = RecordingSurface()
     store, clock = stores.state, ManualClock(NOW)
@@ -81,7 +81,7 @@ async def owner(stage: Scene) -> AsyncIterator[Owner]:
     following = asyncio.create_task(fanout.run())
     poster = MessagePoster(store, fanout, [], clock)
     approvals = Approvals(
-        store, ConversationState(store), poster, clock, stage.spec.working_directory
+        store, ConversationState(store), poster, clock, engine.spec.working_directory
     )
     await approvals.set_mode(PermissionMode.DEFAULT)
     yield Owner(approvals, surface)
@@ -96,40 +96,42 @@ def write(name: str) -> CallTool:
     return CallTool("Write", {"file_path": name, "content": "hello"})
 
 
-def written(stage: Scene) -> list[str]:
-    folder = stage.spec.working_directory
+def written(engine: Scene) -> list[str]:
+    folder = engine.spec.working_directory
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.txt"))
 
 
 async def results(
-    stage: Scene, session: AgentSession, calls: Sequence[CallTool]
+    engine: Scene, session: AgentSession, calls: Sequence[CallTool]
 ) -> list[ToolResult]:
     """What the model is told about each of its calls, in their order."""
-    stage.model.then(Reply(tuple(calls)))
+    engine.model.then(Reply(tuple(calls)))
     await ask(session, "go")
-    messages = stage.model.requests[-1].messages
+    messages = engine.model.requests[-1].messages
     made = [call["id"] for message in messages for call in message.of_type("tool_use")]
     told = {result.call_id: result for message in messages for result in message.tool_results}
     return [told[str(call_id)] for call_id in made[-len(calls) :]]
 
 
 async def test_honest_calls_are_made_and_others_when_the_owner_says_so(
-    stage: Scene, house: House, owner: Owner
+    engine: Scene, home: HomeScene, owner: Owner
 ) -> None:
-    reach = PathPolicy(stage.spec.working_directory)
-    asking = main_gate(reach, granted=owner.approvals.granted, undecided=owner.approvals.decide)
+    path_policy = PathPolicy(engine.spec.working_directory)
+    asking = main_gate(
+        path_policy, granted=owner.approvals.granted, undecided=owner.approvals.decide
+    )
     changing = ChangingTools(tools(asking))
-    async with stage.session(changing.toolset(), readable=(house.texts,)) as session:
-        await check_that_a_call_is_made_when_the_owner_says_so(stage, owner, session)
-        changing.now = tools(main_gate(PathPolicy(house.data, (house.texts,))))
-        await check_that_notes_are_used_and_our_commands_are_run(stage, house, session)
+    async with engine.session(changing.toolset(), readable=(home.texts,)) as session:
+        await check_that_a_call_is_made_when_the_owner_says_so(engine, owner, session)
+        changing.now = tools(main_gate(PathPolicy(home.data, (home.texts,))))
+        await check_that_notes_are_used_and_our_commands_are_run(engine, home, session)
 
 
 async def check_that_a_call_is_made_when_the_owner_says_so(
-    stage: Scene, owner: Owner, session: AgentSession
+    engine: Scene, owner: Owner, session: AgentSession
 ) -> None:
-    """And its like are from then on. An interruption ends the question."""
-    stage.model.then(
+    """With "always", similar calls are made without a question. An interruption ends a question."""
+    engine.model.then(
         Reply((write("notes/a.txt"),)),
         Reply((write("notes/a.txt"),)),
         Reply((write("notes/b.txt"), write("state/c.txt"))),
@@ -142,31 +144,31 @@ async def check_that_a_call_is_made_when_the_owner_says_so(
     assert isinstance(end, TurnEnded)
     assert end.cause is EndCause.INTERRUPTED
     assert (await owner.sees("No longer needed.")).id == asked.id
-    assert written(stage) == []
+    assert written(engine) == []
 
     turn = asyncio.create_task(ask(session, "write"))
     card = await owner.sees("Allow Write?", after=asked)
-    assert written(stage) == []
+    assert written(engine) == []
     await owner.clicks(card, "always")
     await turn
 
-    assert written(stage) == ["notes/a.txt", "notes/b.txt"]
+    assert written(engine) == ["notes/a.txt", "notes/b.txt"]
     assert {message.id for message in owner.surface.posts} == {asked.id, card.id}
     assert "Allowed from now on: `Write(./notes/**)`" in owner.surface.posts[-1].text
-    told = [result.is_error for each in stage.model.requests[2:] for result in each.tool_results]
+    told = [result.is_error for each in engine.model.requests[2:] for result in each.tool_results]
     assert told == [False, False, True, True]
 
 
 async def check_that_notes_are_used_and_our_commands_are_run(
-    stage: Scene, house: House, session: AgentSession
+    engine: Scene, home: HomeScene, session: AgentSession
 ) -> None:
     """They are read, searched and written. Documents behind a link are read where that is meant."""
     *told, refused = await results(
-        stage,
+        engine,
         session,
         [
             CallTool("Read", {"file_path": "note.md"}),
-            CallTool("Read", {"file_path": str(house.data / "notes/plan.md")}),
+            CallTool("Read", {"file_path": str(home.data / "notes/plan.md")}),
             CallTool("Grep", {"pattern": OPEN, "output_mode": "content", "glob": "*.md"}),
             CallTool("Glob", {"pattern": "**/*.md"}),
             CallTool("Read", {"file_path": "spec.md"}),
@@ -187,7 +189,7 @@ async def check_that_notes_are_used_and_our_commands_are_run(
     assert "routines/daily.md" in glob
     assert f"{OPEN}: texts/spec.md" in linked
     assert "No reminders." in listed
-    assert (house.data / "notes/new.md").read_text() == "new"
-    assert (house.data / "note.md").read_text() == "mine: data/note.md\n"
+    assert (home.data / "notes/new.md").read_text() == "new"
+    assert (home.data / "note.md").read_text() == "mine: data/note.md\n"
     assert refused.is_error
     assert "`Bash` is not allowed here" in refused.text

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 
-class Answer(NamedTuple):
+class HookAnswer(NamedTuple):
     status: int
     headers: Mapping[str, str]
     body: Any
@@ -25,13 +25,13 @@ def call(
     *,
     method: str = "POST",
     seconds: float = 60,
-) -> Answer:
+) -> HookAnswer:
     """Send `data`, as JSON unless it is bytes; the body of the answer is read as JSON."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
     try:
         connection.request(method, f"/hook/{hook}", raw(data), dict(headers or {}))
         answer = connection.getresponse()
-        return Answer(answer.status, dict(answer.getheaders()), json.loads(answer.read()))
+        return HookAnswer(answer.status, dict(answer.getheaders()), json.loads(answer.read()))
     finally:
         connection.close()
 
@@ -51,7 +51,7 @@ def github(secret: str, data: object, event: str = "push") -> dict[str, str]:
 
 
 def standard(key: bytes, data: object, at: float, call_id: str = "msg_1") -> dict[str, str]:
-    """`key` is what the base64 of the secret means."""
+    """`key` is the secret, decoded from base64."""
     signed = f"{call_id}.{int(at)}.".encode() + raw(data)
     signature = b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
     return {

@@ -1,4 +1,4 @@
-"""A webhook server on a free port, with hooks and secrets that a test changes as it likes."""
+"""A webhook server on a free port, with hooks and secrets that a test can change."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class HookScene:
         headers: Mapping[str, str] | None = None,
         *,
         method: str = "POST",
-    ) -> calls.Answer:
+    ) -> calls.HookAnswer:
         """Call a hook, with the right bearer secret unless there are other headers."""
         headers = calls.bearer(SECRET) if headers is None else headers
         sent = DATA if data is None else data

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pytest
 from tests.stores import memory_stores, on_store
-from tests.webhooks.calls import Answer, bearer, github, raw, standard, stripe
+from tests.webhooks.calls import HookAnswer, bearer, github, raw, standard, stripe
 from tests.webhooks.scene import DATA, NOW, SECRET, HookScene, hook, new_scene, serving
 
 from ollim_bot.domain.webhooks import KEPT_FOR, LARGEST_BODY
@@ -29,7 +29,7 @@ NOT_FOUND = (404, {"error": "not found"})
 EVENT = {"id": "evt_1", "type": "invoice.paid", "title": "x"}
 
 
-def said(answer: Answer) -> tuple[int, object]:
+def said(answer: HookAnswer) -> tuple[int, object]:
     return answer.status, answer.body
 
 
@@ -326,8 +326,8 @@ async def test_a_key_is_forgotten_after_seven_days(scene: HookScene) -> None:
     assert second.body["run"] != first.body["run"]
 
 
-class RefusingStore(RecordingStore):
-    """`is_full` refuses every commit; the disk has room for a last one while `is_low`."""
+class FullDiskRecordingStore(RecordingStore):
+    """Refuses every commit while `is_full`; not writable, but without errors, while `is_low`."""
 
     is_full = False
     is_low = False
@@ -344,7 +344,7 @@ class RefusingStore(RecordingStore):
 
 async def test_on_a_full_disk_nothing_is_kept_and_the_sender_is_told_to_come_again() -> None:
     scene = new_scene()
-    store = RefusingStore(scene.clock.now)
+    store = FullDiskRecordingStore(scene.clock.now)
     scene.stores = on_store(scene.stores, store)
     async with serving(scene):
         store.is_full = True
@@ -387,7 +387,7 @@ async def test_other_methods_are_refused_for_every_id(scene: HookScene, method: 
 
 
 class HashCount:
-    """Counts what is hashed and compared, which is what takes time in a refusal."""
+    """Counts hashes and comparisons, which take most of the time of a refusal."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()

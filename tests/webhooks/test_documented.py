@@ -163,7 +163,7 @@ async def test_the_call_of_the_script_is_accepted_once_a_day(tmp_path: Path) -> 
     assert statuses == [202, 200]
 
 
-async def made(scene: HookScene, name: str) -> calls.Answer:
+async def made(scene: HookScene, name: str) -> calls.HookAnswer:
     """Make the call by curl that the page shows for the webhook."""
     (line,) = [line for line in SHELL.splitlines() if f"/hook/{name}" in line]
     variables = {"$WEBHOOK_SECRET": SECRET, "$(date +%F)": "2026-11-16", "$result": "failed"}

@@ -16,7 +16,7 @@ from tests.webhooks.scene import DATA, SECRET, HookScene, new_scene, serving
 from ollim_bot.domain.webhooks import LARGEST_BODY
 from ollim_bot.webhooks.server import WebhookLimits
 
-# Long enough for any request that does not mean to be slow, on a busy machine too.
+# Long enough for every request that is not slow on purpose, even on a busy machine.
 IMPATIENT = WebhookLimits(stranger_seconds=6, body_seconds=1, idle_seconds=1)
 CROWDED = WebhookLimits(connections=20, strangers=8)
 BODY = json.dumps(DATA).encode()
@@ -99,7 +99,7 @@ async def test_broken_and_huge_requests_are_refused(
 
 
 async def test_a_packed_body_is_read_as_it_was_sent(scene: HookScene) -> None:
-    """What was signed is the packed body, and a bomb stays packed."""
+    """The compressed body is signed, and a decompression bomb is never unpacked."""
     bomb = gzip.compress(b" " * (50 * LARGEST_BODY))
     headers = {**github(SECRET, bomb), "Content-Encoding": "gzip"}
     answer = await scene.call(data=bomb, headers=headers)

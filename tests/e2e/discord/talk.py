@@ -10,7 +10,7 @@ from pathlib import Path
 from devtools.localdiscord.interactions import FIRST_ANSWER_WITHIN, Interaction
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
-from tests.discord.connection_scene import usual_addresses
+from tests.discord.connection_scene import restored_addresses
 from tests.e2e.bot import LIMIT, Bot
 from tests.e2e.inline import InlineBot
 from tests.e2e.killable import KillableBot, asked_at
@@ -140,7 +140,7 @@ async def talking_inline(
 ) -> AsyncIterator[Talk]:
     """And in this process."""
     model = ScriptedModel()
-    with usual_addresses():
+    with restored_addresses():
         async with discord or LocalDiscord() as local:
             bot = InlineBot(home, model, {**account(local), **(settings or {})})
             async with _welcomed(Talk(bot, model, local)) as talk:

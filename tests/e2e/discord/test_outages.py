@@ -11,8 +11,8 @@ from typing import BinaryIO
 
 import pytest
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord.connection_scene import usual_addresses
-from tests.discord.input_scene import doing, eventually
+from tests.discord.connection_scene import restored_addresses
+from tests.discord.input_scene import eventually, running_tasks
 from tests.e2e.discord.talk import Talk
 from tests.engine.scene import spoken
 
@@ -108,14 +108,14 @@ async def listening(folder: Path) -> AsyncIterator[tuple[LocalDiscord, FakeRecep
     """The surface in this process, where a test moves its clock; it has heard something."""
     clock = ManualClock(datetime(2026, 11, 15, 9, 0, tzinfo=UTC))
     reception = FakeReception(clock, folder)
-    with usual_addresses():
+    with restored_addresses():
         async with LocalDiscord(now=clock.now) as local:
             account = Account(Secret(local.token), api_url=local.api_url)
             surface = DiscordSurface(
                 account, RepeatingStore(clock.now), _no_files, folder / "files", clock
             )
             reception.channels.append(surface)
-            async with doing(surface.run(reception)):
+            async with running_tasks(surface.run(reception)):
                 await local.connected()
                 local.say("heard")
                 await eventually(lambda: _texts(reception) == ["heard"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.calendars.calendar_server import Answer, ics, served
+from tests.calendars.calendar_server import CalendarAnswer, ics, served
 from tests.e2e.discord.talk import Talk, words
 
 SECRET = "secret-7f3a"
@@ -10,7 +10,7 @@ EVENT = "SUMMARY:@everyone *now*\nDTSTART;VALUE=DATE:20991231"
 
 
 async def test_the_address_is_used_hidden_and_its_copy_on_discord_is_named(talk: Talk) -> None:
-    with served(Answer(body=ics(EVENT))) as server:
+    with served(CalendarAnswer(body=ics(EVENT))) as server:
         ref = talk.discord.say(f"<{server.address()}>")
         said = words(await talk.said_with("is added"))
         assert "Discord still shows the address in your message" in said

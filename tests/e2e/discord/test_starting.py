@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord.connection_scene import usual_addresses
+from tests.discord.connection_scene import restored_addresses
 from tests.e2e import warm
 from tests.e2e.bot import LIMIT, Bot
 from tests.e2e.discord.talk import WELCOME, Talk, account, talking_inline, trouble
@@ -58,7 +58,7 @@ async def started(
     """A bot whose page answers; whether it has come to Discord is not waited for."""
     model = ScriptedModel()
     bot = InlineBot(home, model, {**account(local), **(settings or {})})
-    with usual_addresses():
+    with restored_addresses():
         try:
             await bot.start()
             yield Talk(bot, model, local)
@@ -84,7 +84,7 @@ async def test_who_is_not_let_in_without_a_page_ends_with_one_sentence(
     what: str, tmp_path: Path
 ) -> None:
     made, settings, sentence = SHUT_OUT[what]
-    with usual_addresses():
+    with restored_addresses():
         async with made() as local:
             given = {**account(local), **settings, **NO_PAGE}
             with pytest.raises(OllimError) as ended:

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from devtools.localdiscord.interactions import Interaction
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
-from tests.discord.connection_scene import usual_addresses
+from tests.discord.connection_scene import restored_addresses
 from tests.e2e.bot import LIMIT
 from tests.e2e.discord.talk import Talk, account
 from tests.e2e.discord.transcript import Transcript, is_at_work
@@ -262,7 +262,7 @@ def _custom_id(message: Message, label: str) -> str:
 async def week_of(home: Path, name: str) -> AsyncIterator[Week]:
     """The first start of a bot, early on a Monday; it has said its welcome."""
     clock, model = WeekClock(moment_of("Mon 7:30")), ScriptedModel()
-    with usual_addresses():
+    with restored_addresses():
         async with LocalDiscord() as discord:
             # The usual allowance would make it a long week.
             discord.allowance(100, 1.0, of=["send", "edit", "delete", "react", "webhook"])

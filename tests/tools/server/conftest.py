@@ -1,4 +1,4 @@
-"""Every test of the tools gets a desk for the kind of run that it asks for."""
+"""Each test makes scenes for the kinds of run that it needs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.tools.server.desk import DeskOf, desk_of
+from tests.tools.server.tool_scene import MakeToolScene, make_tool_scene
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> DeskOf:
-    return partial(desk_of, tmp_path)
+def tool_scene(tmp_path: Path) -> MakeToolScene:
+    return partial(make_tool_scene, tmp_path)

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.domain.strategies import reminders
-from tests.tools.server.desk import BERLIN, EVERYWHERE, NOW, NOWHERE, DeskOf, desk_of
+from tests.tools.server.tool_scene import (
+    BERLIN,
+    EVERYWHERE,
+    NOW,
+    NOWHERE,
+    MakeToolScene,
+    make_tool_scene,
+)
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, Routine
@@ -21,9 +28,9 @@ CHECK = Reminder(JobSpec(id="root", message="Has Ann answered?", background=True
 
 @pytest.mark.parametrize("kind", EVERYWHERE)
 async def test_the_next_check_is_set_in_whatever_run_a_check_happens(
-    desk: DeskOf, kind: RunKind
+    tool_scene: MakeToolScene, kind: RunKind
 ) -> None:
-    at = desk(kind, job=CHECK)
+    at = tool_scene(kind, job=CHECK)
     answer = await at.works("follow_up_chain", minutes_from_now=30)
     (one,) = at.stores.reminders.all()
     assert answer == f"Next check set: today 9:30 (in 30 min). File: {one.path}"
@@ -39,7 +46,7 @@ async def test_a_follow_up_inherits_everything_but_its_name_its_moment_and_its_d
 ) -> None:
     chain = Chain(job.chain.depth + left, job.chain.depth, job.chain.parent)
     job = replace(job, chain=chain)
-    at = desk_of(NOWHERE, job=job)
+    at = make_tool_scene(NOWHERE, job=job)
     await at.works("follow_up_chain", minutes_from_now=30)
     (one,) = at.stores.reminders.all()
     assert replace(one.item.spec, id=job.spec.id) == job.spec
@@ -47,8 +54,8 @@ async def test_a_follow_up_inherits_everything_but_its_name_its_moment_and_its_d
     assert one.item.due(BERLIN) == NOW + timedelta(minutes=30)
 
 
-async def test_a_second_call_takes_the_place_of_the_first(desk: DeskOf) -> None:
-    at = desk(job=CHECK)
+async def test_a_second_call_takes_the_place_of_the_first(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(job=CHECK)
     await at.works("follow_up_chain", minutes_from_now=30)
     await at.works("follow_up_chain", minutes_from_now=60)
     (one,) = at.stores.reminders.all()
@@ -57,8 +64,8 @@ async def test_a_second_call_takes_the_place_of_the_first(desk: DeskOf) -> None:
     assert at.run.follow_up == one.item.spec.id
 
 
-async def test_a_second_call_that_is_wrong_leaves_the_first(desk: DeskOf) -> None:
-    at = desk(job=CHECK)
+async def test_a_second_call_that_is_wrong_leaves_the_first(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(job=CHECK)
     await at.works("follow_up_chain", minutes_from_now=30)
     with pytest.raises(WrongInput, match="more than 0"):
         await at.call("follow_up_chain", minutes_from_now=0)
@@ -66,8 +73,10 @@ async def test_a_second_call_that_is_wrong_leaves_the_first(desk: DeskOf) -> Non
     assert one.item.run_at == NOW + timedelta(minutes=30)
 
 
-async def test_a_second_call_does_not_mind_that_the_first_was_cancelled(desk: DeskOf) -> None:
-    at = desk(job=CHECK)
+async def test_a_second_call_does_not_mind_that_the_first_was_cancelled(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene(job=CHECK)
     await at.works("follow_up_chain", minutes_from_now=30)
     at.stores.reminders.remove(str(at.run.follow_up))
     await at.works("follow_up_chain", minutes_from_now=60)
@@ -75,12 +84,12 @@ async def test_a_second_call_does_not_mind_that_the_first_was_cancelled(desk: De
 
 
 async def test_a_chain_has_one_check_more_than_follow_ups_and_ends_with_advice(
-    desk: DeskOf,
+    tool_scene: MakeToolScene,
 ) -> None:
     answers = []
     for depth in range(4):
         job = replace(CHECK, chain=Chain(2, depth))
-        answers.append(await desk(job=job).call("follow_up_chain", minutes_from_now=5))
+        answers.append(await tool_scene(job=job).call("follow_up_chain", minutes_from_now=5))
     assert [answer.is_error for answer in answers] == [False, False, True, True]
     assert "last check" in answers[2].text
     assert "ping the owner" in answers[2].text
@@ -95,9 +104,9 @@ async def test_a_chain_has_one_check_more_than_follow_ups_and_ends_with_advice(
     ],
 )
 async def test_where_there_is_no_chain_a_reminder_is_the_way(
-    desk: DeskOf, job: Reminder | Routine | None
+    tool_scene: MakeToolScene, job: Reminder | Routine | None
 ) -> None:
-    at = desk(job=job)
+    at = tool_scene(job=job)
     reason = await at.is_refused("follow_up_chain", minutes_from_now=5)
     assert "Use `add_reminder`" in reason
     assert at.stores.reminders.all() == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.tools.server.desk import Desk, desk_of
+from tests.tools.server.tool_scene import ToolScene, make_tool_scene
 
 from ollim_bot.ports import ToolAnswer
 from ollim_bot.tools.context import docs_folder
@@ -28,10 +28,10 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def reader(folder: Path) -> Desk:
-    desk = desk_of(folder)
-    desk.context.docs = folder
-    return desk
+def reader(folder: Path) -> ToolScene:
+    scene = make_tool_scene(folder)
+    scene.context.docs = folder
+    return scene
 
 
 async def search(folder: Path, query: str) -> str:
@@ -43,7 +43,7 @@ async def read(folder: Path, page: str) -> ToolAnswer:
 
 
 async def test_a_search_finds_sections_the_best_first(folder: Path) -> None:
-    """A page that has none does not hide the others."""
+    """A page without a match does not hide the others."""
     found = await search(folder, "Which time ZONE?")
     assert found.split("\n\n") == [
         "settings — Time zone\nWhere you are.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.tools.server.desk import EVERYWHERE, DeskOf
+from tests.tools.server.tool_scene import EVERYWHERE, MakeToolScene
 
 from ollim_bot.domain.cards import Button, ButtonPrompts, ButtonStyle, Card, CardField, Color
 from ollim_bot.domain.chat import Author
@@ -13,8 +13,8 @@ from ollim_bot.domain.runs import RunKind
 
 
 @pytest.mark.parametrize("kind", EVERYWHERE)
-async def test_a_card_is_shown_from_everywhere(desk: DeskOf, kind: RunKind) -> None:
-    at = desk(kind)
+async def test_a_card_is_shown_from_everywhere(tool_scene: MakeToolScene, kind: RunKind) -> None:
+    at = tool_scene(kind)
     assert await at.works("discord_embed", title="Today") == "Sent."
     (message,) = at.poster.messages
     assert (message.card, message.text) == (Card("Today"), "Today")
@@ -24,8 +24,10 @@ async def test_a_card_is_shown_from_everywhere(desk: DeskOf, kind: RunKind) -> N
 
 
 @pytest.mark.parametrize("kind", [RunKind.MAIN, RunKind.FORK])
-async def test_in_a_conversation_cards_are_not_counted(desk: DeskOf, kind: RunKind) -> None:
-    at = desk(kind)
+async def test_in_a_conversation_cards_are_not_counted(
+    tool_scene: MakeToolScene, kind: RunKind
+) -> None:
+    at = tool_scene(kind)
     at.is_busy = True
     at.empty_the_budget()
     for _ in range(3):
@@ -33,8 +35,8 @@ async def test_in_a_conversation_cards_are_not_counted(desk: DeskOf, kind: RunKi
     assert len(at.poster.messages) == 3
 
 
-async def test_a_card_has_all_that_was_asked_for(desk: DeskOf) -> None:
-    at = desk()
+async def test_a_card_has_all_that_was_asked_for(tool_scene: MakeToolScene) -> None:
+    at = tool_scene()
     await at.works(
         "discord_embed",
         title=" Mail ",
@@ -54,8 +56,10 @@ async def test_a_card_has_all_that_was_asked_for(desk: DeskOf) -> None:
     assert message.text == "Mail\nThree wait.\nFrom: Ann\nAge: 2 d"
 
 
-async def test_the_prompt_of_a_button_is_stored_under_a_key_of_eight_digits(desk: DeskOf) -> None:
-    at = desk()
+async def test_the_prompt_of_a_button_is_stored_under_a_key_of_eight_digits(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene()
     prompt = "Answer Ann: yes, at 9:00. " * 20
     buttons = [
         {"label": "Yes", "action": f"agent:{prompt}"},
@@ -72,8 +76,8 @@ async def test_the_prompt_of_a_button_is_stored_under_a_key_of_eight_digits(desk
     assert all(len(one.custom_id) <= 100 for one in card.buttons)
 
 
-async def test_a_card_that_nobody_saw_leaves_no_prompts_behind(desk: DeskOf) -> None:
-    at = desk(allow_ping=False)
+async def test_a_card_that_nobody_saw_leaves_no_prompts_behind(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(allow_ping=False)
     buttons = [{"label": "Yes", "action": "agent:Say yes."}]
     await at.is_refused("discord_embed", title="Ann asks", buttons=buttons)
     assert at.stores.inquiries.read() == ButtonPrompts()
@@ -82,16 +86,20 @@ async def test_a_card_that_nobody_saw_leaves_no_prompts_behind(desk: DeskOf) -> 
 @pytest.mark.parametrize(
     "action", ["agent:", "agent", "approve:1", "fork_save", "undo:x", "", "dismiss:me"]
 )
-async def test_the_agent_makes_no_buttons_of_the_programs_own(desk: DeskOf, action: str) -> None:
-    at = desk()
+async def test_the_agent_makes_no_buttons_of_the_programs_own(
+    tool_scene: MakeToolScene, action: str
+) -> None:
+    at = tool_scene()
     buttons = [{"label": "Nice", "action": action}]
     reason = await at.is_refused("discord_embed", title="Ann asks", buttons=buttons)
     assert "“Nice” has to be `agent:<prompt>`" in reason
     assert at.poster.messages == []
 
 
-async def test_every_limit_that_a_card_breaks_is_explained_at_once(desk: DeskOf) -> None:
-    at = desk()
+async def test_every_limit_that_a_card_breaks_is_explained_at_once(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene()
     reason = await at.is_refused(
         "discord_embed",
         title="t" * 257,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.tools.server.desk import EVERYWHERE, DeskOf
+from tests.tools.server.tool_scene import EVERYWHERE, MakeToolScene
 
 from ollim_bot.domain.forks import Discard, ForkExit, Save
 from ollim_bot.domain.runs import EnterFork, RunKind
@@ -21,29 +21,31 @@ EXITS = [("exit_fork", Discard()), ("save_context", Save())]
     ],
 )
 async def test_a_fork_is_opened_from_the_main_session(
-    desk: DeskOf, given: dict[str, object], intent: EnterFork
+    tool_scene: MakeToolScene, given: dict[str, object], intent: EnterFork
 ) -> None:
-    at = desk(RunKind.MAIN)
+    at = tool_scene(RunKind.MAIN)
     assert "End your turn" in await at.works("enter_fork", **given)
     assert at.wanted == [intent]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in EVERYWHERE if kind is not RunKind.MAIN])
-async def test_and_from_nowhere_else(desk: DeskOf, kind: RunKind) -> None:
-    at = desk(kind)
+async def test_and_from_nowhere_else(tool_scene: MakeToolScene, kind: RunKind) -> None:
+    at = tool_scene(kind)
     assert "main session only" in await at.is_refused("enter_fork", topic="Rome")
     assert at.wanted == []
 
 
 @pytest.mark.parametrize(("name", "intent"), EXITS)
-async def test_a_fork_is_left_from_within(desk: DeskOf, name: str, intent: ForkExit) -> None:
-    at = desk(RunKind.FORK)
+async def test_a_fork_is_left_from_within(
+    tool_scene: MakeToolScene, name: str, intent: ForkExit
+) -> None:
+    at = tool_scene(RunKind.FORK)
     assert "when this turn has ended" in await at.works(name)
     assert at.wanted == [intent]
 
 
-async def test_what_the_agent_saves_is_not_confirmed_yet(desk: DeskOf) -> None:
-    at = desk(RunKind.FORK)
+async def test_what_the_agent_saves_is_not_confirmed_yet(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(RunKind.FORK)
     assert "The owner is asked" in await at.works("save_context")
     assert at.wanted == [Save()]
 
@@ -51,8 +53,8 @@ async def test_what_the_agent_saves_is_not_confirmed_yet(desk: DeskOf) -> None:
 @pytest.mark.parametrize(("name", "_"), EXITS)
 @pytest.mark.parametrize("kind", [kind for kind in EVERYWHERE if kind is not RunKind.FORK])
 async def test_where_there_is_no_fork_there_is_nothing_to_leave(
-    desk: DeskOf, name: str, _: ForkExit, kind: RunKind
+    tool_scene: MakeToolScene, name: str, _: ForkExit, kind: RunKind
 ) -> None:
-    at = desk(kind)
+    at = tool_scene(kind)
     assert "nothing to leave" in await at.is_refused(name)
     assert at.wanted == []

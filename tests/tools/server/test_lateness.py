@@ -1,4 +1,4 @@
-"""What a run says that began late bears the moment at which it was due."""
+"""A message of a late run says when the run was due."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 from itertools import count
 
 import pytest
-from tests.tools.server.desk import BACKGROUND, NOW, DeskOf
+from tests.tools.server.tool_scene import BACKGROUND, NOW, MakeToolScene
 
 from ollim_bot.domain.runs import RunKind
 
@@ -21,9 +21,9 @@ SPEAKING = [
 @pytest.mark.parametrize("kind", BACKGROUND)
 @pytest.mark.parametrize(("name", "given"), SPEAKING)
 async def test_whatever_a_late_run_says_is_labelled(
-    desk: DeskOf, kind: RunKind, name: str, given: dict[str, object]
+    tool_scene: MakeToolScene, kind: RunKind, name: str, given: dict[str, object]
 ) -> None:
-    at = desk(kind)
+    at = tool_scene(kind)
     (at.context.root / "plan.md").write_text("plan")
     at.run.late_since = NOW - timedelta(hours=1)
     await at.works(name, **given)
@@ -33,16 +33,18 @@ async def test_whatever_a_late_run_says_is_labelled(
 
 @pytest.mark.parametrize(("name", "given"), SPEAKING)
 async def test_what_a_run_says_that_began_in_time_bears_no_label(
-    desk: DeskOf, name: str, given: dict[str, object]
+    tool_scene: MakeToolScene, name: str, given: dict[str, object]
 ) -> None:
-    at = desk()
+    at = tool_scene()
     (at.context.root / "plan.md").write_text("plan")
     await at.works(name, **given)
     assert [message.footer for message in at.poster.messages] == [""]
 
 
-async def test_the_day_is_that_of_the_message_also_if_it_had_to_wait(desk: DeskOf) -> None:
-    at = desk(must=True)
+async def test_the_day_is_that_of_the_message_also_if_it_had_to_wait(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene(must=True)
     at.run.late_since = NOW
     await at.clock.advance(timedelta(hours=14, minutes=59, seconds=30).total_seconds())
     at.is_busy = True

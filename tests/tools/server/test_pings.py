@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.tools.server.desk import BACKGROUND, NOW, Desk, DeskOf, desk_of
+from tests.tools.server.tool_scene import BACKGROUND, NOW, MakeToolScene, ToolScene, make_tool_scene
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.jobs import JobSpec, Reminder, ReportMode
@@ -25,9 +25,9 @@ REPORT = "report_updates"
 
 @pytest.mark.parametrize("kind", BACKGROUND)
 async def test_a_ping_is_a_message_of_its_run_and_costs_a_token(
-    desk: DeskOf, kind: RunKind
+    tool_scene: MakeToolScene, kind: RunKind
 ) -> None:
-    at = desk(kind)
+    at = tool_scene(kind)
     assert await at.works("ping_user", message=" Three mails wait. ") == "Sent."
     (message,) = at.poster.messages
     assert (message.text, message.author, message.job) == (
@@ -42,8 +42,10 @@ async def test_a_ping_is_a_message_of_its_run_and_costs_a_token(
     assert at.budget.tokens == 4
 
 
-async def test_a_ping_in_the_quiet_is_kept_and_the_run_is_told_until_when(desk: DeskOf) -> None:
-    at = desk()
+async def test_a_ping_in_the_quiet_is_kept_and_the_run_is_told_until_when(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene()
     at.poster.held_until = NOW.replace(hour=7, minute=0)
     answer = await at.works("ping_user", message="Three mails wait.")
     assert answer == (
@@ -54,14 +56,16 @@ async def test_a_ping_in_the_quiet_is_kept_and_the_run_is_told_until_when(desk: 
 
 
 @pytest.mark.parametrize("kind", [RunKind.MAIN, RunKind.FORK])
-async def test_in_a_conversation_the_answer_is_the_ping(desk: DeskOf, kind: RunKind) -> None:
-    at = desk(kind)
+async def test_in_a_conversation_the_answer_is_the_ping(
+    tool_scene: MakeToolScene, kind: RunKind
+) -> None:
+    at = tool_scene(kind)
     assert "your answer itself" in await at.is_refused("ping_user", message="hi")
     assert at.poster.messages == []
 
 
-async def test_a_ping_without_words_is_none(desk: DeskOf) -> None:
-    at = desk()
+async def test_a_ping_without_words_is_none(tool_scene: MakeToolScene) -> None:
+    at = tool_scene()
     await at.is_refused("ping_user", message=" \n")
     assert at.budget == PingBudget.full(NOW)
     assert not at.run.has_pinged
@@ -72,9 +76,9 @@ async def test_a_ping_without_words_is_none(desk: DeskOf) -> None:
     [(ReportMode.FREELY, REPORT, "nothing else"), (ReportMode.BLOCKED, "End without", REPORT)],
 )
 async def test_a_refused_ping_costs_nothing_says_what_to_do_and_is_remembered(
-    desk: DeskOf, report: ReportMode, advice: str, other: str
+    tool_scene: MakeToolScene, report: ReportMode, advice: str, other: str
 ) -> None:
-    at = desk(report=report)
+    at = tool_scene(report=report)
     at.is_busy = True
     reason = await at.is_refused("ping_user", message="hi")
     assert "in the middle of a conversation" in reason
@@ -87,23 +91,23 @@ async def test_a_refused_ping_costs_nothing_says_what_to_do_and_is_remembered(
 
 
 async def test_whether_the_owner_is_busy_is_asked_at_the_ping_and_not_at_the_start(
-    desk: DeskOf,
+    tool_scene: MakeToolScene,
 ) -> None:
-    at = desk()
+    at = tool_scene()
     at.is_busy = True
     await at.is_refused("ping_user", message="hi")
     at.is_busy = False
     await at.works("ping_user", message="hi")
 
 
-async def test_of_two_pings_at_once_one_is_the_second(desk: DeskOf) -> None:
-    at = desk()
-    at.poster.lands = asyncio.Event()
+async def test_of_two_pings_at_once_one_is_the_second(tool_scene: MakeToolScene) -> None:
+    at = tool_scene()
+    at.poster.may_arrive = asyncio.Event()
     first = asyncio.ensure_future(at.call("ping_user", message="one"))
     async with asyncio.timeout(60):
         await at.poster.paid.wait()
     assert "pinged once already" in await at.is_refused("ping_user", message="two")
-    at.poster.lands.set()
+    at.poster.may_arrive.set()
     assert not (await first).is_error
     assert [message.text for message in at.poster.messages] == ["one"]
     assert at.budget.tokens == 4
@@ -111,7 +115,7 @@ async def test_of_two_pings_at_once_one_is_the_second(desk: DeskOf) -> None:
 
 async def test_of_many_runs_at_once_exactly_one_gets_the_last_token(tmp_path: Path) -> None:
     store = RepeatingStore(lambda: NOW)
-    runs = [desk_of(tmp_path, store=store) for _ in range(8)]
+    runs = [make_tool_scene(tmp_path, store=store) for _ in range(8)]
     runs[0].empty_the_budget(left=1.0)
     answers = await asyncio.gather(*(at.call("ping_user", message="hi") for at in runs))
     assert [answer.is_error for answer in answers].count(False) == 1
@@ -120,8 +124,8 @@ async def test_of_many_runs_at_once_exactly_one_gets_the_last_token(tmp_path: Pa
     assert (runs[0].budget.available, runs[0].budget.daily_used) == (0.0, 1)
 
 
-async def test_every_tool_that_speaks_counts_as_the_one_ping(desk: DeskOf) -> None:
-    at = desk()
+async def test_every_tool_that_speaks_counts_as_the_one_ping(tool_scene: MakeToolScene) -> None:
+    at = tool_scene()
     (at.context.root / "plan.md").write_text("plan")
     await at.works("send_file", file_path="plan.md")
     await at.is_refused("ping_user", message="hi")
@@ -132,21 +136,21 @@ async def test_every_tool_that_speaks_counts_as_the_one_ping(desk: DeskOf) -> No
 
 @pytest.mark.parametrize("critical", [True, False])
 async def test_a_ping_that_did_not_arrive_leaves_everything_as_it_was(
-    desk: DeskOf, critical: bool
+    tool_scene: MakeToolScene, critical: bool
 ) -> None:
-    at = desk()
-    at.poster.is_cut_off = True
+    at = tool_scene()
+    at.poster.is_unreachable = True
     reason = await at.is_refused("ping_user", message="hi", critical=critical)
     assert "The chat cannot be reached." in reason
     assert at.budget == PingBudget.full(NOW)
     assert not at.run.has_pinged
     assert not at.run.critical_used
-    at.poster.is_cut_off = False
+    at.poster.is_unreachable = False
     await at.works("ping_user", message="hi", critical=critical)
 
 
-async def test_a_critical_ping_comes_through_once_in_a_run(desk: DeskOf) -> None:
-    at = desk()
+async def test_a_critical_ping_comes_through_once_in_a_run(tool_scene: MakeToolScene) -> None:
+    at = tool_scene()
     at.is_busy = True
     at.empty_the_budget()
     await at.works("ping_user", message="fire", critical=True)
@@ -155,8 +159,10 @@ async def test_a_critical_ping_comes_through_once_in_a_run(desk: DeskOf) -> None
     assert (at.budget.critical_used, at.budget.daily_used) == (1, 0)
 
 
-async def test_the_owner_says_how_many_critical_pings_a_day_takes(desk: DeskOf) -> None:
-    at = desk()
+async def test_the_owner_says_how_many_critical_pings_a_day_takes(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene()
     at.stores.config.transact(lambda config: (replace(config, critical_daily_cap=1), None))
     at.poster.store.run(
         lambda tx: tx.budget.change(lambda budget: replace(budget, critical_used=1))
@@ -165,8 +171,8 @@ async def test_the_owner_says_how_many_critical_pings_a_day_takes(desk: DeskOf) 
     assert at.poster.charges == [Charge.TOKEN]
 
 
-async def test_what_the_owner_ordered_comes_and_costs_nothing(desk: DeskOf) -> None:
-    at = desk(must=True)
+async def test_what_the_owner_ordered_comes_and_costs_nothing(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(must=True)
     at.empty_the_budget()
     await at.works("ping_user", message="Call mum")
     assert at.poster.charges == [Charge.NOTHING]
@@ -174,7 +180,7 @@ async def test_what_the_owner_ordered_comes_and_costs_nothing(desk: DeskOf) -> N
     assert "pinged once already" in await at.is_refused("ping_user", message="And dad")
 
 
-async def waiting(at: Desk, name: str = "ping_user", **arguments: object) -> Task[ToolAnswer]:
+async def waiting(at: ToolScene, name: str = "ping_user", **arguments: object) -> Task[ToolAnswer]:
     """A call that waits for a quiet moment."""
     given = arguments or {"message": "Call mum"}
     call = asyncio.ensure_future(at.call(name, **given))
@@ -195,9 +201,9 @@ async def waiting(at: Desk, name: str = "ping_user", **arguments: object) -> Tas
     ],
 )
 async def test_what_the_owner_ordered_lets_the_owner_finish_first(
-    desk: DeskOf, name: str, given: dict[str, object]
+    tool_scene: MakeToolScene, name: str, given: dict[str, object]
 ) -> None:
-    at = desk(must=True)
+    at = tool_scene(must=True)
     (at.context.root / "plan.md").write_text("plan")
     at.is_busy = True
     call = await waiting(at, name, **given)
@@ -214,8 +220,8 @@ async def test_what_the_owner_ordered_lets_the_owner_finish_first(
     assert at.clock.sleeping == 0
 
 
-async def test_after_two_minutes_it_comes_all_the_same(desk: DeskOf) -> None:
-    at = desk(must=True)
+async def test_after_two_minutes_it_comes_all_the_same(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(must=True)
     at.is_busy = True
     call = await waiting(at)
     await at.clock.advance(119)
@@ -226,8 +232,8 @@ async def test_after_two_minutes_it_comes_all_the_same(desk: DeskOf) -> None:
     assert at.poster.charges == [Charge.NOTHING]
 
 
-async def test_one_look_in_a_second_is_enough(desk: DeskOf) -> None:
-    at = desk(must=True)
+async def test_one_look_in_a_second_is_enough(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(must=True)
     looks = count()
     at.context.is_busy = lambda: next(looks) >= 0
     call = await waiting(at)
@@ -236,15 +242,15 @@ async def test_one_look_in_a_second_is_enough(desk: DeskOf) -> None:
     assert next(looks) <= 123
 
 
-async def test_what_is_critical_does_not_wait(desk: DeskOf) -> None:
-    at = desk(must=True)
+async def test_what_is_critical_does_not_wait(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(must=True)
     at.is_busy = True
     async with asyncio.timeout(60):
         await at.works("ping_user", message="Call mum", critical=True)
 
 
-async def test_who_is_stopped_while_it_waits_has_sent_nothing(desk: DeskOf) -> None:
-    at = desk(must=True)
+async def test_who_is_stopped_while_it_waits_has_sent_nothing(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(must=True)
     at.is_busy = True
     call = await waiting(at)
     call.cancel()
@@ -253,24 +259,26 @@ async def test_who_is_stopped_while_it_waits_has_sent_nothing(desk: DeskOf) -> N
     assert not at.run.has_pinged
 
 
-async def test_only_the_first_ping_is_the_one_that_was_ordered(desk: DeskOf) -> None:
-    at = desk(must=True)
+async def test_only_the_first_ping_is_the_one_that_was_ordered(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(must=True)
     await at.works("ping_user", message="Call mum")
     at.is_busy = True
     assert "pinged once already" in await at.is_refused("ping_user", message="And dad")
     assert at.clock.sleeping == 0
 
 
-async def test_where_pings_are_switched_off_nothing_helps(desk: DeskOf) -> None:
-    at = desk(allow_ping=False)
+async def test_where_pings_are_switched_off_nothing_helps(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(allow_ping=False)
     assert "switched off" in await at.is_refused("ping_user", message="hi", critical=True)
-    ordered = desk(allow_ping=False, must=True)
+    ordered = tool_scene(allow_ping=False, must=True)
     ordered.is_busy = True
     assert "switched off" in await ordered.is_refused("ping_user", message="hi")
 
 
-async def test_what_nobody_has_confirmed_yet_is_said_to_be_on_its_way(desk: DeskOf) -> None:
-    at = desk()
+async def test_what_nobody_has_confirmed_yet_is_said_to_be_on_its_way(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene()
     at.poster.is_slow = True
     assert await at.works("ping_user", message="Call the bank.") == ON_ITS_WAY
     assert at.run.has_pinged
@@ -278,9 +286,9 @@ async def test_what_nobody_has_confirmed_yet_is_said_to_be_on_its_way(desk: Desk
 
 @pytest.mark.parametrize("is_refused", [True, False])
 async def test_a_reminder_becomes_a_due_item_only_if_its_card_is_shown(
-    desk: DeskOf, is_refused: bool
+    tool_scene: MakeToolScene, is_refused: bool
 ) -> None:
-    at = desk(job=Reminder(JobSpec(id="tea", message="Tea"), NOW), allow_ping=not is_refused)
+    at = tool_scene(job=Reminder(JobSpec(id="tea", message="Tea"), NOW), allow_ping=not is_refused)
     answer = await at.call("ping_user", message="Tea")
     assert answer.is_error is is_refused
     cards = [message.card for message in at.poster.messages]

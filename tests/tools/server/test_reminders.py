@@ -1,4 +1,4 @@
-"""`add_reminder`, `list_reminders`, `cancel_reminder`: what is answered is what is on the shelf."""
+"""`add_reminder`, `list_reminders`, `cancel_reminder`: their answers match the stored files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.storage.places import DataDirectory, QuickDisk
-from tests.tools.server.desk import BERLIN, EVERYWHERE, NOW, NOWHERE, DeskOf, desk_of
+from tests.tools.server.tool_scene import (
+    BERLIN,
+    EVERYWHERE,
+    NOW,
+    NOWHERE,
+    MakeToolScene,
+    make_tool_scene,
+)
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Nag, Reminder
@@ -27,9 +34,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
 
 @pytest.mark.parametrize("kind", EVERYWHERE)
 async def test_everywhere_it_answers_with_id_file_and_moment_in_words(
-    desk: DeskOf, kind: RunKind
+    tool_scene: MakeToolScene, kind: RunKind
 ) -> None:
-    at = desk(kind)
+    at = tool_scene(kind)
     answer = await at.works("add_reminder", prompt="Call mum", run_at="tomorrow 9am")
     (one,) = at.stores.reminders.all()
     assert re.fullmatch("[0-9a-f]{8}", one.item.spec.id)
@@ -39,8 +46,8 @@ async def test_everywhere_it_answers_with_id_file_and_moment_in_words(
     assert one.item.due(BERLIN) == TOMORROW
 
 
-async def test_it_says_when_others_come_at_the_same_moment(desk: DeskOf) -> None:
-    at = desk(RunKind.MAIN)
+async def test_it_says_when_others_come_at_the_same_moment(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(RunKind.MAIN)
     for _ in range(2):
         answer = await at.works("add_reminder", prompt="Call mum", run_at="tomorrow 9am")
         assert "\n" not in answer
@@ -52,8 +59,10 @@ def at_night(tx: Transaction) -> None:
     tx.config.change(lambda config: config.with_value("quiet_hours", "22:00-07:00"))
 
 
-async def test_for_a_quiet_moment_it_is_set_at_once_and_the_owner_may_move_it(desk: DeskOf) -> None:
-    at = desk(RunKind.MAIN)
+async def test_for_a_quiet_moment_it_is_set_at_once_and_the_owner_may_move_it(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene(RunKind.MAIN)
     at.stores.state.run(at_night)
     answer = await at.works("add_reminder", prompt="Call mum", run_at="today 23:30")
     (one,) = at.stores.reminders.all()
@@ -70,23 +79,25 @@ async def test_for_a_quiet_moment_it_is_set_at_once_and_the_owner_may_move_it(de
     assert button.data == f"reminder:{one.item.spec.id}:{int(end.timestamp())}"
 
 
-async def test_a_run_in_the_background_offers_the_owner_nothing(desk: DeskOf) -> None:
-    at = desk(RunKind.BACKGROUND)
+async def test_a_run_in_the_background_offers_the_owner_nothing(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(RunKind.BACKGROUND)
     at.stores.state.run(at_night)
     answer = await at.works("add_reminder", prompt="Call mum", run_at="today 23:30")
     assert "in your quiet hours. File:" in answer
     assert at.poster.sent == {}
 
 
-async def test_it_says_when_the_pings_would_not_suffice(desk: DeskOf) -> None:
-    at, many = desk(RunKind.MAIN), {"max_chain": 1, "run_at": "tomorrow 9am"}
+async def test_it_says_when_the_pings_would_not_suffice(tool_scene: MakeToolScene) -> None:
+    at, many = tool_scene(RunKind.MAIN), {"max_chain": 1, "run_at": "tomorrow 9am"}
     answers = [await at.works("add_reminder", prompt="Call mum", **many) for _ in range(6)]
     assert "budget" not in answers[4]
     assert answers[5].endswith("The ping budget would run dry tomorrow.")
 
 
-async def test_what_is_not_said_is_a_background_reminder_that_must_come(desk: DeskOf) -> None:
-    at = desk(RunKind.MAIN)
+async def test_what_is_not_said_is_a_background_reminder_that_must_come(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene(RunKind.MAIN)
     await at.works("add_reminder", prompt=" Call mum ", delay_minutes=90)
     (one,) = at.stores.reminders.all()
     spec = JobSpec(id=one.item.spec.id, message="Call mum", background=True)
@@ -94,8 +105,8 @@ async def test_what_is_not_said_is_a_background_reminder_that_must_come(desk: De
     assert one.item.must
 
 
-async def test_everything_that_is_said_is_kept(desk: DeskOf) -> None:
-    at = desk(RunKind.MAIN)
+async def test_everything_that_is_said_is_kept(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(RunKind.MAIN)
     await at.works(
         "add_reminder",
         prompt="Has Ann answered?\nLook at the mail.",
@@ -128,9 +139,9 @@ async def test_everything_that_is_said_is_kept(desk: DeskOf) -> None:
     ],
 )
 async def test_whether_it_must_come_is_said_or_follows_from_the_chain(
-    desk: DeskOf, said: dict[str, object], must: bool
+    tool_scene: MakeToolScene, said: dict[str, object], must: bool
 ) -> None:
-    at = desk(RunKind.MAIN)
+    at = tool_scene(RunKind.MAIN)
     await at.works("add_reminder", prompt="Call mum", delay_minutes=5, **said)
     (one,) = at.stores.reminders.all()
     assert one.item.must is must
@@ -152,28 +163,28 @@ async def test_whether_it_must_come_is_said_or_follows_from_the_chain(
     ],
 )
 async def test_anything_but_one_moment_ahead_is_refused_with_the_reason(
-    desk: DeskOf, said: dict[str, object], reason: str
+    tool_scene: MakeToolScene, said: dict[str, object], reason: str
 ) -> None:
-    at = desk()
+    at = tool_scene()
     with pytest.raises(WrongInput, match=re.escape(reason)):
         await at.call("add_reminder", prompt="Call mum", **said)
     assert at.stores.reminders.all() == []
 
 
-async def test_an_empty_moment_beside_a_delay_is_none(desk: DeskOf) -> None:
-    at = desk()
+async def test_an_empty_moment_beside_a_delay_is_none(tool_scene: MakeToolScene) -> None:
+    at = tool_scene()
     await at.works("add_reminder", prompt="Call mum", delay_minutes=5, run_at="")
     assert len(at.stores.reminders.all()) == 1
 
 
-async def test_a_reminder_without_words_is_refused(desk: DeskOf) -> None:
+async def test_a_reminder_without_words_is_refused(tool_scene: MakeToolScene) -> None:
     with pytest.raises(WrongInput, match="needs words"):
-        await desk().call("add_reminder", prompt=" ", delay_minutes=5)
+        await tool_scene().call("add_reminder", prompt=" ", delay_minutes=5)
 
 
 @given(st.floats(0.001, 100_000), st.integers(0, 999_999))
 async def test_a_delay_ends_on_a_second_and_never_early(minutes: float, microsecond: int) -> None:
-    at = desk_of(NOWHERE)
+    at = make_tool_scene(NOWHERE)
     at.clock.jump(microsecond / 1e6)
     await at.works("add_reminder", prompt="Call mum", delay_minutes=minutes)
     (one,) = at.stores.reminders.all()
@@ -182,8 +193,10 @@ async def test_a_delay_ends_on_a_second_and_never_early(minutes: float, microsec
     assert timedelta(0) <= late < timedelta(seconds=1)
 
 
-async def test_a_delay_counts_real_minutes_when_the_clocks_are_changed(desk: DeskOf) -> None:
-    at = desk()
+async def test_a_delay_counts_real_minutes_when_the_clocks_are_changed(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene()
     before_the_change = datetime(2027, 3, 28, 1, 30, tzinfo=BERLIN)
     at.clock.jump(before_the_change.timestamp() - NOW.timestamp())
     before = at.clock.now()
@@ -195,7 +208,7 @@ async def test_a_delay_counts_real_minutes_when_the_clocks_are_changed(desk: Des
 async def test_with_real_files_the_answer_names_the_file_below_the_data_directory(
     data: DataDirectory,
 ) -> None:
-    at = desk_of(data.paths.root, stores=data.open(QuickDisk()))
+    at = make_tool_scene(data.paths.root, stores=data.open(QuickDisk()))
     answer = await at.works("add_reminder", prompt="Call mum", delay_minutes=20, max_chain=2)
     file = answer.splitlines()[0].rpartition("File: ")[2]
     assert file.startswith("reminders/")
@@ -206,16 +219,16 @@ async def test_with_real_files_the_answer_names_the_file_below_the_data_director
 
 
 async def test_a_chain_that_no_file_can_hold_is_refused(data: DataDirectory) -> None:
-    at = desk_of(data.paths.root, stores=data.open(QuickDisk()))
+    at = make_tool_scene(data.paths.root, stores=data.open(QuickDisk()))
     with pytest.raises(BadJob, match="max-chain"):
         await at.call("add_reminder", prompt="Call mum", delay_minutes=20, max_chain=5000)
     assert at.stores.reminders.all() == []
 
 
 async def test_the_list_has_id_moment_description_and_file_the_next_one_first(
-    desk: DeskOf,
+    tool_scene: MakeToolScene,
 ) -> None:
-    at = desk()
+    at = tool_scene()
     assert await at.works("list_reminders") == "There are no reminders."
     late = Reminder(JobSpec(id="b", message="Water\nthe plants"), datetime(2026, 11, 17, 9))
     soon = Reminder(JobSpec(id="c", message="m", description="Call mum"), NOW + timedelta(hours=1))
@@ -229,8 +242,10 @@ async def test_the_list_has_id_moment_description_and_file_the_next_one_first(
     ]
 
 
-async def test_the_next_one_comes_first_also_in_the_hour_that_comes_twice(desk: DeskOf) -> None:
-    at = desk()
+async def test_the_next_one_comes_first_also_in_the_hour_that_comes_twice(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene()
     # 2:30 and then, when the clocks have gone back, 2:15.
     first = datetime(2027, 10, 31, 0, 30, tzinfo=UTC)
     second = first + timedelta(minutes=45)
@@ -241,7 +256,7 @@ async def test_the_next_one_comes_first_also_in_the_hour_that_comes_twice(desk: 
 
 
 async def test_a_file_that_cannot_be_understood_is_named_in_the_list(data: DataDirectory) -> None:
-    at = desk_of(data.paths.root, stores=data.open(QuickDisk()))
+    at = make_tool_scene(data.paths.root, stores=data.open(QuickDisk()))
     await at.works("add_reminder", prompt="Call mum", delay_minutes=20)
     (data.paths.reminders / "bad.md").write_text("---\nid: bad\nrun-at: soonish\n---\nHm\n")
     listed = await at.works("list_reminders")
@@ -250,8 +265,8 @@ async def test_a_file_that_cannot_be_understood_is_named_in_the_list(data: DataD
 
 
 @pytest.mark.parametrize("kind", EVERYWHERE)
-async def test_a_cancelled_reminder_is_gone(desk: DeskOf, kind: RunKind) -> None:
-    at = desk(kind)
+async def test_a_cancelled_reminder_is_gone(tool_scene: MakeToolScene, kind: RunKind) -> None:
+    at = tool_scene(kind)
     at.stores.reminders.add(Reminder(JobSpec(id="c", message="Call mum"), TOMORROW))
     assert await at.works("cancel_reminder", reminder_id=" c ") == "Cancelled: Call mum."
     assert at.stores.reminders.all() == []
@@ -259,8 +274,10 @@ async def test_a_cancelled_reminder_is_gone(desk: DeskOf, kind: RunKind) -> None
     assert reason == "There is no reminder c. `list_reminders` shows them all."
 
 
-async def test_a_reminder_is_cancelled_by_its_words_if_only_one_fits(desk: DeskOf) -> None:
-    at = desk(RunKind.MAIN)
+async def test_a_reminder_is_cancelled_by_its_words_if_only_one_fits(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene(RunKind.MAIN)
     for name, words in (("c", "Call mum"), ("d", "Call dad")):
         at.stores.reminders.add(Reminder(JobSpec(id=name, message=words), TOMORROW))
     reason = await at.is_refused("cancel_reminder", reminder_id="call")
@@ -269,7 +286,7 @@ async def test_a_reminder_is_cancelled_by_its_words_if_only_one_fits(desk: DeskO
 
 
 async def test_an_id_that_two_files_have_is_not_cancelled_by_chance(data: DataDirectory) -> None:
-    at = desk_of(data.paths.root, stores=data.open(QuickDisk()))
+    at = make_tool_scene(data.paths.root, stores=data.open(QuickDisk()))
     for name in ("a", "b"):
         text = "---\nid: same\nrun-at: 2026-11-17T09:00\n---\nHm\n"
         (data.paths.reminders / f"{name}.md").write_text(text)
@@ -278,8 +295,8 @@ async def test_an_id_that_two_files_have_is_not_cancelled_by_chance(data: DataDi
     assert len(list(data.paths.reminders.glob("*.md"))) == 2
 
 
-async def test_a_reminder_can_be_plain_and_come_before_and_again(desk: DeskOf) -> None:
-    at = desk(RunKind.MAIN)
+async def test_a_reminder_can_be_plain_and_come_before_and_again(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(RunKind.MAIN)
     await at.works(
         "add_reminder",
         prompt="Take the pill",
@@ -312,17 +329,19 @@ async def test_a_reminder_can_be_plain_and_come_before_and_again(desk: DeskOf) -
     ],
 )
 async def test_what_is_wrong_about_a_moment_is_said(
-    desk: DeskOf, given: dict[str, object], problem: str
+    tool_scene: MakeToolScene, given: dict[str, object], problem: str
 ) -> None:
-    at = desk(RunKind.MAIN)
+    at = tool_scene(RunKind.MAIN)
     with pytest.raises(BadJob, match=problem):
         await at.call("add_reminder", prompt="x", delay_minutes=5, **given)
     assert at.stores.reminders.all() == []
 
 
-async def test_the_usual_nag_is_given_to_what_the_owner_asked_for_only(desk: DeskOf) -> None:
+async def test_the_usual_nag_is_given_to_what_the_owner_asked_for_only(
+    tool_scene: MakeToolScene,
+) -> None:
     for kind, nag in ((RunKind.MAIN, "15m x 2"), (RunKind.BACKGROUND, "None")):
-        at = desk(kind)
+        at = tool_scene(kind)
         at.stores.config.transact(lambda now: (now.with_value("nag_default", "15m x 2"), None))
         await at.works("add_reminder", prompt="x", delay_minutes=5)
         (one,) = at.stores.reminders.all()
@@ -332,8 +351,8 @@ async def test_the_usual_nag_is_given_to_what_the_owner_asked_for_only(desk: Des
 CARELESS = {"prompt": "x", "delay_minutes": 5, "plain": True, "nag": "5m x 2"}
 
 
-async def test_a_run_sets_nothing_that_comes_without_judgement(desk: DeskOf) -> None:
-    at = desk(RunKind.BACKGROUND)
+async def test_a_run_sets_nothing_that_comes_without_judgement(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(RunKind.BACKGROUND)
     refused = await at.is_refused("add_reminder", **CARELESS)
     assert "plain: this is only for what the owner asked for" in refused
     assert "nag: this is only for what the owner asked for" in refused

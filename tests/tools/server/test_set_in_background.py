@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.stores import Stores, memory_stores
-from tests.tools.server.desk import BACKGROUND, NOW, Desk, DeskOf, desk_of
+from tests.tools.server.tool_scene import BACKGROUND, NOW, MakeToolScene, ToolScene, make_tool_scene
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.initiative import SetInBackground
@@ -17,8 +17,8 @@ from ollim_bot.domain.runs import RunKind
 PLAN = Routine(JobSpec(id="plan", message="Plan.", background=True), Cron.parse("0 9 * * *"))
 
 
-def run_of(root: Path, stores: Stores, number: int = 1, *, allow_ping: bool = True) -> Desk:
-    at = desk_of(root, job=PLAN, stores=stores, allow_ping=allow_ping)
+def run_of(root: Path, stores: Stores, number: int = 1, *, allow_ping: bool = True) -> ToolScene:
+    at = make_tool_scene(root, job=PLAN, stores=stores, allow_ping=allow_ping)
     at.context.run.occurrence = f"routine:plan:2026-11-16T08:0{number}:00Z"
     return at
 
@@ -28,7 +28,7 @@ def only(stores: Stores) -> Reminder:
     return one.item
 
 
-async def set_one(at: Desk, **more: object) -> str:
+async def set_one(at: ToolScene, **more: object) -> str:
     answer = await at.call("add_reminder", prompt="Call mum", delay_minutes=5, **more)
     return answer.text if answer.is_error else ""
 
@@ -67,9 +67,11 @@ async def test_what_a_silent_run_sets_is_silent(tmp_path: Path) -> None:
     assert not only(stores).spec.allow_ping
 
 
-async def test_in_the_conversation_it_is_what_the_owner_asked_for(desk: DeskOf) -> None:
+async def test_in_the_conversation_it_is_what_the_owner_asked_for(
+    tool_scene: MakeToolScene,
+) -> None:
     for kind in (RunKind.MAIN, RunKind.FORK):
-        at = desk(kind)
+        at = tool_scene(kind)
         for _ in range(12):
             assert await set_one(at) == ""
         assert {one.item.spec.set_by for one in at.stores.reminders.all()} == {None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.tools.server.desk import NOW, Desk, DeskOf
+from tests.tools.server.tool_scene import NOW, MakeToolScene, ToolScene
 
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.due_items import Answer, DueItem
@@ -17,7 +17,7 @@ from ollim_bot.errors import WrongInput
 TOOL = "settle_reminder"
 
 
-def ask(at: Desk, name: str, words: str, kind: ItemKind | None = None) -> DueItem:
+def ask(at: ToolScene, name: str, words: str, kind: ItemKind | None = None) -> DueItem:
     job = Reminder(JobSpec(id=name, message=words, kind=kind), NOW)
     occurrence = Occurrence.scheduled(JobKind.REMINDER, name, NOW)
     item = DueItem.of(job, occurrence, MessageId(name), NOW)
@@ -25,14 +25,16 @@ def ask(at: Desk, name: str, words: str, kind: ItemKind | None = None) -> DueIte
     return item
 
 
-def answer_of(at: Desk, item: DueItem) -> Answer | None:
+def answer_of(at: ToolScene, item: DueItem) -> Answer | None:
     found = at.stores.state.query(lambda tx: tx.due_items.get(item.key))
     return found.answer if found else None
 
 
 @pytest.mark.parametrize("kind", [RunKind.MAIN, RunKind.FORK])
-async def test_a_reminder_is_settled_by_its_words_or_its_key(desk: DeskOf, kind: RunKind) -> None:
-    at = desk(kind)
+async def test_a_reminder_is_settled_by_its_words_or_its_key(
+    tool_scene: MakeToolScene, kind: RunKind
+) -> None:
+    at = tool_scene(kind)
     water, mum = ask(at, "w", "Drink water."), ask(at, "m", "Call mum.")
     assert "✓ Drink water · 9:00" in await at.works(TOOL, which="water", answer="done")
     assert (answer_of(at, water), answer_of(at, mum)) == (Answer.DONE, None)
@@ -41,16 +43,16 @@ async def test_a_reminder_is_settled_by_its_words_or_its_key(desk: DeskOf, kind:
     assert copy.item.run_at == NOW + timedelta(hours=1)
 
 
-async def test_what_may_mean_two_is_asked_back(desk: DeskOf) -> None:
-    at = desk(RunKind.MAIN)
+async def test_what_may_mean_two_is_asked_back(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(RunKind.MAIN)
     ask(at, "m", "Call mum.")
     ask(at, "d", "Call dad.")
     with pytest.raises(WrongInput, match=r"“Call mum.” .*, “Call dad.” "):
         await at.call(TOOL, which="call", answer="done")
 
 
-async def test_a_dose_that_is_done_is_taken(desk: DeskOf) -> None:
-    at = desk(RunKind.MAIN)
+async def test_a_dose_that_is_done_is_taken(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(RunKind.MAIN)
     pill = ask(at, "p", "Pill", ItemKind.DOSE)
     await at.works(TOOL, which="Pill", answer="done")
     assert answer_of(at, pill) is Answer.TAKEN
@@ -59,12 +61,12 @@ async def test_a_dose_that_is_done_is_taken(desk: DeskOf) -> None:
 
 
 async def test_putting_off_needs_a_moment_and_a_background_run_settles_nothing(
-    desk: DeskOf,
+    tool_scene: MakeToolScene,
 ) -> None:
-    at = desk(RunKind.MAIN)
+    at = tool_scene(RunKind.MAIN)
     pill = ask(at, "p", "Pill")
     with pytest.raises(WrongInput, match="until when"):
         await at.call(TOOL, which="Pill", answer="snoozed")
-    alone = desk(RunKind.BACKGROUND)
+    alone = tool_scene(RunKind.BACKGROUND)
     await alone.is_refused(TOOL, which="Pill", answer="done")
     assert answer_of(at, pill) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.tools.server.desk import EVERYWHERE, NOW, Desk, DeskOf, desk_of
+from tests.tools.server.tool_scene import EVERYWHERE, NOW, MakeToolScene, ToolScene, make_tool_scene
 
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.jobs import ReportMode
@@ -61,8 +61,8 @@ async def let_through(tools: Toolset) -> set[str]:
     return {name for full, name in names.items() if await tools.gate(ToolCall(full, {})) is None}
 
 
-def shown(desk: Desk) -> object:
-    tools = toolset(desk.context, everything)
+def shown(scene: ToolScene) -> object:
+    tools = toolset(scene.context, everything)
     servers = {
         name: [(tool.name, tool.description, tool.schema) for tool in some]
         for name, some in tools.servers.items()
@@ -70,8 +70,8 @@ def shown(desk: Desk) -> object:
     return servers, tools.builtin
 
 
-def test_the_tools_and_their_parameters_are_these(desk: DeskOf) -> None:
-    servers = toolset(desk().context, everything).servers
+def test_the_tools_and_their_parameters_are_these(tool_scene: MakeToolScene) -> None:
+    servers = toolset(tool_scene().context, everything).servers
     assert [tool.name for tool in servers["discord"]] == list(DISCORD)
     assert [tool.name for tool in servers["docs"]] == ["search_docs", "read_doc"]
     tools = (tool for some in servers.values() for tool in some)
@@ -79,24 +79,26 @@ def test_the_tools_and_their_parameters_are_these(desk: DeskOf) -> None:
 
 
 def test_they_are_shown_alike_in_every_kind_of_run(tmp_path: Path) -> None:
-    first, *others = [shown(desk_of(tmp_path, kind)) for kind in EVERYWHERE]
+    first, *others = [shown(make_tool_scene(tmp_path, kind)) for kind in EVERYWHERE]
     assert all(other == first for other in others)
 
 
 @pytest.mark.parametrize("kind", EVERYWHERE)
-async def test_the_policy_judges_every_call(desk: DeskOf, kind: RunKind) -> None:
-    assert await let_through(toolset(desk(kind).context, nothing)) == set()
-    assert await let_through(toolset(desk(kind).context, everything)) == set(DISCORD)
+async def test_the_policy_judges_every_call(tool_scene: MakeToolScene, kind: RunKind) -> None:
+    assert await let_through(toolset(tool_scene(kind).context, nothing)) == set()
+    assert await let_through(toolset(tool_scene(kind).context, everything)) == set(DISCORD)
 
 
-async def test_the_tools_of_the_engine_are_always_judged(desk: DeskOf) -> None:
-    tools = toolset(desk().context, nothing)
+async def test_the_tools_of_the_engine_are_always_judged(tool_scene: MakeToolScene) -> None:
+    tools = toolset(tool_scene().context, nothing)
     for name in tools.builtin:
         assert await tools.gate(ToolCall(name, {})) == Refusal("not available")
 
 
-async def test_calls_that_were_let_through_are_noted_in_the_run_of_the_turn(desk: DeskOf) -> None:
-    at = desk()
+async def test_calls_that_were_let_through_are_noted_in_the_run_of_the_turn(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene()
     first, tools = at.run, toolset(at.context, everything)
     await tools.gate(ToolCall("mcp__discord__ping_user", {}))
     await toolset(at.context, nothing).gate(ToolCall("Read", {}))
@@ -110,17 +112,19 @@ async def test_calls_that_were_let_through_are_noted_in_the_run_of_the_turn(desk
     ("tool", "has_effects"), [("Read", False), ("mcp__docs__read_doc", False), ("Write", True)]
 )
 async def test_a_run_that_changed_something_has_effects(
-    desk: DeskOf, tool: str, has_effects: bool
+    tool_scene: MakeToolScene, tool: str, has_effects: bool
 ) -> None:
-    at = desk()
+    at = tool_scene()
     assert await toolset(at.context, nothing).gate(ToolCall(tool, {})) is not None
     assert not at.run.has_effects
     assert await toolset(at.context, everything).gate(ToolCall(tool, {})) is None
     assert at.run.has_effects is has_effects
 
 
-async def test_a_run_that_owes_a_report_is_sent_back_twice_at_most(desk: DeskOf) -> None:
-    at = desk(report=ReportMode.ALWAYS)
+async def test_a_run_that_owes_a_report_is_sent_back_twice_at_most(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene(report=ReportMode.ALWAYS)
     tools = toolset(at.context, nothing)
     said = [await tools.may_end() for _ in range(4)]
     assert said[2:] == [None, None]
@@ -129,8 +133,8 @@ async def test_a_run_that_owes_a_report_is_sent_back_twice_at_most(desk: DeskOf)
     assert at.run.owes_report
 
 
-async def test_a_run_that_has_reported_may_end(desk: DeskOf) -> None:
-    at = desk(report=ReportMode.ON_PING)
+async def test_a_run_that_has_reported_may_end(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(report=ReportMode.ON_PING)
     tools = toolset(at.context, nothing)
     assert await tools.may_end() is None
     await at.works("ping_user", message="hi")
@@ -139,8 +143,8 @@ async def test_a_run_that_has_reported_may_end(desk: DeskOf) -> None:
     assert await tools.may_end() is None
 
 
-async def test_whether_a_turn_may_end_is_a_matter_of_its_own_run(desk: DeskOf) -> None:
-    at = desk(report=ReportMode.ALWAYS)
+async def test_whether_a_turn_may_end_is_a_matter_of_its_own_run(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(report=ReportMode.ALWAYS)
     tools = toolset(at.context, nothing)
     at.context.run = Run(RunPolicy(RunKind.MAIN, ()), NOW, pings=[MessageId("1")])
     assert await tools.may_end() is None

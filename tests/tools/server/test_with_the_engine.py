@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.engine.scene import ChangingTools, Scene, ask, scene
 from tests.storage.places import DataDirectory
-from tests.tools.server.desk import NOW, Desk, desk_of
 from tests.tools.server.test_toolset import PARAMETERS
+from tests.tools.server.tool_scene import NOW, ToolScene, make_tool_scene
 
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, ReportMode
 from ollim_bot.domain.runs import EnterFork, RunKind
@@ -60,15 +60,15 @@ CHECK = Reminder(JobSpec(id="root", message="Has Ann answered?", background=True
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> AsyncIterator[Scene]:
+async def engine(tmp_path: Path) -> AsyncIterator[Scene]:
     async with scene(tmp_path) as made:
         yield made
 
 
-def at_data(stage: Scene, kind: RunKind, folder: str = "data", **changes: object) -> Desk:
-    data = DataDirectory(stage.home / folder)
+def at_data(engine: Scene, kind: RunKind, folder: str = "data", **changes: object) -> ToolScene:
+    data = DataDirectory(engine.home / folder)
     (data.paths.root / "note.md").write_text("note")
-    return desk_of(data.paths.root, kind, stores=data.open(), **changes)  # type: ignore[arg-type]
+    return make_tool_scene(data.paths.root, kind, stores=data.open(), **changes)  # type: ignore[arg-type]
 
 
 async def everything(_: ToolCall) -> Refusal | None:
@@ -87,27 +87,27 @@ def calling(*calls: tuple[str, Mapping[str, object]]) -> Reply:
     return Reply(tuple(CallTool(full_name(name), dict(given)) for name, given in calls))
 
 
-def told(stage: Scene, number: int | None = None) -> list[ToolResult]:
+def told(engine: Scene, number: int | None = None) -> list[ToolResult]:
     """What the model was told about its last `number` calls, or all of them, in their order."""
-    messages = stage.model.requests[-1].messages
+    messages = engine.model.requests[-1].messages
     made = [str(call["id"]) for message in messages for call in message.of_type("tool_use")]
     results = {one.call_id: one for message in messages for one in message.tool_results}
     return [results[each] for each in made[-(number or len(made)) :]]
 
 
 async def test_the_model_is_shown_exactly_these_tools_and_every_right_call_goes_through_in_each_run(
-    stage: Scene,
+    engine: Scene,
 ) -> None:
     """A wrong call never reaches its tool, and its refusal teaches."""
-    at = at_data(stage, RunKind.MAIN)
+    at = at_data(engine, RunKind.MAIN)
     tools = ChangingTools(toolset(at.context, everything))
-    async with stage.session(tools.toolset()) as session:
-        await check_that_exactly_these_tools_are_shown(stage, at, session)
-        await check_that_wrong_calls_are_refused(stage, at, session)
-        await check_that_right_calls_go_through(stage, at, session)
+    async with engine.session(tools.toolset()) as session:
+        await check_that_exactly_these_tools_are_shown(engine, at, session)
+        await check_that_wrong_calls_are_refused(engine, at, session)
+        await check_that_right_calls_go_through(engine, at, session)
 
         run = at_data(
-            stage,
+            engine,
             RunKind.BACKGROUND,
             "data of the run",
             job=CHECK,
@@ -115,48 +115,52 @@ async def test_the_model_is_shown_exactly_these_tools_and_every_right_call_goes_
         )
         gate = BackgroundTools(PathPolicy(run.context.root), tuple).gate(run.run)
         tools.now = toolset(run.context, gate)
-        await check_that_a_background_run_pings_follows_up_and_reports(stage, run, session)
+        await check_that_a_background_run_pings_follows_up_and_reports(engine, run, session)
 
 
 async def check_that_exactly_these_tools_are_shown(
-    stage: Scene, at: Desk, session: AgentSession
+    engine: Scene, at: ToolScene, session: AgentSession
 ) -> None:
-    stage.model.then(calling(("add_reminder", {"prompt": "Call mum", "run_at": "tomorrow 9am"})))
+    engine.model.then(calling(("add_reminder", {"prompt": "Call mum", "run_at": "tomorrow 9am"})))
     await ask(session, "remind me tomorrow at nine to call mum")
     ours = {full_name(name) for name in PARAMETERS}
     assert len(ours) == 15
-    offered = set(stage.model.requests[0].tools)
+    offered = set(engine.model.requests[0].tools)
     assert {name for name in offered if name.startswith("mcp__")} == ours
     assert offered <= ours | set(BUILTIN)
-    assert_the_reminder_is_a_file(stage, at)
+    assert_the_reminder_is_a_file(engine, at)
 
 
-async def check_that_wrong_calls_are_refused(stage: Scene, at: Desk, session: AgentSession) -> None:
+async def check_that_wrong_calls_are_refused(
+    engine: Scene, at: ToolScene, session: AgentSession
+) -> None:
     wrong = [
         *WRONG,
         ("add_reminder", {"prompt": "Call mum", "run_at": "yesterday 9am"}),
         ("send_file", {"file_path": "state/config.json"}),
         ("discord_embed", {"title": "t", "fields": [{"name": "n", "value": "v"}] * 26}),
     ]
-    stage.model.then(calling(*wrong))
+    engine.model.then(calling(*wrong))
     await ask(session, "go wrong")
-    assert_each_was_refused(told(stage, len(wrong)))
+    assert_each_was_refused(told(engine, len(wrong)))
     assert len(at.stores.reminders.all()) == 1
     assert at.poster.messages == []
 
 
-async def check_that_right_calls_go_through(stage: Scene, at: Desk, session: AgentSession) -> None:
-    stage.model.then(calling(*RIGHT))
+async def check_that_right_calls_go_through(
+    engine: Scene, at: ToolScene, session: AgentSession
+) -> None:
+    engine.model.then(calling(*RIGHT))
     await ask(session, "go")
-    results = told(stage, len(RIGHT))
+    results = told(engine, len(RIGHT))
     assert [(one.text, one.is_error) for one in results if one.is_error] == []
     assert [message.card is not None for message in at.poster.messages].count(True) == 2
     assert at.wanted == [EnterFork("Rome", 20)]
     assert len(at.stores.reminders.all()) == 4
 
 
-def assert_the_reminder_is_a_file(stage: Scene, at: Desk) -> None:
-    (result,) = told(stage)
+def assert_the_reminder_is_a_file(engine: Scene, at: ToolScene) -> None:
+    (result,) = told(engine)
     (one,) = at.stores.reminders.all()
     file = one.path.relative_to(at.context.root)
     expected = f"Reminder {one.item.spec.id} set: tomorrow 9:00 (in 1 d). File: {file}"
@@ -175,14 +179,14 @@ def assert_each_was_refused(results: Sequence[ToolResult]) -> None:
 
 
 async def check_that_a_background_run_pings_follows_up_and_reports(
-    stage: Scene, at: Desk, session: AgentSession
+    engine: Scene, at: ToolScene, session: AgentSession
 ) -> None:
-    """It is sent back for its report."""
+    """The run is sent back because it has not reported yet."""
     ping, follow_up, report = IN_BACKGROUND
-    stage.model.then(calling(ping, follow_up), Reply((Say("Done."),)), calling(report))
+    engine.model.then(calling(ping, follow_up), Reply((Say("Done."),)), calling(report))
     await ask(session, "check")
 
-    assert [one.is_error for one in told(stage, 3)] == [False] * 3
+    assert [one.is_error for one in told(engine, 3)] == [False] * 3
     assert [message.text for message in at.poster.messages] == ["Ann has not answered."]
     assert at.run.reports == ["Pinged about Ann."]
     assert at.run.times_sent_back == 1

@@ -1,4 +1,7 @@
-"""Things that take a few moments of the event loop, so that a test can come in between."""
+"""Parts that take several passes of the event loop, so that a test can act in between.
+
+A moment is one pass of the event loop.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from ollim_bot.testing.engine import Says, ScriptedEngine, ScriptedSession, Step
 
 
 class SlowEngine(ScriptedEngine):
-    """Takes a few moments to open a session, as a process does that has to start.
+    """Takes a few moments to open a session, like a process that has to start.
 
-    It comes to no end with a prompt that ends in `one`.
+    It never finishes its answer to a prompt that ends in `one`.
     """
 
     def next_script(self) -> Sequence[Step]:
@@ -48,12 +51,12 @@ def has_begun(at: Scene) -> bool:
 
 
 async def accepted(at: Scene, text: str) -> asyncio.Task[ChatMessage]:
-    """From the first moment at which it is in the inbox; the rest of receiving it goes on."""
+    """Send it and return as soon as it is in the inbox, while the rest of `send` goes on."""
     sending = asyncio.create_task(at.send(text))
     await at.until(lambda: at.talk.state.is_busy)
     return sending
 
 
 async def half_way(at: Scene) -> None:
-    """The turn has begun to answer and waits."""
+    """Wait until the turn has begun its answer, which it does not finish."""
     await at.until(lambda: has_begun(at))

@@ -1,4 +1,4 @@
-"""Whatever happens while turns run, in the end their answers stand there, once, in order, alone."""
+"""Whatever happens while turns run, in the end exactly their answers are shown, in order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.discord.draft_scene import Scene, Turn, texts_of
+from tests.discord.draft_scene import DraftScene, PresentedTurn, texts_of
 
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import (
@@ -25,7 +25,7 @@ from ollim_bot.surfaces.discord.rendering import undated
 
 @dataclass(frozen=True)
 class Failing:
-    """The next call fails; with no error it does what it should, and its answer is lost."""
+    """The next call raises `error`; without one it succeeds, but its answer is lost."""
 
     call: str
     error: OllimError | None
@@ -47,7 +47,7 @@ class Ping:
 
 
 class Delivery:
-    """All that is in line is delivered, while the turn runs."""
+    """All waiting messages are delivered while the turn runs."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ FAILURES = st.one_of(
         st.sampled_from(["send", "edit"]),
         st.sampled_from([DeliveryFailed("no"), *PASSING_TROUBLES]),
     ),
-    # What may not be deleted stays, and nothing can be done about that.
+    # `delete` is never refused for good: such a draft would stay for ever.
     st.builds(Failing, st.sampled_from(["delete", "newest"]), st.sampled_from(PASSING_TROUBLES)),
 )
 STEPS = st.builds(
@@ -96,7 +96,7 @@ STEPS = st.builds(
 
 @dataclass(frozen=True)
 class Plan:
-    """A turn: what happens in it, what is answered, if anything, and whether that comes late."""
+    """A turn: its steps, its answer if any, and whether the answer comes after its end."""
 
     steps: tuple[Step, ...]
     answer: str | None
@@ -113,14 +113,14 @@ PLANS = st.builds(
 )
 
 
-class Story:
+class TurnRunner:
     def __init__(self) -> None:
-        self.scene = Scene()
+        self.scene = DraftScene()
         self.pings: set[str] = set()
         self.answers: list[ChatMessage] = []
-        self.line: list[ChatMessage] = []
+        self.waiting: list[ChatMessage] = []
 
-    async def tell(self, plan: Plan) -> None:
+    async def run(self, plan: Plan) -> None:
         turn = await self.scene.begin()
         for step in plan.steps:
             await self.take(turn, step.what)
@@ -128,13 +128,13 @@ class Story:
         if plan.answer is not None:
             answer = self.scene.answer(turn, plan.answer)
             self.answers.append(answer)
-            self.line.append(answer)
+            self.waiting.append(answer)
             self.scene.post(answer)
         if not plan.is_late:
             await self.deliver()
         await turn.end(EndCause.COMPLETED)
 
-    async def take(self, turn: Turn, what: object) -> None:
+    async def take(self, turn: PresentedTurn, what: object) -> None:
         channel = self.scene.channel
         match what:
             case Failing(call=call, error=None):
@@ -159,20 +159,20 @@ class Story:
         self.scene.channel.may_answer.set()
 
     async def ping(self) -> None:
-        """Only where nothing is in line before it."""
-        if not self.line:
+        """Deliver a ping, unless another message waits before it."""
+        if not self.waiting:
             self.spare_messages()
             self.pings.update(await self.scene.deliver(self.scene.answer(None, "stand up")))
             await self.scene.pause()
 
     async def deliver(self) -> None:
         self.spare_messages()
-        while self.line:
-            await self.scene.deliver(self.line.pop(0))
+        while self.waiting:
+            await self.scene.deliver(self.waiting.pop(0))
         await self.scene.pause()
 
     def spare_messages(self) -> None:
-        """A message itself is refused by nobody here, and gets through before it is given up."""
+        """Let no message be refused, and none fail so often that it is given up."""
         self.recover()
         failures = self.scene.channel.failures
         kept = [each for each in failures.get("send", ()) if not isinstance(each, DeliveryFailed)]
@@ -194,11 +194,11 @@ class Story:
 def test_in_the_end_the_answers_stand_there_once_in_order_and_nothing_else_of_their_turns(
     plans: list[Plan],
 ) -> None:
-    async def told() -> None:
-        story = Story()
+    async def run() -> None:
+        runner = TurnRunner()
         for plan in plans:
-            await story.tell(plan)
-        assert await story.end() == [text for each in story.answers for text in texts_of(each)]
-        assert not story.scene.memory.refs
+            await runner.run(plan)
+        assert await runner.end() == [text for each in runner.answers for text in texts_of(each)]
+        assert not runner.scene.memory.refs
 
-    asyncio.run(told())
+    asyncio.run(run())

@@ -1,4 +1,4 @@
-"""One data directory and one engine, through several lives of the bot."""
+"""A bot that is run several times on the same stores and the same engine."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from tests.conversation.fate import Crash, Fate, Witness, fated
-from tests.conversation.recalling import ANSWER, WRITE, RecallingEngine
+from tests.conversation.crashing import Crash, CrashRecorder, StepCounter, crashing_stores
 from tests.conversation.scene import NOW, Scene, inbox_rows, messages_of, scene
+from tests.conversation.transcript_engine import ANSWER, WRITE, TranscriptEngine
 from tests.stores import Stores, memory_stores, on_store
 
 from ollim_bot.domain.chat import Author, ChatMessage
@@ -21,18 +21,20 @@ from ollim_bot.testing.memory import RecordingStore
 UPDATES = ("Mail: 3 need replies.", "The build is green.")
 
 
-Life = Callable[["Story", Scene], Awaitable[None]]
+# What the owner does in one run of the bot.
+OwnerActions = Callable[["RestartedBot", Scene], Awaitable[None]]
 
 
 @dataclass
-class Story:
-    """The owner wants one thing written down. `rows` is all that the inbox ever got about it.
+class RestartedBot:
+    """The stores and the engine survive a crash. The owner wants one thing written down.
 
-    `done` is what the owner does not do again: messages that were accepted, and commands.
+    `rows` has all rows that the inbox ever got about it. `done` has what the owner does not do
+    again in the next run: messages that were accepted, and commands.
     """
 
     stores: Stores = field(default_factory=lambda: memory_stores(NOW))
-    engine: RecallingEngine = field(default_factory=RecallingEngine)
+    engine: TranscriptEngine = field(default_factory=TranscriptEngine)
     done: set[str] = field(default_factory=set)
 
     @property
@@ -42,56 +44,59 @@ class Story:
         return store
 
     def copied(self) -> Self:
-        """The story as a death at this moment leaves it. None of the stories has a job file."""
+        """The bot as a crash at this moment leaves it, without job files: no test here has one."""
         stores = on_store(self.stores, self.store.copied())
         return replace(self, stores=stores, engine=self.engine.copied(), done={*self.done})
 
     def kept(self) -> tuple[object, ...]:
-        """All that outlives a death."""
-        return self.store.content(), self.engine.records, self.engine.effects, self.done
+        """Everything that survives a crash."""
+        return self.store.content(), self.engine.transcripts, self.engine.effects, self.done
 
-    async def begin(self, *, is_resumed: bool = False) -> None:
-        """`is_resumed`: there was a conversation before."""
+    async def prepare(self, *, is_resumed: bool = False) -> None:
+        """Leave the updates; with `is_resumed`, there was a conversation before."""
         if is_resumed:
-            await self._apart("hello", "m0")
+            await self._ask_unrecorded("hello", "m0")
         for update in UPDATES:
             self.stores.leave_update(update, NOW)
 
-    async def live(self, fate: Fate | None = None, live: Life | None = None) -> None:
+    async def run(
+        self, counter: StepCounter | None = None, actions: OwnerActions | None = None
+    ) -> None:
         with suppress(Crash):
-            async with self.life(fate or Fate()) as at:
-                await (live or one_message)(self, at)
+            async with self.started(counter or StepCounter()) as at:
+                await (actions or one_message)(self, at)
 
-    async def deaths(self, live: Life | None = None) -> Sequence[tuple[str, Self]]:
-        """What a death at each step of this life leaves, once where that is the same."""
-        witness = Witness(self)
-        await self.live(witness, live)
-        return witness.deaths
+    async def crashes(self, actions: OwnerActions | None = None) -> Sequence[tuple[str, Self]]:
+        """The bot as a crash at each step of this run leaves it; equal states come once."""
+        recorder = CrashRecorder(self)
+        await self.run(recorder, actions)
+        return recorder.crashes
 
     async def send(self, at: Scene, text: str, name: str) -> None:
-        """Until it is accepted."""
+        """Send a message, unless an earlier run has accepted it."""
         if name not in self.done:
             await at.send(text, name)
             self.done.add(name)
 
     def forget_last(self, count: int) -> None:
-        """By the time that it has given its answer, the engine has written down all of it."""
+        """Let the engine lose entries, unless it answered: then its transcript is complete."""
         if not self.answers:
             self.engine.forget_last(count)
 
-    async def go_on(self, name: str = "m2") -> None:
-        """What the agent does not know yet, it learns with the next message."""
-        await self._apart("hello", name)
+    async def send_another(self, name: str = "m2") -> None:
+        """Send one more message, whose prompt shows the agent all updates that still wait."""
+        await self._ask_unrecorded("hello", name)
 
     @asynccontextmanager
-    async def life(self, fate: Fate) -> AsyncIterator[Scene]:
-        self.engine.begin_life(fate)
-        async with scene(self.engine, stores=fated(self.stores, fate)) as at:
+    async def started(self, counter: StepCounter) -> AsyncIterator[Scene]:
+        self.engine.begin_run(counter)
+        async with scene(self.engine, stores=crashing_stores(self.stores, counter)) as at:
             yield at
 
-    async def _apart(self, text: str, name: str) -> None:
+    async def _ask_unrecorded(self, text: str, name: str) -> None:
+        """Ask in a run of its own whose inbox rows are left out of `rows`."""
         rows = [*self.rows]
-        async with self.life(Fate()) as at:
+        async with self.started(StepCounter()) as at:
             await at.ask(text, name)
         self.rows[:] = rows
 
@@ -101,12 +106,12 @@ class Story:
 
     @property
     def answers(self) -> list[str]:
-        """The whole ones to the one message."""
+        """The complete answers to the owner's message."""
         return [each.text for each in self.log if each.text == ANSWER and not each.is_cut_off]
 
     @property
     def asked(self) -> list[str]:
-        """What the owner wrote about the one thing, as the message log has it."""
+        """The owner's message, as the message log has it."""
         return [each.text for each in self.log if each.id == "m1"]
 
     @property
@@ -141,22 +146,22 @@ class Story:
         return bool(self.stores.state.query(lambda tx: tx.inbox.get()).accepted)
 
     def times_shown(self, text: str) -> int:
-        """In prompts that were taken for good."""
+        """How often the prompts of the transcripts contain the text."""
         return sum(prompt.count(text) for prompt in self.engine.prompts())
 
 
-async def one_message(story: Story, at: Scene) -> None:
+async def one_message(bot: RestartedBot, at: Scene) -> None:
     """The owner sends the message until it is accepted, and then waits."""
-    await story.send(at, WRITE, "m1")
+    await bot.send(at, WRITE, "m1")
     await at.quiet()
     await at.talk.notices.flush()
 
 
-def check_answered(story: Story, where: str) -> None:
-    assert story.asked == [WRITE], where
-    assert story.answers == [ANSWER], where
-    assert story.ends == [InputEnd.ANSWERED], where
-    assert story.engine.effects == ["written"], where
-    assert [story.times_shown(update) for update in UPDATES] == [1, 1], where
-    assert story.attempts <= 2, where
-    assert not story.waits, where
+def check_answered(bot: RestartedBot, where: str) -> None:
+    assert bot.asked == [WRITE], where
+    assert bot.answers == [ANSWER], where
+    assert bot.ends == [InputEnd.ANSWERED], where
+    assert bot.engine.effects == ["written"], where
+    assert [bot.times_shown(update) for update in UPDATES] == [1, 1], where
+    assert bot.attempts <= 2, where
+    assert not bot.waits, where

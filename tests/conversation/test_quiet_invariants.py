@@ -1,4 +1,4 @@
-"""However long it is quiet: nothing is shown in it, and all that was held comes once, in order."""
+"""During quiet nothing is shown, and all that was held comes once, in order, afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conversation.delivery_scene import ping, run_of
-from tests.conversation.scene import NOW, AtOnce, Scene, scene
+from tests.conversation.scene import NOW, InlineExecutor, Scene, scene
 
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingVerdict
 from ollim_bot.domain.quiet import is_quiet
@@ -22,7 +22,7 @@ from ollim_bot.testing.engine import ScriptedEngine
 MINUTE = 60.0
 HOURS = ("off", "10:20-10:40", "10:00-11:30", "22:00-10:30")
 
-deeds = st.lists(
+actions = st.lists(
     st.one_of(
         st.tuples(st.just("passes"), st.integers(1, 40)),
         st.tuples(st.sampled_from(["ping", "notice"]), st.just(0)),
@@ -42,8 +42,8 @@ def is_quiet_now(at: Scene) -> bool:
     return is_quiet(at.store.query(quiet_settings), at.clock.now())
 
 
-async def done(at: Scene, deed: str, number: int, count: int) -> None:
-    match deed:
+async def perform(at: Scene, action: str, number: int, count: int) -> None:
+    match action:
         case "passes":
             for _ in range(number):
                 await at.clock.advance(MINUTE)
@@ -60,17 +60,17 @@ async def done(at: Scene, deed: str, number: int, count: int) -> None:
     await at.clock.advance(3)
 
 
-async def lived(story: list[tuple[str, int]]) -> None:
-    asyncio.get_running_loop().set_default_executor(AtOnce())
+async def check_history(history: list[tuple[str, int]]) -> None:
+    asyncio.get_running_loop().set_default_executor(InlineExecutor())
     async with scene(ScriptedEngine(), clock=ManualClock(NOW)) as at:
         expected, shown = list[str](), 0
-        for count, (deed, number) in enumerate(story):
+        for count, (action, number) in enumerate(history):
             was_quiet = is_quiet_now(at)
-            await done(at, deed, number, count)
-            if deed in ("ping", "notice"):
-                expected.append(f"{deed} {count}")
-            if was_quiet and is_quiet_now(at) and deed != "passes":
-                assert len(at.log) == shown, (deed, count)
+            await perform(at, action, number, count)
+            if action in ("ping", "notice"):
+                expected.append(f"{action} {count}")
+            if was_quiet and is_quiet_now(at) and action != "passes":
+                assert len(at.log) == shown, (action, count)
             shown = len(at.log)
         await at.chat.command("web", "/config quiet_hours off")
         await at.chat.command("web", "/quiet off")
@@ -85,14 +85,14 @@ async def lived(story: list[tuple[str, int]]) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(deeds)
+@given(actions)
 def test_nothing_is_shown_in_the_quiet_and_all_of_it_comes_once_in_order(
-    story: list[tuple[str, int]],
+    history: list[tuple[str, int]],
 ) -> None:
-    asyncio.run(lived(story))
+    asyncio.run(check_history(history))
 
 
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("inline_executor")
 async def test_what_a_digest_has_brought_is_not_sent_again() -> None:
     message = replace(ping(), occurrence="routine:plan:2026-02-24T10:15:00Z")
     async with scene(ScriptedEngine(), clock=ManualClock(NOW)) as at:

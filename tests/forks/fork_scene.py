@@ -1,4 +1,4 @@
-"""A conversation in which forks are opened and ended, on doubles."""
+"""A conversation on test doubles in which forks are opened and ended."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def reports(words: str) -> CallsTool:
     return CallsTool("mcp__discord__report_updates", {"message": words})
 
 
-class Branch:
-    """What a person sees and does about forks."""
+class ForkScene:
+    """A conversation, with what the owner sees and does about forks."""
 
-    def __init__(self, at: Scene) -> None:
-        self.at = at
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
 
     @property
     def fork(self) -> Fork | None:
-        return self.at.stores.fork.read()
+        return self.scene.stores.fork.read()
 
     @property
     def main(self) -> SessionId | None:
-        return self.at.stores.session.read()
+        return self.scene.stores.session.read()
 
     @property
     def cards(self) -> list[ChatMessage]:
-        return [message for message in self.at.log if message.card is not None]
+        return [message for message in self.scene.log if message.card is not None]
 
     @property
     def titles(self) -> list[str]:
@@ -48,27 +48,27 @@ class Branch:
 
     @property
     def events(self) -> list[SessionEvent]:
-        return list(self.at.stores.session_history.read().entries)
+        return list(self.scene.stores.session_history.read().entries)
 
     def happened(self, change: SessionChange) -> list[SessionEvent]:
         return [event for event in self.events if event.event is change]
 
     async def enter(self, topic: str = "") -> None:
-        answer = await self.at.chat.command("web", f"/fork {topic}".strip())
+        answer = await self.scene.chat.command("web", f"/fork {topic}".strip())
         assert answer == CommandAnswer(), answer
-        await self.at.quiet()
+        await self.scene.quiet()
 
     async def press(self, label: str, card: ChatMessage | None = None) -> CommandAnswer:
-        """A button of the newest card that has it, and wait for what comes of it."""
-        answer = await self.pressed(label, card)
-        await self.at.quiet()
+        """Press a button of `card`, or of the newest card that has it, and wait for the result."""
+        answer = await self.press_only(label, card)
+        await self.scene.quiet()
         return answer
 
-    async def pressed(self, label: str, card: ChatMessage | None = None) -> CommandAnswer:
+    async def press_only(self, label: str, card: ChatMessage | None = None) -> CommandAnswer:
         message = card or next(each for each in reversed(self.cards) if self.button(each, label))
         button = self.button(message, label)
         assert button is not None
-        return await self.at.chat.click("web", message.id, button.custom_id)
+        return await self.scene.chat.click("web", message.id, button.custom_id)
 
     def button(self, message: ChatMessage, label: str) -> Button | None:
         buttons = message.card.buttons if message.card else ()
@@ -76,10 +76,10 @@ class Branch:
 
     def entry(self) -> ChatMessage:
         assert self.fork is not None
-        return self.at.message(MessageId(f"fork-{self.fork.id}"))
+        return self.scene.message(MessageId(f"fork-{self.fork.id}"))
 
 
 @asynccontextmanager
-async def branch(engine: ScriptedEngine, **changes: Any) -> AsyncIterator[Branch]:
+async def fork_scene(engine: ScriptedEngine, **changes: Any) -> AsyncIterator[ForkScene]:
     async with scene(engine, **changes) as at:
-        yield Branch(at)
+        yield ForkScene(at)

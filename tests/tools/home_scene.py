@@ -1,4 +1,4 @@
-"""A data directory with secrets in it, and with links that lead to them."""
+"""A home with a data directory, secrets, and links that lead to them."""
 
 from __future__ import annotations
 
@@ -43,27 +43,27 @@ LINKS = {
 
 
 @dataclass(frozen=True)
-class House:
-    home: Path
+class HomeScene:
+    root: Path
 
     @property
     def data(self) -> Path:
-        return self.home / "data"
+        return self.root / "data"
 
     @property
     def texts(self) -> Path:
-        return self.home / "texts"
+        return self.root / "texts"
 
     def spelled(self, text: str) -> str:
-        """With the places of this house in it."""
-        return text.replace("{data}", str(self.data)).replace("{home}", str(self.home))
+        """The text with `{data}` and `{home}` replaced by their paths."""
+        return text.replace("{data}", str(self.data)).replace("{home}", str(self.root))
 
 
-def furnished(home: Path) -> House:
+def make_home(root: Path) -> HomeScene:
     for names, content in ((SECRET_FILES, SECRET), (OPEN_FILES, OPEN)):
         for name in names:
-            (home / name).parent.mkdir(parents=True, exist_ok=True)
-            (home / name).write_text(f"{content}: {name}\n")
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(f"{content}: {name}\n")
     for link, target in LINKS.items():
-        (home / link).symlink_to(target)
-    return House(home)
+        (root / link).symlink_to(target)
+    return HomeScene(root)

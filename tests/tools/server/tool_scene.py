@@ -1,4 +1,4 @@
-"""The tools of one run, upon stores without a disk and a chat that only remembers."""
+"""The tools of one run, with stores in memory and a poster that only records."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ BACKGROUND = (RunKind.BACKGROUND, RunKind.ISOLATED)
 
 
 @dataclass
-class RememberingPoster:
-    """A `Poster`. A message waits for `lands`, if there is one; with `is_cut_off`, none arrives."""
+class RecordingPoster:
+    """A `Poster`. A message waits for `may_arrive`, if set; with `is_unreachable`, none arrives."""
 
     store: Store
     clock: Clock
     messages: list[ChatMessage] = field(default_factory=list)
     charges: list[Charge] = field(default_factory=list)
     sent: dict[MessageId, tuple[ChatMessage, Charge]] = field(default_factory=dict)
-    is_cut_off: bool = False
+    is_unreachable: bool = False
     paid: asyncio.Event = field(default_factory=asyncio.Event)
-    lands: asyncio.Event | None = None
+    may_arrive: asyncio.Event | None = None
     is_slow: bool = False
     waits_as: str | None = None
     held_until: datetime | None = None
@@ -81,9 +81,9 @@ class RememberingPoster:
 
     async def arrival(self, message_id: MessageId) -> Arrival:
         message, charge = self.sent.pop(message_id)
-        if self.lands is not None:
-            await self.lands.wait()
-        if self.is_cut_off:
+        if self.may_arrive is not None:
+            await self.may_arrive.wait()
+        if self.is_unreachable:
             await self.store.transact(
                 lambda tx: tx.budget.change(lambda budget: self._given_back(budget, charge))
             )
@@ -103,9 +103,11 @@ class RememberingPoster:
 
 
 @dataclass
-class Desk:
+class ToolScene:
+    """The tools of one run. `wanted` has the intents that they declared."""
+
     context: ToolContext
-    poster: RememberingPoster
+    poster: RecordingPoster
     clock: ManualClock
     is_busy: bool = False
     wanted: list[Intent] = field(default_factory=list)
@@ -148,10 +150,10 @@ class Desk:
         return answer.text
 
 
-DeskOf = Callable[..., Desk]
+MakeToolScene = Callable[..., ToolScene]
 
 
-def desk_of(
+def make_tool_scene(
     root: Path,
     kind: RunKind = RunKind.BACKGROUND,
     *,
@@ -161,7 +163,7 @@ def desk_of(
     report: ReportMode = ReportMode.FREELY,
     allow_ping: bool = True,
     must: bool = False,
-) -> Desk:
+) -> ToolScene:
     clock = ManualClock(NOW, BERLIN)
     policy = RunPolicy(kind, (), report, allow_ping, must)
     due = Occurrence.scheduled(JobKind.REMINDER, "r1", NOW).id if must else ""
@@ -172,10 +174,10 @@ def desk_of(
     stores = stores or memory_stores(NOW)
     if store is not None:
         stores = on_store(stores, store)
-    poster = RememberingPoster(stores.state, clock)
+    poster = RecordingPoster(stores.state, clock)
     context = ToolContext(run, stores.state, stores.shelves, clock, root, poster, lambda: False)
-    desk = Desk(context, poster, clock)
-    context.is_busy = lambda: desk.is_busy
-    context.wants = desk.want
+    scene = ToolScene(context, poster, clock)
+    context.is_busy = lambda: scene.is_busy
+    context.wants = scene.want
     context.items = ItemAnswers(stores.state, JobFileChanges(stores.state, stores.shelves))
-    return desk
+    return scene

@@ -1,4 +1,4 @@
-"""An engine that remembers the pictures it was shown."""
+"""A scripted engine that records the images of its prompts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ollim_bot.ports import Image, Prompt, SessionSpec, Toolset
 from ollim_bot.testing.engine import ScriptedEngine, ScriptedSession
 
 
-class SeeingEngine(ScriptedEngine):
-    """`seen` has the pictures of each prompt."""
+class ImageRecordingEngine(ScriptedEngine):
+    """`seen` has the images of each prompt."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -20,13 +20,13 @@ class SeeingEngine(ScriptedEngine):
     @asynccontextmanager
     async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ScriptedSession]:
         async with super().open(spec, tools) as session:
-            seeing = SeeingSession(self, session.spec, session.tools)
+            seeing = ImageRecordingSession(self, session.spec, session.tools)
             self.opened[-1] = seeing
             yield seeing
 
 
-class SeeingSession(ScriptedSession):
-    def __init__(self, engine: SeeingEngine, spec: SessionSpec, tools: Toolset) -> None:
+class ImageRecordingSession(ScriptedSession):
+    def __init__(self, engine: ImageRecordingEngine, spec: SessionSpec, tools: Toolset) -> None:
         super().__init__(engine, spec, tools)
         self._seen = engine.seen
 

@@ -1,4 +1,4 @@
-"""Plain requests to a local Discord, as a bot would make them."""
+"""Plain REST requests to a local Discord, as a bot makes them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Reply:
 
     @property
     def code(self) -> int:
-        """Discord's own."""
+        """The error code of Discord."""
         return int(self.body["code"])
 
 
 @dataclass(frozen=True)
-class Wire:
-    """`channel` is that of the owner's direct messages."""
+class RestClient:
+    """A REST client with the bot's token. `channel` has the owner's direct messages."""
 
     server: LocalDiscord
     http: aiohttp.ClientSession
@@ -65,7 +65,7 @@ class Wire:
         return await self.ask("PUT", path)
 
     async def history(self, **query: str) -> list[str]:
-        """The texts, as they come."""
+        """The texts of the messages, in the order of the reply."""
         reply = await self.ask("GET", f"/channels/{self.channel}/messages", params=query)
         return [each["content"] for each in reply.body]
 

@@ -1,4 +1,4 @@
-"""A program that runs for months: what it remembers of Discord does not grow with what is said."""
+"""What the surface keeps in memory does not grow with the number of messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 import pytest
 from tests.discord.draft_scene import part_of
 from tests.discord.fake_channel import FakeChannel
-from tests.discord.input_scene import SUNDAY, doing, eventually
+from tests.discord.input_scene import SUNDAY, eventually, running_tasks
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
@@ -32,11 +32,11 @@ from ollim_bot.testing.reception import FakeReception
 from ollim_bot.testing.repeating_store import RepeatingStore
 
 MESSAGES = 2000
-# By then every book is as full as it may be.
-ENOUGH = 1200
-AT_ONCE = 20
+# After so many messages, every bounded collection has its full size.
+UNTIL_FULL = 1200
+BATCH = 20
 
-# What is not the surface's, and may be as large as it likes.
+# Objects that do not belong to the surface; their size does not count.
 _OTHERS = (
     ModuleType,
     type,
@@ -49,7 +49,7 @@ _OTHERS = (
 )
 
 
-class Machine:
+class SurfaceParts:
     """All parts of the surface but the connection, on a channel in memory."""
 
     def __init__(self, folder: Path) -> None:
@@ -57,7 +57,7 @@ class Machine:
         self.channel = FakeChannel(self.clock)
         self.reception = FakeReception(self.clock, folder)
         self.background = BackgroundTasks(self.clock)
-        # Other tests repeat the steps of these facts; here they are thousands.
+        # Repeating each transaction, as in other tests, would take too long with thousands of them.
         self.facts = DiscordFacts(RepeatingStore(self.clock.now, is_repeating=False))
         self.drafts = Drafts(self.channel, self.clock, self.background, self.facts)
         self.delivery = DiscordDelivery(self.channel, self.drafts, self.clock)
@@ -78,17 +78,17 @@ class Machine:
 
     async def talk(self, begin: int) -> None:
         """Some messages in a row, then their turns."""
-        seen = [self.channel.say(f"message {begin + each}") for each in range(AT_ONCE)]
+        seen = [self.channel.say(f"message {begin + each}") for each in range(BATCH)]
         for each in seen:
             self.inbound.message(each)
-        await eventually(lambda: len(self.reception.received) == begin + AT_ONCE)
+        await eventually(lambda: len(self.reception.received) == begin + BATCH)
         self.inbound.edited(seen[0].ref, "edited")
         self.inbound.deleted(seen[1].ref)
         for number, each in enumerate(seen, begin):
             await self.answer(each, number)
 
     async def answer(self, seen: ReceivedMessage, number: int) -> None:
-        """In a turn; some are refused, and some never come."""
+        """Answer in a turn; some answers are refused by Discord, and some turns have none."""
         turn = TurnId(f"turn-{number}")
         start = TurnStart(turn, self.clock.now(), (InputId(f"discord-{seen.ref}"),))
         self.pending_reaction.open(seen.ref)
@@ -109,7 +109,7 @@ class Machine:
         await presented
 
     async def deliver(self, answer: ChatMessage, *, is_refused: bool) -> None:
-        """As the queue of deliveries does it."""
+        """Deliver it as the delivery queue does."""
         part = part_of(answer)
         refs = list(await self.delivery.take_drafts(answer, [part.content]))
         if is_refused:
@@ -128,7 +128,7 @@ class Machine:
         self.delivery.ended(answer, refs or [await self.delivery.deliver(part)])
 
     async def size_at_rest(self) -> int:
-        """How much there is in all that it holds on to."""
+        """The number of elements in all collections that the parts refer to."""
         await self.clock.advance(300)
         size = 0
         seen: set[int] = set()
@@ -155,16 +155,16 @@ async def _events() -> AsyncIterator[AgentEvent]:
 
 
 async def test_what_is_remembered_does_not_grow_with_what_is_said(tmp_path: Path) -> None:
-    machine = Machine(tmp_path)
-    steps = (machine.inbound, machine.catch_up, machine.facts, machine.pending_reaction)
-    async with doing(*(each.run() for each in steps)):
-        machine.catch_up.ready()
-        for number in range(0, ENOUGH, AT_ONCE):
-            await machine.talk(number)
-        before = await machine.size_at_rest()
-        for number in range(ENOUGH, MESSAGES, AT_ONCE):
-            await machine.talk(number)
-        after = await machine.size_at_rest()
-        await machine.background.close()
-    assert len(machine.reception.received) == MESSAGES
+    parts = SurfaceParts(tmp_path)
+    steps = (parts.inbound, parts.catch_up, parts.facts, parts.pending_reaction)
+    async with running_tasks(*(each.run() for each in steps)):
+        parts.catch_up.ready()
+        for number in range(0, UNTIL_FULL, BATCH):
+            await parts.talk(number)
+        before = await parts.size_at_rest()
+        for number in range(UNTIL_FULL, MESSAGES, BATCH):
+            await parts.talk(number)
+        after = await parts.size_at_rest()
+        await parts.background.close()
+    assert len(parts.reception.received) == MESSAGES
     assert after < before + 50

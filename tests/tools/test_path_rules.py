@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.tools.house import SECRET, House
+from tests.tools.home_scene import SECRET, HomeScene
 
 from ollim_bot.tools.path_rules import LONGEST_PATH, PathPolicy
 
@@ -109,8 +109,10 @@ UNCLEAR = [
 
 
 @pytest.mark.parametrize("path", OPEN_TO_READ)
-def test_the_rest_of_the_data_directory_is_open(house: House, reach: PathPolicy, path: str) -> None:
-    assert reach.to_read(house.spelled(path)) is None
+def test_the_rest_of_the_data_directory_is_open(
+    home: HomeScene, path_policy: PathPolicy, path: str
+) -> None:
+    assert path_policy.to_read(home.spelled(path)) is None
 
 
 @pytest.mark.parametrize(
@@ -123,23 +125,29 @@ def test_the_rest_of_the_data_directory_is_open(house: House, reach: PathPolicy,
     ],
 )
 def test_what_is_protected_is_neither_read_nor_written(
-    house: House, reach: PathPolicy, name: str, path: str
+    home: HomeScene, path_policy: PathPolicy, name: str, path: str
 ) -> None:
-    for reason in (reach.to_read(house.spelled(path)), reach.to_write(house.spelled(path))):
+    for reason in (
+        path_policy.to_read(home.spelled(path)),
+        path_policy.to_write(home.spelled(path)),
+    ):
         assert reason is not None
         assert reason.startswith(f"{name} is protected.")
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
-def test_nothing_outside_is_reached(house: House, reach: PathPolicy, path: str) -> None:
-    for reason in (reach.to_read(house.spelled(path)), reach.to_write(house.spelled(path))):
+def test_nothing_outside_is_reached(home: HomeScene, path_policy: PathPolicy, path: str) -> None:
+    for reason in (
+        path_policy.to_read(home.spelled(path)),
+        path_policy.to_write(home.spelled(path)),
+    ):
         assert reason is not None
         assert "outside the data directory" in reason
 
 
 @pytest.mark.parametrize("path", UNCLEAR)
-def test_a_path_that_can_be_read_in_two_ways_is_refused(reach: PathPolicy, path: str) -> None:
-    for reason in (reach.to_read(path), reach.to_write(path)):
+def test_a_path_that_can_be_read_in_two_ways_is_refused(path_policy: PathPolicy, path: str) -> None:
+    for reason in (path_policy.to_read(path), path_policy.to_write(path)):
         assert reason is not None
         assert "more than one way" in reason
 
@@ -153,64 +161,68 @@ def test_a_path_that_can_be_read_in_two_ways_is_refused(reach: PathPolicy, path:
      "notes/.mcp.json", ".gitattributes", "notes/.gitattributes", ".GitAttributes", ".gitmodules",
      ".gitignore", "notes/new/.gitignore", "skills/skills.lock"],
 )  # fmt: skip
-def test_some_things_are_only_read(house: House, reach: PathPolicy, path: str) -> None:
-    assert reach.to_write(house.spelled(path)) is not None
+def test_some_things_are_only_read(home: HomeScene, path_policy: PathPolicy, path: str) -> None:
+    assert path_policy.to_write(home.spelled(path)) is not None
 
 
 @pytest.mark.parametrize(
     "path", ["note.md", "new.md", "new/new.md", "skills/x/SKILL.md", "notes/up/a.md"]
 )
-def test_files_of_the_data_directory_are_written(reach: PathPolicy, path: str) -> None:
-    assert reach.to_write(path) is None
+def test_files_of_the_data_directory_are_written(path_policy: PathPolicy, path: str) -> None:
+    assert path_policy.to_write(path) is None
 
 
-def test_a_link_that_leads_to_itself_reaches_nothing(reach: PathPolicy) -> None:
-    assert reach.to_read("loop.md") is None
-    assert reach.to_read("loop.md/../state/token.json") is not None
+def test_a_link_that_leads_to_itself_reaches_nothing(path_policy: PathPolicy) -> None:
+    assert path_policy.to_read("loop.md") is None
+    assert path_policy.to_read("loop.md/../state/token.json") is not None
 
 
-def test_a_second_name_of_a_secret_file_is_no_way_to_it(house: House, reach: PathPolicy) -> None:
-    os.link(house.data / "state/token.json", house.data / "hard.md")
-    os.link(house.data / "note.md", house.data / "same.md")
-    assert reach.to_read("hard.md") == "hard.md is protected."
-    assert reach.to_read("same.md") is None
+def test_a_second_name_of_a_secret_file_is_no_way_to_it(
+    home: HomeScene, path_policy: PathPolicy
+) -> None:
+    os.link(home.data / "state/token.json", home.data / "hard.md")
+    os.link(home.data / "note.md", home.data / "same.md")
+    assert path_policy.to_read("hard.md") == "hard.md is protected."
+    assert path_policy.to_read("same.md") is None
 
 
-def test_no_search_finds_a_secret_file_by_its_second_name(house: House, reach: PathPolicy) -> None:
-    assert reach.to_search("notes", "*.md", begins_at_glob=False) is None
-    os.link(house.data / "note.md", house.data / "notes/same.md")
-    assert reach.to_search("notes", "*.md", begins_at_glob=False) is None
-    os.link(house.data / "state/token.json", house.data / "notes/hard.md")
+def test_no_search_finds_a_secret_file_by_its_second_name(
+    home: HomeScene, path_policy: PathPolicy
+) -> None:
+    assert path_policy.to_search("notes", "*.md", begins_at_glob=False) is None
+    os.link(home.data / "note.md", home.data / "notes/same.md")
+    assert path_policy.to_search("notes", "*.md", begins_at_glob=False) is None
+    os.link(home.data / "state/token.json", home.data / "notes/hard.md")
     for where, glob in (("notes", "*.md"), ("", "**/hard.md"), ("notes/hard.md", "")):
-        assert reach.to_search(where, glob, begins_at_glob=False) is not None
-    assert reach.to_search("notes", "*.txt", begins_at_glob=False) is None
+        assert path_policy.to_search(where, glob, begins_at_glob=False) is not None
+    assert path_policy.to_search("notes", "*.txt", begins_at_glob=False) is None
 
 
 def test_a_second_name_of_a_file_that_was_moved_is_known_too(
-    house: House, reach: PathPolicy
+    home: HomeScene, path_policy: PathPolicy
 ) -> None:
-    (house.data / "state").rename(house.home / "kept")
-    (house.data / "state").symlink_to("../kept")
-    os.link(house.home / "kept/token.json", house.data / "hard.md")
-    assert reach.to_read("hard.md") == "hard.md is protected."
+    (home.data / "state").rename(home.root / "kept")
+    (home.data / "state").symlink_to("../kept")
+    os.link(home.root / "kept/token.json", home.data / "hard.md")
+    assert path_policy.to_read("hard.md") == "hard.md is protected."
 
 
-def test_a_state_that_was_moved_stays_protected(house: House, reach: PathPolicy) -> None:
-    (house.data / "state").rename(house.data / "kept")
-    (house.data / "state").symlink_to("kept")
-    (house.data / ".env").rename(house.data / "settings.txt")
-    (house.data / ".env").symlink_to("settings.txt")
-    assert (reach.to_read("kept/token.json") or "").startswith("state/ is protected.")
-    assert (reach.to_read("settings.txt") or "").startswith(".env is protected.")
+def test_a_state_that_was_moved_stays_protected(home: HomeScene, path_policy: PathPolicy) -> None:
+    (home.data / "state").rename(home.data / "kept")
+    (home.data / "state").symlink_to("kept")
+    (home.data / ".env").rename(home.data / "settings.txt")
+    (home.data / ".env").symlink_to("settings.txt")
+    assert (path_policy.to_read("kept/token.json") or "").startswith("state/ is protected.")
+    assert (path_policy.to_read("settings.txt") or "").startswith(".env is protected.")
 
 
-def test_a_data_directory_behind_a_link_is_the_same(house: House) -> None:
-    (house.home / "linked").symlink_to("data")
-    reach = PathPolicy(house.home / "linked")
-    for place in ("", f"{house.home}/linked/", f"{house.data}/"):
-        assert reach.to_read(f"{place}note.md") is None
-        assert (reach.to_read(f"{place}state/x") or "").startswith("state/ is protected.")
-    assert reach.to_read("../outside.md") is not None
+def test_a_data_directory_behind_a_link_is_the_same(home: HomeScene) -> None:
+    (home.root / "linked").symlink_to("data")
+    path_policy = PathPolicy(home.root / "linked")
+    for place in ("", f"{home.root}/linked/", f"{home.data}/"):
+        assert path_policy.to_read(f"{place}note.md") is None
+        assert (path_policy.to_read(f"{place}state/x") or "").startswith("state/ is protected.")
+    assert path_policy.to_read("../outside.md") is not None
 
 
 FOLDERS = ["..", ".", "", "state", "STATE", "folder", "home", "data", "notes", "up", "far", "into"]
@@ -225,13 +237,13 @@ FILES = ["note.md", "token.json", "web_token", "to-link.md", ".env", "outside.md
 @example(["home", "..", "home", "data", "state", "token.json"], "")
 @example(["notes", "far", "..", "data", "folder", "deep", "web_token"], "{data}/")
 def test_whatever_leads_to_a_secret_is_refused(
-    house: House, reach: PathPolicy, parts: list[str], start: str
+    home: HomeScene, path_policy: PathPolicy, parts: list[str], start: str
 ) -> None:
-    """Asked of the disk itself, with `..` taken before links and after."""
-    path = house.spelled(start) + "/".join(parts)
-    whole = os.path.join(house.data, path)
+    """Compared with the disk itself, with `..` resolved before links and after them."""
+    path = home.spelled(start) + "/".join(parts)
+    whole = os.path.join(home.data, path)
     if any(SECRET in content(Path(each)) for each in (whole, os.path.normpath(whole))):
-        assert reach.to_read(path) is not None
+        assert path_policy.to_read(path) is not None
 
 
 def content(path: Path) -> str:
@@ -251,9 +263,9 @@ def content(path: Path) -> str:
 )  # fmt: skip
 @pytest.mark.parametrize("begins_at_glob", [True, False])
 def test_a_search_that_cannot_find_secrets_is_made(
-    house: House, reach: PathPolicy, where: str, glob: str, begins_at_glob: bool
+    home: HomeScene, path_policy: PathPolicy, where: str, glob: str, begins_at_glob: bool
 ) -> None:
-    assert reach.to_search(house.spelled(where), glob, begins_at_glob=begins_at_glob) is None
+    assert path_policy.to_search(home.spelled(where), glob, begins_at_glob=begins_at_glob) is None
 
 
 @pytest.mark.parametrize(
@@ -273,34 +285,38 @@ def test_a_search_that_cannot_find_secrets_is_made(
 )  # fmt: skip
 @pytest.mark.parametrize("begins_at_glob", [True, False])
 def test_a_search_that_might_find_a_secret_is_refused(
-    house: House, reach: PathPolicy, where: str, glob: str, begins_at_glob: bool
+    home: HomeScene, path_policy: PathPolicy, where: str, glob: str, begins_at_glob: bool
 ) -> None:
-    spelled = (house.spelled(where), house.spelled(glob))
-    assert reach.to_search(*spelled, begins_at_glob=begins_at_glob) is not None
+    spelled = (home.spelled(where), home.spelled(glob))
+    assert path_policy.to_search(*spelled, begins_at_glob=begins_at_glob) is not None
 
 
 @pytest.mark.parametrize(
     "name", ["state/a.md", "state/deep/A.MD", ".env.md", "notes/.env.md", ".git/x.md"]
 )
 def test_notes_among_the_secrets_close_the_search_of_all_notes(
-    house: House, reach: PathPolicy, name: str
+    home: HomeScene, path_policy: PathPolicy, name: str
 ) -> None:
-    (house.data / name).write_text(SECRET)
-    assert "protected files" in (reach.to_search("", "*.md", begins_at_glob=False) or "")
-    assert reach.to_search("routines", "*.md", begins_at_glob=False) is None
+    (home.data / name).write_text(SECRET)
+    assert "protected files" in (path_policy.to_search("", "*.md", begins_at_glob=False) or "")
+    assert path_policy.to_search("routines", "*.md", begins_at_glob=False) is None
 
 
-def test_the_servers_of_the_owner_are_neither_read_nor_written(reach: PathPolicy) -> None:
+def test_the_servers_of_the_owner_are_neither_read_nor_written(path_policy: PathPolicy) -> None:
     for path in ("mcp.json", "./MCP.json", "notes/../mcp.json"):
-        for reason in (reach.to_read(path), reach.to_write(path), reach.to_name([path])):
+        for reason in (
+            path_policy.to_read(path),
+            path_policy.to_write(path),
+            path_policy.to_name([path]),
+        ):
             assert reason is not None
             assert "mcp.json is protected" in reason
-    assert reach.to_read("notes/mcp.json") is None
+    assert path_policy.to_read("notes/mcp.json") is None
 
 
-def test_no_path_is_longer_than_a_disk_knows(reach: PathPolicy) -> None:
+def test_no_path_is_longer_than_a_disk_knows(path_policy: PathPolicy) -> None:
     long = "notes/" + "a/" * 2045
     assert len(long) == LONGEST_PATH
-    assert reach.to_read(long) is None
-    assert "4096 characters at most" in str(reach.to_read(f"{long}a"))
-    assert "4096 characters at most" in str(reach.to_write(f"{long}a"))
+    assert path_policy.to_read(long) is None
+    assert "4096 characters at most" in str(path_policy.to_read(f"{long}a"))
+    assert "4096 characters at most" in str(path_policy.to_write(f"{long}a"))

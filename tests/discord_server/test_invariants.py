@@ -1,4 +1,4 @@
-"""What must hold of ids, pages and allowances, whatever comes."""
+"""Invariants of ids, pages and rate limits."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 START = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 
 
-class Hour:
-    """A clock that goes by what is added to it."""
+class AdjustableClock:
+    """A clock that shows `passed` seconds after the start."""
 
     def __init__(self) -> None:
         self.passed = 0.0
@@ -30,29 +30,29 @@ class Hour:
 
 @given(st.lists(st.floats(-5, 5), max_size=30))
 def test_each_id_is_greater_than_all_before(steps: list[float]) -> None:
-    """Even where the clock goes back."""
-    hour = Hour()
-    world = DiscordState(hour.now, hour.monotonic)
+    """Even when the clock is set back."""
+    clock = AdjustableClock()
+    state = DiscordState(clock.now, clock.monotonic)
     ids = []
     for step in steps:
-        hour.passed += step
-        ids.append(int(world.new_id()))
+        clock.passed += step
+        ids.append(int(state.new_id()))
     assert ids == sorted(set(ids))
 
 
 def test_an_id_holds_its_time() -> None:
-    hour = Hour()
-    milliseconds = (int(DiscordState(hour.now, hour.monotonic).new_id()) >> 22) + 1420070400000
+    clock = AdjustableClock()
+    milliseconds = (int(DiscordState(clock.now, clock.monotonic).new_id()) >> 22) + 1420070400000
     assert milliseconds == int(START.timestamp() * 1000)
 
 
 @given(st.integers(0, 25), st.integers(1, 7))
 def test_pages_in_either_direction_give_everything_once(count: int, limit: int) -> None:
-    hour = Hour()
-    world = DiscordState(hour.now, hour.monotonic)
-    person = world.new_user("person")
-    channel = world.dm_with(person)
-    standing = [Message(world.new_id(), channel, person, START) for _ in range(count)]
+    clock = AdjustableClock()
+    state = DiscordState(clock.now, clock.monotonic)
+    person = state.new_user("person")
+    channel = state.dm_with(person)
+    standing = [Message(state.new_id(), channel, person, START) for _ in range(count)]
 
     onwards, last = list[Message](), "0"
     while page := page_of(standing, {"limit": str(limit), "after": last}):
@@ -60,7 +60,7 @@ def test_pages_in_either_direction_give_everything_once(count: int, limit: int) 
         last = page[0].id
     assert onwards == standing
 
-    back, first = list[Message](), world.new_id()
+    back, first = list[Message](), state.new_id()
     while page := page_of(standing, {"limit": str(limit), "before": first}):
         back += page
         first = page[-1].id
@@ -75,19 +75,19 @@ def test_pages_in_either_direction_give_everything_once(count: int, limit: int) 
 def test_no_more_pass_than_are_allowed_and_who_waits_passes(
     limit: int, per: float, steps: list[float]
 ) -> None:
-    """Windows begin with the first of their requests, and follow each other."""
-    hour = Hour()
-    buckets = Buckets(hour.monotonic)
+    """A window begins with its first request and ends before the next one begins."""
+    clock = AdjustableClock()
+    buckets = Buckets(clock.monotonic)
     buckets.allow("send", limit, per)
     passed: list[float] = []
     for step in steps:
-        hour.passed += step
+        clock.passed += step
         try:
             buckets.take("send", "channel")
         except DiscordError as refused:
-            hour.passed += refused.after or 0.0
+            clock.passed += refused.after or 0.0
             buckets.take("send", "channel")
-        passed.append(hour.passed)
+        passed.append(clock.passed)
     while passed:
         within = [at for at in passed if at < passed[0] + per]
         assert len(within) <= limit
@@ -95,7 +95,7 @@ def test_no_more_pass_than_are_allowed_and_who_waits_passes(
 
 
 def test_channels_are_counted_apart() -> None:
-    buckets = Buckets(Hour().monotonic)
+    buckets = Buckets(AdjustableClock().monotonic)
     buckets.allow("send", 1, 5.0)
     buckets.take("send", "one")
     buckets.take("send", "two")
