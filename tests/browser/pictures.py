@@ -19,7 +19,7 @@ from tests.browser.chromium import chromium
 from tests.browser.stage import box
 from tests.e2e.discord.a_week import reminder, routine
 from tests.e2e.discord.week import Week, week_of
-from tests.web.sign_in import Door
+from tests.web.sign_in import SignInClient
 
 from ollim_bot.offline.messages import Reply, Say, Stall
 from ollim_bot.settings import Secret
@@ -99,7 +99,7 @@ async def _address(week: Week) -> str:
     bot = week.talk.bot
     await bot.reconnect()
     secret = Secret((bot.data / "state" / "web_token").read_text().strip())
-    return address(bot.port, await Door(bot.http, bot.url).code(secret))
+    return address(bot.port, await SignInClient(bot.http, bot.url).code(secret))
 
 
 async def moments(week: Week, camera: PageCamera) -> None:

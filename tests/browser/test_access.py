@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 from tests.browser.squatter import Squatter, squatting
 from tests.browser.stage import Stage, box, message, send, sent
-from tests.web.sign_in import AccessDenied, Door
+from tests.web.sign_in import AccessDenied, SignInClient
 
 from ollim_bot.paths import DataPaths
 from ollim_bot.surfaces.web import texts
@@ -66,21 +66,21 @@ async def is_useless(stage: Stage, loot: dict[str, Any], challenges: list[str]) 
     url = stage.scene.url
     browser = next((str(each["browser"]) for each in loot["records"] if "browser" in each), "")
     async with aiohttp.ClientSession() as http:
-        door = Door(http, url)
+        sign_in = SignInClient(http, url)
         for text in strings(loot):
             for headers in ({"Authorization": f"Bearer {text[:999]}"}, {"Cookie": f"ollim={text}"}):
                 if text.isprintable() and text.isascii():
                     async with http.get(f"{url}/api/messages", headers=headers) as refused:
                         assert refused.status == 401
-        fresh = await door.challenge(browser)
+        fresh = await sign_in.challenge(browser)
         for _, signature in loot["signed"]:
             for challenge in (*challenges, fresh):
                 for generation in ("1", "2"):
                     words = {"browser": browser, "generation": generation, "proof": signature}
                     with pytest.raises(AccessDenied):
-                        await door.ask("/api/session", challenge=challenge, **words)
+                        await sign_in.ask("/api/session", challenge=challenge, **words)
         with pytest.raises(AccessDenied):
-            await door.enter(loot["address"].partition("#")[2])
+            await sign_in.enter(loot["address"].partition("#")[2])
 
 
 async def hears_nothing(page: Page, squatter: Squatter) -> None:
@@ -100,7 +100,7 @@ async def test_who_has_the_port_while_the_bot_is_down_gets_nothing_that_counts_l
     await send(page, "before")
     await expect(sent(page, "before")).to_have_count(1)
     async with aiohttp.ClientSession() as http:
-        challenges = [await Door(http, stage.scene.url).challenge() for _ in range(2)]
+        challenges = [await SignInClient(http, stage.scene.url).challenge() for _ in range(2)]
     addresses = (f"{stage.scene.url}/", stage.scene.surface.address())
     port = stage.scene.surface.port
     to_sign = [f"session\n{each}" for each in challenges]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.browser.squatter import Squatter, squatting
 from tests.cli.terminal import Answer, Terminal, held
-from tests.web.browser import browser, stranger
+from tests.web.browser import signed_in_browser, unknown_browser
 from tests.web.scene import SECRET, Scene, make_scene, running
 from tests.web.sign_in import AccessDenied
 
@@ -38,7 +38,7 @@ async def run(terminal: Terminal, *words: str) -> Answer:
 
 
 async def test_the_address_is_printed_alone_and_lets_one_browser_in(terminal: Terminal) -> None:
-    async with bot(terminal) as scene, stranger(scene) as own:
+    async with bot(terminal) as scene, unknown_browser(scene) as browser:
         first, second = await run(terminal), await run(terminal)
         assert (first.code, first.err) == (0, "")
         assert first.out != second.out
@@ -46,26 +46,26 @@ async def test_the_address_is_printed_alone_and_lets_one_browser_in(terminal: Te
             found = ADDRESS.fullmatch(answer.out)
             assert found is not None
             assert SECRET.reveal() not in answer.out
-            assert await own.door.session(await own.door.enter(found[1]))
+            assert await browser.sign_in.session(await browser.sign_in.enter(found[1]))
             with pytest.raises(AccessDenied):
-                await own.door.enter(found[1])
+                await browser.sign_in.enter(found[1])
 
 
 async def test_a_new_one_ends_every_other_way_in(terminal: Terminal) -> None:
-    async with bot(terminal) as scene, browser(scene) as own:
+    async with bot(terminal) as scene, signed_in_browser(scene) as browser:
         earlier = await run(terminal)
         answer = await run(terminal, "--new")
         assert answer.code == 0
         assert answer.err == "note: Every browser needs a new address now.\n"
-        assert (await own.get("/api/messages")).status == 401
+        assert (await browser.get("/api/messages")).status == 401
         for out, is_good in ((earlier.out, False), (answer.out, True)):
             found = ADDRESS.fullmatch(out)
             assert found is not None
             if is_good:
-                assert await own.door.session(await own.door.enter(found[1]))
+                assert await browser.sign_in.session(await browser.sign_in.enter(found[1]))
             else:
                 with pytest.raises(AccessDenied):
-                    await own.door.enter(found[1])
+                    await browser.sign_in.enter(found[1])
         assert terminal.paths.web_token.read_text().strip() != SECRET.reveal()
         assert terminal.paths.web_token.stat().st_mode & 0o777 == 0o600
 
