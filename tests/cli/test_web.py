@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.browser.squatter import Squatter, squatting
+from tests.browser.hostile_server import HostileServer, serving
 from tests.cli.terminal import Answer, Terminal, held
 from tests.web.browser import signed_in_browser, unknown_browser
 from tests.web.scene import SECRET, Scene, make_scene, running
@@ -87,13 +87,13 @@ def test_every_way_in_can_be_ended_without_a_bot(terminal: Terminal) -> None:
 
 async def test_another_program_at_the_port_is_told_and_given_nothing(terminal: Terminal) -> None:
     async with bot(terminal):
-        squatter = Squatter()
-        async with squatting(squatter) as port:
+        server = HostileServer()
+        async with serving(server) as port:
             terminal.environ["OLLIM_WEB_PORT"] = str(port)
             answer = await run(terminal)
         assert (answer.code, answer.out) == (1, "")
         assert answer.err.startswith(f"Another program answers at port {port}, not this bot.")
-        assert SECRET.reveal() not in str(squatter.heard)
+        assert SECRET.reveal() not in str(server.received)
         silent = await run(terminal)
         assert (silent.code, silent.out) == (1, "")
         assert silent.err.startswith(SILENT)
