@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from tests.cli.terminal import Terminal, held
 from tests.domain.ledger_scene import Scene, routine
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 from tests.stores import Stores
 
 from ollim_bot.domain.occurrences import LedgerRow

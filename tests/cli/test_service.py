@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import PROGRAM, Answer, Terminal, held
 from tests.ports import unused_port
-from tests.upkeep.supervisors import UserManager, write_bot
+from tests.upkeep.supervisors import FakeSystemd, write_bot
 
 from ollim_bot.paths import DataPaths
 from ollim_bot.upkeep.instance import running_pid
@@ -26,7 +26,7 @@ from ollim_bot.upkeep.systemd import TIMER, UNIT
 class Shell(Terminal):
     """A terminal whose clock is the machine's, beside a supervisor."""
 
-    def __init__(self, home: Path, manager: UserManager) -> None:
+    def __init__(self, home: Path, manager: FakeSystemd) -> None:
         super().__init__(home)
         self.manager = manager
         self.environ |= {"PATH": str(manager.bin), "OLLIM_DATA_DIR": str(self.paths.root)}
@@ -52,7 +52,7 @@ class Keyboard(io.StringIO):
 def shell(tmp_path: Path) -> Iterator[Shell]:
     home = tmp_path / "home"
     home.mkdir()
-    manager = UserManager(tmp_path / "stand-in", home)
+    manager = FakeSystemd(tmp_path / "stand-in", home)
     with manager.open():
         yield Shell(home, manager)
 

@@ -12,7 +12,7 @@ from tests.calendars.calendar_server import Answer, ics, served
 from tests.cli.setup_scene import HANG_UP, NOW, STOP, Person, Service, SetUpScene, sentences
 from tests.cli.terminal import Terminal, held
 from tests.ports import unused_port
-from tests.upkeep.supervisors import UserManager, write_bot
+from tests.upkeep.supervisors import FakeSystemd, write_bot
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.setup import ServiceStart
@@ -389,7 +389,7 @@ def test_the_service_is_installed_by_its_own_command(
 ) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    scene, manager = SetUpScene(home), UserManager(tmp_path / "stand-in", home)
+    scene, manager = SetUpScene(home), FakeSystemd(tmp_path / "stand-in", home)
     monkeypatch.setattr(sys, "argv", [str(write_bot(home / "bin"))])
     scene.write(f"OLLIM_WEB_PORT={unused_port()}\n")
     scene.paths.state.mkdir()

@@ -22,7 +22,7 @@ import pytest
 from tests.domain.ledger_scene import Scene, routine
 from tests.environment.machine import Machine
 from tests.google.scene import google_scene
-from tests.storage.places import NOW, DataDirectory, QuickDisk
+from tests.storage.data_directory import NOW, DataDirectory, QuickDisk
 from tests.upkeep.test_doctor_backup import FOLDER, GAP
 from tests.upkeep.test_doctor_backup import made as backup_made
 from tests.upkeep.test_doctor_webhooks import FREE_TEXT, OFFLINE, hook
@@ -411,7 +411,7 @@ OTHERS = [
 
 @pytest.mark.parametrize("module", OTHERS, ids=lambda module: module.__name__)
 def test_the_steps_of_the_other_checks_have_a_command_in_their_words(module: ModuleType) -> None:
-    """Their findings are made to happen by the tests of their own parts."""
+    """Other tests produce the findings of these modules."""
     found = list(findings_in(module))
     assert found
     without = [call for call in found if not _COMMAND.search(words_of(call, module))]
@@ -419,7 +419,7 @@ def test_the_steps_of_the_other_checks_have_a_command_in_their_words(module: Mod
 
 
 def words_of(call: ast.Call, module: ModuleType) -> str:
-    """All texts that a finding may have, those of the module's constants included."""
+    """All texts that a finding may have, including the constants of the module."""
     names = (node.id for node in ast.walk(call) if isinstance(node, ast.Name))
     known = (getattr(module, name, "") for name in names)
     literals = (node.value for node in ast.walk(call) if isinstance(node, ast.Constant))
@@ -432,7 +432,7 @@ _MAKERS = re.compile(r"^(?:warned|failed|Trouble)$|failed if ")
 
 @contextmanager
 def called_from(*functions: Callable[..., Any]) -> Iterator[set[Place]]:
-    """The file and the line of every call of the functions while the context lasts."""
+    """Record the file and line of every call of the functions in this context."""
     codes = {each.__code__ for each in functions}
     reached: set[Place] = set()
 
@@ -447,7 +447,7 @@ def called_from(*functions: Callable[..., Any]) -> Iterator[set[Place]]:
 
 
 def places(modules: Iterable[ModuleType]) -> Iterator[Place]:
-    """Where a finding is made that is not a PASS."""
+    """The lines that make a finding other than PASS."""
     for module in modules:
         for call in findings_in(module):
             yield Path(module.__file__ or "").name, call.lineno

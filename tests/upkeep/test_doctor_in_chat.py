@@ -1,4 +1,4 @@
-"""`/doctor`: the running bot looks itself over, and nobody waits for long."""
+"""`/doctor`: the running bot checks itself, and answers soon."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def settings(home: Path, **environ: str) -> Settings:
 
 @contextmanager
 def running(some: Settings) -> Iterator[None]:
-    """What a running bot holds."""
+    """Hold the data directory as a running bot does."""
     prepare_data_directory(some.paths)
     with single_instance(some.paths.bot_pid):
         yield
