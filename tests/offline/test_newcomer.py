@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.moments import describe

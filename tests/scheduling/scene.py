@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from tests.conversation.scene import STATUS, AtOnce, FakeKeeper, messages_of, world
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 from tests.stores import Stores
 
 from ollim_bot.app.build import (

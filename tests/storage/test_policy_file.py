@@ -1,4 +1,4 @@
-"""What the owner allows counts at once; a wrong file changes nothing and is named."""
+"""A change of the policy file takes effect at once; a wrong file changes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 
 
 class Owner:
-    """Writes the file, each time a moment later, and hears what is wrong with it."""
+    """Writes the policy file, each time with a later time stamp, and records the problems."""
 
     def __init__(self, root: Path) -> None:
         self.paths = DataPaths(root)
@@ -59,7 +59,7 @@ def test_what_the_owner_adds_counts_at_once(owner: Owner) -> None:
 
 
 class SlowDisk(OsDisk):
-    """Reads only when it is told to."""
+    """Reads only after the test allows it."""
 
     def __init__(self) -> None:
         self.is_asked = threading.Event()

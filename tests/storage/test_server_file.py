@@ -1,4 +1,4 @@
-"""What the owner writes into `mcp.json` is read by us; a wrong entry is named with its line."""
+"""The program reads `mcp.json` itself, and names a wrong entry with its line."""
 
 from __future__ import annotations
 
