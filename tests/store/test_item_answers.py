@@ -1,4 +1,4 @@
-"""An answer to a due item is all of it or nothing, once, and can be taken back as a whole."""
+"""An answer to a due item is atomic, counts once, and can be undone as a whole."""
 
 from __future__ import annotations
 
@@ -253,13 +253,13 @@ async def test_a_dose_has_one_card_and_one_answer() -> None:
     assert given_answers(stores, item) == ["taken"]
 
 
-async def life(stores: Stores, fate: Fate, live: Life) -> None:
-    """A start of the bot, which first makes the changes that an earlier one has left."""
+async def life(stores: Stores, fate: Fate, commit_until_killed: Life) -> None:
+    """Start the bot, which first makes the file changes that an earlier run left open."""
     shelves = JobShelves(stores.routines, SteppedShelf(stores.reminders, fate), stores.webhooks)
     changes = JobFileChanges(SteppedState(stores.state, fate), shelves)
     try:
         await changes.make()
-        await live(ItemAnswers(SteppedState(stores.state, fate), changes), changes)
+        await commit_until_killed(ItemAnswers(SteppedState(stores.state, fate), changes), changes)
     except Crash:
         assert fate.is_dead
 
@@ -280,12 +280,12 @@ async def test_a_crash_between_any_two_steps_leaves_one_answer_and_one_undo(
             await items.undo(item.key, "web")
 
         ends = []
-        for live in (give, undo):
+        for commit_until_killed in (give, undo):
             fate = Fate(at)
-            await life(stores, fate, live)
-            await life(stores, Fate(), live)
+            await life(stores, fate, commit_until_killed)
+            await life(stores, Fate(), commit_until_killed)
             ends.append(fate.is_dead)
-            if live is give:
+            if commit_until_killed is give:
                 assert given_answers(stores, item) == [answer.value]
                 made = set(files(stores)) - {"other"}
                 assert len(made) == (0 if until is None else 1)
