@@ -30,7 +30,7 @@ def written(terminal: Terminal, rows: list[LedgerRow]) -> None:
 
 
 def four_days(terminal: Terminal) -> Scene:
-    """Until the terminal's now, across a turn of the month."""
+    """A ledger of some days up to the terminal's time, across the end of a month."""
     scene = Scene()
     scene.put(routine("morning", "30 8 * * *"))
     for _ in range(6):

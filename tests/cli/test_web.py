@@ -1,4 +1,4 @@
-"""`ollim-bot web url` prints a way to the page that counts once, and nothing else."""
+"""`ollim-bot web url` prints an address of the page that works once, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.browser.hostile_server import HostileServer, serving
-from tests.cli.terminal import Answer, Terminal, held
+from tests.cli.terminal import CommandResult, Terminal, held
 from tests.web.browser import signed_in_browser, unknown_browser
 from tests.web.scene import SECRET, Scene, make_scene, running
 from tests.web.sign_in import AccessDenied
@@ -25,7 +25,7 @@ SILENT = "The bot is running, but its page does not answer"
 
 @asynccontextmanager
 async def bot(terminal: Terminal) -> AsyncIterator[Scene]:
-    """Its page, and the sign that it runs."""
+    """A fake running bot: its page, and its lock."""
     prepare_data_directory(terminal.paths)
     with held("bot", terminal.paths.bot_pid):
         async with running(make_scene(terminal.paths.root)) as scene:
@@ -33,7 +33,7 @@ async def bot(terminal: Terminal) -> AsyncIterator[Scene]:
             yield scene
 
 
-async def run(terminal: Terminal, *words: str) -> Answer:
+async def run(terminal: Terminal, *words: str) -> CommandResult:
     return await asyncio.to_thread(terminal.run, "web", "url", *words)
 
 

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from tests.domain.ledger_scene import Scene, routine
-from tests.environment.machine import Machine
+from tests.environment.machine import FakeMachine
 from tests.google.scene import google_scene
 from tests.storage.data_directory import NOW, DataDirectory, QuickDisk
 from tests.upkeep.test_doctor_backup import FOLDER, GAP
@@ -237,7 +237,7 @@ def of_the_machine(there: DataDirectory) -> Findings:
 
 
 def of_settings(there: DataDirectory) -> Findings:
-    place = Machine(there.paths.root)
+    place = FakeMachine(there.paths.root)
     own = place.write("OLLIM_USER_NAME=Ada\nDISCORD_TOKN=x\n", folder=place.home / ".ollim-bot")
     own.chmod(0o644)
     some = place.settings(OLLIM_USER_NAME="Bob")
@@ -307,7 +307,7 @@ def of_the_page(_: DataDirectory) -> Findings:
 
 
 def of_webhooks(there: DataDirectory) -> Findings:
-    place = Machine(there.paths.root)
+    place = FakeMachine(there.paths.root)
     hooks = place.home / ".ollim-bot" / "webhooks"
     hooks.mkdir(parents=True)
     fields = "fields: {type: object}"
@@ -399,7 +399,7 @@ def test_every_finding_of_every_check_has_a_command(tmp_path: Path) -> None:
             found += findings
     steps = [(each.name, each.next) for each in found if each.level is not Level.PASS]
     assert [step for step in steps if not _COMMAND.search(step[1])] == []
-    assert sorted(set(places(EXAMINED)) - reached) == []
+    assert sorted(set(source_lines(EXAMINED)) - reached) == []
 
 
 OTHERS = [
@@ -426,15 +426,15 @@ def words_of(call: ast.Call, module: ModuleType) -> str:
     return "\n".join(each for each in (*known, *literals) if isinstance(each, str))
 
 
-Place = tuple[str, int]
+SourceLine = tuple[str, int]
 _MAKERS = re.compile(r"^(?:warned|failed|Trouble)$|failed if ")
 
 
 @contextmanager
-def called_from(*functions: Callable[..., Any]) -> Iterator[set[Place]]:
+def called_from(*functions: Callable[..., Any]) -> Iterator[set[SourceLine]]:
     """Record the file and line of every call of the functions in this context."""
     codes = {each.__code__ for each in functions}
-    reached: set[Place] = set()
+    reached: set[SourceLine] = set()
 
     def note(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code in codes and frame.f_back is not None:
@@ -446,7 +446,7 @@ def called_from(*functions: Callable[..., Any]) -> Iterator[set[Place]]:
         yield reached
 
 
-def places(modules: Iterable[ModuleType]) -> Iterator[Place]:
+def source_lines(modules: Iterable[ModuleType]) -> Iterator[SourceLine]:
     """The lines that make a finding other than PASS."""
     for module in modules:
         for call in findings_in(module):

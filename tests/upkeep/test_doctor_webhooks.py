@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.environment.machine import Machine
+from tests.environment.machine import FakeMachine
 from tests.ports import unused_port
 
 from ollim_bot.domain.jobs import JobSpec, WebhookSpec
@@ -39,7 +39,7 @@ class WebhookCheckScene:
     """A home directory with the file of one webhook."""
 
     def __init__(self, folder: Path) -> None:
-        self._machine = Machine(folder)
+        self._machine = FakeMachine(folder)
 
     def write(self, text: str) -> None:
         folder = self._machine.home / ".ollim-bot/webhooks"
@@ -125,7 +125,7 @@ def test_the_running_bot_answers_at_its_port(
 
 
 def test_a_secret_that_is_missing_or_short_is_named_and_never_shown(tmp_path: Path) -> None:
-    settings = Machine(tmp_path).settings(WEBHOOK_SECRET="shorty", B_TOKEN=SECRET)
+    settings = FakeMachine(tmp_path).settings(WEBHOOK_SECRET="shorty", B_TOKEN=SECRET)
     hooks = [hook("a", secret_env="A_SECRET"), hook("b", secret_env="B_TOKEN"), hook("c")]
     hooks += [hook(name, secret_env="A_SECRET") for name in ("d", "e", "f", "g")]
     short, missing = secrets(settings, hooks)
