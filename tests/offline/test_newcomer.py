@@ -54,7 +54,7 @@ async def check_that_a_sentence_becomes_a_file_and_a_line_and_is_moved(
     assert reminder.spec.background
     due = reminder.due(UTC)
     assert earliest.replace(microsecond=0) <= due <= latest
-    # It may have become midnight meanwhile.
+    # Midnight may have passed during the test.
     moments = {describe(due, now) for now in (began, _now(bot))}
     assert answer in {f"Reminder set: drink water, {moment}." for moment in moments}
 
