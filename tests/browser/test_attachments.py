@@ -1,4 +1,4 @@
-"""Files are added by button, drop and paste. The page reports a file that is too large at once."""
+"""Files are added by button, drop and paste. A file that is too large is reported at once."""
 
 from __future__ import annotations
 

@@ -166,9 +166,9 @@ def test_how_to_get_it_is_one_sentence_for_the_shell_in_use(terminal: Terminal) 
 
 @contextmanager
 def shell_in(terminal: Terminal, shell: str) -> Iterator[int]:
-    """An interactive shell with the script, in a terminal of its own.
+    """An interactive shell in a pseudo-terminal, with the completion script loaded.
 
-    There `ollim-bot` prints its words, as the shell has read them.
+    In this shell `ollim-bot` prints its arguments as the shell has parsed them.
     """
     options = {"bash": ["--norc", "-i"], "zsh": ["-f", "-i"], "fish": ["--no-config"]}[shell]
     environ = terminal.environ | {"PATH": f"{PROGRAM.parent}:/usr/bin:/bin", "TERM": "dumb"}

@@ -15,7 +15,7 @@ from devtools.localdiscord.interactions import ResponseType
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.discord.interaction_scene import Client, Scene, make_scene, until
-from tests.garbage import forget_what_others_left
+from tests.garbage import collect_garbage_of_earlier_tests
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card
 from ollim_bot.domain.commands import CommandAnswer
@@ -154,7 +154,7 @@ async def test_a_click_is_taken_once_and_without_complaint(
 
 
 async def test_nothing_is_held_for_the_messages_that_have_buttons(on: Connected) -> None:
-    forget_what_others_left()
+    collect_garbage_of_earlier_tests()
     on.scene.discord.allowance(1000, 1.0, of=("send", "edit", "global"))
     owner = discord.Object(int(on.scene.discord.owner.id))
     channel = await on.client.create_dm(owner)
