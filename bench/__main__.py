@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     run = past_runs.this_run(results, Path(__file__).parents[1])
     runs = past_runs.read(past_runs.FILE)
     is_whole = len(chosen) == len(PARTS)
-    print(table(results, past_runs.past_of(run, runs), is_whole=is_whole))
+    print(table(results, past_runs.usual_ratios(run, runs), is_whole=is_whole))
     if is_whole and not (given.no_record or os.environ.get("CI")):
         past_runs.append(past_runs.FILE, run)
     return 0 if all(result.passes for result in results) else 1

@@ -11,9 +11,9 @@ from pathlib import Path
 from tests.stores import Stores
 
 from bench.bars import Bar
+from bench.fixtures import prepared
 from bench.measure import Result, Unit
-from bench.places import prepared
-from bench.turns import Scene, a_scene, watched
+from bench.turns import Scene, make_scene, watched
 from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.offline.messages import ModelRequest, Reply, Say
@@ -33,9 +33,9 @@ def measure(folder: Path) -> list[Result]:
 
 
 async def _measured(folder: Path) -> list[Result]:
-    async with asyncio.timeout(LIMIT), a_scene(folder) as scene, watched(scene) as surface:
-        asked = _Asked()
-        scene.model.when(asked, SLOWLY)
+    async with asyncio.timeout(LIMIT), make_scene(folder) as scene, watched(scene) as surface:
+        request_times = _RequestTimes()
+        scene.model.when(request_times, SLOWLY)
         _, stores = await asyncio.to_thread(prepared, scene.paths.root)
         await surface.ask("hi")
         alone = await _run(scene, stores, ["alone"])
@@ -43,7 +43,9 @@ async def _measured(folder: Path) -> list[Result]:
     slots, one = RuntimeConfig().bg_concurrency, alone.seconds
     of, unit = Bar.BACKGROUND, Unit.COUNT
     return [
-        Result("runs at once", asked.most, "the setting", slots, of, most_times=1, unit=unit),
+        Result(
+            "runs at once", request_times.most, "the setting", slots, of, most_times=1, unit=unit
+        ),
         Result("runs out of order", together.swapped(slots), "all", MANY, of, 0, unit=unit),
         Result(
             f"{MANY} runs due at once, until done",
@@ -55,8 +57,8 @@ async def _measured(folder: Path) -> list[Result]:
     ]
 
 
-class _Asked:
-    """A rule of the model's that notes when it is asked by a run."""
+class _RequestTimes:
+    """A rule of the model that records the time of each request of a run."""
 
     def __init__(self) -> None:
         self._at: list[float] = []
@@ -69,12 +71,12 @@ class _Asked:
 
     @property
     def most(self) -> int:
-        """How many were answered at once."""
+        """The largest number of requests that were answered at the same time."""
         return max(sum(at <= other < at + ANSWERING for other in self._at) for at in self._at)
 
 
 class _Runs:
-    """What the ledger says of some runs, in the order in which they began."""
+    """The ledger rows of some runs, in the order in which the runs began."""
 
     def __init__(self, rows: Sequence[LedgerRow]) -> None:
         self._due: list[datetime] = []
@@ -91,7 +93,7 @@ class _Runs:
         self.seconds = (max(ended.values()) - min(began.values())).total_seconds()
 
     def swapped(self, slots: int) -> int:
-        """How many began after one that was due later; those beginning together have no order."""
+        """How many runs began after one that was due later, except for runs that began together."""
         return sum(
             any(due < earlier for earlier in self._due[: max(0, place - slots + 1)])
             for place, due in enumerate(self._due)
@@ -99,7 +101,7 @@ class _Runs:
 
 
 async def _run(scene: Scene, stores: Stores, names: Sequence[str]) -> _Runs:
-    """Due in another order than that of their names."""
+    """Run jobs that are due in another order than their names."""
     start = (datetime.now(UTC) + timedelta(seconds=3)).replace(microsecond=0)
     for number, name in enumerate(names):
         due = start + timedelta(seconds=number * 7 % len(names) * WITHIN // len(names))

@@ -8,9 +8,9 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
+from bench.fixtures import NOW, new_database
 from bench.history import LONG, fill_history
 from bench.measure import Result, compare
-from bench.places import NOW, new_database
 from ollim_bot.paths import DataPaths
 from ollim_bot.upkeep.backup import write_backup
 from ollim_bot.upkeep.restore import restore
@@ -18,7 +18,7 @@ from ollim_bot.upkeep.restore import restore
 ROUNDS = 3
 PICTURES = 500
 _PICTURE_BYTES = 60_000
-# Compressing and two checksums against writing alone; what grows faster than the bytes has more.
+# Compression and two checksums against writing alone. Faster than linear growth exceeds this.
 _MOST = 30
 
 

@@ -1,4 +1,4 @@
-"""`python -m bench.bare_discord`: what discord.py can do by itself, which is to react at once."""
+"""`python -m bench.bare_discord`: a discord.py client that does nothing but react at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import discord
 from ollim_bot.surfaces.discord.client import use_api_url
 
 
-class Bare(discord.Client):
+class BareClient(discord.Client):
     async def on_message(self, message: discord.Message) -> None:
         if message.author != self.user:
             await message.add_reaction("👀")
@@ -20,7 +20,7 @@ async def main() -> None:
     await use_api_url(os.environ["DISCORD_API_URL"])
     intents = discord.Intents.none()
     intents.dm_messages = True
-    async with Bare(intents=intents) as client:
+    async with BareClient(intents=intents) as client:
         await client.start(os.environ["DISCORD_TOKEN"])
 
 

@@ -1,4 +1,4 @@
-"""What watchfiles does by itself, as it comes: how soon it hears of a file, and what it takes."""
+"""watchfiles with its defaults: how soon it reports a file, and what it costs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMIT = 30.0
 
 
 def heard_after(folder: Path, write: Callable[[int], object], rounds: int) -> float:
-    """The median of the seconds from a write in the folder until it is heard of."""
+    """The median of the seconds from a write in the folder until it is reported."""
     times = []
     with _listening(folder) as heard:
         for number in range(rounds):
@@ -29,7 +29,7 @@ def heard_after(folder: Path, write: Callable[[int], object], rounds: int) -> fl
 
 
 def idle_share(folder: Path, seconds: float) -> float:
-    """CPU seconds of this process in each second in which it listens and nothing happens."""
+    """CPU seconds of this process per second of watching while nothing happens."""
     with _listening(folder):
         time.sleep(0.5)
         began = time.process_time()
@@ -45,7 +45,7 @@ def _listening(folder: Path) -> Iterator[Queue[int]]:
     def listen() -> None:
         signs = watch(folder, stop_event=stop, rust_timeout=250, yield_on_timeout=True)
         for number, burst in enumerate(signs):
-            # The first sign says that the listening has begun.
+            # The first event says that the watching has begun.
             if burst or number == 0:
                 heard.put(len(burst))
 
@@ -60,7 +60,7 @@ def _listening(folder: Path) -> Iterator[Queue[int]]:
 
 
 def _until_quiet(heard: Queue[int]) -> None:
-    """One write can be heard of twice."""
+    """One write can be reported twice."""
     time.sleep(0.2)
     while not heard.empty():
         heard.get()

@@ -17,14 +17,14 @@ from devtools.localgoogle.server import LocalGoogle, in_thread
 
 import ollim_bot
 from bench.bars import Bar
+from bench.fixtures import prepared, write_reminders
 from bench.measure import Action, Result, Unit, compare
-from bench.places import prepared, write_reminders
 from ollim_bot.integrations.google.token import GoogleToken, OAuthClient, with_answer
 from ollim_bot.integrations.google.token_store import GoogleTokenStore
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
 
-# Of packages that a command has no time for.
+# Packages that are too slow to import for a command.
 SLOW = ("asyncio", "aiohttp", "discord", "claude_agent_sdk", "pydantic")
 LISTING = "from ollim_bot.cli.main import main; main(['reminder', 'list'])"
 TASKS = "/tasks/v1/lists/@default/tasks"
@@ -32,7 +32,7 @@ ALL = "import ollim_bot.app.app, ollim_bot.surfaces.discord.surface"
 
 
 def measure(folder: Path) -> list[Result]:
-    # An installed package comes compiled; a checkout may not.
+    # An installed package is compiled; a checkout may not be.
     compileall.compile_dir(Path(ollim_bot.__file__).parent, quiet=2)
     paths, _ = prepared(folder / "data")
     write_reminders(paths.reminders, 50)
@@ -69,7 +69,7 @@ def measure(folder: Path) -> list[Result]:
 
 
 def _tasks_at_google(folder: Path, command: str) -> list[Result]:
-    """`tasks list`, which the agent calls all day, against the call that it cannot do without."""
+    """`tasks list`, which the agent calls often, against the one HTTP request that it needs."""
     home = folder / "google"
     paths, _ = prepared(home / "data")
     with _connected(paths) as (google, token):
@@ -122,7 +122,7 @@ def running(command: Sequence[str], home: Path) -> Action:
 
 
 def slow_modules(statement: str, home: Path) -> int:
-    """How many of them a fresh Python has loaded after the statement."""
+    """How many of these packages a new Python process has loaded after the statement."""
     count = f"sum(name.partition('.')[0] in {SLOW} for name in sys.modules)"
     program = f"import sys\n{statement}\nprint()\nprint({count})"
     command = [sys.executable, "-W", "ignore", "-c", program]

@@ -13,8 +13,8 @@ from statistics import median
 from devtools.localdiscord.server import LocalDiscord, RecordedRequest
 
 from bench.bars import Bar
+from bench.fixtures import BOT, python_process, resident_bytes, unused_port
 from bench.measure import Result, Unit
-from bench.places import BOT, a_process, resident_bytes, unused_port
 from ollim_bot.offline.messages import Reply, Say
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
@@ -27,7 +27,7 @@ STARTS = 3
 CHARACTERS = 20_000
 # As fast as a quick model writes.
 PACE, CHUNK = 0.05, 50
-# About what Discord allows, and what the bot is to keep to.
+# About the rate that Discord allows, which the bot must keep to.
 BETWEEN_EDITS = 1.2
 SETTLING_SECONDS = 8.0
 IDLE_SECONDS = 20.0
@@ -51,7 +51,7 @@ async def _measured(folder: Path) -> list[Result]:
 
 
 async def _first_signs(folder: Path, provider: Mapping[str, str]) -> list[Result]:
-    """Medians of rounds in which the two take turns."""
+    """Medians of rounds in which the two alternate."""
     times: tuple[list[float], list[float]] = ([], [])
     async with AsyncExitStack() as stack:
         both = [
@@ -59,7 +59,7 @@ async def _first_signs(folder: Path, provider: Mapping[str, str]) -> list[Result
             for name, command in (("ours", BOT), ("bare", BARE))
         ]
         for discord in both:
-            # Else it is Discord that is measured.
+            # Otherwise the rate limits of Discord would be measured.
             discord.allowance(1000, 1.0, of=["send", "edit", "delete", "react", "global"])
         for number in range(WARM_UP + ROUNDS):
             for which in (0, 1) if number % 2 else (1, 0):
@@ -80,7 +80,7 @@ async def _first_sign(discord: LocalDiscord) -> float:
 
 
 def _visible(requests: Sequence[RecordedRequest]) -> list[RecordedRequest]:
-    """A reaction or a message, and not the sign that it types."""
+    """A reaction or a message, but not the typing notice."""
     return [
         each
         for each in requests
@@ -126,7 +126,7 @@ def _stands(discord: LocalDiscord, text: str) -> bool:
 
 
 async def _start(folder: Path, provider: Mapping[str, str]) -> Result:
-    """From the command until it is there: on Discord, or else on its page."""
+    """Seconds from the start command until the bot is ready: on Discord, or on its page."""
     connected: list[float] = []
     up: list[float] = []
     for number in range(STARTS):
@@ -136,7 +136,7 @@ async def _start(folder: Path, provider: Mapping[str, str]) -> Result:
         began = time.monotonic()
         port = unused_port()
         settings = {**provider, "OLLIM_WEB_PORT": str(port)}
-        with a_process(folder / f"without-{number}", BOT, settings):
+        with python_process(folder / f"without-{number}", BOT, settings):
             await _answers(port)
             up.append(time.monotonic() - began)
     page = "page, without Discord"
@@ -155,12 +155,12 @@ async def _answers(port: int) -> None:
 
 
 async def _idle(folder: Path, provider: Mapping[str, str]) -> list[Result]:
-    """Of our own process, not of the engine's, with Discord and without, at the same time."""
+    """The cost of our own process, without the engine's, with and without Discord."""
     async with LocalDiscord() as discord:
         account = {"DISCORD_TOKEN": discord.token, "DISCORD_API_URL": discord.api_url}
         with (
-            a_process(folder / "with", BOT, {**provider, **account}) as with_it,
-            a_process(folder / "without", BOT, provider) as without,
+            python_process(folder / "with", BOT, {**provider, **account}) as with_it,
+            python_process(folder / "without", BOT, provider) as without,
         ):
             await discord.connected(LIMIT)
             await asyncio.sleep(SETTLING_SECONDS)
@@ -195,10 +195,10 @@ async def _idle(folder: Path, provider: Mapping[str, str]) -> list[Result]:
 async def on_discord(
     folder: Path, command: Sequence[str], provider: Mapping[str, str]
 ) -> AsyncIterator[LocalDiscord]:
-    """A Discord of its own, with a program that hears it."""
+    """A local Discord, and a program that is connected to it."""
     async with LocalDiscord() as discord:
         account = {"DISCORD_TOKEN": discord.token, "DISCORD_API_URL": discord.api_url}
-        with a_process(folder, command, {**provider, **account}):
+        with python_process(folder, command, {**provider, **account}):
             await discord.connected(LIMIT)
             yield discord
 

@@ -9,7 +9,7 @@ from statistics import median
 
 from bench.bars import Bar
 from bench.measure import Result
-from bench.turns import Ask, Scene, a_scene, alike, watched
+from bench.turns import Ask, Scene, alike, make_scene, watched
 
 ROUNDS = 5
 LIMIT = 180.0
@@ -31,8 +31,8 @@ async def _measured(folder: Path) -> list[Result]:
 
 
 async def _prompted(folder: Path) -> tuple[float, float]:
-    """Medians, in a conversation that has begun, so that the engine is warm."""
-    async with a_scene(folder) as scene, watched(scene) as surface:
+    """Medians in a running conversation, so that the engine is warm."""
+    async with make_scene(folder) as scene, watched(scene) as surface:
         await surface.ask("hi")
         main = [await _asked_after(scene, f"m{n}", "false") for n in range(ROUNDS)]
         apart = [await _asked_after(scene, f"b{n}", "true") for n in range(ROUNDS)]
@@ -48,7 +48,7 @@ async def _asked_after(scene: Scene, name: str, background: str) -> float:
 
 
 async def _bare(folder: Path) -> float:
-    async with a_scene(folder) as scene, alike(scene) as ask:
+    async with make_scene(folder) as scene, alike(scene) as ask:
         await ask("hi")
         return median([await _bare_after(scene, ask, f"c{n}") for n in range(ROUNDS)])
 
@@ -67,7 +67,7 @@ async def _told(ask: Ask, words: str) -> float:
 
 
 async def _seen_after(scene: Scene, words: str, due: datetime, number: int) -> float:
-    """The seconds from `due` until the model is asked with these words, from that request on."""
+    """The seconds from `due` until a request has these words; looks from request `number` on."""
     while words not in str((await scene.model.seen(number)).body):
         number += 1
     return (datetime.now(UTC) - due).total_seconds()

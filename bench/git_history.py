@@ -8,8 +8,8 @@ from itertools import count
 from pathlib import Path
 
 from bench.bars import Bar
+from bench.fixtures import prepared
 from bench.measure import Result, Unit, compare
-from bench.places import prepared
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.files import FileLock
 from ollim_bot.store.journal import GitJournal
@@ -18,8 +18,8 @@ BATCH = 50
 LIMIT = 30.0
 
 
-class History:
-    """A data directory with its history, and a git that is counted."""
+class GitHistoryScene:
+    """A data directory with a git history, and a git whose runs are counted."""
 
     def __init__(self, folder: Path) -> None:
         self.paths, _ = prepared(folder / "data")
@@ -30,7 +30,7 @@ class History:
         self._numbers = count()
         self.journal = self._opened(0.2)
         self.journal.prepare()
-        # One whose pause never ends: what it is told waits.
+        # A journal whose pause never ends, so its notes are never committed.
         self.waiting = self._opened(3600)
 
     def write(self) -> Path:
@@ -65,43 +65,43 @@ class History:
 
 
 def measure(folder: Path) -> list[Result]:
-    history = History(folder)
+    scene = GitHistoryScene(folder)
     return [
-        *_counted(history),
+        *_counted(scene),
         compare(
             f"write and note {BATCH} files",
-            history.note,
+            scene.note,
             f"write {BATCH} files",
-            lambda: [history.write() for _ in range(BATCH)],
+            lambda: [scene.write() for _ in range(BATCH)],
             rounds=9,
             of=Bar.GIT,
             most_times=2,
         ),
         compare(
             f"{BATCH} files in one commit",
-            lambda: history.commit(BATCH),
+            lambda: scene.commit(BATCH),
             f"{BATCH} commits",
-            lambda: history.commit(*[1] * BATCH),
+            lambda: scene.commit(*[1] * BATCH),
             rounds=3,
             most_times=0.2,
         ),
     ]
 
 
-def _counted(history: History) -> list[Result]:
+def _counted(scene: GitHistoryScene) -> list[Result]:
     """Those who write do nothing but note it, and a thread commits what has come together."""
-    runs = history.runs
-    history.note()
-    runs_of_writers = history.runs - runs
-    runs, commits = history.runs, history.commits
-    history.commit(*[1] * BATCH)
-    runs_of_each, commits_of_each = history.runs - runs, history.commits - commits
-    commits = history.commits
-    with history.journal:
+    runs = scene.runs
+    scene.note()
+    runs_of_writers = scene.runs - runs
+    runs, commits = scene.runs, scene.commits
+    scene.commit(*[1] * BATCH)
+    runs_of_each, commits_of_each = scene.runs - runs, scene.commits - commits
+    commits = scene.commits
+    with scene.journal:
         for _ in range(BATCH):
-            history.journal.note(history.write(), "add routine x")
-        _until_committed(history, commits)
-    batches = history.commits - commits
+            scene.journal.note(scene.write(), "add routine x")
+        _until_committed(scene, commits)
+    batches = scene.commits - commits
     base, unit = f"{BATCH} committed one by one", Unit.COUNT
     return [
         Result(
@@ -125,9 +125,9 @@ def _counted(history: History) -> list[Result]:
     ]
 
 
-def _until_committed(history: History, commits: int) -> None:
+def _until_committed(scene: GitHistoryScene, commits: int) -> None:
     began = time.monotonic()
-    while history.commits == commits and time.monotonic() - began < LIMIT:
+    while scene.commits == commits and time.monotonic() - began < LIMIT:
         time.sleep(0.05)
 
 

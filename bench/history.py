@@ -10,8 +10,8 @@ from pathlib import Path
 from random import Random
 
 from bench.cli_start import running
+from bench.fixtures import NOW, new_database
 from bench.measure import Result, compare
-from bench.places import NOW, new_database
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.store.database import Database
 from ollim_bot.store.transaction import Transaction
@@ -19,7 +19,7 @@ from ollim_bot.store.transaction import Transaction
 LONG = 100_000
 WORDS = 40
 ROUNDS = 15
-# What does not grow has a ratio of 1; the rest is how much two medians of a disk can differ.
+# Without growth the ratio is 1; the rest allows for the noise between two medians of a disk.
 NO_GROWTH = 1.5
 
 _OFTEN = "often"

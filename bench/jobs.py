@@ -6,8 +6,8 @@ import time
 from itertools import count
 from pathlib import Path
 
+from bench.fixtures import prepared, write_reminders
 from bench.measure import Result, compare
-from bench.places import prepared, write_reminders
 
 MANY = 10_000
 

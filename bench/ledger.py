@@ -12,8 +12,8 @@ from tests.stores import Stores
 
 from bench.bars import Bar
 from bench.cli_start import running
+from bench.fixtures import prepared
 from bench.measure import Result, compare
-from bench.places import prepared
 from bench.storage import NO_GROWTH
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.definitions import Armed, Definition
@@ -21,7 +21,7 @@ from ollim_bot.domain.jobs import JobKind, JobSpec, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import History, checkpoint_row, claiming_row
 
-# In the past of whoever measures: the check looks at the real clock.
+# In the past, since the check uses the real clock.
 END = datetime(2026, 1, 1, tzinfo=UTC)
 DAYS = 365
 DAILY = 30

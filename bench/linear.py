@@ -1,9 +1,9 @@
 """Texts from outside that are made to be slow: twice the input takes about twice the time.
 
-To add a reader, add a line to `READERS`: its name, what makes an input of n characters, and the
-function that reads it. Inputs that nobody would write are the point: what repeats a sign that opens
-something, what almost fits a pattern, what has no end. A refusal is an answer, too, so whatever is
-raised counts as done; a reader with a limit on the length is measured up to that limit by itself.
+To add a reader, add a line to `READERS`: its name, a function that makes an input of n characters,
+and the function that reads it. Choose hostile inputs: repeated opening signs, texts that almost
+match a pattern, texts without an end. An exception counts as an answer. A reader that refuses long
+texts is measured up to its limit.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SIZE = 8_000
 MOST_TIMES = 3.0
 
 _ROUNDS = 3
-# What takes less is not worth a row, however it grows.
+# A reader that takes less time is ignored, even if its time grows.
 _NOTHING = 0.002
 _NOW = datetime(2026, 2, 3, 9, tzinfo=UTC)
 
@@ -91,7 +91,7 @@ _NOWHERE = PathPolicy(Path("/nowhere"))
 
 
 def _fitting(glob: str) -> Callable[[str], bool]:
-    # A text of more than 8192 characters fits nothing.
+    # A text of more than 8192 characters matches no glob.
     return lambda text: fits(glob, f"./{text[: len(text) // 4]}")
 
 
@@ -191,7 +191,7 @@ def measure(_: Path) -> list[Result]:
 
 
 def _worst_of_each(readers: list[Reader]) -> Iterator[tuple[str, float, float]]:
-    """For each kind of reader the input whose time grows most, if it takes any time at all."""
+    """For each kind of reader, the input whose time grows most."""
     worst: dict[str, tuple[float, str, float, float]] = {}
     for reader in readers:
         once, twice = seconds_for(reader, SIZE), seconds_for(reader, 2 * SIZE)
@@ -203,7 +203,7 @@ def _worst_of_each(readers: list[Reader]) -> Iterator[tuple[str, float, float]]:
 
 
 def seconds_for(reader: Reader, size: int) -> float:
-    """Of the processor, the least of some rounds, so that others on the machine count little."""
+    """CPU seconds, the minimum of some rounds, so that other programs matter little."""
     text = reader.make(size)
     times = []
     for _ in range(_ROUNDS):

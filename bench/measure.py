@@ -1,4 +1,4 @@
-"""Timing two things in turn, and saying how they compare."""
+"""Times two actions in turn, and compares them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Unit(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Result:
     """One row. `most` is the largest amount that passes, `most_times` the largest ratio, and
-    `most_more` the largest difference; each is None where there is none to keep.
+    `most_more` the largest difference; each is None if there is no such limit.
 
-    `measure` names it among all rows, and in the runs of the past.
+    `measure` is the unique name of the row, also in past runs.
     """
 
     measure: str
@@ -54,7 +54,7 @@ class Result:
 
     @property
     def limits(self) -> str:
-        """Empty where there is none."""
+        """Empty without a limit."""
         most = "" if self.most is None else f"≤ {shown(self.most, self.unit)}"
         times = "" if self.most_times is None else f"≤ {self.most_times:g} ×"
         more = "" if self.most_more is None else f"≤ +{shown(self.most_more, self.unit)}"

@@ -14,17 +14,17 @@ from tests.stores import Stores
 
 from bench.bare_imports import READY
 from bench.bars import Bar
+from bench.fixtures import BOT, prepared, python_process, resident_bytes, write_reminders
 from bench.measure import Result, Unit
-from bench.places import BOT, a_process, prepared, resident_bytes, write_reminders
 from ollim_bot.domain.run_history import CHECKPOINT
 
 SOME = 1_000
 MOST_BYTES = 120e6
 LIMIT = 60.0
 YEAR_LIMIT = 600.0
-# Time for the engine and all else that a start brings.
+# Time for the engine and everything else at a start.
 SETTLING_SECONDS = 8.0
-# After two months all that is made once has been made.
+# After two months everything that is created once exists.
 SETTLED_MONTHS = 2
 NO_GROWTH = 1.05
 
@@ -50,23 +50,23 @@ def measure(folder: Path) -> list[Result]:
 
 
 def _idle(folder: Path) -> float:
-    """Of our own process, not of the engine's."""
+    """Memory of our own process, without the engine's."""
     paths, stores = prepared(folder / "data")
     write_reminders(paths.reminders, SOME, datetime.now(UTC).year + 1)
-    with a_process(folder, BOT) as process:
+    with python_process(folder, BOT) as process:
         _until(lambda: _is_armed(stores), process)
         time.sleep(SETTLING_SECONDS)
         return resident_bytes(process.pid)
 
 
 def _libraries(folder: Path) -> float:
-    with a_process(folder, ("-m", "bench.bare_imports")) as process:
+    with python_process(folder, ("-m", "bench.bare_imports")) as process:
         _until((folder / READY).exists, process)
         return resident_bytes(process.pid)
 
 
 def _year(folder: Path) -> list[float]:
-    """Resident bytes at the end of each month, of a process that does nothing else."""
+    """Resident bytes at the end of each month, measured in a separate process."""
     command = [sys.executable, "-m", "bench.year", str(folder)]
     root = Path(__file__).parents[1]
     printed = subprocess.check_output(command, cwd=root, timeout=YEAR_LIMIT)

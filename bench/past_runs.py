@@ -1,4 +1,4 @@
-"""The runs of the past: a line for each, so that a row is seen to become slower."""
+"""Past runs, one line each, by which a measure that became slower is noticed."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _WORSE = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """`rows` has the ratio and the amount of each measure. Nothing here names a person, a host
-    or a place."""
+    """`rows` has the ratio and the amount of each measure. No field names a person, a host or
+    a path."""
 
     date: str
     version: str
@@ -43,9 +43,9 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """What the ratio of a measure used to be. Until it was measured a few times, nothing is
-    worse than it."""
+class UsualRatio:
+    """The usual ratio of a measure. Nothing counts as worse until the measure has run a few
+    times."""
 
     usual: float
     times: int
@@ -67,7 +67,7 @@ def this_run(results: Iterable[Result], root: Path) -> Run:
 
 
 def read(file: Path) -> list[Run]:
-    """Raises `ValueError` for what is no run: who damaged the file has to know."""
+    """Raises `ValueError` for a line that is not a run, so that damage to the file is noticed."""
     if not file.exists():
         return []
     return [_run(json.loads(line)) for line in file.read_text().splitlines() if line.strip()]
@@ -78,14 +78,14 @@ def append(file: Path, run: Run) -> None:
         runs.write(json.dumps(asdict(run)) + "\n")
 
 
-def past_of(run: Run, runs: Sequence[Run]) -> dict[str, Past]:
-    """By measure, from the last runs that had it on a machine like this one."""
+def usual_ratios(run: Run, runs: Sequence[Run]) -> dict[str, UsualRatio]:
+    """The usual ratio of each measure, from its last runs on machines like this one."""
     past = {}
     for measure in run.rows:
         alike = [each for each in runs if each.is_like(run) and measure in each.rows]
         ratios = [each.rows[measure][0] for each in alike[-_COMPARED_WITH:]]
         if ratios:
-            past[measure] = Past(median(ratios), len(ratios))
+            past[measure] = UsualRatio(median(ratios), len(ratios))
     return past
 
 
@@ -107,7 +107,7 @@ def _run(raw: Mapping[str, object]) -> Run:
 
 
 def _commit(root: Path) -> str | None:
-    """None where there is no git or no repository; with a `+` if something is changed since."""
+    """None without git or a repository. It ends with `+` if the source was changed since."""
     with suppress(OSError, subprocess.CalledProcessError):
         name = _git(root, "rev-parse", "--short", "HEAD")
         return f"{name}+" if _git(root, "status", "--porcelain", "--", "src") else name

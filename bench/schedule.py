@@ -15,8 +15,8 @@ from tests.stores import Stores
 
 from bench import bare_watch
 from bench.bars import Bar
+from bench.fixtures import new_database, prepared, write_reminders, write_routines
 from bench.measure import Result, Unit, seconds
-from bench.places import new_database, prepared, write_reminders, write_routines
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.domain.definitions import ARMED, CHANGED
@@ -47,8 +47,8 @@ BARE_IDLE_SECONDS = 10.0
 LIMIT = 180.0
 
 
-class _Nobody:
-    """Nothing is due and nothing is wrong, so nobody is asked for anything."""
+class _UnusedPart:
+    """A part that must not be used: nothing is due, and nothing is wrong."""
 
     async def tell(self, sentence: str, *, key: str | None = None) -> None:
         raise AssertionError(key, sentence)
@@ -59,7 +59,7 @@ class _Nobody:
 def measure(folder: Path) -> list[Result]:
     few, _ = prepared(folder / "few")
     many, _ = prepared(folder / "many")
-    # None is due while this is measured.
+    # No job is due during the measurement.
     soon = datetime.now(UTC) + timedelta(days=3)
     write_reminders(many.reminders, MANY // 2, soon.year + 1)
     write_routines(many.routines, MANY // 2, soon.isoweekday() % 7)
@@ -107,15 +107,15 @@ def _read_bytes(paths: DataPaths) -> None:
 
 @asynccontextmanager
 async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
-    """The stores, and the seconds until all was armed, with a database that knows no job yet."""
-    clock, nobody = SystemClock(UTC), cast("Any", _Nobody())
+    """The stores, and the seconds until all jobs were armed, starting with an empty database."""
+    clock, unused = SystemClock(UTC), cast("Any", _UnusedPart())
     journal = RecordingJournal()
     database = new_database(paths.root / f"start-{time.time_ns()}")
     stores = Stores(SqliteStore(database, clock), open_shelves(paths, journal))
-    book = JobIndex(paths, clock, nobody, HandEdits(journal, paths.root, clock))
-    runners = JobRunners(nobody, nobody, nobody)
-    dispatch = Dispatcher(stores.state, nobody, runners, nobody, clock, nobody, ManualRuns())
-    watcher = Watcher(paths, clock, nobody.tell)
+    book = JobIndex(paths, clock, unused, HandEdits(journal, paths.root, clock))
+    runners = JobRunners(unused, unused, unused)
+    dispatch = Dispatcher(stores.state, unused, runners, unused, clock, unused, ManualRuns())
+    watcher = Watcher(paths, clock, unused.tell)
     changes = JobFileChanges(stores.state, stores.shelves)
     requests = RunRequests(RequestFolder(paths), stores.shelves, dispatch, clock)
     store = stores.state
@@ -124,9 +124,9 @@ async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
         watcher,
         changes,
         (
-            Nags(store, nobody),
-            HeadsUps(store, book, nobody, clock),
-            DueJobs(store, book, dispatch, nobody, changes, clock),
+            Nags(store, unused),
+            HeadsUps(store, book, unused, clock),
+            DueJobs(store, book, dispatch, unused, changes, clock),
         ),
         [requests.run],
         ScheduleRecords(
@@ -171,7 +171,7 @@ async def _until_changed(paths: DataPaths, stores: Stores, number: int) -> float
 
 
 async def _until(stores: Stores, state: str, name: str) -> None:
-    """The row is written just before it is armed, in the same step."""
+    """Wait for the ledger row of the job, which is written in the step that arms it."""
     while True:
         rows = (await asyncio.to_thread(stores.ledger.tail, 1)).entries
         if rows and rows[-1].state == state and rows[-1].facts["job"] == name:
@@ -180,7 +180,7 @@ async def _until(stores: Stores, state: str, name: str) -> None:
 
 
 async def _idle() -> float:
-    """CPU seconds in each second, with every look at the files that comes in half a minute."""
+    """CPU seconds per second, including all checks of the files in half a minute."""
     await asyncio.sleep(2.0)
     began = time.process_time()
     await asyncio.sleep(IDLE_SECONDS)

@@ -9,8 +9,8 @@ from pathlib import Path
 from tests.stores import Stores
 
 from bench.bars import Bar
+from bench.fixtures import NOW, prepared
 from bench.measure import Result, compare
-from bench.places import NOW, prepared
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
@@ -18,7 +18,7 @@ from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 ROUNDS = 60
 LONG = 100_000
 WAITING = 10_000
-# What does not grow has a ratio of 1; the rest is how much two medians of a disk can differ.
+# Without growth the ratio is 1; the rest allows for the noise between two medians of a disk.
 NO_GROWTH = 1.5
 
 
@@ -81,7 +81,7 @@ def measure(folder: Path) -> list[Result]:
 
 
 def keep_waiting(stores: Stores, how_many: int) -> None:
-    """As after a silence of the owner: the cap keeps ten, and counts the others."""
+    """The state after the owner was silent: ten updates are kept, and the others counted."""
 
     def step(pending: PendingUpdates) -> tuple[PendingUpdates, None]:
         for number in range(how_many):

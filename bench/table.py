@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bench.bars import Bar
 from bench.measure import Result, shown
-from bench.past_runs import Past
+from bench.past_runs import UsualRatio
 
 Cells = tuple[str, ...]
 
 _HEAD: Cells = ("", "measure", "", "baseline", "", "ratio", "usual", "limit", "")
 
 
-def table(results: Sequence[Result], past: Mapping[str, Past], *, is_whole: bool) -> str:
-    """A bar without a row is named too, if `is_whole`: all parts have run."""
+def table(results: Sequence[Result], past: Mapping[str, UsualRatio], *, is_whole: bool) -> str:
+    """`is_whole` says that all parts have run; then a bar without a row is named too."""
     of_bars = [row for bar in Bar for row in _of_bar(bar, results, past, is_whole=is_whole)]
     rest = [_cells(each, past) for each in results if each.of is None]
     widths = _widths([_HEAD, *(row for row in of_bars if len(row) > 1), *rest])
@@ -27,9 +27,9 @@ def table(results: Sequence[Result], past: Mapping[str, Past], *, is_whole: bool
 
 
 def _of_bar(
-    bar: Bar, results: Sequence[Result], past: Mapping[str, Past], *, is_whole: bool
+    bar: Bar, results: Sequence[Result], past: Mapping[str, UsualRatio], *, is_whole: bool
 ) -> Iterator[Cells]:
-    """The bar in the words of the contract, and under it what was measured."""
+    """The bar in the words of the contract, followed by its measures."""
     number = list(Bar).index(bar) + 1
     rows = [_cells(each, past) for each in results if each.of is bar]
     if rows or is_whole:
@@ -39,7 +39,7 @@ def _of_bar(
         yield ("   NOT MEASURED",)
 
 
-def _cells(result: Result, past: Mapping[str, Past]) -> Cells:
+def _cells(result: Result, past: Mapping[str, UsualRatio]) -> Cells:
     before = past.get(result.measure)
     verdict = ("pass" if result.passes else "FAIL") if result.limits else ""
     slower = "SLOWER" if before is not None and before.is_worse(result.ratio) else ""

@@ -17,10 +17,10 @@ from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, StreamEvent
 from claude_agent_sdk.types import SystemPromptPreset, ThinkingConfig
 
 from bench.bars import Bar
+from bench.fixtures import prepared
 from bench.measure import Result, Unit, seconds
-from bench.places import prepared
 from bench.storage import bare_append
-from bench.watch import WatchingSurface
+from bench.timing_surface import TimingSurface
 from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.shared_files import Names
 from ollim_bot.engine.claude import ClaudeEngine
@@ -51,7 +51,7 @@ class Scene:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Nothing of the account or the settings of whoever runs this."""
+        """Without the account and settings of the person who runs this."""
         home = self.paths.root.parent
         return {
             "HOME": str(home),
@@ -69,14 +69,14 @@ class Scene:
         return child_environment(self.environment, os.environ, Path(sys.executable).parent)
 
 
-# Takes a message, sees the turn to its end, and gives the seconds that its first words took.
+# Sends a message, waits for the end of the turn, and returns the seconds until the first words.
 Ask = Callable[[str], Awaitable[float]]
-Way = Callable[[Scene], AbstractAsyncContextManager[Ask]]
+OpenClient = Callable[[Scene], AbstractAsyncContextManager[Ask]]
 
 
 @asynccontextmanager
-async def our_way(scene: Scene) -> AsyncIterator[Ask]:
-    """The whole bot, from the arrival of a message on; only the page is not there."""
+async def open_bot(scene: Scene) -> AsyncIterator[Ask]:
+    """The whole bot without its web page, from the arrival of a message on."""
     async with watched(scene) as surface:
 
         async def ask(words: str) -> float:
@@ -86,12 +86,12 @@ async def our_way(scene: Scene) -> AsyncIterator[Ask]:
 
 
 @asynccontextmanager
-async def watched(scene: Scene) -> AsyncIterator[WatchingSurface]:
+async def watched(scene: Scene) -> AsyncIterator[TimingSurface]:
     folder = scene.paths.state / "engine"
     environ = {**scene.environment, "OLLIM_DATA_DIR": str(scene.paths.root)}
     settings = Settings.from_env(environ, cwd=scene.paths.root)
     engine = ClaudeEngine(scene.our_environment, folder, cli=launcher(folder))
-    surface = WatchingSurface()
+    surface = TimingSurface()
     app = App(settings, Adapters(engine=engine, surfaces=[surface]))
     running = asyncio.create_task(app.run())
     try:
@@ -102,8 +102,8 @@ async def watched(scene: Scene) -> AsyncIterator[WatchingSurface]:
 
 
 @asynccontextmanager
-async def bare_way(options: ClaudeAgentOptions) -> AsyncIterator[Ask]:
-    """The client of the SDK, and nothing else."""
+async def open_sdk_client(options: ClaudeAgentOptions) -> AsyncIterator[Ask]:
+    """Only the client of the SDK."""
     async with ClaudeSDKClient(options) as client:
 
         async def ask(words: str) -> float:
@@ -119,30 +119,30 @@ async def bare_way(options: ClaudeAgentOptions) -> AsyncIterator[Ask]:
 
 
 def alike(scene: Scene) -> AbstractAsyncContextManager[Ask]:
-    """Told all that we tell the engine, so that only our code makes the difference."""
+    """The SDK client with the same prompt and tools as the bot, so that only our code differs."""
     profile, _ = ProfileFiles(scene.paths).read()
     prompt = build_system_prompt(
         profile, Names("Ada", "Ollim"), "Europe/Berlin", read_manual(TOOL_LINES)
     )
     options = _options(scene, prompt, list(TOOLS))
     thinking: ThinkingConfig = {"type": "disabled"}
-    return bare_way(replace(options, env=scene.our_environment, thinking=thinking))
+    return open_sdk_client(replace(options, env=scene.our_environment, thinking=thinking))
 
 
 def preset(scene: Scene) -> AbstractAsyncContextManager[Ask]:
-    """As the engine comes: its own system prompt and all of its tools."""
-    return bare_way(_options(scene, PRESET, None))
+    """The SDK client with the engine's own system prompt and all of its tools."""
+    return open_sdk_client(_options(scene, PRESET, None))
 
 
-def measure(folder: Path, way: Way = our_way) -> list[Result]:
-    return asyncio.run(_measured(folder, way))
+def measure(folder: Path, open_client: OpenClient = open_bot) -> list[Result]:
+    return asyncio.run(_measured(folder, open_client))
 
 
-async def _measured(folder: Path, way: Way) -> list[Result]:
+async def _measured(folder: Path, open_client: OpenClient) -> list[Result]:
     async with asyncio.timeout(LIMIT):
-        first, bare_first = await _first_words(folder, way, alike)
+        first, bare_first = await _first_words(folder, open_client, alike)
         sign = await _first_sign(folder / "sign")
-        sent = await _bytes_sent(folder / "ours", way)
+        sent = await _bytes_sent(folder / "ours", open_client)
         bare_sent = await _bytes_sent(folder / "preset", preset)
         safe = median([await asyncio.to_thread(_append, folder) for _ in range(ROUNDS)])
     client, unit = "bare SDK client", Unit.BYTES
@@ -157,12 +157,16 @@ def _append(folder: Path) -> float:
     return seconds(lambda: bare_append(folder))
 
 
-async def _first_words(folder: Path, way: Way, baseline: Way) -> tuple[float, float]:
-    """Medians of rounds in which the two take turns at being first."""
+async def _first_words(
+    folder: Path, open_client: OpenClient, baseline: OpenClient
+) -> tuple[float, float]:
+    """Medians of rounds in which the two alternate in going first."""
     async with AsyncExitStack() as stack:
         asks = [
-            await stack.enter_async_context(each(await stack.enter_async_context(a_scene(place))))
-            for each, place in ((way, folder / "first"), (baseline, folder / "second"))
+            await stack.enter_async_context(
+                each(await stack.enter_async_context(make_scene(place)))
+            )
+            for each, place in ((open_client, folder / "first"), (baseline, folder / "second"))
         ]
         times: tuple[list[float], list[float]] = ([], [])
         for number in range(WARM_UP + ROUNDS):
@@ -173,22 +177,22 @@ async def _first_words(folder: Path, way: Way, baseline: Way) -> tuple[float, fl
 
 
 async def _first_sign(folder: Path) -> float:
-    """From the arrival of a message, through the disk, to the surface being told of its turn."""
-    async with a_scene(folder) as scene, watched(scene) as surface:
+    """Seconds from the arrival of a message until the surface is told of its turn."""
+    async with make_scene(folder) as scene, watched(scene) as surface:
         signs = [(await surface.ask("hi")).sign for _ in range(WARM_UP + ROUNDS)]
     return median(signs[WARM_UP:])
 
 
-async def _bytes_sent(folder: Path, way: Way) -> float:
-    """All that the model is sent for the first message of a conversation."""
-    async with a_scene(folder) as scene, way(scene) as ask:
+async def _bytes_sent(folder: Path, open_client: OpenClient) -> float:
+    """The bytes that the model is sent for the first message of a conversation."""
+    async with make_scene(folder) as scene, open_client(scene) as ask:
         await ask("hi")
         bodies = [dict(request.body) for request in scene.model.requests]
     return float(sum(len(json.dumps(body, ensure_ascii=False).encode()) for body in bodies))
 
 
 @asynccontextmanager
-async def a_scene(folder: Path) -> AsyncIterator[Scene]:
+async def make_scene(folder: Path) -> AsyncIterator[Scene]:
     paths, _ = await asyncio.to_thread(prepared, folder / "data")
     model = ScriptedModel()
     async with MessagesServer(model) as server:

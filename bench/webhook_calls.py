@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-# Of the shape and about the size of an event of GitHub for a small repository.
+# Like an event of GitHub for a small repository, in shape and size.
 BODY = json.dumps(
     {
         "action": "opened",

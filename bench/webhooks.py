@@ -13,8 +13,8 @@ from statistics import median
 from aiohttp import web
 
 from bench.bars import Bar
+from bench.fixtures import new_database
 from bench.measure import Result
-from bench.places import new_database
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.jobs import JobKind, WebhookSpec
 from ollim_bot.domain.schedule import JobKey
@@ -102,7 +102,7 @@ async def _served(root: Path, hooks: int) -> AsyncIterator[int]:
     database = new_database(root)
     for number in range(hooks):
         (paths.webhooks / f"h{number}.md").write_text(FILE.format(number=number))
-    index = JobIndex(paths, clock, _Silent(), HandEdits(RecordingJournal(), root, clock))
+    index = JobIndex(paths, clock, _NoNotices(), HandEdits(RecordingJournal(), root, clock))
     await index.refresh()
     store = SqliteStore(database, clock)
     await store.transact(_raise_limits)
@@ -130,7 +130,7 @@ def _raise_limits(tx: Transaction) -> None:
         tx.config.put(tx.config.get().with_value(key, 10**8))
 
 
-class _Silent:
+class _NoNotices:
     async def tell(self, sentence: str, *, for_reminder: bool) -> None:
         pass
 

@@ -18,7 +18,7 @@ from tests.scheduling.hurrying import HurryingLoop
 from tests.scheduling.year import Agent, Machine
 from tests.stores import on_store
 
-from bench.places import resident_bytes
+from bench.fixtures import resident_bytes
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobSpec, Routine
 from ollim_bot.paths import DataPaths
@@ -34,12 +34,12 @@ DAYS = 365
 MONTH = 30
 DAILY = 30
 AWAKE = timedelta(minutes=DAILY + 5)
-# Whether something was said is looked for among so many.
+# How many of the last messages the fake agent keeps, to see if a message was sent.
 REMEMBERED = 500
 
 
-class _Hasty(OsDisk):
-    """Waits for nothing: how long a disk takes is not what is measured."""
+class _UnsyncedDisk(OsDisk):
+    """Never syncs, since the speed of the disk is not measured here."""
 
     def append(self, path: Path, data: bytes, mode: int, *, sync: bool) -> None:  # noqa: ARG002
         super().append(path, data, mode, sync=False)
@@ -49,14 +49,14 @@ class _Hasty(OsDisk):
     def sync_folder(self, folder: Path) -> None: ...
 
 
-def _hasty(path: Path) -> sqlite3.Connection:
+def _unsynced_connection(path: Path) -> sqlite3.Connection:
     connection = connect(path)
     connection.execute("PRAGMA synchronous=OFF")
     return connection
 
 
-class _OnDisk(Machine):
-    """With the real stores, so that nothing but the bot can keep what it has done."""
+class _MachineOnDisk(Machine):
+    """Uses the real stores, so that only the bot itself can hold memory."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, paths: DataPaths, disk: Disk) -> None:
         moments = [START + timedelta(days=day, minutes=n) for day in range(DAYS) for n in _MINUTES]
@@ -67,13 +67,13 @@ class _OnDisk(Machine):
             is_holder=True,
             report=lambda _: None,
             disk=disk,
-            connection=_hasty,
+            connection=_unsynced_connection,
         )
         self.stores = on_store(self.stores, ImmediateStore(database))
         self.agent = Agent(self.stores, self.clock)
 
     def forget(self) -> None:
-        """What the doubles have noted."""
+        """Drop what the fakes have recorded."""
         del self.agent.said[:-REMEMBERED]
         self.teller.told.clear()
 
@@ -81,8 +81,8 @@ class _OnDisk(Machine):
 _MINUTES = range(DAILY)
 
 
-async def lived(machine: _OnDisk) -> list[float]:
-    """It is awake while its jobs are due, and sleeps for the rest of each day."""
+async def run_year(machine: _MachineOnDisk) -> list[float]:
+    """The machine is awake while its jobs are due, and sleeps for the rest of each day."""
     machine.book.put(*(_routine(minute) for minute in _MINUTES))
     sizes: list[float] = []
     for day in range(DAYS):
@@ -108,8 +108,8 @@ def main(folder: Path) -> None:
     paths = DataPaths(folder)
     prepare_data_directory(paths)
     with asyncio.Runner(loop_factory=HurryingLoop) as runner:
-        machine = _OnDisk(runner.get_loop(), paths, _Hasty())
-        print(json.dumps(runner.run(lived(machine))))
+        machine = _MachineOnDisk(runner.get_loop(), paths, _UnsyncedDisk())
+        print(json.dumps(runner.run(run_year(machine))))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One seed for all that is random outside hypothesis, printed so that a run can be repeated."""
+"""Settings of all tests, with one printed seed for all randomness outside hypothesis."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tests.engine.cheap_starts import CHEAP_STARTS
 from tests.wheels import build_wheel
 from tests.workers import WorkerPool
 
-# No deadlines, since a shared machine may stall anywhere. In CI the examples are always the same,
-# so that a change is judged by what it changed; HYPOTHESIS_PROFILE=thorough looks for new ones.
-# Enough to find what is wrong at once; `HYPOTHESIS_PROFILE=thorough` looks for longer.
+# No deadlines, since a shared machine may stall at any point. The usual profile tries the same few
+# examples each time, so that only a change can make a test fail; HYPOTHESIS_PROFILE=thorough tries
+# many new ones.
 settings.register_profile("usual", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=1000)
 _LONG, _USUAL_SEED = 60.0, 1
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
-# Tests that mostly wait come first. Half of the workers begin with them, half with the others.
+# Tests that mostly wait come first. Half of the workers begin there, half at the other end.
 _WAITING = frozenset({"e2e", "browser"})
 
-# Much is synced to disk in these tests; in memory that takes no time.
+# The tests sync many files, which takes no time in memory.
 _MEMORY, _ROOM_NEEDED = Path("/dev/shm"), 2 * 1024**3
 
 
@@ -46,7 +46,7 @@ os.environ.update(CHEAP_STARTS)
 
 _RARE_COLLECTIONS = (10_000, 20, 20)
 
-# Nothing is garbage until all tests are collected, and to look for it takes a fifth of that time.
+# During collection nothing becomes garbage, and looking for it takes a fifth of the time.
 gc.disable()
 
 
@@ -62,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.workers:
         config.pluginmanager.register(WorkerPool(config.option.workers, warm.prepare))
     if config.option.chaos_seed is None:
-        # A surprise is for who waits for it; a short run is the same each time.
+        # Long runs look for new failures; a short run is the same each time.
         config.option.chaos_seed = secrets.randbelow(1_000_000) if _is_long(config) else _USUAL_SEED
 
 
@@ -75,8 +75,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    # Ten thousand tests are looked through in vain by each collection otherwise; and tests make
-    # much that lives for a moment only.
+    # Otherwise each garbage collection looks through ten thousand tests. Collections are rare: most
+    # objects of a test are freed without them.
     gc.freeze()
     gc.set_threshold(*_RARE_COLLECTIONS)
     gc.enable()
@@ -95,7 +95,7 @@ def _is_long(config: pytest.Config) -> bool:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the summaries of the tests of faults and attacks, also from other processes."""
+    """Print the summaries of the chaos tests and of the hostile tests, from all workers."""
     for report in terminalreporter.getreports("passed"):
         for name, value in report.user_properties:
             if name in ("chaos", "hostile"):

@@ -1,4 +1,4 @@
-"""What earlier tests have left must not be blamed on one that looks for its own."""
+"""Collects the garbage of earlier tests, so that its warnings do not fail a later test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 import sys
 
 
-def forget_what_others_left() -> None:
+def collect_garbage_of_earlier_tests() -> None:
     hook = sys.unraisablehook
     sys.unraisablehook = lambda _: None
     try:

@@ -1,4 +1,4 @@
-"""Texts with something in them that has the shape of a key, and texts without."""
+"""Texts with parts that look like a key, and texts without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somewhere to log to, and something to log."""
+"""A log that a test can read, and records to log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def root_logger_restored() -> Iterator[None]:
 
 
 def sink(log_format: LogFormat, *secrets: str, level: LogLevel = LogLevel.INFO) -> io.StringIO:
-    """Where everything that is logged from now on can be read."""
+    """A stream with everything that is logged from now on."""
     stream = io.StringIO()
     set_up_logging(level, log_format, secrets=secrets, clock=SystemClock(BERLIN), stream=stream)
     return stream

@@ -1,4 +1,4 @@
-"""Ports for programs that must be told theirs before they start."""
+"""Unused ports, for programs that get their port before they start."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from functools import cache
 
 from tests.workers import worker_number
 
-# Below the ports that the system hands out by itself: one of those, once looked up and given
-# back, may be another test's server a moment later.
+# Below the ephemeral ports of the system: an ephemeral port that is free now may be taken by the
+# server of another test a moment later.
 _FIRST, _END = 11000, 32000
 _WORKERS = 16
 
 
 def unused_port() -> int:
-    """A port that no other worker of this run gets, and where nobody listens."""
+    """A port that no other worker of this run gets, and that is not in use."""
     while True:
         port = next(_ports(worker_number()))
         with socket.socket() as probe:

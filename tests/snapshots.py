@@ -1,4 +1,4 @@
-"""Folders that many tests begin with: made once by the program, kept in memory, written often."""
+"""Copies of folders that many tests start with: made once, kept in memory, written often."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 class _Entry:
     """`content` is the text of a file, the target of a link, or None for a folder."""
 
-    place: Path
+    relative: Path
     mode: int
     content: bytes | Path | None
 
 
 class Snapshot:
-    """All that is in a folder now; its times are not kept."""
+    """The content of a folder, without its time stamps."""
 
     def __init__(self, root: Path) -> None:
         found = [root, *sorted(root.rglob("*"))]
@@ -27,10 +27,10 @@ class Snapshot:
         ]
 
     def write(self, root: Path) -> None:
-        """Make the folder, which is not there yet, with the same content."""
+        """Make a new folder with the same content."""
         root.parent.mkdir(parents=True, exist_ok=True)
         for entry in self._entries:
-            path = root / entry.place
+            path = root / entry.relative
             if isinstance(entry.content, Path):
                 path.symlink_to(entry.content)
                 continue

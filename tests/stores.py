@@ -1,4 +1,4 @@
-"""The state of a bot under test: its store and its job files, and short ways to look at them."""
+"""The store and job files of a bot under test, with short ways to read them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Stores:
 
 
 def memory_stores(now: datetime | Callable[[], datetime]) -> Stores:
-    """Those of a new data directory."""
+    """Stores in memory, as in a new data directory."""
     clock = now if callable(now) else lambda: now
     return Stores(RecordingStore(clock), memory_shelves())
 

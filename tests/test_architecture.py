@@ -1,4 +1,4 @@
-"""The rules of the house, read from the source: imports go down, third parties have one door."""
+"""The rules of the architecture, checked in the source: layers, third-party imports, sizes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LAYERS: list[list[str]] = [
     ["__main__"],
 ]
 
-DOORS = {
+ALLOWED_IMPORTERS = {
     "claude_agent_sdk": ["engine"],
     "discord": ["surfaces.discord"],
     "cronsim": ["domain.cron"],
@@ -81,10 +81,10 @@ LONGEST_FUNCTION = 60
 
 MOST_COLLABORATORS = 7
 
-# The one command that is not there to be done at once.
+# The only command that may start slowly.
 BOT_ITSELF = "cli.start"
 
-# Each costs a command of the agent's more than all of our own code together.
+# Each of these costs a command more time than all of our own code together.
 HEAVY = ("aiohttp", "asyncio", "claude_agent_sdk", "discord", "jsonschema", "logging", "pydantic")
 
 
@@ -137,7 +137,7 @@ def _imports() -> Iterator[Import]:
 
 
 def _statements(node: ast.AST, in_function: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
-    """Every statement below a node, and whether it stands in a function."""
+    """Every statement below a node, and whether it is inside a function."""
     in_function = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     for part in ("body", "orelse", "finalbody", "handlers", "cases"):
         for inner in getattr(node, part, ()):
@@ -199,7 +199,7 @@ def test_testing_stands_on_the_domain_and_the_ports_only() -> None:
 
 
 def test_the_program_needs_no_double() -> None:
-    """Doubles are not part of the wheel."""
+    """Test fakes are not part of the wheel."""
     wrong = [
         str(found)
         for found in our_imports()
@@ -225,13 +225,13 @@ def test_there_is_no_cycle() -> None:
         visit(module, ())
 
 
-@pytest.mark.parametrize("package", DOORS)
-def test_a_third_party_comes_in_by_its_door(package: str) -> None:
+@pytest.mark.parametrize("package", ALLOWED_IMPORTERS)
+def test_a_third_party_is_imported_only_where_it_is_allowed(package: str) -> None:
     wrong = [
         str(found)
         for found in imports()
         if is_within(found.target, package)
-        and not any(is_within(found.source, door) for door in DOORS[package])
+        and not any(is_within(found.source, importer) for importer in ALLOWED_IMPORTERS[package])
     ]
     assert wrong == []
 
@@ -277,8 +277,8 @@ def test_a_constructor_takes_seven_collaborators_at_most() -> None:
 
 SMALL = 60
 
-# Small modules with one importer that stand alone, and why. A tool and a command always have a file
-# of their own.
+# Small modules with one importer that stay separate files, and why. A tool and a command always
+# have their own file.
 APART = {
     "app.persona": "it is what a session is made of, for every kind of session",
     "conversation.sessions.conversation_tools": "its importer only composes",
@@ -328,7 +328,7 @@ def _catches_everything(handler: ast.ExceptHandler) -> bool:
     )
 
 
-# Reads like a table of contents: a constructor after the other, from the store to the loop.
+# Long but simple: one constructor after the other, from the store to the loop.
 COMPOSITION = ("app.build.build_conversation",)
 
 
@@ -349,7 +349,7 @@ def test_whatever_there_is_can_be_read_at_a_stretch() -> None:
 
 
 def imports_at_the_top(first: Iterable[str]) -> Iterator[Import]:
-    """Followed through all of our own modules that are imported on the way."""
+    """Follows the imports through all of our own modules."""
     reached, waiting = set[str](), list(first)
     while waiting:
         module = waiting.pop()
@@ -368,7 +368,7 @@ def test_what_the_cli_imports_at_its_top_is_light() -> None:
 
 
 def test_upkeep_does_without_the_engine_and_discord() -> None:
-    """Together they take the doctor, a backup and an update longer than their work."""
+    """Importing them takes longer than the work of the doctor, a backup or an update."""
     upkeep = [name for name in modules() if is_within(name, "upkeep")]
     unneeded = ("aiohttp", "claude_agent_sdk", "discord", "jsonschema", "mcp", "pydantic")
     assert heavy_of(upkeep, unneeded) == []

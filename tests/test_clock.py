@@ -1,4 +1,4 @@
-"""The real clock and its double keep the same promises; the double moves only when told to."""
+"""The real clock and the fake clock keep the same contract; the fake moves only on demand."""
 
 from __future__ import annotations
 

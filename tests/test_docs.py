@@ -1,4 +1,4 @@
-"""The pages lead where they say, and name commands, settings and files that exist."""
+"""The links of the pages work, and the commands, settings and files that they name exist."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def prose(text: str) -> str:
 
 
 def anchors(text: str) -> set[str]:
-    """As those who show a page make them of its headings."""
+    """The anchors of the headings, as Markdown viewers make them."""
     headings = (re.sub(r"[^\w -]", "", one.lower()) for one in _HEADING.findall(prose(text)))
     return {heading.replace(" ", "-") for heading in headings}
 
@@ -57,7 +57,7 @@ def leads_somewhere(page: Path, link: str) -> bool:
 
 
 def commands(text: str) -> Iterator[str]:
-    """What stands behind `ollim-bot` in blocks and in the text, but for what is left open (…)."""
+    """The arguments of `ollim-bot` in code blocks and in the text, except for those with `…`."""
     lines = [line for _, block in _BLOCK.findall(text) for line in block.splitlines()]
     for line in [*lines, *_CODE.findall(prose(text))]:
         found = _COMMAND.match(line.strip())
@@ -66,19 +66,19 @@ def commands(text: str) -> Iterator[str]:
 
 
 def refusal(terminal: Terminal, command: str) -> str:
-    """What the program says to it, with a flag at its end that keeps it from being done."""
+    """The error message for the command with a wrong flag, which keeps it from running."""
     words = shlex.split(command)
     return terminal.run(*words, *([] if words[0] in ("help", "version") else [_WRONG_FLAG])).err
 
 
 def is_command(terminal: Terminal, command: str) -> bool:
-    """Whether all its words are right; the text may name it without its verb or its end."""
+    """Whether all its words are right. The text may leave out its verb or its last arguments."""
     said = refusal(terminal, command)
     return not said or any(part in said for part in _RIGHT_SO_FAR)
 
 
 def first_cells(text: str) -> set[str]:
-    """What the rows of tables are about: whatever is code in their first cell."""
+    """The code in the first cell of each table row."""
     return {code for cell in _FIRST_CELL.findall(text) for code in _CODE.findall(cell)}
 
 
@@ -126,7 +126,7 @@ def test_every_row_of_a_table_is_one_line(name: str) -> None:
     assert re.findall(r"^ *\|.*[^|\s] *$", prose((ROOT / name).read_text()), re.MULTILINE) == []
 
 
-# The changelog tells of commands as they were.
+# The changelog names commands of older versions.
 @pytest.mark.parametrize("name", sorted({*NAMES} - {"CHANGELOG.md"}))
 def test_every_command_can_be_given(name: str, tmp_path: Path) -> None:
     terminal = Terminal(tmp_path)
@@ -178,5 +178,5 @@ def paths_of(paths: DataPaths) -> list[Path]:
 
 
 def shown(path: Path) -> str:
-    """Those of `state/` have a table of their own."""
+    """The files of `state/` have a separate table."""
     return path.name if path.parent.name == "state" else str(path)

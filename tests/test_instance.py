@@ -91,7 +91,7 @@ def test_garbage_written_into_a_held_file_does_not_free_it(tmp_path: Path) -> No
 
 
 def test_a_removed_file_does_not_let_two_bots_wait_on_different_ones(tmp_path: Path) -> None:
-    """The second one locks the file that stands under the name, not one that is gone."""
+    """The second bot locks the file that has the name now, not a deleted one."""
     pid_file = tmp_path / "bot.pid"
     for _ in range(20):
         with single_instance(pid_file), running_or_refused(pid_file) as refused:
@@ -134,7 +134,7 @@ def test_what_is_no_file_is_neither_waited_at_nor_written_to_but_set_aside_and_s
 
 
 def test_on_a_full_disk_one_bot_runs_and_only_its_number_is_unknown(tmp_path: Path) -> None:
-    """The limit on the size of files refuses each write, as such a disk does."""
+    """A file size limit refuses each write, as a full disk does."""
     pid_file = tmp_path / "bot.pid"
     limited = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n{RUN}"
     with (

@@ -1,4 +1,4 @@
-"""The same line is written once in a minute with a count, and no event hides another."""
+"""The same line is written once a minute with a count, and no event hides another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ollim_bot.logs import THROTTLE_SECONDS, log_fields, set_up_logging
 from ollim_bot.settings import LogFormat, LogLevel
 
 
-class Log:
+class CapturedLog:
     def __init__(self) -> None:
         self.stream = io.StringIO()
         self.now = 1000.0
@@ -32,21 +32,21 @@ class Log:
 
     @property
     def lines(self) -> list[str]:
-        """Without the time."""
+        """The lines without their time stamp."""
         return [line[20:] for line in self.stream.getvalue().splitlines() if line[:2] == "20"]
 
 
 @pytest.fixture
-def log() -> Iterator[Log]:
+def log() -> Iterator[CapturedLog]:
     with root_logger_restored():
-        yield Log()
+        yield CapturedLog()
 
 
 def say(text: str, *args: object) -> None:
     LOGGER.warning(text, *args)
 
 
-def test_a_line_that_comes_again_is_counted(log: Log) -> None:
+def test_a_line_that_comes_again_is_counted(log: CapturedLog) -> None:
     for _ in range(500):
         say("the port is %s", "taken")
     assert log.lines == ["WARNING scheduling: the port is taken"]
@@ -61,7 +61,7 @@ def test_a_line_that_comes_again_is_counted(log: Log) -> None:
     ]
 
 
-def test_the_count_comes_with_whatever_is_written_next_and_at_the_end(log: Log) -> None:
+def test_the_count_comes_with_whatever_is_written_next_and_at_the_end(log: CapturedLog) -> None:
     say("again")
     say("again")
     log.now += THROTTLE_SECONDS
@@ -79,14 +79,14 @@ def test_the_count_comes_with_whatever_is_written_next_and_at_the_end(log: Log) 
     ]
 
 
-def test_a_line_that_came_once_is_written_again_after_its_time(log: Log) -> None:
+def test_a_line_that_came_once_is_written_again_after_its_time(log: CapturedLog) -> None:
     for _ in range(3):
         say("each minute")
         log.now += THROTTLE_SECONDS
     assert log.lines == ["WARNING scheduling: each minute"] * 3
 
 
-def test_what_differs_in_anything_is_another_event(log: Log) -> None:
+def test_what_differs_in_anything_is_another_event(log: CapturedLog) -> None:
     for number in range(300):
         say("run %d failed", number)
     LOGGER.error("run 1 failed")
@@ -100,7 +100,7 @@ def test_what_differs_in_anything_is_another_event(log: Log) -> None:
     assert len(log.lines) == 300 + 3 + 2 + 2
 
 
-def test_no_secret_is_in_a_count(log: Log) -> None:
+def test_no_secret_is_in_a_count(log: CapturedLog) -> None:
     for _ in range(3):
         say("the word is %s", "hunter2")
     log.now += THROTTLE_SECONDS
@@ -109,7 +109,7 @@ def test_no_secret_is_in_a_count(log: Log) -> None:
     assert "[redacted] (2 more times" in log.stream.getvalue()
 
 
-def test_what_is_remembered_is_bounded_and_counted_all_the_same(log: Log) -> None:
+def test_what_is_remembered_is_bounded_and_counted_all_the_same(log: CapturedLog) -> None:
     say("first")
     say("first")
     for number in range(1000):
@@ -117,8 +117,8 @@ def test_what_is_remembered_is_bounded_and_counted_all_the_same(log: Log) -> Non
     assert "WARNING scheduling: first (once more, left out here)" in log.lines
 
 
-async def test_a_process_without_descriptors_does_not_fill_the_log(log: Log) -> None:
-    """The loop complains of each connection that it cannot accept, many times a second."""
+async def test_a_process_without_descriptors_does_not_fill_the_log(log: CapturedLog) -> None:
+    """The event loop logs each connection that it cannot accept, many times a second."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]

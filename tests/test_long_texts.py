@@ -1,4 +1,4 @@
-"""Whatever is read from outside has a limit, and no text is so long or so deep that it harms."""
+"""All input from outside has a limit, and no text is too long or too deep to be handled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only regular files of a sensible size are read; nothing else is waited at or taken in."""
+"""Only regular files of a sensible size are read; others neither block nor fill the memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def make_socket(path: Path) -> None:
 
 
 def make_device(path: Path) -> None:
-    """Behind a link, since only the superuser makes devices; it has no end."""
+    """A link to an endless device, since only root can make a device."""
     path.symlink_to("/dev/zero")
 
 
@@ -69,7 +69,7 @@ def test_a_file_is_read_whole_up_to_its_limit(tmp_path: Path, size: int) -> None
 
 
 def test_what_says_it_is_empty_and_is_not_is_taken_in_no_further_than_its_limit() -> None:
-    """The kernel's own files have no size."""
+    """Files of the kernel have the size 0."""
     with pytest.raises(TooLarge):
         read_file("/proc/self/status", 100)
     assert b"VmRSS" in read_file("/proc/self/status", 100_000)

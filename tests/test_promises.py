@@ -1,4 +1,4 @@
-"""The page about the promises names tests and commands that exist, and each promise has some."""
+"""The tests and commands on the page of promises exist, and each promise has some."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECTIONS = dict(_SECTION.findall(TEXT))
 
 
 def named(text: str) -> list[str]:
-    """Whatever is meant to be a test, right or wrong."""
+    """Everything that is written as a test, existing or not."""
     return [code for code in _CODE.findall(_BLOCK.sub("", text)) if code.startswith("tests/")]
 
 
@@ -34,14 +34,14 @@ def commands(text: str) -> list[str]:
     return [line for line in lines if line.startswith("make ")]
 
 
-def places(command: str) -> list[str]:
-    """What a command is to run, if it names that."""
+def paths_of(command: str) -> list[str]:
+    """The paths in the `TESTS=` of a command."""
     _, _, given = command.partition("TESTS=")
     return given.strip('"').split()
 
 
-def is_test(place: str) -> bool:
-    file, _, name = place.partition("::")
+def is_test(test: str) -> bool:
+    file, _, name = test.partition("::")
     path = ROOT / file
     return path.is_file() and name in functions(path)
 
@@ -55,18 +55,18 @@ def functions(path: Path) -> set[str]:
 def is_command(command: str) -> bool:
     target = command.split()[1]
     is_known = target in _TARGET.findall((ROOT / "Makefile").read_text())
-    return is_known and all((ROOT / place).exists() for place in places(command))
+    return is_known and all((ROOT / path).exists() for path in paths_of(command))
 
 
-def is_run(place: str, text: str) -> bool:
-    """By one of the commands of the text."""
-    ways = [way for command in commands(text) for way in places(command)]
-    file = place.partition("::")[0]
-    return any(file == way or file.startswith(f"{way.rstrip('/')}/") for way in ways)
+def is_run(test: str, text: str) -> bool:
+    """Whether one of the commands of the text runs the test."""
+    paths = [path for command in commands(text) for path in paths_of(command)]
+    file = test.partition("::")[0]
+    return any(file == path or file.startswith(f"{path.rstrip('/')}/") for path in paths)
 
 
 def anchor(heading: str) -> str:
-    """As those who show the page make it."""
+    """The anchor of a heading, as Markdown viewers make it."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
@@ -78,11 +78,11 @@ def test_every_promise_has_its_section() -> None:
 def test_every_promise_names_tests_and_a_command_that_runs_them(promise: str) -> None:
     text = SECTIONS[promise]
     assert len(named(text)) >= 3
-    assert [place for place in named(text) if not is_run(place, text)] == []
+    assert [test for test in named(text) if not is_run(test, text)] == []
 
 
 def test_every_test_that_is_named_exists() -> None:
-    assert [place for place in sorted(set(named(TEXT))) if not is_test(place)] == []
+    assert [test for test in sorted(set(named(TEXT))) if not is_test(test)] == []
 
 
 @pytest.mark.parametrize("command", sorted(set(commands(TEXT))))
@@ -98,10 +98,10 @@ def test_every_link_leads_somewhere() -> None:
 
 
 def test_what_does_not_exist_is_found_out() -> None:
-    """Else nothing would be proved by the page."""
+    """Proof that these checks can fail."""
     here = "tests/test_promises.py"
     wrong = f"`{here}::test_gone`, `{here}`, `tests/gone.py::test_x`, `{here}::is_test`"
-    assert [is_test(place) for place in named(wrong)] == [False] * 4
+    assert [is_test(test) for test in named(wrong)] == [False] * 4
     assert is_test(f"{here}::test_what_does_not_exist_is_found_out")
     lost = "`make nothing`\n```\nmake test TESTS=tests/gone\n```\n`make test TESTS=tests/domain`"
     assert sorted(map(is_command, commands(lost))) == [False, False, True]

@@ -80,7 +80,7 @@ def test_the_exception_itself_is_kept_from_the_formatters_of_others() -> None:
 
 
 def test_the_lines_of_a_secret_are_each_a_secret() -> None:
-    """A group of exceptions sets each line of a message in, and so tears the secret apart."""
+    """A traceback of an exception group indents each line, which splits a secret of two lines."""
     stream = sink(LogFormat.TEXT, "BEGIN KEY\nabcdef\nghijkl")
     group = ExceptionGroup("several", [ValueError("BEGIN KEY\nabcdef\nghijkl")])
     LOGGER.error("failed", exc_info=failure(group))

@@ -1,4 +1,4 @@
-"""Settings: what is right, and how what is wrong is told."""
+"""Settings: what is valid, and the messages about invalid values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as checks
 from hypothesis import strategies as st
-from tests.environment.machine import Machine
+from tests.environment.machine import FakeMachine
 from tests.environment.wrong_settings import SECRET, WRONG_VALUES
 
 from ollim_bot.errors import BadSettings
@@ -28,11 +28,11 @@ from ollim_bot.settings import (
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
+def machine(tmp_path: Path) -> FakeMachine:
+    return FakeMachine(tmp_path)
 
 
-def test_without_anything_set_the_defaults_hold(machine: Machine) -> None:
+def test_without_anything_set_the_defaults_hold(machine: FakeMachine) -> None:
     settings = machine.settings()
     assert settings == Settings(
         paths=DataPaths(machine.home / ".ollim-bot"),
@@ -86,7 +86,7 @@ EVERYTHING = MODELS | {
 }
 
 
-def test_every_setting_is_read(machine: Machine) -> None:
+def test_every_setting_is_read(machine: FakeMachine) -> None:
     settings = machine.settings(**EVERYTHING)
     assert settings == Settings(
         paths=DataPaths(Path("/srv/ollim")),
@@ -126,7 +126,7 @@ def test_every_setting_is_read(machine: Machine) -> None:
 
 @pytest.mark.parametrize(("name", "value", "sentence"), WRONG_VALUES)
 def test_a_wrong_value_is_told_with_its_place_and_what_would_be_right(
-    machine: Machine, name: str, value: str, sentence: str
+    machine: FakeMachine, name: str, value: str, sentence: str
 ) -> None:
     assert machine.problems(**{name: value}) == (f"environment: {name}: {sentence}",)
 
@@ -136,11 +136,11 @@ def test_a_wrong_value_is_told_with_its_place_and_what_would_be_right(
     ["DISCORD_TOKEN", "WEBHOOK_SECRET", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"],
 )
 @pytest.mark.parametrize("value", [f"{SECRET}\x01", f"'{SECRET}'"])
-def test_a_problem_never_shows_a_secret(machine: Machine, name: str, value: str) -> None:
+def test_a_problem_never_shows_a_secret(machine: FakeMachine, name: str, value: str) -> None:
     assert SECRET not in str(machine.problems(**{name: value}))
 
 
-def test_all_problems_are_told_at_once(machine: Machine) -> None:
+def test_all_problems_are_told_at_once(machine: FakeMachine) -> None:
     path = machine.write("OLLIM_LOG=loud\nnonsense\nOLLIM_WEB_PORT=none\n")
     assert machine.problems(OLLIM_TIMEZONE="Nowhere", OLLIM_MODEL="best") == (
         f"{path}:2: has no `=`. Write NAME=value, or # before a comment.",
@@ -157,7 +157,7 @@ def test_all_problems_are_told_at_once(machine: Machine) -> None:
     )
 
 
-def test_a_webhook_port_without_a_secret_is_a_problem(machine: Machine) -> None:
+def test_a_webhook_port_without_a_secret_is_a_problem(machine: FakeMachine) -> None:
     assert machine.problems(WEBHOOK_PORT="9100") == (
         "environment: WEBHOOK_PORT: needs a secret. Right: WEBHOOK_SECRET=a-long-random-text",
     )
@@ -165,7 +165,7 @@ def test_a_webhook_port_without_a_secret_is_a_problem(machine: Machine) -> None:
     assert machine.settings(WEBHOOK_PORT="0").webhook_port is None
 
 
-def test_a_webhook_is_opened_by_the_secret_it_names(machine: Machine) -> None:
+def test_a_webhook_is_opened_by_the_secret_it_names(machine: FakeMachine) -> None:
     machine.write("GITHUB_HOOK_SECRET=from-the-file\nBELL_TOKEN=bell\n")
     environ = {
         "WEBHOOK_SECRET": "common",
@@ -181,7 +181,7 @@ def test_a_webhook_is_opened_by_the_secret_it_names(machine: Machine) -> None:
     assert settings.secrets() == ("common", "mine", "bell")
 
 
-def test_two_servers_cannot_share_a_port(machine: Machine) -> None:
+def test_two_servers_cannot_share_a_port(machine: FakeMachine) -> None:
     assert machine.problems(WEBHOOK_PORT="8421", WEBHOOK_SECRET="x") == (
         "environment: WEBHOOK_PORT: is the port of the page too. Right: another one.",
     )
@@ -189,12 +189,12 @@ def test_two_servers_cannot_share_a_port(machine: Machine) -> None:
     assert settings.webhook_port == 8421
 
 
-def test_a_file_that_others_can_read_is_a_warning(machine: Machine) -> None:
+def test_a_file_that_others_can_read_is_a_warning(machine: FakeMachine) -> None:
     path = machine.write("OLLIM_USER_NAME=x", mode=0o644)
     assert machine.settings().warnings == (f"{path}: others can read it. Run `chmod 600 {path}`.",)
 
 
-def test_a_name_with_a_slip_is_a_warning(machine: Machine) -> None:
+def test_a_name_with_a_slip_is_a_warning(machine: FakeMachine) -> None:
     path = machine.write("A=b\nOLLIM_USERNAME=x")
     assert machine.settings(OLLIM_COLOUR="red", OTHER="x").warnings == (
         "environment: OLLIM_COLOUR: there is no such setting.",
@@ -202,7 +202,7 @@ def test_a_name_with_a_slip_is_a_warning(machine: Machine) -> None:
     )
 
 
-def test_a_machine_that_names_no_zone_is_a_warning(machine: Machine) -> None:
+def test_a_machine_that_names_no_zone_is_a_warning(machine: FakeMachine) -> None:
     (machine.etc / "timezone").unlink()
     settings = machine.settings()
     assert settings.zone.key == "UTC"
@@ -231,7 +231,7 @@ def test_nothing_but_bad_settings_is_ever_raised(
         assert settings.paths.root.is_absolute()
 
 
-def test_no_way_of_showing_settings_shows_a_secret(machine: Machine) -> None:
+def test_no_way_of_showing_settings_shows_a_secret(machine: FakeMachine) -> None:
     settings = machine.settings(
         DISCORD_TOKEN=SECRET, WEBHOOK_SECRET=SECRET, ANTHROPIC_API_KEY=SECRET
     )
@@ -243,7 +243,7 @@ def test_no_way_of_showing_settings_shows_a_secret(machine: Machine) -> None:
 
 
 def test_the_page_about_settings_names_each_and_shows_what_is_really_said(
-    machine: Machine,
+    machine: FakeMachine,
 ) -> None:
     page = Path(__file__).parent.parent.joinpath("docs", "settings.md").read_text("utf-8")
     example, wrong, told, _ = re.findall(r"```\w*\n(.*?)\n```", page, re.DOTALL)
@@ -255,7 +255,7 @@ def test_the_page_about_settings_names_each_and_shows_what_is_really_said(
 
 
 def test_a_misspelt_name_in_a_file_is_a_warning_and_a_name_of_others_is_not(
-    machine: Machine,
+    machine: FakeMachine,
 ) -> None:
     names = "DISCORD_TOKN=x\nEDITOR=vi\nGITHUB_SECRET=y\n"
     path = machine.write(names, folder=machine.home / ".ollim-bot")
@@ -265,7 +265,7 @@ def test_a_misspelt_name_in_a_file_is_a_warning_and_a_name_of_others_is_not(
     )
 
 
-def test_what_is_set_in_two_places_is_told_if_it_differs(machine: Machine) -> None:
+def test_what_is_set_in_two_places_is_told_if_it_differs(machine: FakeMachine) -> None:
     own = machine.write(
         "OLLIM_USER_NAME=Ada\nDISCORD_TOKEN=a\n", folder=machine.home / ".ollim-bot"
     )

@@ -1,4 +1,4 @@
-"""The tests run in workers; one that dies takes no other test with it."""
+"""The tests run in workers; a worker that crashes loses only the test that it ran."""
 
 from __future__ import annotations
 

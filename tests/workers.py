@@ -1,6 +1,6 @@
 """Tests in several processes: one process collects all tests, and the workers are forks of it.
 
-To collect takes seconds of processor time, which workers that start from nothing spend each.
+Collecting takes seconds of CPU time, which each worker would spend if it did not start as a fork.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ Serialized = dict[str, object]
 
 
 def worker_number() -> int:
-    """Which of the workers this process is, or belongs to; 0 where there are none."""
+    """The number of the worker that this process is or belongs to; 0 without workers."""
     return int(os.environ.get(_NUMBER, "0"))
 
 
 class WorkerPool:
     """Hands out whole files, and parts of them when no whole file is left.
 
-    Half of the workers begin at the end of the order. Files that are next to each other share dear
-    fixtures, such as a browser, and fewer workers make one each. `prepare` is called in each worker
-    before its first test.
+    Half of the workers begin at the end of the order. Files that are next to each other share
+    expensive fixtures, such as a browser, so fewer workers have to make one. `prepare` is called in
+    each worker before its first test.
     """
 
     def __init__(self, size: int, prepare: Callable[[], None] = lambda: None) -> None:
@@ -53,7 +53,7 @@ class WorkerPool:
         ):
             return None
         self._files.extend(_by_file(session.items))
-        # The first to ask for this folder empties it.
+        # The first call empties this folder, so it must be made before the workers start.
         _folders(session.config).getbasetemp()
         with _no_capture(session.config):
             while len(self._workers) < min(self._size, len(session.items)):
@@ -71,7 +71,7 @@ class WorkerPool:
         worker = _Worker(session, self._started, others, self._prepare)
         self._started += 1
         self._workers.append(worker)
-        # The one that runs, and the one after it, by which it knows which fixtures to keep.
+        # The test to run, and the one after it, which decides which fixtures are kept.
         for _ in range(2):
             worker.send(self._next(worker))
 
@@ -82,14 +82,14 @@ class WorkerPool:
             worker = by_connection[ready]
             reports = _received(ready)
             if reports is None:
-                self._bury(session, worker)
+                self._replace_crashed(session, worker)
                 continue
             worker.running.popleft()
             _log(session.config, reports)
             is_over = session.shouldfail or session.shouldstop
             worker.send(None if is_over else self._next(worker))
 
-    def _bury(self, session: pytest.Session, worker: _Worker) -> None:
+    def _replace_crashed(self, session: pytest.Session, worker: _Worker) -> None:
         self._workers.remove(worker)
         worker.process.join()
         if not worker.running:
@@ -129,7 +129,7 @@ class _Worker:
     def send(self, test: int | None) -> None:
         if test is not None:
             self.running.append(test)
-        # One that has died, or has all it needs to end, is found by the next wait.
+        # A worker that has crashed or is about to end is found by the next wait.
         with suppress(OSError):
             self.connection.send(test)
 
@@ -141,12 +141,12 @@ def _work(
     number: int,
     prepare: Callable[[], None],
 ) -> None:
-    # Of a pool that dies each worker sees the end, unless another holds its connection open.
+    # Workers see the end of a crashed pool only if no other worker holds their connection open.
     for each in ours:
         each.close()
     os.environ[_NUMBER] = str(number)
     prepare()
-    # Processes that are started with `multiprocessing` load the main module, here pytest, anew.
+    # Processes of `multiprocessing` would import the main module, which is pytest here, again.
     sys.modules["__main__"] = ModuleType("__main__")
     session.config.pluginmanager.unregister(name="terminalreporter")
     _capture(session.config).start_global_capturing()
@@ -183,7 +183,7 @@ class _Reports:
 
 
 def _received(connection: Connection) -> list[Serialized] | None:
-    """The reports of one test, or nothing from a worker that is gone."""
+    """The reports of one test, or None if the worker has ended."""
     try:
         reports: list[Serialized] = connection.recv()
         return reports
@@ -220,7 +220,7 @@ def _back_half(tests: deque[int]) -> deque[int]:
 
 @contextmanager
 def _no_capture(config: pytest.Config) -> Iterator[None]:
-    """Forks would share the files that hold what is captured."""
+    """Stop capturing, since forks would share the files that hold captured output."""
     capture = _capture(config)
     capture.stop_global_capturing()
     yield

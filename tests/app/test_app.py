@@ -1,4 +1,4 @@
-"""The bot as a whole, on doubles: what ends it, what does not, and what is told."""
+"""The whole bot on fakes: which failures end it, and what the owner is told."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LIMIT = 60.0
 
 
 class FailingSurface(RecordingSurface):
-    """Cannot be served, as often as it is told to fail."""
+    """Fails at its first starts, for the given number of times."""
 
     def __init__(self, error: Exception, times: int) -> None:
         super().__init__("failing")
@@ -82,7 +82,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def until_told(words: str, surface: RecordingSurface, clock: ManualClock) -> None:
-    """In a notice of its own, for which the one before has to be ten minutes old, or in one."""
+    """Wait for a notice with these words. Notices are ten minutes apart, so time moves on."""
     for _ in range(200):
         if any(words in notice for notice in surface.posted_by(Author.PROGRAM)):
             return
@@ -160,7 +160,7 @@ async def test_the_only_surface_that_cannot_be_served_ends_the_bot(tmp_path: Pat
 
 
 async def test_what_ended_by_itself_was_not_cut_off(tmp_path: Path) -> None:
-    """It has said why, so the next start has nothing to tell about it."""
+    """The run gave its reason when it ended, so the next start reports no interruption."""
     stores, surface = memory_stores(NOW), FailingSurface(OllimError("The port is taken."), times=1)
     app = App(
         settings(tmp_path),

@@ -1,4 +1,4 @@
-"""A start on a full disk: it is said, what is due comes, and all goes on when there is room."""
+"""A start on a full disk is reported, due items are delivered, and all works once there is room."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) ->
 
 
 async def test_the_real_program_runs_though_it_can_write_nothing(tmp_path: Path) -> None:
-    """The limit on the size of files refuses each write, as a full disk does."""
+    """A file size limit refuses each write, as a full disk does."""
     given = settings(tmp_path)
     prepare_data_directory(given.paths)
     web_secret(given.paths)

@@ -1,4 +1,4 @@
-"""Job files that a background run writes, through the gate of the whole bot."""
+"""Job files that a background run writes pass the gate of the whole bot."""
 
 from __future__ import annotations
 

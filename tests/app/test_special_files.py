@@ -1,4 +1,4 @@
-"""Whatever stands in the place of a file: the bot starts, answers, and names it to the owner."""
+"""With a pipe or device instead of a file, the bot starts, answers, and names it to the owner."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_everything_goes_on_and_each_is_named(
     some = settings(tmp_path)
     prepare_data_directory(some.paths)
     (some.paths.routines / "right.md").write_text(RIGHT)
-    # A number that is not one has no limit of its own: the file of the process may be any size.
+    # The PID file is read without a size limit, so an endless file cannot replace it.
     names = [name for name in NAMES if make is os.mkfifo or name != "state/bot.pid"]
     for name in names:
         (some.paths.root / name).unlink(missing_ok=True)

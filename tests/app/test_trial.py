@@ -24,8 +24,8 @@ NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 LIMIT = 60.0
 
 
-class Bot:
-    """Each start has a surface of its own and the same data directory."""
+class TrialBot:
+    """Each start has its own surface; all starts share the data directory."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -57,7 +57,7 @@ async def until(condition: Callable[[], object]) -> None:
 async def test_a_trial_takes_runs_and_delivers_nothing_and_the_next_start_does_all(
     tmp_path: Path,
 ) -> None:
-    bot, first = Bot(tmp_path), RecordingSurface()
+    bot, first = TrialBot(tmp_path), RecordingSurface()
     bot.engine.answers("one")
     app = bot.app(first)
     running = asyncio.create_task(app.run())

@@ -1,4 +1,4 @@
-"""The running bot's part of an update: what it starts, when it hands over, and what it tells."""
+"""The running bot's part of an update: what it starts, when it hands over, what it reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAILED = UpdateRecord("0.12.0", "0.13.0", "a", "b", NOW, Phase.FAILED, reason="i
 
 
 class Scene:
-    """A bot whose updater is played by the test."""
+    """A bot whose updater is simulated by the test."""
 
     def __init__(self, root: Path) -> None:
         self.paths = DataPaths(root)
@@ -62,7 +62,7 @@ class Scene:
         self._updater.enter_context(maintenance(self.paths, MaintenanceKind.UPDATE, NOW))
 
     async def pause(self) -> None:
-        """Longer than an updater may take to begin."""
+        """Wait longer than an updater may take to begin."""
         end = self.clock.now() + timedelta(seconds=40)
         await self.until(lambda: self.clock.now() > end)
 
@@ -212,7 +212,7 @@ async def test_what_the_bot_starts_so_is_no_child_of_it_and_may_do_what_the_owne
 
 
 def single_instance_of(paths: DataPaths) -> ExitStack:
-    """This process counts as the bot."""
+    """Let this process hold the lock of the bot."""
     paths.state.mkdir(parents=True, mode=0o700)
     open_database(paths, lambda: NOW, is_holder=True, report=print).close()
     stack = ExitStack()

@@ -22,7 +22,7 @@ LIMIT = 120.0
 FIELDS = "fields: {type: object, properties: {n: {type: integer}}}\n"
 
 
-class Bot:
+class WebhookBot:
     def __init__(self, home: Path, **variables: str) -> None:
         self.folder = home / "data" / "webhooks"
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ class Bot:
         return await asyncio.to_thread(call, self.port, hook_id, {"n": 1}, headers)
 
     async def until(self, hook_id: str, status: int, secret: str = "common") -> None:
-        """Wait until a call is answered so; a key keeps it from being accepted twice."""
+        """Wait until a call gets this status. Its key keeps it from being accepted twice."""
         while True:
             try:
                 if (await self.call(hook_id, secret, "key")).status == status:
@@ -80,7 +80,7 @@ async def until(condition: Callable[[], object]) -> None:
 async def test_hooks_are_known_from_the_first_answer_on_and_followed_afterwards(
     tmp_path: Path,
 ) -> None:
-    bot = Bot(tmp_path, OWN_SECRET="own")
+    bot = WebhookBot(tmp_path, OWN_SECRET="own")
     bot.write("one")
     bot.write("two", "secret-env: OWN_SECRET\n")
     async with bot.running():
@@ -105,7 +105,7 @@ async def test_hooks_are_known_from_the_first_answer_on_and_followed_afterwards(
 
 
 async def test_without_a_port_nothing_listens(tmp_path: Path) -> None:
-    bot = Bot(tmp_path, WEBHOOK_PORT="")
+    bot = WebhookBot(tmp_path, WEBHOOK_PORT="")
     async with bot.running():
         await until(lambda: bot.surface.receptions)
         with pytest.raises(ConnectionRefusedError):
@@ -113,7 +113,7 @@ async def test_without_a_port_nothing_listens(tmp_path: Path) -> None:
 
 
 async def test_a_taken_port_is_told_and_tried_again(tmp_path: Path) -> None:
-    bot = Bot(tmp_path)
+    bot = WebhookBot(tmp_path)
     bot.write("one")
     with socket.socket() as other:
         other.bind(("127.0.0.1", bot.port))

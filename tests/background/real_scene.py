@@ -18,7 +18,7 @@ from tests.e2e.model_engine import ModelEngine
 from tests.engine.processes import engines_at, eventually
 from tests.engine.scene import engine_at
 from tests.engine.scene import scene as model_scene
-from tests.storage.places import DataDirectory, QuickDisk
+from tests.storage.data_directory import DataDirectory, QuickDisk
 
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.background.scene import NOW, WatchedEngine, ping, routine, scene
-from tests.storage.places import DataDirectory, QuickDisk
+from tests.storage.data_directory import DataDirectory, QuickDisk
 from tests.stores import Stores
 
 from ollim_bot.domain.jobs import ReportMode

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.background.real_scene import PING, RealScene, calls
 from tests.background.scene import Scene, reminder, routine
 from tests.chaos.test_concurrent_processes import two_processes
-from tests.storage.places import DataDirectory, QuickDisk
+from tests.storage.data_directory import DataDirectory, QuickDisk
 
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState

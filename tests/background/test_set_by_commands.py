@@ -10,7 +10,7 @@ from tests.background.real_scene import calls
 from tests.background.scene import Scene, reminder, routine, scene
 from tests.engine.scene import LIMIT, engine_at
 from tests.engine.scene import scene as model_scene
-from tests.storage.places import DataDirectory, QuickDisk
+from tests.storage.data_directory import DataDirectory, QuickDisk
 from tests.stores import Stores
 
 from ollim_bot.domain.occurrences import OccurrenceState

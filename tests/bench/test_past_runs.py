@@ -1,4 +1,4 @@
-"""What rows cost in the past is kept, and compared with on like machines only."""
+"""Results of past runs are kept, and compared only on similar machines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from bench.measure import Result
-from bench.past_runs import FILE, Past, Run, append, past_of, read, this_run
+from bench.past_runs import FILE, Run, UsualRatio, append, read, this_run, usual_ratios
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,7 +36,7 @@ def test_a_run_is_read_as_it_was_appended(
 
 def test_without_a_file_there_is_no_past(tmp_path: Path) -> None:
     assert read(tmp_path / "none.jsonl") == []
-    assert past_of(NOW, []) == {}
+    assert usual_ratios(NOW, []) == {}
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
@@ -48,25 +48,25 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
 
 def test_the_usual_ratio_is_the_median_of_the_last_five() -> None:
     runs = [with_ratio(ratio) for ratio in (100, 100, 100, 1, 9, 2, 8, 3)]
-    assert past_of(NOW, runs)["start"] == Past(3, 5)
+    assert usual_ratios(NOW, runs)["start"] == UsualRatio(3, 5)
 
 
 @pytest.mark.parametrize(
     "other", [{"python": "3.12.1"}, {"cores": 8}, {"system": "Darwin arm64"}, {"rows": {}}]
 )
 def test_only_like_machines_that_have_measured_it_count(other: dict[str, object]) -> None:
-    assert past_of(NOW, [replace(NOW, **other)]) == {}  # type: ignore[arg-type]
+    assert usual_ratios(NOW, [replace(NOW, **other)]) == {}  # type: ignore[arg-type]
 
 
 def test_another_patch_of_python_is_a_like_machine() -> None:
-    assert past_of(NOW, [replace(NOW, python="3.11.9")])["start"] == Past(1.0, 1)
+    assert usual_ratios(NOW, [replace(NOW, python="3.11.9")])["start"] == UsualRatio(1.0, 1)
 
 
 def test_a_quarter_more_than_usual_is_worse_once_it_was_measured_a_few_times() -> None:
-    assert Past(2.0, 3).is_worse(2.51)
-    assert not Past(2.0, 3).is_worse(2.5)
-    assert not Past(2.0, 2).is_worse(100.0)
-    assert Past(0.0, 5).is_worse(0.1)
+    assert UsualRatio(2.0, 3).is_worse(2.51)
+    assert not UsualRatio(2.0, 3).is_worse(2.5)
+    assert not UsualRatio(2.0, 2).is_worse(100.0)
+    assert UsualRatio(0.0, 5).is_worse(0.1)
 
 
 def test_a_run_tells_of_the_machine_but_names_nobody(tmp_path: Path) -> None:

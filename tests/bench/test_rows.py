@@ -1,11 +1,11 @@
-"""A row passes by the limits that it has, and stands where the contract has its bar."""
+"""A row passes within its limits, and is listed under its bar of the contract."""
 
 from __future__ import annotations
 
 import pytest
 from bench.bars import Bar
 from bench.measure import Result, Unit, shown
-from bench.past_runs import Past
+from bench.past_runs import UsualRatio
 from bench.table import table
 
 
@@ -57,7 +57,7 @@ def test_a_whole_run_leaves_no_bar_out() -> None:
 
 
 def test_what_has_become_slower_is_marked_beside_what_it_was() -> None:
-    past = {"start": Past(1.0, 5)}
+    past = {"start": UsualRatio(1.0, 5)}
     last = table([row(2.6)], past, is_whole=False).splitlines()[-1]
     assert last.split()[-3:] == ["1.30", "1.00", "SLOWER"]
     assert "SLOWER" not in table([row(2.4)], past, is_whole=False)

@@ -12,7 +12,7 @@ from playwright.async_api import Browser, async_playwright
 
 SETUP = Path(__file__).parent / "setup"
 
-# Without these it talks to its maker's servers, which a test must not.
+# Without these flags the browser contacts the servers of its maker.
 _QUIET = (
     "--disable-background-networking",
     "--disable-component-update",
@@ -24,7 +24,7 @@ _QUIET = (
 
 
 def browser_path() -> str:
-    """What `make test` has found or installed; without a browser the tests fail."""
+    """The browser that `make test` found or installed. Without one the tests fail."""
     ran = subprocess.run([SETUP], capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.strip()
@@ -32,7 +32,7 @@ def browser_path() -> str:
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
-    # A sandbox of its own is refused to root, as whom containers run.
+    # Chromium refuses its sandbox to root, and containers run as root.
     flags = [*_QUIET, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=browser_path(), args=flags)

@@ -10,10 +10,10 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 from tests.browser.chromium import chromium
+from tests.browser.scene import PageScene, checked_scene
 from tests.browser.served import ServedContext, SharedContext
-from tests.browser.stage import Stage, staged
 
-# A bound, not a wait: everything is there as soon as the page shows it.
+# An upper limit: the tests go on as soon as the page shows what they expect.
 PATIENCE_MS = 60_000
 
 # Without windows a browser blocks notifications, with windows it asks.
@@ -56,17 +56,17 @@ async def shared(
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def stage(
+async def scene(
     request: pytest.FixtureRequest, browser: Browser, shared: SharedContext, tmp_path: Path
-) -> AsyncIterator[Stage]:
-    """With a context that other tests use too, unless the test is marked with `own_context`."""
+) -> AsyncIterator[PageScene]:
+    """Uses the shared browser context, unless the test is marked with `own_context`."""
     if request.node.get_closest_marker("own_context") is not None:
         async with served(browser, tmp_path) as own:
-            with staged(own) as made:
+            with checked_scene(own) as made:
                 yield made
         return
     failed = request.session.testsfailed
-    with staged(await shared.get()) as made:
+    with checked_scene(await shared.get()) as made:
         yield made
     if request.session.testsfailed > failed:
         await shared.drop()
@@ -75,5 +75,5 @@ async def stage(
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def page(stage: Stage) -> Page:
-    return await stage.open()
+async def page(scene: PageScene) -> Page:
+    return await scene.open()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from playwright.async_api import Locator, Page
-from tests.browser.stage import Stage
+from tests.browser.scene import PageScene
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.chat import Author, ChatMessage
@@ -20,23 +20,23 @@ NO_TOPIC = "Side conversation, apart from the main one"
 NOT_SAVED = "The main conversation has gone on since. Use **Keep a summary** instead."
 
 
-async def enter(stage: Stage, topic: str = "taxes") -> ChatMessage:
-    """As the program does it: the card first, then the status."""
-    card = await stage.core.say(ENTRY.text, Author.PROGRAM, card=ENTRY, in_fork=True)
-    await stage.core.change(fork=OpenFork(topic, card.id))
+async def enter(scene: PageScene, topic: str = "taxes") -> ChatMessage:
+    """Open a fork as the program does: the card first, then the status."""
+    card = await scene.core.say(ENTRY.text, Author.PROGRAM, card=ENTRY, in_fork=True)
+    await scene.core.change(fork=OpenFork(topic, card.id))
     return card
 
 
-async def end(stage: Stage, card: ChatMessage) -> None:
+async def end(scene: PageScene, card: ChatMessage) -> None:
     used = tuple(replace(each, is_used=True) for each in ENTRY.buttons)
-    await stage.core.post(replace(card, card=replace(ENTRY, buttons=used)))
-    await stage.core.say(ENDED.text, Author.PROGRAM, card=ENDED, in_fork=True)
-    await stage.core.change(fork=None)
+    await scene.core.post(replace(card, card=replace(ENTRY, buttons=used)))
+    await scene.core.say(ENDED.text, Author.PROGRAM, card=ENDED, in_fork=True)
+    await scene.core.change(fork=None)
 
 
 def banner(page: Page, name: str = "Side conversation: taxes") -> Locator:
     return page.get_by_role("region", name=name, exact=True)
 
 
-def way(page: Page, name: str) -> Locator:
+def fork_button(page: Page, name: str) -> Locator:
     return page.locator("#fork").get_by_role("button", name=name)

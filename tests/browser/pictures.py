@@ -16,10 +16,10 @@ from typing import Literal, NamedTuple
 
 from playwright.async_api import Browser, Page, expect
 from tests.browser.chromium import chromium
-from tests.browser.stage import box
+from tests.browser.scene import box
 from tests.e2e.discord.a_week import reminder, routine
 from tests.e2e.discord.week import Week, week_of
-from tests.web.sign_in import Door
+from tests.web.sign_in import SignInClient
 
 from ollim_bot.offline.messages import Reply, Say, Stall
 from ollim_bot.settings import Secret
@@ -28,7 +28,7 @@ from ollim_bot.surfaces.web.secret import address
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 
-# The engine is doubled, so the page names the built-in model, and anew with every change.
+# The engine is a fake one, so the page names the built-in model, again after every change.
 _RETOUCH = """() => {
     const offline = document.getElementById("offline");
     const provider = document.getElementById("provider");
@@ -46,8 +46,8 @@ _RETOUCH = """() => {
 _TO_THE_END = "it => { it.scrollTop = it.scrollHeight }"
 
 
-class Look(NamedTuple):
-    """`ending` is added to the name of the picture."""
+class ScreenshotFormat(NamedTuple):
+    """`ending` is added to the file name of the picture."""
 
     ending: str
     width: int
@@ -55,11 +55,11 @@ class Look(NamedTuple):
     scheme: Literal["light", "dark"] = "light"
 
 
-NARROW = Look("-narrow", 360, 640)
+NARROW = ScreenshotFormat("-narrow", 360, 640)
 
-_MOMENT = (Look("", 720, 520), NARROW)
-_PAGE = (Look("", 900, 990), Look("-dark", 900, 990, "dark"))
-_FORK = (Look("", 900, 620),)
+_MOMENT = (ScreenshotFormat("", 720, 520), NARROW)
+_PAGE = (ScreenshotFormat("", 900, 990), ScreenshotFormat("-dark", 900, 990, "dark"))
+_FORK = (ScreenshotFormat("", 900, 620),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,24 +67,26 @@ class PageCamera:
     browser: Browser
     week: Week
 
-    async def take(self, name: str, shows: str, looks: Sequence[Look] = _MOMENT) -> None:
-        """Take a picture in each look, when the page shows these words."""
-        for look in looks:
-            async with self.week.ticking(), opened(self.browser, self.week, look) as page:
+    async def take(
+        self, name: str, shows: str, formats: Sequence[ScreenshotFormat] = _MOMENT
+    ) -> None:
+        """Take a picture in each format, once the page shows these words."""
+        for size in formats:
+            async with self.week.ticking(), opened(self.browser, self.week, size) as page:
                 await expect(page.get_by_role("log")).to_contain_text(shows)
                 await page.locator("#scroller").evaluate(_TO_THE_END)
                 await expect(page.get_by_text("New messages")).to_be_hidden()
                 await page.evaluate(_RETOUCH)
-                path = IMAGES / f"{name}{look.ending}.png"
+                path = IMAGES / f"{name}{size.ending}.png"
                 await page.screenshot(path=path, animations="disabled", caret="hide")
 
 
 @asynccontextmanager
-async def opened(browser: Browser, week: Week, look: Look) -> AsyncIterator[Page]:
+async def opened(browser: Browser, week: Week, size: ScreenshotFormat) -> AsyncIterator[Page]:
     """The page as the owner sees it now."""
     context = await browser.new_context(
-        viewport={"width": look.width, "height": look.height},
-        color_scheme=look.scheme,
+        viewport={"width": size.width, "height": size.height},
+        color_scheme=size.scheme,
         timezone_id="Europe/Berlin",
     )
     page = await context.new_page()
@@ -99,7 +101,7 @@ async def _address(week: Week) -> str:
     bot = week.talk.bot
     await bot.reconnect()
     secret = Secret((bot.data / "state" / "web_token").read_text().strip())
-    return address(bot.port, await Door(bot.http, bot.url).code(secret))
+    return address(bot.port, await SignInClient(bot.http, bot.url).code(secret))
 
 
 async def moments(week: Week, camera: PageCamera) -> None:

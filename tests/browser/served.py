@@ -20,7 +20,7 @@ from ollim_bot.testing.reception import FakeReception
 
 _USUAL_SIZE: ViewportSize = {"width": 1280, "height": 720}
 
-# The key by which the server knows the browser stays.
+# Keeps the database with the key by which the server knows the browser.
 _FORGET = """async () => {
     localStorage.clear();
     sessionStorage.clear();
@@ -32,8 +32,8 @@ _FORGET = """async () => {
 class ServedContext:
     """A browser context and the server that it shows; both may outlive a test.
 
-    The browser keeps the files of the page and the key by which the server knows it, so that to
-    load the page again takes a third of the work.
+    The browser keeps the files of the page, and the key by which the server knows it. Loading the
+    page again then takes a third of the work.
     """
 
     def __init__(self, folder: Path, context: BrowserContext) -> None:
@@ -55,7 +55,7 @@ class ServedContext:
         await self._serving.aclose()
 
     def new_scene(self) -> Scene:
-        """With another core, in which nothing has happened yet."""
+        """A scene with a new core and an unset read mark, on the same server."""
         core = FakeReception(SystemClock(UTC), self._folder, self._numbers)
         core.surfaces.append(self._scene.surface)
         self._core.current = core
@@ -66,7 +66,7 @@ class ServedContext:
         return f"{self._scene.url}/" if self.is_known else self._scene.surface.address()
 
     async def tab(self) -> Page:
-        """The one that is kept, unless it is in use."""
+        """The reusable tab, or a new one if that is in use."""
         if not self._is_tab_free:
             return await self.context.new_page()
         self._is_tab_free = False
@@ -75,7 +75,7 @@ class ServedContext:
         return self._tab
 
     async def clean(self) -> None:
-        """Take away what a test has left, but for the cache and the key."""
+        """Remove everything that a test has left, except for the browser's cache and key."""
         core = self._core.current
         core.may_answer.set()
         await core.interrupt()
@@ -90,7 +90,7 @@ class ServedContext:
 
     async def _cleared(self, tab: Page) -> None:
         await tab.unroute_all()
-        # Of the same site: for another one the browser starts another process.
+        # A page of the same site: for another site the browser starts another process.
         await tab.goto(f"{self._scene.url}{HEALTH}")
         await tab.evaluate(_FORGET)
         await tab.set_viewport_size(_USUAL_SIZE)
@@ -98,7 +98,7 @@ class ServedContext:
 
 
 class _CurrentCore:
-    """Passes everything on to the core of the test that runs."""
+    """Passes every call on to the core of the running test."""
 
     def __init__(self, core: FakeReception) -> None:
         self.current = core
@@ -108,7 +108,7 @@ class _CurrentCore:
 
 
 class SharedContext:
-    """The served context of all tests that leave it as it was; made anew after one that failed."""
+    """The served context that most tests share. It is replaced after a failed test."""
 
     def __init__(self, make: Callable[[], AbstractAsyncContextManager[ServedContext]]) -> None:
         self._make = make

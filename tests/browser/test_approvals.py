@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 from playwright.async_api import Locator, Page, expect
-from tests.browser.stage import (
-    Stage,
+from tests.browser.scene import (
+    PageScene,
     announced,
     box,
     listen,
@@ -35,8 +35,8 @@ ASK = Card("Allow Bash?", f"```\n{COMMAND}\n```", Color.YELLOW, buttons=(ONCE, A
 ALLOWED = replace(ASK, title="Bash: allowed once", buttons=())
 
 
-async def ask(stage: Stage) -> ChatMessage:
-    return await stage.core.say(ASK.text, Author.PROGRAM, card=ASK)
+async def ask(scene: PageScene) -> ChatMessage:
+    return await scene.core.say(ASK.text, Author.PROGRAM, card=ASK)
 
 
 def button(page: Page, name: str) -> Locator:
@@ -56,30 +56,30 @@ async def can_be_read_whole(page: Page, width: int) -> None:
 
 
 async def test_the_whole_command_can_be_read_and_a_question_that_expired_says_so(
-    stage: Stage,
+    scene: PageScene,
 ) -> None:
-    page = await stage.open(width=320, height=640)
-    await ask(stage)
+    page = await scene.open(width=320, height=640)
+    await ask(scene)
     await can_be_read_whole(page, 320)
     await page.set_viewport_size({"width": 1000, "height": 640})
     await can_be_read_whole(page, 1000)
 
-    stage.core.answers[ONCE.custom_id] = CommandAnswer("That question has expired.", is_error=True)
+    scene.core.answers[ONCE.custom_id] = CommandAnswer("That question has expired.", is_error=True)
     await button(page, "Once").click()
     note = page.get_by_role("region", name="Answer to Once")
     await expect(note).to_have_text("Once was not doneThat question has expired.")
 
 
-async def is_answered_by_keyboard(stage: Stage, page: Page) -> None:
+async def is_answered_by_keyboard(scene: PageScene, page: Page) -> None:
     """It does not take the focus."""
-    stage.core.answers[NO.custom_id] = CommandAnswer()
+    scene.core.answers[NO.custom_id] = CommandAnswer()
     await page.keyboard.type("half a th")
-    asked = await ask(stage)
+    asked = await ask(scene)
     await expect(button(page, "No")).to_be_visible()
     await expect(box(page)).to_be_focused()
     await page.keyboard.type("ought")
     await expect(box(page)).to_have_value("half a thought")
-    # Back over what stands between: adding files, and the message's own two buttons.
+    # Shift+Tab passes the file button and the two buttons of the message.
     for _ in range(4):
         await page.keyboard.press("Shift+Tab")
     await expect(button(page, "No")).to_be_focused()
@@ -90,46 +90,46 @@ async def is_answered_by_keyboard(stage: Stage, page: Page) -> None:
     await page.keyboard.press("Enter")
     await expect(button(page, "No used").last).to_be_disabled()
     await expect(button(page, "No")).to_have_count(0)
-    assert stage.core.clicks == [("web", asked.id, NO.custom_id)]
+    assert scene.core.clicks == [("web", asked.id, NO.custom_id)]
     await expect(box(page)).to_have_value("half a thought")
 
 
 async def test_it_is_said_that_an_answer_is_needed_until_there_is_one_by_keyboard(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    turn = stage.core.begin()
+    turn = scene.core.begin()
     await turn.show(ToolStarted("1", "Bash", {"command": "curl"}))
     doing = page.locator("#doing")
     await expect(doing).to_have_text("Bash(curl)")
     await listen(page)
-    asked = await ask(stage)
+    asked = await ask(scene)
     await expect(page).to_have_title("Answer needed · Ollim")
     await expect(doing).to_have_text("Answer needed")
-    await stage.core.say("another message")
+    await scene.core.say("another message")
     await expect(message(page, "another message")).to_be_visible()
     await expect(page).to_have_title("Answer needed · Ollim")
     spoken, _ = await announced(page)
     assert spoken.startswith("Program: Allow Bash?\ncurl -s")
     used = tuple(replace(each, is_used=True) for each in ASK.buttons)
-    await stage.core.post(replace(asked, card=replace(ASK, buttons=used)))
+    await scene.core.post(replace(asked, card=replace(ASK, buttons=used)))
     await expect(page).to_have_title("Ollim")
     await expect(doing).to_have_text("Bash(curl)")
     assert len(await announced(page)) == 2
     await turn.end()
     await expect(doing).to_have_text("")
-    await is_answered_by_keyboard(stage, page)
+    await is_answered_by_keyboard(scene, page)
 
 
-async def test_an_answer_closes_the_question_in_every_tab(stage: Stage, page: Page) -> None:
-    """And who reads further up sees that one came."""
-    other = await stage.open()
-    asked = await ask(stage)
-    await stage.core.say("meanwhile")
+async def test_an_answer_closes_the_question_in_every_tab(scene: PageScene, page: Page) -> None:
+    """An owner who reads further up sees that a question came."""
+    other = await scene.open()
+    asked = await ask(scene)
+    await scene.core.say("meanwhile")
     for tab in (page, other):
         await expect(button(tab, "Once")).to_be_visible()
     await button(other, "Once").focus()
     await box(page).focus()
-    await stage.core.post(replace(asked, card=ALLOWED, text=ALLOWED.text))
+    await scene.core.post(replace(asked, card=ALLOWED, text=ALLOWED.text))
     for tab in (page, other):
         await expect(message(tab, "Bash: allowed once")).to_be_visible()
         await expect(messages(tab)).to_have_count(2)
@@ -139,11 +139,11 @@ async def test_an_answer_closes_the_question_in_every_tab(stage: Stage, page: Pa
     await expect(message(other, "Bash: allowed once")).to_be_focused()
     await other.close()
 
-    await stage.core.say("A long answer.\n\n" * 40)
+    await scene.core.say("A long answer.\n\n" * 40)
     await expect(message(page, "A long answer.")).to_be_visible()
     await scroll_to(page, 200)
     await expect(page.get_by_role("button", name="To the end")).to_be_visible()
-    await ask(stage)
+    await ask(scene)
     await expect(page).to_have_title("(1) Answer needed · Ollim")
     await page.get_by_role("button", name="New messages").click()
     await expect(button(page, "Once")).to_be_in_viewport(ratio=1)

@@ -1,10 +1,10 @@
-"""Files: by button, drop and paste; what is too large is said before anything is sent."""
+"""Files are added by button, drop and paste. A file that is too large is reported at once."""
 
 from __future__ import annotations
 
 import pytest
 from playwright.async_api import FilePayload, Locator, Page, expect
-from tests.browser.stage import Stage, box, message, messages
+from tests.browser.scene import PageScene, box, message, messages
 from tests.engine.scene import tiny_png
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -57,15 +57,15 @@ async def carry(page: Page, kind: str, *files: FilePayload) -> None:
 
 
 async def test_files_from_the_button_are_shown_sent_and_can_be_opened(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    """One that was removed is not sent; and all wait with their message through a reload."""
+    """A removed file is not sent, and unsent files survive a reload with their message."""
     await choose(page, picture("keep.png"), picture("drop.png"))
     await page.get_by_role("button", name="Remove drop.png").click()
     await expect(chips(page)).to_contain_text(["keep.png"])
     await box(page).press("Enter")
     await expect(messages(page).get_by_role("img")).to_have_count(1)
-    assert [file.name for file in stage.core.received[0].files] == ["keep.png"]
+    assert [file.name for file in scene.core.received[0].files] == ["keep.png"]
 
     letter: FilePayload = {"name": "letter.txt", "mimeType": "text/plain", "buffer": b"Dear" * 500}
     await choose(page, picture(), letter)
@@ -78,27 +78,27 @@ async def test_files_from_the_button_are_shown_sent_and_can_be_opened(
     sent = message(page, "This is the tap")
     await expect(sent.get_by_role("img", name="tap.png")).to_have_js_property("naturalWidth", 1)
     await expect(chips(page)).to_have_count(0)
-    assert [file.name for file in stage.core.received[1].files] == ["tap.png", "letter.txt"]
+    assert [file.name for file in scene.core.received[1].files] == ["tap.png", "letter.txt"]
     async with page.expect_download() as downloading:
         await sent.get_by_role("link", name="letter.txt").click()
     path = await (await downloading.value).path()
     assert path.read_bytes() == b"Dear" * 500
 
-    async with stage.without_server():
+    async with scene.without_server():
         await choose(page, picture("basin.png"))
         await box(page).press_sequentially("look")
         await box(page).press("Enter")
         await expect(message(page, "look")).to_contain_text("not sent yet")
     await page.reload()
     await expect(messages(page).get_by_role("img", name="basin.png")).to_be_visible()
-    assert [file.name for file in stage.core.received[2].files] == ["basin.png"]
-    assert len(stage.core.received) == 3
+    assert [file.name for file in scene.core.received[2].files] == ["basin.png"]
+    assert len(scene.core.received) == 3
 
 
 async def test_dropped_files_and_pasted_pictures_are_added_and_pasted_text_stays_text(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    """What is too large or too many is said at once, and not added."""
+    """Files that are too large or too many are reported at once, and not added."""
     await carry(page, "dragover", picture())
     await expect(page.get_by_text("Drop the files to add them")).to_be_visible()
     await carry(page, "drop", picture('one "1".png'), picture("zwölf.png"))
@@ -106,13 +106,13 @@ async def test_dropped_files_and_pasted_pictures_are_added_and_pasted_text_stays
     await expect(chips(page)).to_have_count(2)
     await box(page).press("Enter")
     await expect(messages(page).get_by_role("img")).to_have_count(2)
-    assert [file.name for file in stage.core.received[0].files] == ['one "1".png', "zwölf.png"]
+    assert [file.name for file in scene.core.received[0].files] == ['one "1".png', "zwölf.png"]
 
     await carry(page, "paste", picture("image.png"))
     await expect(chips(page)).to_contain_text(["image.png"])
     await box(page).press("Enter")
     await expect(messages(page).get_by_role("img", name="image.png")).to_be_visible()
-    assert stage.core.received[1].text == ""
+    assert scene.core.received[1].text == ""
     await expect(chips(page)).to_have_count(0)
 
     assert await page.evaluate(_PASTE_TEXT_WITH_ITS_PICTURE), "it is left to the box"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from playwright.async_api import FloatRect, Locator, Page, Route, expect
-from tests.browser.stage import Stage, box, message, messages, texts
+from tests.browser.scene import PageScene, box, message, messages, texts
 from tests.engine.scene import tiny_png
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, CardLine, Color
@@ -31,8 +31,8 @@ TASKS = Card(
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
-async def said(stage: Stage, card: Card = TASKS) -> ChatMessage:
-    return await stage.core.say(card.text, card=card)
+async def said(scene: PageScene, card: Card = TASKS) -> ChatMessage:
+    return await scene.core.say(card.text, card=card)
 
 
 def button(page: Page, name: str) -> Locator:
@@ -46,7 +46,7 @@ async def place(element: Locator) -> FloatRect:
 
 
 async def can_be_pressed_again(page: Page, pressed: Locator) -> None:
-    """One that the bot does not use up."""
+    """The bot does not mark this button as used."""
     answer = {"text": "", "html": "", "is_error": False}
     asked: list[str] = []
 
@@ -63,9 +63,9 @@ async def can_be_pressed_again(page: Page, pressed: Locator) -> None:
     await page.unroute("**/api/clicks")
 
 
-async def is_used_by_keyboard(stage: Stage, page: Page) -> None:
-    """Also again, after a failure."""
-    stage.core.answers[LATER.custom_id] = CommandAnswer("That task is gone.", is_error=True)
+async def is_used_by_keyboard(scene: PageScene, page: Page) -> None:
+    """A second try after a failure works too."""
+    scene.core.answers[LATER.custom_id] = CommandAnswer("That task is gone.", is_error=True)
     await expect(button(page, "Snooze")).to_be_visible()
     await page.get_by_role("region", name="Conversation").focus()
     await page.keyboard.press("Tab")
@@ -79,8 +79,8 @@ async def is_used_by_keyboard(stage: Stage, page: Page) -> None:
         await expect(note).to_have_text("Snooze was not doneThat task is gone.")
         await expect(button(page, "Snooze")).to_be_enabled()
         await expect(button(page, "Snooze")).to_be_focused()
-        assert len(stage.core.calls) == number
-    stage.core.answers[LATER.custom_id] = CommandAnswer()
+        assert len(scene.core.calls) == number
+    scene.core.answers[LATER.custom_id] = CommandAnswer()
     await page.keyboard.press("Space")
     await expect(button(page, "Snooze")).to_have_text("Snooze used")
     await expect(note).to_have_count(0)
@@ -91,9 +91,9 @@ async def is_used_by_keyboard(stage: Stage, page: Page) -> None:
 
 
 async def test_a_card_shows_each_thing_once_can_be_heard_and_is_used_by_keyboard(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    await said(stage)
+    await said(scene)
     await expect(messages(page)).to_match_aria_snapshot("""
         - article /Ollim, today/:
           - group "Two tasks are due":
@@ -123,44 +123,44 @@ async def test_a_card_shows_each_thing_once_can_be_heard_and_is_used_by_keyboard
     await page.set_viewport_size({"width": 320, "height": 640})
     assert (await place(due))["y"] < (await place(effort))["y"] < (await place(notes))["y"]
     edge = await page.locator(".card").evaluate("it => getComputedStyle(it).borderLeftColor")
-    await stage.core.post(replace(stage.core.messages[0], card=replace(TASKS, color=Color.RED)))
+    await scene.core.post(replace(scene.core.messages[0], card=replace(TASKS, color=Color.RED)))
     await expect(page.locator(".card")).not_to_have_css("border-left-color", edge)
     await page.set_viewport_size({"width": 1280, "height": 720})
     await can_be_pressed_again(page, button(page, "Snooze"))
-    await is_used_by_keyboard(stage, page)
+    await is_used_by_keyboard(scene, page)
 
 
-async def is_used_though_the_page_was_away(stage: Stage, page: Page) -> None:
-    shown = await said(stage)
+async def is_used_though_the_page_was_away(scene: PageScene, page: Page) -> None:
+    shown = await said(scene)
     snooze, done = (
         messages(page).last.get_by_role("button", name=each.label) for each in (LATER, DONE)
     )
     await expect(messages(page)).to_have_count(3)
     await expect(snooze).to_be_enabled()
-    async with stage.without_server():
+    async with scene.without_server():
         await expect(page.locator("#connection")).not_to_have_text("")
         await snooze.click()
         note = page.get_by_role("region", name="Answer to Snooze")
         await expect(note).to_contain_text("The bot cannot be reached now")
         await expect(snooze).to_be_enabled()
-        await stage.core.click("other", shown.id, DONE.custom_id)
+        await scene.core.click("other", shown.id, DONE.custom_id)
     await expect(done).to_have_text("Mark as done used")
     await expect(snooze).to_be_enabled()
 
 
 async def test_a_click_uses_the_button_up_in_every_tab_and_is_answered(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    stage.core.answers[DONE.custom_id] = CommandAnswer("*Both* are done.")
-    shown = await said(stage)
-    await stage.core.say("and more")
-    other = await stage.open()
-    stage.core.may_answer.clear()
+    scene.core.answers[DONE.custom_id] = CommandAnswer("*Both* are done.")
+    shown = await said(scene)
+    await scene.core.say("and more")
+    other = await scene.open()
+    scene.core.may_answer.clear()
     await button(page, "Mark as done").click()
     await expect(button(page, "Mark as done")).to_be_disabled()
     await button(page, "Mark as done").click(force=True)
     await expect(button(other, "Mark as done")).to_be_enabled()
-    stage.core.may_answer.set()
+    scene.core.may_answer.set()
     for tab in (page, other):
         await expect(button(tab, "Mark as done")).to_have_text("Mark as done used")
         await expect(button(tab, "Mark as done")).to_be_disabled()
@@ -171,22 +171,22 @@ async def test_a_click_uses_the_button_up_in_every_tab_and_is_answered(
     await expect(page.locator(".message + .note + .message")).to_contain_text("and more")
     await expect(page.locator("#announcer")).to_contain_text("Both are done.")
     await expect(other.locator(".note")).to_have_count(0)
-    assert stage.core.calls == [DONE.custom_id]
-    assert stage.core.clicks == [("web", shown.id, DONE.custom_id)]
+    assert scene.core.calls == [DONE.custom_id]
+    assert scene.core.clicks == [("web", shown.id, DONE.custom_id)]
     await note.get_by_role("button", name="Remove this note").click()
     await expect(note).to_have_count(0)
     await other.close()
-    await is_used_though_the_page_was_away(stage, page)
+    await is_used_though_the_page_was_away(scene, page)
 
 
-async def test_an_old_card_that_changes_does_not_come_as_a_new_one(stage: Stage) -> None:
-    old = replace(await stage.past(TASKS.text, minutes=300), card=TASKS)
-    await stage.core.post(old)
-    await stage.long_past(62)
-    page = await stage.open()
+async def test_an_old_card_that_changes_does_not_come_as_a_new_one(scene: PageScene) -> None:
+    old = replace(await scene.post_old(TASKS.text, minutes=300), card=TASKS)
+    await scene.core.post(old)
+    await scene.post_many_old(62)
+    page = await scene.open()
     await expect(messages(page)).to_have_count(60)
-    await stage.core.click("other", old.id, DONE.custom_id)
-    await stage.core.say("new")
+    await scene.core.click("other", old.id, DONE.custom_id)
+    await scene.core.say("new")
     await expect(texts(page).last).to_have_text("new")
     await expect(message(page, "old message 61")).to_have_count(1)
     await expect(messages(page)).to_have_count(61)
@@ -194,9 +194,9 @@ async def test_an_old_card_that_changes_does_not_come_as_a_new_one(stage: Stage)
     await expect(button(page, "Mark as done")).to_have_text("Mark as done used")
 
 
-async def test_a_run_is_named_and_a_file_comes_with_it(stage: Stage, page: Page) -> None:
-    """Hostile words stay words, in a card and its lines, and signs are drawn."""
-    folder = stage.scene.folder / "downloads"
+async def test_a_run_is_named_and_a_file_comes_with_it(scene: PageScene, page: Page) -> None:
+    """Hostile markup in a card stays text, and the page draws its own symbols."""
+    folder = scene.web.folder / "downloads"
     folder.mkdir()
     (folder / "a.png").write_bytes(tiny_png())
     (folder / "b.pdf").write_bytes(b"%PDF")
@@ -204,7 +204,7 @@ async def test_a_run_is_named_and_a_file_comes_with_it(stage: Stage, page: Page)
         Attachment("tap.png", "downloads/a.png", "image/png", 70),
         Attachment("report.pdf", "downloads/b.pdf", "application/pdf", 4),
     )
-    await stage.core.say(
+    await scene.core.say(
         "Good morning.", Author.BACKGROUND, job="Morning briefing", attachments=files
     )
     briefing = page.get_by_role("article", name="Ollim, in the background, Morning briefing, today")
@@ -214,21 +214,21 @@ async def test_a_run_is_named_and_a_file_comes_with_it(stage: Stage, page: Page)
         await briefing.get_by_role("link", name="report.pdf").click()
     assert (await (await downloading.value).path()).read_bytes() == b"%PDF"
 
-    await hostile_words_stay_words(stage, page)
-    await signs_need_no_font(stage, page)
-    await each_line_has_its_buttons_beside_it(stage, page)
+    await hostile_words_stay_words(scene, page)
+    await signs_need_no_font(scene, page)
+    await each_line_has_its_buttons_beside_it(scene, page)
 
 
-async def hostile_words_stay_words(stage: Stage, page: Page) -> None:
+async def hostile_words_stay_words(scene: PageScene, page: Page) -> None:
     field, press = CardField(HOSTILE, HOSTILE), Button(HOSTILE, "agent", HOSTILE)
     hostile = Card(HOSTILE, HOSTILE, fields=(field,), buttons=(press,))
-    shown = await stage.core.say(hostile.text, Author.BACKGROUND, card=hostile, job=HOSTILE)
+    shown = await scene.core.say(hostile.text, Author.BACKGROUND, card=hostile, job=HOSTILE)
     card = page.get_by_role("group", name=HOSTILE)
     await expect(card.get_by_text(HOSTILE, exact=True)).to_have_count(5)
     await expect(page.locator("img[src=x]")).to_have_count(0)
     await card.get_by_role("button").click()
     await expect(card.get_by_role("button")).to_have_text(f"{HOSTILE} used")
-    assert stage.core.clicks == [("web", shown.id, press.custom_id)]
+    assert scene.core.clicks == [("web", shown.id, press.custom_id)]
 
     await messages(page).last.hover()
     await messages(page).last.get_by_role("button", name="Reply").click()
@@ -236,14 +236,14 @@ async def hostile_words_stay_words(stage: Stage, page: Page) -> None:
     await expect(box(page)).to_be_focused()
 
 
-async def signs_need_no_font(stage: Stage, page: Page) -> None:
+async def signs_need_no_font(scene: PageScene, page: Page) -> None:
     buttons = (
         Button("✅ Allow once", "approve", "k1:once"),
         Button("❌ Refuse", "approve", "k1:no"),
     )
     fields = (CardField("🔓 allows from now on", "`echo ✅`"),)
     card = Card("Allow Bash?", "Nothing was allowed with 🔓.", fields=fields, buttons=buttons)
-    await stage.core.say(card.text, card=card)
+    await scene.core.say(card.text, card=card)
     shown = page.get_by_role("group", name="Allow Bash?")
     await expect(shown.locator("svg.sign")).to_have_count(4)
     await expect(shown.get_by_role("button", name="Allow once", exact=True)).to_be_visible()
@@ -253,16 +253,16 @@ async def signs_need_no_font(stage: Stage, page: Page) -> None:
 
 
 async def test_a_button_that_asks_takes_words_and_a_card_becomes_a_line_without_a_jump(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
     other = Button("Other…", "snooze", "w1:other", asks="When? (in 20 minutes)")
     done = Button("Done", "done", "w1", ButtonStyle.SUCCESS)
     card = Card("Drink water.", buttons=(done, other))
-    sent, hint = await said(stage, card), "“in 20 minuts”: in 20 minutes?"
+    sent, hint = await said(scene, card), "“in 20 minuts”: in 20 minutes?"
     await button(page, "Other…").click()
     words = page.get_by_label("When? (in 20 minutes)")
     await expect(words).to_be_focused()
-    stage.core.answers[other.custom_id] = CommandAnswer(hint, is_error=True)
+    scene.core.answers[other.custom_id] = CommandAnswer(hint, is_error=True)
     await words.press_sequentially("in 20 minuts?")
     await words.press("Enter")
     await expect(page.locator(".asking .problem")).to_have_text(hint)
@@ -272,22 +272,22 @@ async def test_a_button_that_asks_takes_words_and_a_card_becomes_a_line_without_
     await expect(words).to_have_count(0)
     await expect(button(page, "Other…")).to_be_focused()
     settled = Card("⏱ Drink water · again at 9:14", buttons=(Button("Undo", "undo", "item:w1"),))
-    await stage.core.post(replace(sent, card=settled))
+    await scene.core.post(replace(sent, card=settled))
     await expect(button(page, "Undo")).to_be_visible()
     title, undo = page.locator(".card h2"), button(page, "Undo")
     assert abs((await place(title))["y"] - (await place(undo))["y"]) < 24
-    assert stage.core.calls == [f"{other.custom_id} in 20 minuts?"]
-    await does_not_jump_under_the_pointer(stage, page)
+    assert scene.core.calls == [f"{other.custom_id} in 20 minuts?"]
+    await does_not_jump_under_the_pointer(scene, page)
 
 
-async def does_not_jump_under_the_pointer(stage: Stage, page: Page) -> None:
-    first = await said(stage, Card("Drink water.", "It is time.", buttons=(DONE, LATER)))
-    await said(stage)
+async def does_not_jump_under_the_pointer(scene: PageScene, page: Page) -> None:
+    first = await said(scene, Card("Drink water.", "It is time.", buttons=(DONE, LATER)))
+    await said(scene)
     upper = messages(page).nth(-2)
     await expect(upper).to_contain_text("It is time.")
     await upper.get_by_role("button", name="Mark as done").hover()
     tall = (await place(upper))["height"]
-    await stage.core.post(replace(first, card=Card("✓ Drink water · 9:04")))
+    await scene.core.post(replace(first, card=Card("✓ Drink water · 9:04")))
     await expect(page.get_by_text("Drink water · 9:04")).to_be_visible()
     assert (await place(upper))["height"] == tall
     await box(page).hover()
@@ -295,11 +295,11 @@ async def does_not_jump_under_the_pointer(stage: Stage, page: Page) -> None:
     assert (await place(upper))["height"] < tall
 
 
-async def each_line_has_its_buttons_beside_it(stage: Stage, page: Page) -> None:
-    clicks = len(stage.core.clicks)
+async def each_line_has_its_buttons_beside_it(scene: PageScene, page: Page) -> None:
+    clicks = len(scene.core.clicks)
     lines = (CardLine(f"water {HOSTILE}", "Overdue"), CardLine("tea"), CardLine("slept", "Done"))
     buttons = (replace(DONE, line=1), replace(LATER, line=2))
-    await said(stage, Card("Today", lines=lines, buttons=buttons))
+    await said(scene, Card("Today", lines=lines, buttons=buttons))
     today = page.get_by_role("article").filter(has=page.get_by_role("group", name="Today"))
     shown = today.get_by_role("listitem")
     await expect(shown).to_have_text(
@@ -310,4 +310,4 @@ async def each_line_has_its_buttons_beside_it(stage: Stage, page: Page) -> None:
     assert abs((tea["y"] + tea["height"] / 2) - (beside["y"] + beside["height"] / 2)) < 10
     await later.click()
     await expect(later).to_be_disabled()
-    assert [click[2] for click in stage.core.clicks[clicks:]] == [LATER.custom_id]
+    assert [click[2] for click in scene.core.clicks[clicks:]] == [LATER.custom_id]

@@ -1,4 +1,4 @@
-"""The server goes and comes back under the open page; tabs agree; nothing is lost or sent twice."""
+"""The server stops and starts under an open page: tabs agree, nothing is lost or sent twice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 from playwright.async_api import Page, Route, expect
-from tests.browser.stage import Stage, box, message, messages, send, sent, set_hidden, texts
+from tests.browser.scene import PageScene, box, message, messages, send, sent, set_hidden, texts
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.events import TextStreamed
@@ -21,29 +21,29 @@ _KEY = "ollim.unsent."
 
 
 async def test_the_page_reconnects_catches_up_and_offers_the_page_of_an_updated_bot(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
     connection = page.locator("#connection")
     reload = page.get_by_role("button", name="Reload: the bot was updated")
-    await stage.core.say("before")
+    await scene.core.say("before")
     await expect(message(page, "before")).to_be_visible()
-    turn = stage.core.begin()
+    turn = scene.core.begin()
     await turn.show(TextStreamed("half an ans"))
     await expect(message(page, "half an ans")).to_be_visible()
     await expect(connection).to_have_text("")
     await expect(reload).to_be_hidden()
     await page.evaluate("window.wasNotReloaded = true")
-    async with stage.without_server():
+    async with scene.without_server():
         await expect(connection).to_have_text("reconnecting…")
         await expect(page.locator("#doing")).to_have_text("")
         await turn.end("the whole answer")
-        await stage.core.say("missed one", Author.BACKGROUND)
-        await stage.core.say("missed two")
-        await stage.core.change(version="9.9")
+        await scene.core.say("missed one", Author.BACKGROUND)
+        await scene.core.say("missed two")
+        await scene.core.change(version="9.9")
     await expect(messages(page)).to_have_count(4)
     await expect(connection).to_have_text("")
     await expect(page.locator("#doing")).to_have_text("")
-    await stage.core.say("after")
+    await scene.core.say("after")
     await expect(messages(page)).to_have_count(5)
     await expect(texts(page)).to_have_text(
         ["before", "the whole answer", "missed one", "missed two", "after"]
@@ -57,11 +57,13 @@ async def test_the_page_reconnects_catches_up_and_offers_the_page_of_an_updated_
 
 
 @pytest.mark.own_context
-async def test_a_bot_that_stays_away_is_said_with_what_that_means(stage: Stage, page: Page) -> None:
+async def test_a_bot_that_stays_away_is_said_with_what_that_means(
+    scene: PageScene, page: Page
+) -> None:
     connection, icon = page.locator("#connection"), page.locator("#icon")
     await expect(page).to_have_title("Ollim")
     await page.clock.install()
-    async with stage.without_server():
+    async with scene.without_server():
         await expect(connection).to_have_text("reconnecting…")
         await expect(page).to_have_title("Not connected · Ollim")
         await expect(icon).to_have_attribute("href", re.compile("^data:image/svg"))
@@ -78,15 +80,15 @@ async def test_a_bot_that_stays_away_is_said_with_what_that_means(stage: Stage, 
 
 
 async def test_who_was_away_too_long_gets_the_newest_messages_and_leftovers_do_no_harm(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
     old_id = str(uuid4())
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    await stage.core.post(ChatMessage(MessageId(old_id), at, Author.OWNER, "long ago"))
+    await scene.core.post(ChatMessage(MessageId(old_id), at, Author.OWNER, "long ago"))
     await expect(message(page, "long ago")).to_be_visible()
-    async with stage.without_server():
-        await stage.long_past(70)
-        stage.core.remembers = 10
+    async with scene.without_server():
+        await scene.post_many_old(70)
+        scene.core.remembers = 10
     await expect(messages(page)).to_have_count(60)
     await expect(message(page, "long ago")).to_have_count(0)
     await expect(messages(page).last).to_contain_text("old message 69")
@@ -95,18 +97,18 @@ async def test_who_was_away_too_long_gets_the_newest_messages_and_leftovers_do_n
     await expect(messages(page)).to_have_count(60)
     await expect(message(page, "long ago")).to_have_count(0)
     assert await page.evaluate("Object.keys(localStorage)") == []
-    assert len(stage.core.messages) == 71
+    assert len(scene.core.messages) == 71
 
     await leave_behind(page, str(uuid4()), "see", "a.png")
     await expect(message(page, "see")).to_contain_text("Its files are no longer in this browser.")
-    assert stage.core.received == []
+    assert scene.core.received == []
 
 
 async def test_what_is_typed_is_sent_once_and_in_order_though_the_bot_is_away(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    """But a command is not kept for later."""
-    async with stage.without_server():
+    """A command is not kept for later."""
+    async with scene.without_server():
         await expect(page.locator("#connection")).to_have_text("reconnecting…")
         await send(page, "first")
         await send(page, "second")
@@ -119,12 +121,12 @@ async def test_what_is_typed_is_sent_once_and_in_order_though_the_bot_is_away(
     await expect(sent(page, "second")).to_have_count(1)
     await expect(page.get_by_text("not sent yet")).to_have_count(0)
     await expect(texts(page)).to_have_text(["first", "second"])
-    assert [received.text for received in stage.core.received] == ["first", "second"]
+    assert [received.text for received in scene.core.received] == ["first", "second"]
     await expect(page.locator("#connection")).to_have_text("")
-    assert stage.commands == []
-    stage.check()
+    assert scene.commands == []
+    scene.check()
 
-    stage.expect_complaint("ERR_FAILED")
+    scene.expect_browser_error("ERR_FAILED")
     tries = itertools.count()
 
     async def lose_the_first_answer(route: Route) -> None:
@@ -142,13 +144,13 @@ async def test_what_is_typed_is_sent_once_and_in_order_though_the_bot_is_away(
     await expect(sent(page, "twice")).to_have_count(1)
     order = ["first", "second", "once", "twice"]
     await expect(texts(page)).to_have_text(order)
-    assert [received.text for received in stage.core.received] == order
+    assert [received.text for received in scene.core.received] == order
 
 
 async def test_tabs_show_the_same_and_share_what_was_read_and_what_waits(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    other = await stage.open()
+    other = await scene.open()
     await send(page, "from one tab")
     await expect(message(other, "from one tab")).to_be_visible()
     await send(other, "from the other")
@@ -157,27 +159,27 @@ async def test_tabs_show_the_same_and_share_what_was_read_and_what_waits(
 
     await set_hidden(page, True)
     await set_hidden(other, True)
-    await stage.core.say("news")
+    await scene.core.say("news")
     for tab in (page, other):
         await expect(tab).to_have_title("(1) Ollim")
     await set_hidden(page, False)
     for tab in (page, other):
         await expect(tab).to_have_title("Ollim")
-    assert stage.scene.mark.value == stage.core.messages[-1].id
+    assert scene.web.mark.value == scene.core.messages[-1].id
 
     await page.close()
-    async with stage.without_server():
+    async with scene.without_server():
         await send(other, "do not forget")
         await expect(message(other, "do not forget")).to_contain_text("not sent yet")
         await other.close()
-    again = await stage.open()
+    again = await scene.open()
     await expect(sent(again, "do not forget")).to_have_count(1)
     await expect(messages(again)).to_have_count(4)
-    assert len(stage.core.received) == 3
+    assert len(scene.core.received) == 3
 
 
 async def leave_behind(page: Page, entry_id: str, text: str, *files: str) -> None:
-    """As a page does that is closed before it heard that its message was taken."""
+    """The message of a page that is closed before the server confirmed it."""
     entry = {
         "id": entry_id,
         "at": "",
@@ -193,13 +195,13 @@ async def leave_behind(page: Page, entry_id: str, text: str, *files: str) -> Non
     await page.reload()
 
 
-async def test_a_page_whose_key_is_gone_says_what_to_do(stage: Stage, page: Page) -> None:
-    async with stage.without_server():
+async def test_a_page_whose_key_is_gone_says_what_to_do(scene: PageScene, page: Page) -> None:
+    async with scene.without_server():
         await send(page, "kept")
         await page.evaluate("""() => new Promise((resolve) => {
             indexedDB.deleteDatabase("ollim-key").addEventListener("success", resolve);
         })""")
-        # Before the server is back: an attempt that had read the key could still get in.
+        # Wait for it before the server is back: an attempt that already read the key could succeed.
         await expect(page.locator("#connection")).to_contain_text("Run ollim-bot web url")
     await expect(page.locator("#connection")).to_contain_text("Run ollim-bot web url")
     await page.evaluate("""() => {
@@ -211,6 +213,6 @@ async def test_a_page_whose_key_is_gone_says_what_to_do(stage: Stage, page: Page
     await page.evaluate("dispatchEvent(new Event('online'))")
     await page.evaluate("new Promise((resolve) => setTimeout(resolve))")
     assert await page.evaluate("said") == []
-    await page.goto(stage.scene.surface.address())
+    await page.goto(scene.web.surface.address())
     await expect(sent(page, "kept")).to_have_count(1)
     await expect(box(page)).to_be_focused()

@@ -1,4 +1,4 @@
-"""A fork in the conversation: nothing jumps, it is said once, and what was said in it is marked."""
+"""A fork in the conversation: nothing jumps, one announcement, and its messages are marked."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.browser.fork_scene import (
     banner,
     end,
     enter,
-    way,
+    fork_button,
 )
-from tests.browser.stage import (
-    Stage,
+from tests.browser.scene import (
+    PageScene,
     announced,
     box,
     is_at_end,
@@ -42,16 +42,16 @@ async def top_of(element: Locator) -> float:
 
 
 async def test_a_fork_moves_neither_who_is_at_the_end_nor_the_text_that_is_read(
-    stage: Stage,
+    scene: PageScene,
 ) -> None:
-    await stage.long_past(40)
-    page = await stage.open()
+    await scene.post_many_old(40)
+    page = await scene.open()
     place = await top_of(box(page))
-    card = await enter(stage)
+    card = await enter(scene)
     await expect(banner(page)).to_be_visible()
     assert await is_at_end(page)
     await expect(message(page, "Topic: taxes")).to_be_in_viewport(ratio=1)
-    await end(stage, card)
+    await end(scene, card)
     await expect(page.locator("#fork")).to_be_hidden()
     assert await is_at_end(page)
     assert await top_of(box(page)) == place
@@ -60,31 +60,31 @@ async def test_a_fork_moves_neither_who_is_at_the_end_nor_the_text_that_is_read(
     await expect(page.get_by_role("button", name="To the end")).to_be_visible()
     read = message(page, "old message 20")
     before = await top_of(read)
-    card = await enter(stage)
+    card = await enter(scene)
     await expect(banner(page)).to_be_visible()
     assert abs(await top_of(read) - before) <= 1
-    stage.core.answers[SAVE.custom_id] = CommandAnswer(NOT_SAVED, is_error=True)
-    await way(page, "Keep all of it").click()
+    scene.core.answers[SAVE.custom_id] = CommandAnswer(NOT_SAVED, is_error=True)
+    await fork_button(page, "Keep all of it").click()
     await expect(page.locator("#fork-answer")).to_be_visible()
     assert abs(await top_of(read) - before) <= 1
-    await end(stage, card)
+    await end(scene, card)
     await expect(page.locator("#fork")).to_be_hidden()
     assert abs(await top_of(read) - before) <= 1
 
 
-async def test_what_was_said_in_a_fork_stays_marked(stage: Stage, page: Page) -> None:
-    await stage.core.say("before")
-    card = await enter(stage)
-    await stage.core.say("a question", Author.OWNER, in_fork=True)
-    turn = stage.core.begin()
+async def test_what_was_said_in_a_fork_stays_marked(scene: PageScene, page: Page) -> None:
+    await scene.core.say("before")
+    card = await enter(scene)
+    await scene.core.say("a question", Author.OWNER, in_fork=True)
+    turn = scene.core.begin()
     await turn.show(TextStreamed("an answer"))
     marked = page.locator("#log > .in-fork")
     await expect(marked).to_have_count(3)
-    await stage.core.say("an answer", in_fork=True, turn=turn.start.turn)
+    await scene.core.say("an answer", in_fork=True, turn=turn.start.turn)
     await turn.end()
-    await stage.core.say("a reminder", Author.BACKGROUND, job="Tea")
-    await end(stage, card)
-    await stage.core.say("after")
+    await scene.core.say("a reminder", Author.BACKGROUND, job="Tea")
+    await end(scene, card)
+    await scene.core.say("after")
     for is_reloaded in (False, True):
         if is_reloaded:
             await page.reload()
@@ -108,20 +108,20 @@ async def test_what_was_said_in_a_fork_stays_marked(stage: Stage, page: Page) ->
         assert len({round(start) for start, _, _ in lines}) == 1, "the line is not straight"
 
 
-async def is_announced_once(stage: Stage, page: Page) -> ChatMessage:
+async def is_announced_once(scene: PageScene, page: Page) -> ChatMessage:
     before = await messages(page).count()
     await listen(page)
-    card = await enter(stage)
+    card = await enter(scene)
     await expect(banner(page)).to_be_visible()
-    await stage.core.change(is_busy=True)
-    await stage.core.say("an answer", in_fork=True)
-    await end(stage, card)
+    await scene.core.change(is_busy=True)
+    await scene.core.say("an answer", in_fork=True)
+    await end(scene, card)
     await expect(page.locator("#fork")).to_be_hidden()
-    await stage.core.change(fork=OpenFork("rent", MessageId("to come")))
+    await scene.core.change(fork=OpenFork("rent", MessageId("to come")))
     await expect(banner(page, "Side conversation: rent")).to_be_visible()
-    await stage.core.change(is_busy=False)
+    await scene.core.change(is_busy=False)
     to_come = replace(card, id=MessageId("to come"))
-    await stage.core.post(to_come)
+    await scene.core.post(to_come)
     await expect(messages(page)).to_have_count(before + 4)
     assert await announced(page) == [
         "Program: Side conversation\nTopic: taxes",
@@ -133,29 +133,29 @@ async def is_announced_once(stage: Stage, page: Page) -> ChatMessage:
 
 
 async def test_a_fork_is_announced_once_and_its_cards_look_like_cards(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    """Also to who opens the page in it; and what is on its way into it is marked too."""
-    card = await enter(stage)
-    await end(stage, card)
+    """This holds for a page that opens during the fork, and for messages that are being sent."""
+    card = await enter(scene)
+    await end(scene, card)
     entry, ended, said = (messages(page).nth(place) for place in range(3))
     await expect(entry.get_by_role("button", name="used")).to_have_count(3)
     await expect(ended).to_contain_text("Side conversation ended — left")
-    await stage.core.say("an answer")
+    await scene.core.say("an answer")
     await expect(said).to_contain_text("an answer")
     look = "it => [getComputedStyle(it).fontSize, getComputedStyle(it).color]"
     assert await entry.evaluate(look) == await said.evaluate(look)
     dash = "it => getComputedStyle(it.querySelector('.body'), '::before').content"
     assert [await each.evaluate(dash) for each in (entry, ended)] == ["none", "none"]
 
-    await end(stage, await is_announced_once(stage, page))
+    await end(scene, await is_announced_once(scene, page))
     await expect(page.locator("#fork")).to_be_hidden()
 
-    await enter(stage)
+    await enter(scene)
     await page.reload()
     await expect(page.locator("#announcer")).to_have_text("Side conversation: taxes")
     await expect(banner(page)).to_be_visible()
-    async with stage.without_server():
+    async with scene.without_server():
         await box(page).fill("are you there?")
         await box(page).press("Enter")
         await expect(page.locator(".owner.in-fork")).to_contain_text("not sent yet")

@@ -1,4 +1,4 @@
-"""Everything by keyboard, with the focus always in sight."""
+"""Everything works by keyboard, and the focus is always visible."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from playwright.async_api import Page, expect
-from tests.browser.stage import Stage, box, message, send, sent
+from tests.browser.scene import PageScene, box, message, send, sent
 
 from ollim_bot.domain.chat import OF_CLICK, Author, MessageId
 from ollim_bot.domain.taint import Untrusted
@@ -23,9 +23,9 @@ _FOCUS = """() => {
 
 
 async def test_the_box_takes_what_is_typed_anywhere_enter_sends_and_shift_enter_begins_a_line(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    """But not the Enter that ends a composition."""
+    """The Enter that ends an IME composition does not send."""
     await expect(box(page)).to_be_focused()
     await page.get_by_role("button", name="Switch to").focus()
     await page.keyboard.type("hello")
@@ -37,7 +37,7 @@ async def test_the_box_takes_what_is_typed_anywhere_enter_sends_and_shift_enter_
     composing = {"key": "Enter", "isComposing": True, "cancelable": True, "bubbles": True}
     await box(page).dispatch_event("keydown", composing)
     await expect(box(page)).to_have_value("にほん")
-    assert stage.core.received == []
+    assert scene.core.received == []
 
     await box(page).fill("")
     await page.keyboard.type("one")
@@ -51,7 +51,7 @@ async def test_the_box_takes_what_is_typed_anywhere_enter_sends_and_shift_enter_
     await page.keyboard.type("three")
     await page.keyboard.press("Enter")
     await expect(sent(page, "three")).to_have_count(1)
-    assert [received.text for received in stage.core.received] == ["one\ntwo", "three"]
+    assert [received.text for received in scene.core.received] == ["one\ntwo", "three"]
 
 
 async def test_the_box_grows_with_its_text_and_empty_it_lists_the_keys_for_a_question_mark(
@@ -86,20 +86,20 @@ async def test_the_box_grows_with_its_text_and_empty_it_lists_the_keys_for_a_que
     await expect(keys).to_be_hidden()
 
 
-async def test_arrow_up_brings_back_the_last_message_that_the_owner_typed(stage: Stage) -> None:
-    await stage.past("said yesterday", Author.OWNER)
-    theirs = await stage.past("/clear", Author.OWNER)
-    await stage.core.post(replace(theirs, untrusted=Untrusted("forwarded message", "x")))
-    label = await stage.past("/restart", Author.OWNER)
-    await stage.core.post(replace(label, id=MessageId(f"{OF_CLICK}ab12")))
-    stage.core.messages.remove(label)
-    await stage.past("an answer")
-    page = await stage.open()
+async def test_arrow_up_brings_back_the_last_message_that_the_owner_typed(scene: PageScene) -> None:
+    await scene.post_old("said yesterday", Author.OWNER)
+    theirs = await scene.post_old("/clear", Author.OWNER)
+    await scene.core.post(replace(theirs, untrusted=Untrusted("forwarded message", "x")))
+    label = await scene.post_old("/restart", Author.OWNER)
+    await scene.core.post(replace(label, id=MessageId(f"{OF_CLICK}ab12")))
+    scene.core.messages.remove(label)
+    await scene.post_old("an answer")
+    page = await scene.open()
     await page.keyboard.press("ArrowUp")
     await expect(box(page)).to_have_value("said yesterday")
     await page.keyboard.press("Enter")
     await expect(message(page, "said yesterday")).to_have_count(2)
-    assert stage.commands == []
+    assert scene.commands == []
     await send(page, "said now")
     await expect(message(page, "said now")).to_be_visible()
     await page.keyboard.press("ArrowUp")
@@ -110,9 +110,9 @@ async def test_arrow_up_brings_back_the_last_message_that_the_owner_typed(stage:
 
 
 async def test_a_reply_needs_no_mouse_and_escape_ends_the_nearest_thing_first(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    first = await stage.core.say("Hello.")
+    first = await scene.core.say("Hello.")
     await expect(message(page, "Hello.")).to_be_visible()
     await page.keyboard.press("Shift+Tab")
     await page.keyboard.press("Shift+Tab")
@@ -122,9 +122,9 @@ async def test_a_reply_needs_no_mouse_and_escape_ends_the_nearest_thing_first(
     await page.keyboard.type("Hi.")
     await page.keyboard.press("Enter")
     await expect(sent(page, "Hi.")).to_be_visible()
-    assert stage.core.received[0].reply_to == first.id
+    assert scene.core.received[0].reply_to == first.id
 
-    turn = stage.core.begin()
+    turn = scene.core.begin()
     await expect(page.locator("#doing")).to_have_text("Thinking…")
     await sent(page, "Hi.").hover()
     await sent(page, "Hi.").get_by_role("button", name="Reply").click()
@@ -143,9 +143,9 @@ async def test_a_reply_needs_no_mouse_and_escape_ends_the_nearest_thing_first(
 
 
 async def test_the_focus_goes_in_order_is_always_seen_and_can_skip_to_the_box(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    await stage.core.say("Hello.\n\n```\ncode\n```")
+    await scene.core.say("Hello.\n\n```\ncode\n```")
     await expect(message(page, "Hello.")).to_be_visible()
     await page.get_by_role("link", name="Go to the message box").focus()
     seen = []

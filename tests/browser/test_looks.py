@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 from playwright.async_api import Page, expect
-from tests.browser.stage import Stage, box, message, messages, send
+from tests.browser.scene import PageScene, box, message, messages, send
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
 from ollim_bot.domain.chat import Author, MessageId
@@ -52,7 +52,7 @@ CARD = Card(
     ),
 )
 
-# Each text that can be seen, with its colour against what is painted below it.
+# Each visible text with the contrast between its colour and the colour behind it.
 _CONTRASTS = """() => {
     const canvas = Object.assign(document.createElement("canvas"), {width: 1, height: 1});
     const brush = canvas.getContext("2d", {willReadFrequently: true});
@@ -111,21 +111,21 @@ _MOVING = """() => [...document.querySelectorAll("*")].filter((element) => {
 }).length + document.getAnimations().length"""
 
 
-async def show_everything(stage: Stage, page: Page) -> None:
-    await stage.core.change(trouble="averyveryverylongwordthatdoesnotendanywheresoon " * 2)
+async def show_everything(scene: PageScene, page: Page) -> None:
+    await scene.core.change(trouble="averyveryverylongwordthatdoesnotendanywheresoon " * 2)
     for author in Author:
-        said = await stage.core.say(RICH, author, is_cut_off=author is Author.ASSISTANT)
+        said = await scene.core.say(RICH, author, is_cut_off=author is Author.ASSISTANT)
     for color in Color:
         card = replace(CARD, color=color)
-        await stage.core.say(card.text, Author.BACKGROUND, card=card, job="a long name " * 9)
+        await scene.core.say(card.text, Author.BACKGROUND, card=card, job="a long name " * 9)
     used = tuple(replace(each, is_used=True) for each in CARD.buttons)
     card = replace(CARD, buttons=used)
-    await stage.core.say(card.text, card=card)
-    await stage.core.say("in reply", reply_to=said.id)
-    stage.core.answers["/modle"] = CommandAnswer("There is no command `/modle`.", is_error=True)
+    await scene.core.say(card.text, card=card)
+    await scene.core.say("in reply", reply_to=said.id)
+    scene.core.answers["/modle"] = CommandAnswer("There is no command `/modle`.", is_error=True)
     await send(page, "/modle")
     await send(page, "/clear")
-    turn = stage.core.begin()
+    turn = scene.core.begin()
     await turn.show(
         Noted("catching up on background activity..."),
         ToolStarted("1", "Bash", {"command": "a very long command that goes on and on and on"}),
@@ -145,16 +145,16 @@ async def show_everything(stage: Stage, page: Page) -> None:
     await expect(message(page, "so far")).to_be_visible()
 
 
-async def in_fork(stage: Stage, page: Page) -> OpenFork:
-    """One that could not be left, with all that it shows."""
+async def in_fork(scene: PageScene, page: Page) -> OpenFork:
+    """A fork that could not be ended, with everything that it shows."""
     fork = OpenFork("averyveryverylongwordthatdoesnotendanywheresoon" * 3, MessageId("none"))
-    await stage.core.change(fork=fork)
-    stage.expect_complaint("404")
+    await scene.core.change(fork=fork)
+    scene.expect_browser_error("404")
     await page.locator("#fork").get_by_role("button", name="Keep a summary").click()
     await expect(page.locator("#fork-answer")).to_be_visible()
     for author in Author:
-        await stage.core.say(RICH, author, in_fork=True)
-    await stage.core.say(CARD.text, Author.PROGRAM, card=CARD, in_fork=True)
+        await scene.core.say(RICH, author, in_fork=True)
+    await scene.core.say(CARD.text, Author.PROGRAM, card=CARD, in_fork=True)
     await expect(page.locator(".in-fork > .card")).to_be_attached()
     return fork
 
@@ -170,12 +170,12 @@ async def nothing_goes_beyond_the_edge(page: Page, width: int) -> None:
 
 
 async def test_every_text_can_be_read_nothing_goes_beyond_the_edge_and_only_what_streams_moves(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    await show_everything(stage, page)
+    await show_everything(scene, page)
     themes: list[Literal["light", "dark"]] = ["light", "dark"]
-    for fork, theme in product((None, await in_fork(stage, page)), themes):
-        await stage.core.change(fork=fork)
+    for fork, theme in product((None, await in_fork(scene, page)), themes):
+        await scene.core.change(fork=fork)
         await expect(page.locator("#fork")).to_be_visible(visible=fork is not None)
         await page.emulate_media(color_scheme=theme)
         contrasts: list[tuple[str, float]] = await page.evaluate(_CONTRASTS)
@@ -186,8 +186,8 @@ async def test_every_text_can_be_read_nothing_goes_beyond_the_edge_and_only_what
         await nothing_goes_beyond_the_edge(page, width)
 
 
-async def test_the_page_goes_with_the_system_until_the_switch_is_used(stage: Stage) -> None:
-    page = await stage.open()
+async def test_the_page_goes_with_the_system_until_the_switch_is_used(scene: PageScene) -> None:
+    page = await scene.open()
     body = page.locator("body")
     await page.emulate_media(color_scheme="light")
     light = await body.evaluate("it => getComputedStyle(it).backgroundColor")
@@ -204,18 +204,18 @@ async def test_the_page_goes_with_the_system_until_the_switch_is_used(stage: Sta
 
 
 async def test_a_pause_is_seen_a_line_is_short_and_the_box_stays_in_sight_on_a_phone(
-    stage: Stage,
+    scene: PageScene,
 ) -> None:
     for minutes in (200, 199, 120, 5):
-        await stage.past(f"{minutes} minutes ago", Author.OWNER, minutes=minutes)
-    page = await stage.open(width=1600, height=900)
+        await scene.post_old(f"{minutes} minutes ago", Author.OWNER, minutes=minutes)
+    page = await scene.open(width=1600, height=900)
     await expect(page.locator(".moment")).to_have_count(3)
     await expect(page.locator(".moment + article > .body")).to_have_text(
         ["200 minutes ago", "120 minutes ago", "5 minutes ago"]
     )
 
     words = "It was the best of times, it was the worst of times, it was the age of wisdom. " * 6
-    await stage.core.say(words.strip())
+    await scene.core.say(words.strip())
     paragraph = message(page, "best of times").locator("p")
     lines = await paragraph.evaluate("""it => {
         const range = document.createRange();
@@ -225,11 +225,11 @@ async def test_a_pause_is_seen_a_line_is_short_and_the_box_stays_in_sight_on_a_p
     assert await paragraph.evaluate("it => it.getBoundingClientRect().width") > 400
     assert 45 < lines <= 70
 
-    await stage.core.say("the last words")
+    await scene.core.say("the last words")
     await page.set_viewport_size({"width": 360, "height": 640})
     await expect(messages(page).last).to_contain_text("the last words")
     await expect(messages(page).last).to_be_in_viewport(ratio=1)
-    # A phone that shows its keyboard leaves the page this much.
+    # The height that the on-screen keyboard of a phone leaves for the page.
     await page.set_viewport_size({"width": 360, "height": 300})
     await expect(box(page)).to_be_in_viewport(ratio=1)
     await expect(messages(page).last).to_be_in_viewport(ratio=1)
@@ -238,11 +238,11 @@ async def test_a_pause_is_seen_a_line_is_short_and_the_box_stays_in_sight_on_a_p
 
 @pytest.mark.own_context
 async def test_moments_are_said_in_the_words_of_the_bot_and_today_becomes_yesterday_at_midnight(
-    stage: Stage,
+    scene: PageScene,
 ) -> None:
-    await stage.context.clock.install()
-    page = await stage.open()
-    await stage.core.say("late in the day")
+    await scene.context.clock.install()
+    page = await scene.open()
+    await scene.core.say("late in the day")
     moment = page.locator(".moment")
     await expect(moment).to_contain_text("today")
     await page.clock.fast_forward("24:00:00")

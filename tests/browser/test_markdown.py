@@ -1,10 +1,10 @@
-"""What others wrote, shown without doing anything; and code that can be taken along."""
+"""Messages of others are shown without side effects, and code can be copied."""
 
 from __future__ import annotations
 
 import pytest
 from playwright.async_api import Dialog, Page, expect
-from tests.browser.stage import Stage, message, messages, send
+from tests.browser.scene import PageScene, message, messages, send
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.commands import CommandAnswer
@@ -38,20 +38,22 @@ the end"""
 CODE = 'def hello(name: str) -> str:\n    return f"Hello <{name}> & all"\n'
 
 
-async def test_hostile_markdown_does_nothing_wherever_it_is_shown(stage: Stage, page: Page) -> None:
+async def test_hostile_markdown_does_nothing_wherever_it_is_shown(
+    scene: PageScene, page: Page
+) -> None:
     dialogs: list[Dialog] = []
 
     def heard(dialog: Dialog) -> None:
         dialogs.append(dialog)
 
     page.on("dialog", heard)
-    stage.core.answers["/clear"] = CommandAnswer(HOSTILE, is_error=True)
+    scene.core.answers["/clear"] = CommandAnswer(HOSTILE, is_error=True)
     for author in Author:
-        said = await stage.core.say(HOSTILE, author)
-    await stage.core.say(HOSTILE, reply_to=said.id)
+        said = await scene.core.say(HOSTILE, author)
+    await scene.core.say(HOSTILE, reply_to=said.id)
     await send(page, HOSTILE)
     await send(page, "/clear")
-    turn = stage.core.begin()
+    turn = scene.core.begin()
     for start in range(0, len(HOSTILE), 40):
         await turn.show(TextStreamed(HOSTILE[start : start + 40]))
     await expect(page.get_by_role("log").get_by_text("the end")).to_have_count(8)
@@ -71,18 +73,20 @@ async def test_hostile_markdown_does_nothing_wherever_it_is_shown(stage: Stage, 
     harmful = "script, iframe, img, svg[onload], style, form, [onerror], [onclick], [style]"
     assert await messages(page).locator(harmful).count() == 0
     assert dialogs == []
-    assert stage.asked == {stage.host}
+    assert scene.requested_hosts == {scene.host}
     page.remove_listener("dialog", heard)
 
 
 @pytest.mark.own_context
-async def test_code_and_messages_are_copied_as_they_were_written(stage: Stage, page: Page) -> None:
-    """Through a tunnel too, where the page is no secure context, or where it is forbidden."""
-    await stage.context.grant_permissions(["clipboard-read", "clipboard-write"])
+async def test_code_and_messages_are_copied_as_they_were_written(
+    scene: PageScene, page: Page
+) -> None:
+    """This works without a secure context too, and where the clipboard is forbidden."""
+    await scene.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await page.clock.install()
-    await stage.core.say(f"Try this:\n\n```python\n{CODE}```")
+    await scene.core.say(f"Try this:\n\n```python\n{CODE}```")
     source = "Some **bold** text.\n\n- and\n- a list"
-    await stage.core.say(source)
+    await scene.core.say(source)
     code, text = message(page, "Try this"), message(page, "Some bold text")
     copy, copied = (code.get_by_role("button", name=name) for name in ("Copy code", "Copied"))
     await copy.click()
@@ -109,8 +113,8 @@ async def test_code_and_messages_are_copied_as_they_were_written(stage: Stage, p
         await expect(copy).to_be_visible()
 
 
-async def test_markdown_looks_like_what_it_means(stage: Stage, page: Page) -> None:
-    await stage.core.say(
+async def test_markdown_looks_like_what_it_means(scene: PageScene, page: Page) -> None:
+    await scene.core.say(
         "# Day\n\n1. one\n2. two\n\n- [x] called\n\n| a | b |\n|---|--:|\n| 1 | 2 |"
     )
     article = message(page, "Day")

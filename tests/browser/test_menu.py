@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.async_api import Locator, Page, Route, expect
-from tests.browser.stage import Stage, box, message, messages, send
+from tests.browser.scene import PageScene, box, message, messages, send
 
 from ollim_bot.domain.commands import CommandAnswer
 
@@ -27,12 +27,12 @@ def note(page: Page, line: str) -> Locator:
 
 
 async def test_a_slash_shows_all_commands_typing_filters_and_nothing_is_run(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
     await page.keyboard.press("/")
     options = menu(page).get_by_role("option")
-    await expect(options).to_have_count(len(stage.core.commands))
-    for command in stage.core.commands:
+    await expect(options).to_have_count(len(scene.core.commands))
+    for command in scene.core.commands:
         await expect(options.filter(has_text=command.usage)).to_contain_text(command.about)
     await expect(chosen(page)).to_have_count(0)
     await page.keyboard.press("ArrowUp")
@@ -61,7 +61,7 @@ async def test_a_slash_shows_all_commands_typing_filters_and_nothing_is_run(
     await page.keyboard.press("Tab")
     await expect(box(page)).to_have_value("/model sonnet")
     await expect(box(page)).to_be_focused()
-    assert stage.commands == []
+    assert scene.commands == []
     await box(page).fill("")
     await page.keyboard.type("/compact ")
     usage = page.locator("#menu-usage")
@@ -72,9 +72,9 @@ async def test_a_slash_shows_all_commands_typing_filters_and_nothing_is_run(
 
 
 async def test_enter_runs_what_is_typed_or_chosen_unless_it_needs_more_and_sends_nothing(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    """A choice is a proposal: other values may be right too."""
+    """The choices are suggestions: other values may be valid too."""
     options = menu(page).get_by_role("option")
     await page.keyboard.press("/")
     await expect(menu(page)).to_be_visible()
@@ -84,13 +84,13 @@ async def test_enter_runs_what_is_typed_or_chosen_unless_it_needs_more_and_sends
     await page.keyboard.type("model opus")
     await page.keyboard.press("Enter")
     await expect(note(page, "/model opus")).to_contain_text("is done")
-    assert stage.commands == ["/model opus"]
+    assert scene.commands == ["/model opus"]
 
     await page.keyboard.type("/cl")
     await page.keyboard.press("Enter")
     await expect(note(page, "/clear")).to_contain_text("/clear is done.")
     await expect(box(page)).to_have_value("")
-    assert stage.commands == ["/model opus", "/clear"]
+    assert scene.commands == ["/model opus", "/clear"]
     await page.keyboard.type("/mo")
     await page.keyboard.press("Enter")
     await expect(box(page)).to_have_value("/model ")
@@ -113,8 +113,8 @@ async def test_enter_runs_what_is_typed_or_chosen_unless_it_needs_more_and_sends
     await page.keyboard.press("Enter")
     await expect(box(page)).to_have_value("/resume ")
     await expect(options).to_have_text(["aa11", "bb22"])
-    assert stage.commands == ["/model opus", "/clear", "/model sonnet", "/model o", "/model"]
-    assert stage.core.received == []
+    assert scene.commands == ["/model opus", "/clear", "/model sonnet", "/model o", "/model"]
+    assert scene.core.received == []
 
 
 async def test_a_click_takes_a_command_and_its_value_also_those_that_come_from_the_server(
@@ -145,7 +145,7 @@ async def test_a_click_takes_a_command_and_its_value_also_those_that_come_from_t
     await page.keyboard.press("Enter")
     await expect(note(page, "/resume the one about boats")).to_be_visible()
 
-    # It counts though the same values come again before its end.
+    # The click counts even if the same values arrive again before the mouse is released.
     await page.keyboard.type("/model ")
     async with page.expect_response("**/api/completions?command=model*"):
         await menu(page).get_by_role("option", name="opus").hover()
@@ -157,28 +157,28 @@ async def test_a_click_takes_a_command_and_its_value_also_those_that_come_from_t
 
 
 async def test_an_error_is_shown_until_removed_and_a_note_stands_where_it_was_and_passes(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    """No answer leaves no note; and a path is no command."""
+    """A command without an answer leaves no note, and a path is not a command."""
     await send(page, "/etc/hosts is empty")
     await expect(message(page, "/etc/hosts is empty")).to_be_visible()
-    assert stage.commands == []
+    assert scene.commands == []
 
-    stage.core.answers["/modle"] = CommandAnswer("There is no command `/modle`.", is_error=True)
+    scene.core.answers["/modle"] = CommandAnswer("There is no command `/modle`.", is_error=True)
     await send(page, "/modle sonnet")
     error = note(page, "/modle sonnet")
     await expect(error).to_contain_text("/modle sonnet was not done")
     await expect(error).to_contain_text("There is no command /modle.")
     await error.get_by_role("button", name="Remove this note").click()
     await expect(error).to_have_count(0)
-    stage.core.answers["/compact"] = CommandAnswer()
+    scene.core.answers["/compact"] = CommandAnswer()
     await send(page, "/compact")
     await send(page, "/clear")
     await expect(note(page, "/clear")).to_contain_text("is done")
     await expect(note(page, "/compact")).to_have_count(0)
-    assert stage.commands == ["/modle sonnet", "/compact", "/clear"]
+    assert scene.commands == ["/modle sonnet", "/compact", "/clear"]
 
-    await stage.core.say("after")
+    await scene.core.say("after")
     await expect(message(page, "after")).to_be_visible()
     shown = page.get_by_role("log").locator("> article, > section")
     texts = await shown.all_inner_texts()

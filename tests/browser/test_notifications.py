@@ -1,4 +1,4 @@
-"""Desktop notifications: asked for by a click only, and shown only while nobody looks."""
+"""Desktop notifications are requested by a click only, and shown only for a hidden page."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 import pytest_asyncio
 from playwright.async_api import Page, expect
-from tests.browser.stage import Stage, message, scroll_to, set_hidden
+from tests.browser.scene import PageScene, message, scroll_to, set_hidden
 
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.own_context]
 
-# A browser without a screen shows none, so what the page asks of it is written down.
+# A headless browser shows no notifications, so the requests of the page are recorded.
 _RECORDER = """
 const record = {requests: 0, shown: [], closed: []};
 window.record = record;
@@ -35,17 +35,17 @@ window.Notification = class extends EventTarget {
 _LONG_ENOUGH_MS = 5_000
 
 
-async def opened(stage: Stage) -> Page:
-    page = await stage.open()
+async def opened(scene: PageScene) -> Page:
+    page = await scene.open()
     await expect(page.get_by_role("button", name="Notifications", pressed=False)).to_be_visible()
     return page
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def page(stage: Stage) -> Page:
-    await stage.context.clock.install()
-    await stage.context.add_init_script(_RECORDER)
-    return await opened(stage)
+async def page(scene: PageScene) -> Page:
+    await scene.context.clock.install()
+    await scene.context.add_init_script(_RECORDER)
+    return await opened(scene)
 
 
 async def press_bell(page: Page, *, pressed: bool) -> None:
@@ -59,37 +59,37 @@ async def shown(page: Page) -> list[list[str]]:
     return record
 
 
-async def is_offered_once(stage: Stage, page: Page, answer: str, requests: int) -> None:
+async def is_offered_once(scene: PageScene, page: Page, answer: str, requests: int) -> None:
     offer = page.locator("#offer")
-    await stage.core.say(f"Hello before {answer}.")
+    await scene.core.say(f"Hello before {answer}.")
     await expect(message(page, f"Hello before {answer}.")).to_be_visible()
     await expect(offer).to_be_hidden()
-    await stage.core.say("", Author.PROGRAM, card=Card("Reminder added: call mum"))
+    await scene.core.say("", Author.PROGRAM, card=Card("Reminder added: call mum"))
     await expect(offer).to_be_visible()
     await offer.get_by_role("button", name=answer).click()
     await expect(offer).to_be_hidden()
     assert await page.evaluate("record.requests") == requests
     card = Card(f"Reminder added: call dad after {answer}")
-    await stage.core.say("", Author.PROGRAM, card=card)
+    await scene.core.say("", Author.PROGRAM, card=card)
     await expect(message(page, f"call dad after {answer}")).to_be_visible()
     await expect(offer).to_be_hidden()
 
 
 async def test_notifications_are_offered_when_the_first_reminder_is_set(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    await is_offered_once(stage, page, "Notify me", 1)
-    # As in a browser that is here for the first time.
+    await is_offered_once(scene, page, "Notify me", 1)
+    # The state of a browser that visits for the first time.
     await page.evaluate("localStorage.clear()")
     await page.reload()
-    await is_offered_once(stage, page, "Not now", 0)
+    await is_offered_once(scene, page, "Not now", 0)
 
 
 async def test_after_a_click_on_the_bell_what_comes_while_hidden_is_notified_once(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
     await set_hidden(page, True)
-    await stage.core.say("Hello.")
+    await scene.core.say("Hello.")
     await expect(page).to_have_title("(1) Ollim")
     assert await shown(page) == []
     assert await page.evaluate("record.requests") == 0
@@ -97,13 +97,13 @@ async def test_after_a_click_on_the_bell_what_comes_while_hidden_is_notified_onc
     assert await page.evaluate("record.requests") == 1
 
     await set_hidden(page, False)
-    await stage.core.say("while looking")
+    await scene.core.say("while looking")
     await expect(message(page, "while looking")).to_be_visible()
     await set_hidden(page, True)
-    await stage.core.say("by the owner", Author.OWNER)
-    await stage.core.say("a small note", Author.PROGRAM)
-    reminder = await stage.core.say("Reminder: **tea**", Author.BACKGROUND)
-    answer = await stage.core.say("An answer.")
+    await scene.core.say("by the owner", Author.OWNER)
+    await scene.core.say("a small note", Author.PROGRAM)
+    reminder = await scene.core.say("Reminder: **tea**", Author.BACKGROUND)
+    answer = await scene.core.say("An answer.")
     await expect(page).to_have_title("(3) Ollim")
     notified = [["Ollim", "Reminder: tea"], ["Ollim", "An answer."]]
     assert await shown(page) == notified
@@ -111,11 +111,11 @@ async def test_after_a_click_on_the_bell_what_comes_while_hidden_is_notified_onc
     await expect(page).to_have_title("Ollim")
     assert await page.evaluate("record.closed") == [reminder.id, answer.id]
 
-    await stage.core.say("A long answer.\n\n" * 40)
+    await scene.core.say("A long answer.\n\n" * 40)
     await expect(message(page, "A long answer.")).to_be_visible()
     await scroll_to(page, 200)
     await expect(page.get_by_role("button", name="To the end")).to_be_visible()
-    await stage.core.say("news for who reads further up")
+    await scene.core.say("news for who reads further up")
     await expect(page).to_have_title("(1) Ollim")
     assert await shown(page) == notified
     await page.get_by_role("button", name="New messages").click()
@@ -123,7 +123,7 @@ async def test_after_a_click_on_the_bell_what_comes_while_hidden_is_notified_onc
 
     await press_bell(page, pressed=False)
     await set_hidden(page, True)
-    await stage.core.say("quiet")
+    await scene.core.say("quiet")
     await expect(page).to_have_title("(1) Ollim")
     assert await shown(page) == notified
     assert await page.evaluate("localStorage.getItem('ollim.notify')") == "off"
@@ -151,12 +151,12 @@ async def test_a_question_of_the_browser_left_open_and_a_browser_that_forbids_it
 
 
 async def test_what_is_read_or_answered_elsewhere_is_not_notified_or_no_longer(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    other = await opened(stage)
+    other = await opened(scene)
     await press_bell(page, pressed=True)
     await set_hidden(page, True)
-    await stage.core.say("seen over there")
+    await scene.core.say("seen over there")
     await expect(message(other, "seen over there")).to_be_visible()
     await expect(message(page, "seen over there")).to_be_attached()
     await expect(page).to_have_title("Ollim")
@@ -164,19 +164,19 @@ async def test_what_is_read_or_answered_elsewhere_is_not_notified_or_no_longer(
     await other.close()
 
     card = Card("Allow Bash?", "```\nls\n```", buttons=(Button("No", "approve", "k1:no"),))
-    at_once = await stage.core.say(card.text, Author.PROGRAM, card=card)
+    at_once = await scene.core.say(card.text, Author.PROGRAM, card=card)
     await expect(page).to_have_title("(1) Answer needed · Ollim")
-    await stage.core.post(replace(at_once, card=replace(card, buttons=())))
+    await scene.core.post(replace(at_once, card=replace(card, buttons=())))
     await expect(page).to_have_title("(1) Ollim")
     assert await shown(page) == []
 
-    plain = await stage.core.say("Card", Author.PROGRAM, card=replace(card, buttons=()))
-    asked = await stage.core.say(card.text, Author.PROGRAM, card=card)
+    plain = await scene.core.say("Card", Author.PROGRAM, card=replace(card, buttons=()))
+    asked = await scene.core.say(card.text, Author.PROGRAM, card=card)
     await expect(page).to_have_title("(3) Answer needed · Ollim")
     assert await shown(page) == [["Ollim", "Allow Bash?\nls"]]
-    await stage.core.post(replace(plain, text="changed"))
+    await scene.core.post(replace(plain, text="changed"))
     await expect(message(page, "Card")).to_have_count(0)
     assert await page.evaluate("record.closed") == []
-    await stage.core.post(replace(asked, card=replace(card, buttons=())))
+    await scene.core.post(replace(asked, card=replace(card, buttons=())))
     await expect(page).to_have_title("(3) Ollim")
     assert await page.evaluate("record.closed") == [asked.id]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from playwright.async_api import Locator, Page, expect
-from tests.browser.stage import Stage, box, is_at_end, message, messages, send
+from tests.browser.scene import PageScene, box, is_at_end, message, messages, send
 
 from ollim_bot.domain.chat import Author
 
@@ -19,10 +19,10 @@ def results(page: Page) -> Locator:
     return search(page).get_by_role("listitem")
 
 
-async def test_a_search_is_typed_chosen_and_left_by_keyboard(stage: Stage) -> None:
-    await stage.past("When is the **dentist**?", Author.OWNER, minutes=90)
-    await stage.past("The dentist <b>is</b> on Friday.", minutes=80)
-    page = await stage.open(width=320, height=560)
+async def test_a_search_is_typed_chosen_and_left_by_keyboard(scene: PageScene) -> None:
+    await scene.post_old("When is the **dentist**?", Author.OWNER, minutes=90)
+    await scene.post_old("The dentist <b>is</b> on Friday.", minutes=80)
+    page = await scene.open(width=320, height=560)
     await page.keyboard.press("Control+k")
     status = search(page).get_by_role("status")
     await expect(status).to_have_text(
@@ -60,13 +60,13 @@ async def look_up(page: Page, words: str) -> None:
 
 
 async def test_a_result_of_long_ago_is_shown_among_its_neighbours_and_three_ways_lead_back(
-    stage: Stage,
+    scene: PageScene,
 ) -> None:
-    await stage.long_past(120)
-    page = await stage.open()
+    await scene.post_many_old(120)
+    page = await scene.open()
     await send(page, '/search "old message 30"')
     await expect(results(page)).to_have_count(1)
-    assert stage.commands == []
+    assert scene.commands == []
     await results(page).get_by_role("button").click()
     found = message(page, "old message 30")
     await expect(found).to_be_in_viewport()
@@ -79,7 +79,7 @@ async def test_a_result_of_long_ago_is_shown_among_its_neighbours_and_three_ways
 
     await look_up(page, '"old message 7"')
     await expect(message(page, "old message 7").first).to_be_focused()
-    await stage.past("said meanwhile")
+    await scene.post_old("said meanwhile")
     await expect(message(page, "said meanwhile")).to_have_count(0)
     await page.get_by_role("button", name="New messages").click()
     await expect(message(page, "said meanwhile")).to_be_in_viewport()
@@ -87,7 +87,7 @@ async def test_a_result_of_long_ago_is_shown_among_its_neighbours_and_three_ways
 
     await look_up(page, '"old message 8"')
     await expect(message(page, "old message 8").first).to_be_focused()
-    await stage.past("said in between")
+    await scene.post_old("said in between")
     await expect(message(page, "said in between")).to_have_count(0)
     await send(page, "I am back")
     await expect(message(page, "I am back")).to_be_in_viewport()

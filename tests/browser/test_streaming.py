@@ -1,4 +1,4 @@
-"""An answer while it is written: nothing jumps, and nobody is carried along who reads elsewhere."""
+"""While an answer is written, nothing jumps, and a reader elsewhere is not scrolled away."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 from playwright.async_api import Page, expect
-from tests.browser.stage import (
-    Stage,
+from tests.browser.scene import (
+    PageScene,
     box,
     is_at_end,
     message,
@@ -37,7 +37,7 @@ from ollim_bot.domain.events import (
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-# The page knows moments to the millisecond.
+# The page knows times to the millisecond.
 _ONE_STAMP = 0.002
 _LISTEN_TO_STATUS = """() => {
     window.heard = [];
@@ -50,10 +50,10 @@ LONG = "\n\n".join(f"Paragraph {number} of a long answer." for number in range(6
 
 
 async def test_the_answer_grows_and_its_final_form_takes_the_same_place(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    """Also when its turn goes on after it."""
-    turn = stage.core.begin()
+    """This holds too if the turn goes on afterwards."""
+    turn = scene.core.begin()
     await turn.show(TextStreamed("First **part**.\n\nSecond"))
     written = messages(page)
     await expect(written).to_have_text("First part.\nSecond", use_inner_text=True)
@@ -70,10 +70,10 @@ async def test_the_answer_grows_and_its_final_form_takes_the_same_place(
     assert await written.evaluate("it => it.isTheSame")
     assert await written.locator("p").first.evaluate("it => it.isTheSame"), "a block was made anew"
 
-    turn = stage.core.begin()
+    turn = scene.core.begin()
     await turn.show(TextStreamed("An answer"))
     await expect(messages(page)).to_have_count(2)
-    await stage.core.say("An answer.", turn=turn.start.turn)
+    await scene.core.say("An answer.", turn=turn.start.turn)
     await expect(messages(page).get_by_role("button", name="Reply")).to_have_count(2)
     await expect(messages(page)).to_have_count(2)
     await expect(page.locator("#doing")).to_have_text("")
@@ -81,9 +81,9 @@ async def test_the_answer_grows_and_its_final_form_takes_the_same_place(
 
 
 async def test_a_failed_attempt_is_withdrawn_and_who_wants_no_movement_gets_whole_paragraphs(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    turn = stage.core.begin()
+    turn = scene.core.begin()
     await turn.show(TextCompleted("Kept."), TextStreamed("Wrong\n\nworse\n\nmore"))
     await expect(messages(page)).to_contain_text("more")
     await turn.show(TextWithdrawn(), TextStreamed("Right"))
@@ -93,7 +93,7 @@ async def test_a_failed_attempt_is_withdrawn_and_who_wants_no_movement_gets_whol
     await expect(page.locator("#doing")).to_have_text("")
 
     await page.emulate_media(reduced_motion="reduce")
-    turn = stage.core.begin()
+    turn = scene.core.begin()
     await turn.show(TextStreamed("Some words"))
     await expect(page.locator("#doing")).to_have_text("Writing…")
     await expect(messages(page)).to_have_count(1)
@@ -107,20 +107,20 @@ async def test_a_failed_attempt_is_withdrawn_and_who_wants_no_movement_gets_whol
 
 
 async def test_a_cut_off_answer_stays_above_the_message_that_cut_it_off(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    """In a tab that comes in the middle too, which sees all of it."""
-    first = await stage.core.say("Tell me everything.", Author.OWNER)
-    turn = stage.core.begin(first.id)
+    """A tab that opens in the middle sees all of it too."""
+    first = await scene.core.say("Tell me everything.", Author.OWNER)
+    turn = scene.core.begin(first.id)
     await turn.show(ToolStarted("1", "Read", {"file_path": "a/b.md"}), TextStreamed("One\n\ntwo"))
     await expect(messages(page)).to_have_count(2)
     await expect(messages(page).last).to_contain_text("two")
     await asyncio.sleep(_ONE_STAMP)
-    await stage.core.say("Just the colour.", Author.OWNER)
+    await scene.core.say("Just the colour.", Author.OWNER)
     order = ["Tell me everything.", "One\ntwo", "Just the colour."]
     await expect(texts(page)).to_have_text(order, use_inner_text=True)
 
-    other = await stage.open()
+    other = await scene.open()
 
     await expect(texts(other)).to_have_text(order, use_inner_text=True)
     await expect(other.get_by_role("button", name="1 step")).to_be_visible()
@@ -130,12 +130,12 @@ async def test_a_cut_off_answer_stays_above_the_message_that_cut_it_off(
         await expect(texts(tab)).to_have_text(order, use_inner_text=True)
     await other.close()
     await turn.end("One\n\ntwo and three", EndCause.INTERRUPTED)
-    await stage.core.say("Blue.")
+    await scene.core.say("Blue.")
     order.append("Blue.")
     await expect(texts(page)).to_have_text(order, use_inner_text=True)
     await expect(message(page, "and three")).to_contain_text("cut off here")
 
-    await is_asked_below_the_words_that_led_to_it(stage, page)
+    await is_asked_below_the_words_that_led_to_it(scene, page)
     await page.reload()
     await expect(messages(page)).to_have_count(6)
     await expect(messages(page).nth(4)).to_contain_text("It is full.")
@@ -144,23 +144,23 @@ async def test_a_cut_off_answer_stays_above_the_message_that_cut_it_off(
         await expect(texts(page).nth(place)).to_have_text(text, use_inner_text=True)
 
 
-async def is_asked_below_the_words_that_led_to_it(stage: Stage, page: Page) -> None:
+async def is_asked_below_the_words_that_led_to_it(scene: PageScene, page: Page) -> None:
     before = await messages(page).count()
-    turn = stage.core.begin()
+    turn = scene.core.begin()
     await turn.show(TextStreamed("I want to look at the disk."))
     await expect(messages(page)).to_have_count(before + 1)
     await asyncio.sleep(_ONE_STAMP)
     card = Card("Allow Bash?", buttons=(Button("No", "approve", "k1:no"),))
-    await stage.core.say(card.text, Author.PROGRAM, card=card)
+    await scene.core.say(card.text, Author.PROGRAM, card=card)
     await expect(messages(page).last).to_contain_text("Allow Bash?")
     await turn.end("I want to look at the disk.\n\nIt is full.")
     await expect(messages(page).nth(before)).to_contain_text("It is full.")
 
 
-async def test_the_status_is_one_line_that_says_what_goes_on(stage: Stage, page: Page) -> None:
+async def test_the_status_is_one_line_that_says_what_goes_on(scene: PageScene, page: Page) -> None:
     doing = page.locator("#doing")
     await expect(doing).to_have_text("")
-    turn = stage.core.begin()
+    turn = scene.core.begin()
     await expect(doing).to_have_text("Thinking…")
     await turn.show(Noted("catching up on background activity..."))
     await expect(page.locator("#remark")).to_have_text("catching up on background activity...")
@@ -178,9 +178,9 @@ async def test_the_status_is_one_line_that_says_what_goes_on(stage: Stage, page:
     await expect(page.get_by_role("button", name="Stop")).to_be_hidden()
 
     await send(page, "Are you there?")
-    await stage.core.change(is_busy=True)
+    await scene.core.change(is_busy=True)
     await expect(doing).to_have_text("Waiting…")
-    turn = stage.core.begin()
+    turn = scene.core.begin()
     await expect(doing).to_have_text("Thinking…")
     await turn.show(Retrying(2, 3, "overloaded", timedelta(seconds=2)))
     await expect(doing).to_have_text("Retrying (2 of 3)…")
@@ -189,12 +189,12 @@ async def test_the_status_is_one_line_that_says_what_goes_on(stage: Stage, page:
 
 
 @pytest.mark.own_context
-async def test_the_seconds_of_a_turn_pass_and_are_not_said_each_time(stage: Stage) -> None:
-    await stage.context.clock.install()
-    page = await stage.open()
+async def test_the_seconds_of_a_turn_pass_and_are_not_said_each_time(scene: PageScene) -> None:
+    await scene.context.clock.install()
+    page = await scene.open()
     doing, seconds = page.locator("#doing"), page.locator("#elapsed")
     await page.evaluate(_LISTEN_TO_STATUS)
-    turn = stage.core.begin()
+    turn = scene.core.begin()
     await expect(doing).to_have_text("Thinking…")
     await expect(seconds).to_have_text("0s")
     await page.clock.run_for(3_000)
@@ -213,9 +213,9 @@ async def test_the_seconds_of_a_turn_pass_and_are_not_said_each_time(stage: Stag
 
 
 async def test_the_steps_fold_out_on_demand_and_the_turn_can_be_stopped(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
-    turn = stage.core.begin()
+    turn = scene.core.begin()
     await turn.show(
         ToolStarted("1", "Grep", {"pattern": "tea"}),
         ToolEnded("1"),
@@ -242,27 +242,27 @@ async def test_the_steps_fold_out_on_demand_and_the_turn_can_be_stopped(
     await expect(steps).to_be_hidden()
     await expect(button).to_be_hidden()
 
-    turn = stage.core.begin()
+    turn = scene.core.begin()
     await page.get_by_role("button", name="Stop").click()
     await expect(page.get_by_role("button", name="Stop")).to_be_hidden()
     assert turn.is_over
 
-    turn = stage.core.begin()
+    turn = scene.core.begin()
     await turn.show(TextStreamed("It was a dark and"))
     await expect(messages(page).last).to_contain_text("dark")
     await box(page).press("Escape")
     await expect(page.locator("#doing")).to_have_text("")
     assert turn.is_over
 
-    await stage.core.say("It was a stormy", is_cut_off=True)
+    await scene.core.say("It was a stormy", is_cut_off=True)
     await expect(message(page, "It was a stormy")).to_contain_text("cut off here")
 
 
 async def test_the_view_follows_who_is_at_the_end_and_holds_still_for_who_reads_further_up(
-    stage: Stage, page: Page
+    scene: PageScene, page: Page
 ) -> None:
     place = await box(page).bounding_box()
-    turn = stage.core.begin()
+    turn = scene.core.begin()
     await turn.show(TextStreamed(LONG))
     await expect(message(page, "Paragraph 59")).to_be_visible()
     assert await is_at_end(page)
@@ -276,7 +276,7 @@ async def test_the_view_follows_who_is_at_the_end_and_holds_still_for_who_reads_
 
     await scroll_to(page, 300)
     await expect(page.get_by_role("button", name="To the end")).to_be_visible()
-    turn = stage.core.begin()
+    turn = scene.core.begin()
     await turn.show(TextStreamed(LONG))
     to_new = page.get_by_role("button", name="New messages")
     await expect(to_new).to_be_visible()

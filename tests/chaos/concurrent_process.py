@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from tests.storage.places import NOW, DataDirectory
+from tests.storage.data_directory import NOW, DataDirectory
 
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.surface_fanout import SurfaceFanout

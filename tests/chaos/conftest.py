@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.storage.places import NOW, DataDirectory
+from tests.storage.data_directory import NOW, DataDirectory
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.occurrences import LedgerRow

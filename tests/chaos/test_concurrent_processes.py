@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from tests.chaos.concurrent_process import WRITERS
-from tests.storage.places import NOW, DataDirectory
+from tests.storage.data_directory import NOW, DataDirectory
 
 from ollim_bot.domain.updates import MAX_PENDING_UPDATES
 from ollim_bot.store.opening import open_database

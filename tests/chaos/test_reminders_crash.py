@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.test_reminders import checked, left, remind
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.offline.messages import CallTool, Fail, Hang, ModelRequest, Reply, Say

@@ -1,4 +1,4 @@
-"""A person who answers the questions of set-up, in the process of the test."""
+"""Set-up in the process of the test, with a scripted person who answers its questions."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ STOP = "\x03"
 HANG_UP = "\x04"
 
 
-class Person:
-    """Gives the answers in their order. `screen` is all that was shown, with what was typed."""
+class ScriptedPerson:
+    """Gives the answers in order. `screen` is all that was shown, with the typed answers."""
 
     def __init__(self, *answers: str) -> None:
         self.answers = list(answers)
@@ -58,8 +58,8 @@ class Person:
         return answer
 
 
-class Claude:
-    """Stands in for the program of Claude, which keeps the login in a file."""
+class FakeClaudeProgram:
+    """A fake `claude` program, which keeps its login in a file."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "claude"
@@ -83,8 +83,8 @@ class Claude:
         return self._login.exists()
 
 
-class Service(MachineStart):
-    """Stands in for the machine's supervisor."""
+class FakeMachineStart(MachineStart):
+    """A fake for the start of the bot with the machine."""
 
     def __init__(self) -> None:
         self.is_there = False
@@ -99,23 +99,23 @@ class Service(MachineStart):
         self.is_there = True
 
 
-class SetUpScene:
-    """A home without anything, a person in it, and the whole of set-up but for the doctor."""
+class SetupScene:
+    """An empty home, and all of set-up except for the doctor."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
         self.environ = {"HOME": str(home), "TZ": "Europe/Berlin", "PATH": os.environ["PATH"]}
         self.paths = DataPaths(home / ".ollim-bot")
-        self.claude = Claude(home)
+        self.claude = FakeClaudeProgram(home)
         self.service: MachineStart | None = None
         self.has_failed = False
         self.reports = 0
         self.printed = ""
 
     def run(
-        self, person: Person, *words: str, is_terminal: bool = True, piped: str = ""
+        self, person: ScriptedPerson, *words: str, is_terminal: bool = True, piped: str = ""
     ) -> OllimError | KeyboardInterrupt | None:
-        """Returns how it ended: None if all went well."""
+        """Run set-up, and return its error, or None if it succeeded."""
         caller = Caller(self.environ, self.home, lambda: NOW)
         surroundings = Surroundings(
             person,
@@ -141,7 +141,7 @@ class SetUpScene:
 
     @property
     def env(self) -> dict[str, str]:
-        """What the `.env` of the data directory sets."""
+        """The settings in the `.env` of the data directory."""
         return dict(read_env_file(self.text).values)
 
     @property

@@ -1,4 +1,4 @@
-"""A terminal of its own for each test: a home, a clock, and the whole program behind `main`."""
+"""A terminal for each test: a home, a clock, and the whole program behind `main`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ with hold(Path(sys.argv[2])):
 """
 
 
-class Answer(NamedTuple):
+class CommandResult(NamedTuple):
     code: int
     out: str
     err: str
@@ -48,7 +48,7 @@ class Answer(NamedTuple):
 
 @cache
 def _new_directory() -> Snapshot:
-    """As the first change makes it."""
+    """The data directory that the first change makes."""
     with TemporaryDirectory() as folder:
         paths = DataPaths(Path(folder, "data"))
         prepare_data_directory(paths)
@@ -59,8 +59,7 @@ def _new_directory() -> Snapshot:
 class Terminal:
     """Runs commands in this process; `now` can be moved.
 
-    An `add` that must work, or runs in its own process, finds a data directory, unless
-    `is_new_machine`.
+    `done` and `start` make a data directory before an `add`, unless `is_new_machine`.
     """
 
     is_new_machine = False
@@ -71,22 +70,22 @@ class Terminal:
         self.environ = {"HOME": str(home), "OLLIM_TIMEZONE": "Europe/Berlin"}
         self.paths = DataPaths(home / ".ollim-bot")
 
-    def run(self, *words: str, now: Callable[[], datetime] | None = None) -> Answer:
+    def run(self, *words: str, now: Callable[[], datetime] | None = None) -> CommandResult:
         out, err = io.StringIO(), io.StringIO()
         clock = now or (lambda: self.now)
         with redirect_stdout(out), redirect_stderr(err):
             code = main(words, environ=self.environ, cwd=self.home, now=clock)
-        return Answer(code, out.getvalue(), err.getvalue())
+        return CommandResult(code, out.getvalue(), err.getvalue())
 
     def done(self, *words: str) -> str:
-        """What a command that must work says on standard output."""
+        """Run a command that must succeed, and return its standard output."""
         self._begin(words)
         answer = self.run(*words)
         assert answer.code == 0, answer
         return answer.out
 
     def refused(self, *words: str, code: int = 2) -> str:
-        """What a command that must not work says on standard error, and nothing else."""
+        """Run a command that must fail, and return its standard error. It prints nothing else."""
         answer = self.run(*words)
         assert (answer.code, answer.out) == (code, "")
         return answer.err
@@ -112,14 +111,14 @@ class Terminal:
         return path
 
     def git(self, *words: str) -> list[str]:
-        """The lines with which git answers in the data directory."""
+        """Run git in the data directory, and return the lines of its output."""
         ran = subprocess.run(
             ["git", *words], cwd=self.paths.root, capture_output=True, text=True, check=True
         )
         return ran.stdout.splitlines()
 
     def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
-        """The installed program, in a process of its own."""
+        """Start the installed program in a new process."""
         self._begin(words)
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE) | options
         return subprocess.Popen(
@@ -130,15 +129,15 @@ class Terminal:
             **streams,
         )
 
-    def installed(self, *words: str, given: str = "", **options: Any) -> Answer:
+    def installed(self, *words: str, given: str = "", **options: Any) -> CommandResult:
         child = self.start(*words, **options)
         out, err = child.communicate(given, timeout=60)
-        return Answer(child.returncode, out or "", err)
+        return CommandResult(child.returncode, out or "", err)
 
 
 @contextmanager
 def held(what: str, path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that is the `bot`, or has taken a `lock`."""
+    """Another process that runs as the `bot`, or holds a `lock`."""
     child = subprocess.Popen(
         [sys.executable, "-c", _HOLD, what, str(path)],
         stdin=subprocess.PIPE,

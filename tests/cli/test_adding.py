@@ -1,4 +1,4 @@
-"""Adding a job: what is promised is what is written, and what is wrong is not written at all."""
+"""Adding a job writes what the command reports, and writes nothing if a value is wrong."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def test_a_new_file_holds_only_what_was_said(terminal: Terminal) -> None:
 @settings(max_examples=15, deadline=None)
 @given(message=st.text(min_size=1).filter(str.strip), description=st.text(string.printable))
 def test_whatever_is_written_is_read_back(message: str, description: str) -> None:
-    """What cannot be written is refused."""
+    """A text that cannot be written is refused."""
     with tempfile.TemporaryDirectory() as home:
         terminal = Terminal(Path(home))
         terminal.make_directory()

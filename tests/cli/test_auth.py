@@ -1,4 +1,4 @@
-"""The login at Claude, as far as it goes without a browser."""
+"""The login at Claude, except for the part in the browser."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_a_file_that_may_not_be_read_is_named_and_the_exit_code_is_1(used: Termi
     used.write("USER.md", "closed").chmod(0)
     command = [str(PROGRAM), "backup"]
     if os.geteuid() == 0:
-        # The superuser reads everything, unless these two powers are taken away.
+        # Root reads everything, unless these two capabilities are dropped.
         command = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", *command]
     environ = {**used.environ, "PATH": os.environ["PATH"]}
     ran = subprocess.run(command, env=environ, cwd=used.home, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Changing and cancelling: exactly what was said changes, and it is repeated back."""
+"""Changing and cancelling jobs changes only the named fields, and reports the change."""
 
 from __future__ import annotations
 

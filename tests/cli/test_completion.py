@@ -1,4 +1,4 @@
-"""Shells complete commands, verbs, flags, words and ids; what they are told is never evaluated."""
+"""Shells complete commands, verbs, flags, words and ids, and never evaluate completed text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOSTILE = "$(touch here) `touch here` 'a' \"b\" \x1b[31m\x07\t;touch here"
 
 
 def offered(terminal: Terminal, *line: str) -> dict[str, str]:
-    """The words that can stand for the last word of the line, with what they mean."""
+    """The completions of the last word of the line, with their descriptions."""
     kind, *lines = terminal.done("completion", "ask", "zsh", *line).splitlines()
     assert kind in ("", "words", "files")
     return dict(line.split("\t") for line in lines)
@@ -46,7 +46,7 @@ def jobs(terminal: Terminal) -> Terminal:
 
 
 def commands(terminal: Terminal) -> dict[str, str]:
-    """All commands of the help, with what it says about them."""
+    """All commands of the help, with their descriptions."""
     return dict(re.findall(r"^  ([a-z]+) +(.*)$", terminal.done("help"), re.MULTILINE))
 
 
@@ -166,9 +166,9 @@ def test_how_to_get_it_is_one_sentence_for_the_shell_in_use(terminal: Terminal) 
 
 @contextmanager
 def shell_in(terminal: Terminal, shell: str) -> Iterator[int]:
-    """An interactive shell with the script, in a terminal of its own.
+    """An interactive shell in a pseudo-terminal, with the completion script loaded.
 
-    There `ollim-bot` prints its words, as the shell has read them.
+    In this shell `ollim-bot` prints its arguments as the shell has parsed them.
     """
     options = {"bash": ["--norc", "-i"], "zsh": ["-f", "-i"], "fish": ["--no-config"]}[shell]
     environ = terminal.environ | {"PATH": f"{PROGRAM.parent}:/usr/bin:/bin", "TERM": "dumb"}

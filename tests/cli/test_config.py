@@ -1,4 +1,4 @@
-"""Settings that hold while the bot runs: checked, told with their default, and only then kept."""
+"""Runtime settings are checked before they are stored, and are shown with their default."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ PAGE = "".join((DOCS / name).read_text() for name in ("cli.md", "json.md"))
 
 
 def examples() -> Iterator[tuple[list[str], str]]:
-    """Each command of the page, and what it is said to answer."""
+    """Each command of the page, and the output that the page shows for it."""
     for block in re.findall(r"^```console\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE):
         for command, answer in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
             yield shlex.split(command)[1:], answer
@@ -32,7 +32,7 @@ def test_every_example_is_real(terminal: Terminal) -> None:
     terminal.environ |= {"WEBHOOK_PORT": "9100", "WEBHOOK_SECRET": "a-long-random-text"}
     terminal.paths.locks.mkdir(parents=True)
     open_database(terminal.paths, lambda: terminal.now, is_holder=True, report=print).close()
-    # The bot runs, but for its own start.
+    # The bot runs during all commands, except for the one that starts it.
     for is_command, group in groupby(examples(), lambda example: bool(example[0])):
         with held("bot", terminal.paths.bot_pid) if is_command else nullcontext():
             for words, shown in group:

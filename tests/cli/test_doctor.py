@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import Answer, Terminal, held
+from tests.cli.terminal import CommandResult, Terminal, held
 from tests.ports import unused_port
 
 from ollim_bot.domain.provider import ProviderKind
@@ -60,12 +60,12 @@ LINE = re.compile(r"(PASS|WARN|FAIL)  ([\w ]+): .+")
 @pytest.fixture(autouse=True)
 def _of_its_own(terminal: Terminal) -> None:
     terminal.environ["OLLIM_WEB_PORT"] = str(unused_port())
-    # What answers is decided without asking the login, but where a test is about it.
+    # The offline model, so that the doctor does not check the login unless the test wants that.
     terminal.environ["OLLIM_MODEL"] = "offline"
 
 
-def wrong(answer: Answer) -> list[tuple[str, str]]:
-    """The lines that are not PASS, each of which has a step below it."""
+def wrong(answer: CommandResult) -> list[tuple[str, str]]:
+    """The lines that are not PASS, each with the next step below it."""
     lines = answer.out.splitlines()
     found = []
     for line, below in pairwise(lines):

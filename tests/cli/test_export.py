@@ -1,4 +1,4 @@
-"""Everything in the database can be had as lines of JSON, at any time, without a change."""
+"""The whole database can be exported as lines of JSON at any time, without a change."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def exported(terminal: Terminal, *words: str) -> list[Any]:
 
 
 def writes(folder: Path) -> dict[str, tuple[int, int]]:
-    """When each file was written, and its size; every reader marks its place in the `-shm` file."""
+    """The time and size of each file, without the `-shm` file, which every reader changes."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".db-shm"]
     return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in files}
 

@@ -1,4 +1,4 @@
-"""The program finds the command that is meant, and reports every failure in a line."""
+"""The program finds the right command, and reports every failure in one line."""
 
 from __future__ import annotations
 

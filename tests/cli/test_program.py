@@ -1,4 +1,4 @@
-"""The installed program, in processes of its own: quick to start, and well-behaved in a shell."""
+"""The installed program as a process: it starts quickly and behaves well in a shell."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_module_is_the_program(terminal: Terminal) -> None:
 
 @pytest.mark.parametrize("words", [["help"], ["reminder", "list"], ["reminder", "add", "-h"]])
 def test_a_reader_that_goes_away_is_no_failure(terminal: Terminal, words: list[str]) -> None:
-    """As in `ollim-bot reminder list | head`."""
+    """The case of `ollim-bot reminder list | head`."""
     fifty_jobs(terminal)
     read, write = os.pipe()
     os.close(read)
@@ -150,7 +150,7 @@ def test_commands_work_while_the_bot_runs_and_say_nothing_of_it(terminal: Termin
 
 
 def has_come_to(lock: Path, child: subprocess.Popen[str]) -> bool:
-    """Whether the process has opened the lock; False if it ends without."""
+    """True once the process has opened the lock; False if it ended before."""
     opened = Path(f"/proc/{child.pid}/fd")
     while child.poll() is None:
         with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""Listing and showing: everything in its order, wrong files beside it, and nothing touched."""
+"""Listing and showing: everything in order, wrong files included, and nothing changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ollim-bot rehearse`: a calendar of what would happen, and a word where a new job pinches."""
+"""`ollim-bot rehearse`: a calendar of what would happen, with warnings about a new job."""
 
 from __future__ import annotations
 

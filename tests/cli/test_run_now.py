@@ -1,4 +1,4 @@
-"""`run`: the running bot does it, the command says whether it was heard, and nothing is left."""
+"""`run`: the running bot runs the job, the command reports that, and no request file is left."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def left(terminal: Terminal) -> list[Path]:
 
 @contextmanager
 def bot(terminal: Terminal) -> Iterator[list[RunRequest]]:
-    """One that takes what is asked of it."""
+    """A fake bot that takes every run request."""
     taken: list[RunRequest] = []
     is_over = threading.Event()
     folder = RequestFolder(terminal.paths)

@@ -1,4 +1,4 @@
-"""What the ledger tells on the command line: which run, when, and why it spoke or was silent."""
+"""`ollim-bot runs` shows each run, its time, and why it spoke or was silent."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from tests.cli.terminal import Terminal, held
 from tests.domain.ledger_scene import Scene, routine
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 from tests.stores import Stores
 
 from ollim_bot.domain.occurrences import LedgerRow
@@ -30,7 +30,7 @@ def written(terminal: Terminal, rows: list[LedgerRow]) -> None:
 
 
 def four_days(terminal: Terminal) -> Scene:
-    """Until the terminal's now, across a turn of the month."""
+    """A ledger of some days up to the terminal's time, across the end of a month."""
     scene = Scene()
     scene.put(routine("morning", "30 8 * * *"))
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""The command that a timer runs: silent without work, and plain about what it did."""
+"""The command that a timer runs: silent without work, and clear about what it did."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ WATER = '---\nid: water\nrun-at: "2026-11-15T14:29:30+01:00"\n---\nDrink water.\
 
 
 @pytest.fixture
-def dead(terminal: Terminal) -> Terminal:
-    """A bot has run until 14:20, and a reminder is due since 14:29:30."""
+def after_crash(terminal: Terminal) -> Terminal:
+    """The bot ran until 14:20 and crashed; a reminder is due since 14:29:30."""
     prepare_data_directory(terminal.paths)
     database = open_database(
         terminal.paths, lambda: terminal.now, is_holder=True, report=lambda _: None
@@ -35,8 +35,8 @@ def dead(terminal: Terminal) -> Terminal:
     return terminal
 
 
-def desktop(terminal: Terminal, program: str = "notify-send", code: int = 0) -> Path:
-    """A stand-in for the program that shows notifications; gives the file with its words."""
+def fake_notifier(terminal: Terminal, program: str = "notify-send", code: int = 0) -> Path:
+    """Install a fake notification program, and return the file that records its arguments."""
     folder, shown = terminal.home / "bin", terminal.home / "shown"
     folder.mkdir(exist_ok=True)
     script = folder / program
@@ -59,34 +59,36 @@ def test_without_a_bot_or_with_one_that_beats_it_says_and_writes_nothing(
     assert terminal.json("sentinel")["bot"] == "running"
 
 
-def test_a_dead_bot_without_anything_due_is_no_news(dead: Terminal) -> None:
-    (dead.paths.reminders / "water.md").unlink()
-    assert dead.run("sentinel") == (0, "", "")
+def test_a_dead_bot_without_anything_due_is_no_news(after_crash: Terminal) -> None:
+    (after_crash.paths.reminders / "water.md").unlink()
+    assert after_crash.run("sentinel") == (0, "", "")
 
 
 @pytest.mark.parametrize("program", ["notify-send", "osascript"])
-def test_it_says_what_it_delivered_once(dead: Terminal, program: str) -> None:
-    shown = desktop(dead, program)
-    assert dead.done("sentinel") == "“Drink water” was delivered: notification.\n"
+def test_it_says_what_it_delivered_once(after_crash: Terminal, program: str) -> None:
+    shown = fake_notifier(after_crash, program)
+    assert after_crash.done("sentinel") == "“Drink water” was delivered: notification.\n"
     assert "Drink water.\n" in shown.read_text()
-    assert dead.run("sentinel") == (0, "", "")
+    assert after_crash.run("sentinel") == (0, "", "")
     assert shown.read_text().count("Drink water.\n") == 1
-    log = look_into(dead.paths, dead.now, lambda tx: tx.messages.page(10))
+    log = look_into(after_crash.paths, after_crash.now, lambda tx: tx.messages.page(10))
     assert log is not None
     assert [each.message.text for each in log] == ["Drink water."]
-    assert "delivered by the sentinel" in dead.done("runs", "show", "water")
+    assert "delivered by the sentinel" in after_crash.done("runs", "show", "water")
 
 
-def test_words_of_a_reminder_are_no_flags_of_the_program_that_shows_them(dead: Terminal) -> None:
-    dead.write("reminders/water.md", WATER.replace("Drink water.", "--icon=/etc/passwd"))
-    shown = desktop(dead)
-    dead.done("sentinel")
+def test_words_of_a_reminder_are_no_flags_of_the_program_that_shows_them(
+    after_crash: Terminal,
+) -> None:
+    after_crash.write("reminders/water.md", WATER.replace("Drink water.", "--icon=/etc/passwd"))
+    shown = fake_notifier(after_crash)
+    after_crash.done("sentinel")
     assert shown.read_text().splitlines()[2:4] == ["--", "--icon=/etc/passwd"]
 
 
-def test_what_it_did_in_json(dead: Terminal) -> None:
-    desktop(dead)
-    said = dead.json("sentinel")
+def test_what_it_did_in_json(after_crash: Terminal) -> None:
+    fake_notifier(after_crash)
+    said = after_crash.json("sentinel")
     assert said["bot"] == "silent"
     (one,) = said["delivered"]
     assert (one["title"], one["through"], one["kept_in"]) == (
@@ -97,58 +99,58 @@ def test_what_it_did_in_json(dead: Terminal) -> None:
     assert said["undelivered"] == []
 
 
-def test_what_could_not_be_shown_is_an_error(dead: Terminal) -> None:
-    desktop(dead, code=1)
-    assert dead.refused("sentinel", code=1) == (
+def test_what_could_not_be_shown_is_an_error(after_crash: Terminal) -> None:
+    fake_notifier(after_crash, code=1)
+    assert after_crash.refused("sentinel", code=1) == (
         "“Drink water” is due and could not be shown: there is no Discord and no way to show a "
         "notification on this machine. It is kept, and the page shows it when the bot runs again.\n"
     )
-    answer = dead.run("sentinel", "--json")
+    answer = after_crash.run("sentinel", "--json")
     assert (answer.code, answer.err) == (0, "")
 
 
-def test_the_error_in_json_has_the_exit_code_too(dead: Terminal) -> None:
-    answer = dead.run("sentinel", "--json")
+def test_the_error_in_json_has_the_exit_code_too(after_crash: Terminal) -> None:
+    answer = after_crash.run("sentinel", "--json")
     assert (answer.code, answer.err) == (1, "")
     assert [one["title"] for one in json.loads(answer.out)["undelivered"]] == ["Drink water"]
 
 
 def test_the_supervisor_is_asked_and_the_bot_that_comes_back_is_left_to_it(
-    dead: Terminal,
+    after_crash: Terminal,
 ) -> None:
-    shown, calls = desktop(dead), dead.home / "calls"
-    beat = dead.home / "beat"
+    shown, calls = fake_notifier(after_crash), after_crash.home / "calls"
+    beat = after_crash.home / "beat"
     beat.write_text(f"{SUNDAY.isoformat()}\n")
-    supervisor = dead.home / "bin" / "systemctl"
-    script = [f'echo "$@" >> {calls}', f"/bin/cat {beat} > {dead.paths.heartbeat}"]
+    supervisor = after_crash.home / "bin" / "systemctl"
+    script = [f'echo "$@" >> {calls}', f"/bin/cat {beat} > {after_crash.paths.heartbeat}"]
     supervisor.write_text("\n".join(["#!/bin/sh", *script]))
     supervisor.chmod(0o755)
-    environment = {"OLLIM_DATA_DIR": str(dead.paths.root)}
-    definition = ServiceDefinition((str(supervisor),), dead.paths.root, environment)
-    for path, text in Systemd(dead.environ).files(definition).items():
+    environment = {"OLLIM_DATA_DIR": str(after_crash.paths.root)}
+    definition = ServiceDefinition((str(supervisor),), after_crash.paths.root, environment)
+    for path, text in Systemd(after_crash.environ).files(definition).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    HeartbeatFile(dead.paths).write(SUNDAY - timedelta(minutes=10))
+    HeartbeatFile(after_crash.paths).write(SUNDAY - timedelta(minutes=10))
     calls.unlink(missing_ok=True)
-    assert dead.done("sentinel") == (
+    assert after_crash.done("sentinel") == (
         "The bot was silent. The supervisor was asked to start it.\nThe bot is back.\n"
     )
     assert calls.read_text().splitlines()[-1] == "--user start ollim-bot.service"
     assert not shown.exists()
 
 
-def test_an_update_in_progress_is_said(dead: Terminal) -> None:
-    shown = desktop(dead)
-    with maintenance(dead.paths, MaintenanceKind.UPDATE, dead.now):
-        dead.done("sentinel")
+def test_an_update_in_progress_is_said(after_crash: Terminal) -> None:
+    shown = fake_notifier(after_crash)
+    with maintenance(after_crash.paths, MaintenanceKind.UPDATE, after_crash.now):
+        after_crash.done("sentinel")
     assert "The bot is being updated; this came from its watch." in shown.read_text()
-    assert dead.paths.sentinel.exists()
+    assert after_crash.paths.sentinel.exists()
 
 
-def test_wrong_settings_cost_discord_only(dead: Terminal) -> None:
-    dead.environ["OLLIM_WEB_PORT"] = "no port"
-    desktop(dead)
-    answer = dead.run("sentinel")
+def test_wrong_settings_cost_discord_only(after_crash: Terminal) -> None:
+    after_crash.environ["OLLIM_WEB_PORT"] = "no port"
+    fake_notifier(after_crash)
+    answer = after_crash.run("sentinel")
     assert answer.code == 0
     assert "note: the settings are wrong, so Discord is left out." in answer.err
 

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import PROGRAM, Answer, Terminal, held
+from tests.cli.terminal import PROGRAM, CommandResult, Terminal, held
 from tests.ports import unused_port
-from tests.upkeep.supervisors import UserManager, write_bot
+from tests.upkeep.supervisors import FakeSystemd, write_bot
 
 from ollim_bot.paths import DataPaths
 from ollim_bot.upkeep.instance import running_pid
@@ -23,19 +23,19 @@ from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
 from ollim_bot.upkeep.systemd import TIMER, UNIT
 
 
-class Shell(Terminal):
-    """A terminal whose clock is the machine's, beside a supervisor."""
+class ServiceTerminal(Terminal):
+    """A terminal with the real clock and a fake systemd."""
 
-    def __init__(self, home: Path, manager: UserManager) -> None:
+    def __init__(self, home: Path, manager: FakeSystemd) -> None:
         super().__init__(home)
         self.manager = manager
         self.environ |= {"PATH": str(manager.bin), "OLLIM_DATA_DIR": str(self.paths.root)}
         del self.environ["OLLIM_TIMEZONE"]
 
-    def service(self, *words: str) -> Answer:
+    def service(self, *words: str) -> CommandResult:
         return self.run("service", *words, now=lambda: datetime.now(UTC))
 
-    def how(self, *words: str) -> None:
+    def set_bot_behaviour(self, *words: str) -> None:
         self.write("how", " ".join(words))
 
     @property
@@ -43,30 +43,30 @@ class Shell(Terminal):
         return sorted(path.name for path in self.manager.folder.glob("*.*") if path.is_file())
 
 
-class Keyboard(io.StringIO):
+class InteractiveInput(io.StringIO):
     def isatty(self) -> bool:
         return True
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
+def shell(tmp_path: Path) -> Iterator[ServiceTerminal]:
     home = tmp_path / "home"
     home.mkdir()
-    manager = UserManager(tmp_path / "stand-in", home)
+    manager = FakeSystemd(tmp_path / "stand-in", home)
     with manager.open():
-        yield Shell(home, manager)
+        yield ServiceTerminal(home, manager)
 
 
 @pytest.fixture
-def stub(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """With a program in the place of the bot that is quick to start."""
+def stub(shell: ServiceTerminal, monkeypatch: pytest.MonkeyPatch) -> ServiceTerminal:
+    """A terminal with a fake bot program, which starts quickly."""
     monkeypatch.setattr(sys, "argv", [str(write_bot(shell.home / "bin"))])
     shell.paths.state.mkdir(parents=True)
-    shell.how("alive")
+    shell.set_bot_behaviour("alive")
     return shell
 
 
-def test_the_real_bot_lives_as_a_service(shell: Shell) -> None:
+def test_the_real_bot_lives_as_a_service(shell: ServiceTerminal) -> None:
     """From installation to removal: started, watched, stopped."""
     port = unused_port()
     shell.write(".env", f"OLLIM_WEB_PORT={port}\nOLLIM_MODEL=offline\nOLLIM_TIMEZONE=UTC\n")
@@ -92,10 +92,10 @@ def test_the_real_bot_lives_as_a_service(shell: Shell) -> None:
     assert "its data stays in ~/.ollim-bot" in removed.out
     assert shell.units == []
     assert "ollim-bot has stopped." in shell.manager.log.read_text()
-    assert shell.service("uninstall") == Answer(0, "No service is installed.\n", "")
+    assert shell.service("uninstall") == CommandResult(0, "No service is installed.\n", "")
 
 
-def test_install_shows_what_it_writes_and_says_what_is_left_to_do(stub: Shell) -> None:
+def test_install_shows_what_it_writes_and_says_what_is_left_to_do(stub: ServiceTerminal) -> None:
     stub.manager.may_linger = False
     answer = stub.service("install", "--yes")
     assert answer.code == 0, answer
@@ -112,42 +112,42 @@ def test_install_shows_what_it_writes_and_says_what_is_left_to_do(stub: Shell) -
     assert all({"show", "--version"} & set(words) for words in asked), "nothing was started anew"
 
 
-def test_install_asks_in_a_terminal(stub: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_install_asks_in_a_terminal(stub: ServiceTerminal, monkeypatch: pytest.MonkeyPatch) -> None:
     for typed in ("n\n", "\n", ""):
-        monkeypatch.setattr(sys, "stdin", Keyboard(typed))
+        monkeypatch.setattr(sys, "stdin", InteractiveInput(typed))
         answer = stub.service("install")
         assert answer.code == 1
         assert answer.err.endswith("\nNothing was changed.\n")
         assert "Write this and start the bot? [y/N]" in answer.out
         assert stub.units == []
-    monkeypatch.setattr(sys, "stdin", Keyboard("y\n"))
+    monkeypatch.setattr(sys, "stdin", InteractiveInput("y\n"))
     assert stub.service("install").code == 0
     assert len(stub.units) == 3
 
 
 def test_a_bot_that_runs_already_is_only_stopped_if_the_person_agrees(
-    stub: Shell, monkeypatch: pytest.MonkeyPatch
+    stub: ServiceTerminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with held("bot", stub.paths.bot_pid) as bot:
         answer = stub.service("install")
         assert answer.code == 1
         assert f"The bot runs already (process {bot.pid}), outside the service." in answer.err
         assert "or say --yes" in answer.err
-        monkeypatch.setattr(sys, "stdin", Keyboard("y\nn\n"))
+        monkeypatch.setattr(sys, "stdin", InteractiveInput("y\nn\n"))
         assert stub.service("install").err.endswith("\nNothing was changed.\n")
         assert stub.units == []
         status = stub.service("status")
         assert status.code == 1
         assert f"(process {bot.pid}), outside the service. No service is installed." in status.err
         assert bot.poll() is None
-        monkeypatch.setattr(sys, "stdin", Keyboard("y\ny\n"))
+        monkeypatch.setattr(sys, "stdin", InteractiveInput("y\ny\n"))
         taken_over = stub.service("install")
         assert taken_over.code == 0, taken_over
         assert bot.wait() == -signal.SIGTERM
 
 
 def test_what_the_service_would_not_see_is_refused_or_moved(
-    stub: Shell, monkeypatch: pytest.MonkeyPatch
+    stub: ServiceTerminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stub.environ |= {"DISCORD_TOKEN": "secret", "OLLIM_USER_NAME": "Ada"}
     answer = stub.service("install", "--yes")
@@ -155,18 +155,18 @@ def test_what_the_service_would_not_see_is_refused_or_moved(
     assert "DISCORD_TOKEN (environment), OLLIM_USER_NAME (environment)" in answer.err
     assert "~/.ollim-bot/.env" in answer.err
     assert "secret" not in answer.out + answer.err
-    monkeypatch.setattr(sys, "stdin", Keyboard("n\n"))
+    monkeypatch.setattr(sys, "stdin", InteractiveInput("n\n"))
     answer = stub.service("install")
     assert (answer.code, answer.err) == (2, "Nothing was changed.\n")
     assert not stub.paths.env_file.exists()
-    monkeypatch.setattr(sys, "stdin", Keyboard("y\ny\n"))
+    monkeypatch.setattr(sys, "stdin", InteractiveInput("y\ny\n"))
     assert stub.service("install").code == 0
     assert stub.paths.env_file.read_text() == "DISCORD_TOKEN=secret\nOLLIM_USER_NAME=Ada\n"
     assert stub.paths.env_file.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_fails_only_in_the_service_is_refused(stub: Shell) -> None:
-    stub.how("forgets")
+def test_what_fails_only_in_the_service_is_refused(stub: ServiceTerminal) -> None:
+    stub.set_bot_behaviour("forgets")
     stub.environ |= {"OUTSIDE": "yes"}
     answer = stub.service("install", "--yes")
     assert answer.code == 1
@@ -177,8 +177,8 @@ def test_what_fails_only_in_the_service_is_refused(stub: Shell) -> None:
     assert stub.units == []
 
 
-def test_a_bot_that_does_not_live_is_told_with_its_last_lines(stub: Shell) -> None:
-    stub.how("exit", "2")
+def test_a_bot_that_does_not_live_is_told_with_its_last_lines(stub: ServiceTerminal) -> None:
+    stub.set_bot_behaviour("exit", "2")
     answer = stub.service("install", "--yes")
     assert answer.code == 1
     assert answer.err.endswith(
@@ -187,11 +187,11 @@ def test_a_bot_that_does_not_live_is_told_with_its_last_lines(stub: Shell) -> No
     assert stub.units == []
 
 
-def test_status_and_logs_of_a_service_that_died(stub: Shell) -> None:
+def test_status_and_logs_of_a_service_that_died(stub: ServiceTerminal) -> None:
     assert stub.service("status").err.startswith("No service is installed.")
     assert stub.service("logs").err.startswith("No service is installed.")
     stub.service("install", "--yes")
-    stub.how("exit", "2")
+    stub.set_bot_behaviour("exit", "2")
     pid = running_pid(stub.paths.bot_pid)
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
@@ -209,7 +209,7 @@ def test_status_and_logs_of_a_service_that_died(stub: Shell) -> None:
     assert stub.service("logs", "-n", "0").code == 2
 
 
-def test_a_hand_in_the_unit_is_respected(stub: Shell) -> None:
+def test_a_hand_in_the_unit_is_respected(stub: ServiceTerminal) -> None:
     stub.service("install", "--yes")
     unit = stub.manager.folder / UNIT
     unit.write_text(f"{unit.read_text()}# mine\n")
@@ -223,12 +223,14 @@ def test_a_hand_in_the_unit_is_respected(stub: Shell) -> None:
     assert unit.exists()
 
 
-def test_a_service_of_another_data_directory_is_replaced_and_that_is_said(stub: Shell) -> None:
+def test_a_service_of_another_data_directory_is_replaced_and_that_is_said(
+    stub: ServiceTerminal,
+) -> None:
     stub.service("install", "--yes")
     former = stub.paths
     stub.paths = DataPaths(stub.home / "other")
     stub.paths.state.mkdir(parents=True)
-    stub.how("alive")
+    stub.set_bot_behaviour("alive")
     stub.environ["OLLIM_DATA_DIR"] = str(stub.paths.root)
     answer = stub.service("install", "--yes")
     assert answer.code == 0, answer
@@ -238,12 +240,12 @@ def test_a_service_of_another_data_directory_is_replaced_and_that_is_said(stub: 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be called by sudo")
-def test_sudo_is_refused(stub: Shell) -> None:
+def test_sudo_is_refused(stub: ServiceTerminal) -> None:
     stub.environ["SUDO_USER"] = "ada"
     assert stub.service("install").err.endswith("run this without sudo.\n")
 
 
-def test_no_supervisor_and_an_update_in_progress_are_said(stub: Shell) -> None:
+def test_no_supervisor_and_an_update_in_progress_are_said(stub: ServiceTerminal) -> None:
     with maintenance(stub.paths, MaintenanceKind.UPDATE, datetime.now(UTC)):
         assert "Wait for the update" in stub.service("install", "--yes").err
     stub.manager.is_reachable = False

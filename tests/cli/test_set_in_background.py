@@ -1,4 +1,4 @@
-"""Commands that the agent calls: in a background run they set no more, and nothing louder."""
+"""In a background run, the agent's commands cannot add more jobs or louder ones than allowed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CALL = ("reminder", "add", "-m", "call Ann", "--in", "20m")
 
 @pytest.fixture
 def background(terminal: Terminal) -> Terminal:
-    """A terminal of a run of the routine `plan`."""
+    """A terminal inside a run of the routine `plan`."""
     terminal.write("routines/plan.md", PLAN.format(more=""))
     terminal.done("reminder", "add", "-m", "take the pill", "--in", "1h", "--id", "pill")
     terminal.environ[CALLED_BY] = RUN

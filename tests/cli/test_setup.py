@@ -9,10 +9,18 @@ from pathlib import Path
 import pytest
 from devtools.localdiscord.server import LocalDiscord
 from tests.calendars.calendar_server import CalendarAnswer, ics, served
-from tests.cli.setup_scene import HANG_UP, NOW, STOP, Person, Service, SetUpScene, sentences
+from tests.cli.setup_scene import (
+    HANG_UP,
+    NOW,
+    STOP,
+    FakeMachineStart,
+    ScriptedPerson,
+    SetupScene,
+    sentences,
+)
 from tests.cli.terminal import Terminal, held
 from tests.ports import unused_port
-from tests.upkeep.supervisors import UserManager, write_bot
+from tests.upkeep.supervisors import FakeSystemd, write_bot
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.setup import ServiceStart
@@ -29,23 +37,23 @@ DOCS = Path(__file__).parents[2] / "docs" / "setup.md"
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> SetUpScene:
-    return SetUpScene(tmp_path)
+def scene(tmp_path: Path) -> SetupScene:
+    return SetupScene(tmp_path)
 
 
-async def ran(scene: SetUpScene, person: Person, *words: str, **options: object) -> object:
-    """Beside the local servers of the test."""
+async def ran(scene: SetupScene, person: ScriptedPerson, *words: str, **options: object) -> object:
+    """Run set-up in a thread, while the local servers of the test run in this loop."""
     return await asyncio.to_thread(lambda: scene.run(person, *words, **options))  # type: ignore[arg-type]
 
 
 async def test_a_person_with_a_claude_account_and_a_token_needs_ten_keys_and_a_paste(
-    scene: SetUpScene,
+    scene: SetupScene,
 ) -> None:
-    scene.service = Service()
+    scene.service = FakeMachineStart()
     async with LocalDiscord(token=TOKEN) as discord:
         own_lines = f"# mine\nDISCORD_API_URL={discord.api_url}\n"
         scene.write(own_lines)
-        person = Person("", "", "", "1", TOKEN, "", "", "y")
+        person = ScriptedPerson("", "", "", "1", TOKEN, "", "", "y")
         assert await ran(scene, person) is None
     assert scene.claude.is_signed_in
     assert scene.service.is_there
@@ -63,9 +71,9 @@ async def test_a_person_with_a_claude_account_and_a_token_needs_ten_keys_and_a_p
     assert person.screen.rstrip().endswith("it writes to you on Discord: `ollim-bot`.")
 
 
-def test_every_answer_can_be_given_and_the_files_are_said_before(scene: SetUpScene) -> None:
+def test_every_answer_can_be_given_and_the_files_are_said_before(scene: SetupScene) -> None:
     with served(CalendarAnswer(body=ics(DENTIST))) as server:
-        person = Person(
+        person = ScriptedPerson(
             "Ada \"the\" Lovelace", "Max $", "Europe/Paris", "3", "http://127.0.0.1:11434", "",
             "qwen3:8b", "", server.address("/secret.ics"), "7am",
         )  # fmt: skip
@@ -87,8 +95,8 @@ def test_every_answer_can_be_given_and_the_files_are_said_before(scene: SetUpSce
     assert "0 7 * * *" in routine.read_text()
 
 
-def test_enter_at_every_question_changes_nothing_at_all(scene: SetUpScene) -> None:
-    person = Person(*[""] * 7)
+def test_enter_at_every_question_changes_nothing_at_all(scene: SetupScene) -> None:
+    person = ScriptedPerson(*[""] * 7)
     before = sorted(scene.home.iterdir())
     assert scene.run(person) is None
     assert person.answers == []
@@ -108,9 +116,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize("word", WRONG)
-def test_a_wrong_answer_is_explained_and_asked_again(scene: SetUpScene, word: str) -> None:
+def test_a_wrong_answer_is_explained_and_asked_again(scene: SetupScene, word: str) -> None:
     answers, reason = WRONG[word]
-    person = Person(*answers)
+    person = ScriptedPerson(*answers)
     assert scene.run(person, word) is None
     assert reason in person.screen
     assert person.answers == []
@@ -118,17 +126,17 @@ def test_a_wrong_answer_is_explained_and_asked_again(scene: SetUpScene, word: st
     assert not list(scene.paths.root.glob("routines/*"))
 
 
-def test_a_near_zone_takes_one_enter(scene: SetUpScene) -> None:
+def test_a_near_zone_takes_one_enter(scene: SetupScene) -> None:
     scene.environ["TZ"] = "UTC"
-    assert scene.run(Person("berlin", ""), "timezone") is None
+    assert scene.run(ScriptedPerson("berlin", ""), "timezone") is None
     assert scene.env == {"OLLIM_TIMEZONE": "Europe/Berlin"}
 
 
 @pytest.mark.parametrize(("at", "stop"), [*((at, STOP) for at in range(8)), (3, HANG_UP)])
-def test_a_stop_at_any_step_keeps_what_was_confirmed(scene: SetUpScene, at: int, stop: str) -> None:
-    scene.service = Service()
+def test_a_stop_at_any_step_keeps_what_was_confirmed(scene: SetupScene, at: int, stop: str) -> None:
+    scene.service = FakeMachineStart()
     answers = ["Ada", "Max", "Europe/Paris", "4", "", "", "8:30", ""]
-    person = Person(*answers[:at], stop)
+    person = ScriptedPerson(*answers[:at], stop)
     assert isinstance(scene.run(person), KeyboardInterrupt)
     given = {"OLLIM_USER_NAME": "Ada", "OLLIM_BOT_NAME": "Max", "OLLIM_TIMEZONE": "Europe/Paris"}
     given["OLLIM_MODEL"] = "offline"
@@ -140,18 +148,18 @@ def test_a_stop_at_any_step_keeps_what_was_confirmed(scene: SetUpScene, at: int,
     assert scene.reports == 0
 
 
-def test_a_stop_inside_a_step_leaves_that_step_undone(scene: SetUpScene) -> None:
-    """The address of a server without its key must not stand alone."""
-    assert scene.run(Person("3", "http://127.0.0.1:1", STOP), "model") is not None
+def test_a_stop_inside_a_step_leaves_that_step_undone(scene: SetupScene) -> None:
+    """The address of a server is not kept without its key."""
+    assert scene.run(ScriptedPerson("3", "http://127.0.0.1:1", STOP), "model") is not None
     assert scene.text == ""
 
 
-def test_a_second_run_shows_what_is_there_and_asks_no_more_than_it_must(scene: SetUpScene) -> None:
-    scene.service = Service()
-    first = Person("Ada", "", "Europe/Paris", "4", "", "", "8:30", "y")
+def test_a_second_run_shows_what_is_there_and_asks_no_more_than_it_must(scene: SetupScene) -> None:
+    scene.service = FakeMachineStart()
+    first = ScriptedPerson("Ada", "", "Europe/Paris", "4", "", "", "8:30", "y")
     assert scene.run(first) is None
     text = scene.text
-    second = Person(*[""] * 6)
+    second = ScriptedPerson(*[""] * 6)
     assert scene.run(second) is None
     asked = " ".join(second.questions)
     assert "[Ada]" in asked
@@ -159,44 +167,44 @@ def test_a_second_run_shows_what_is_there_and_asks_no_more_than_it_must(scene: S
     assert "time?" not in asked
     assert "y or Enter" not in asked
     assert scene.text == text
-    again = Person("Bea")
+    again = ScriptedPerson("Bea")
     assert scene.run(again, "name") is None
     assert scene.env["OLLIM_USER_NAME"] == "Bea"
 
 
-def test_another_model_takes_the_place_of_the_last(scene: SetUpScene) -> None:
+def test_another_model_takes_the_place_of_the_last(scene: SetupScene) -> None:
     own = "# mine\nANTHROPIC_BASE_URL=http://127.0.0.1:1\nANTHROPIC_AUTH_TOKEN=x\nMINE=1\n"
     scene.write(own)
-    person = Person("2", "sk-ant-1")
+    person = ScriptedPerson("2", "sk-ant-1")
     assert scene.run(person, "model") is None
     assert scene.text == "# mine\nMINE=1\nANTHROPIC_API_KEY=sk-ant-1\n"
     said = "This takes ANTHROPIC_AUTH_TOKEN and ANTHROPIC_BASE_URL out of `.env`."
     assert said in person.screen
     assert "sk-ant-1" not in person.screen
-    assert scene.run(Person("1"), "model") is None
+    assert scene.run(ScriptedPerson("1"), "model") is None
     assert scene.text == "# mine\nMINE=1\n"
     assert scene.claude.is_signed_in
 
 
-def test_a_login_that_is_not_finished_is_said_and_changes_nothing(scene: SetUpScene) -> None:
+def test_a_login_that_is_not_finished_is_said_and_changes_nothing(scene: SetupScene) -> None:
     scene.claude.refuse()
     scene.write("ANTHROPIC_API_KEY=any\n")
-    person = Person("1")
+    person = ScriptedPerson("1")
     assert scene.run(person, "model") is None
     assert "`ollim-bot auth login` tries it again." in person.screen
     assert scene.text == "ANTHROPIC_API_KEY=any\n"
 
 
-def test_what_counts_before_the_file_is_said_and_not_asked(scene: SetUpScene) -> None:
+def test_what_counts_before_the_file_is_said_and_not_asked(scene: SetupScene) -> None:
     scene.environ["OLLIM_USER_NAME"] = "Eve"
     (scene.home / ".env").write_text("DISCORD_TOKEN=abc\n")
     scene.environ["ANTHROPIC_API_KEY"] = "any"
-    person = Person()
+    person = ScriptedPerson()
     assert scene.run(person, "name", "discord", "model") is None
     assert "ANTHROPIC_API_KEY is set in the environment" in person.screen
     assert "OLLIM_USER_NAME is set in the environment" in person.screen
     assert "DISCORD_TOKEN is set in ~/.env" in person.screen
-    silent = Person()
+    silent = ScriptedPerson()
     assert scene.run(silent, "--non-interactive", "--user-name", "Ada") is None
     assert "note: OLLIM_USER_NAME is set in the environment" in scene.printed
     assert scene.env == {"OLLIM_USER_NAME": "Ada"}
@@ -204,17 +212,17 @@ def test_what_counts_before_the_file_is_said_and_not_asked(scene: SetUpScene) ->
 
 @pytest.mark.parametrize("is_asked", [True, False], ids=["asked", "by flags"])
 def test_what_was_chosen_in_the_chat_is_shown_and_gives_way(
-    scene: SetUpScene, *, is_asked: bool
+    scene: SetupScene, *, is_asked: bool
 ) -> None:
     scene.environ["OLLIM_TIMEZONE"] = "UTC"
     scene.paths.locks.mkdir(parents=True)
     database = open_database(scene.paths, lambda: NOW, is_holder=True, report=print)
     database.run(lambda tx: tx.names.put(GivenNames("Eve", None)))
-    # The file says it already, but what was chosen in the chat counts before.
+    # The file has it already, but the choice made in the chat has priority.
     scene.write("OLLIM_USER_NAME=Ada\n")
     database.run(lambda tx: tx.config.change(lambda it: it.with_value("timezone", "Asia/Tokyo")))
     database.close()
-    person = Person("Ada", "Max", "Europe/Paris")
+    person = ScriptedPerson("Ada", "Max", "Europe/Paris")
     if is_asked:
         assert scene.run(person, "name", "bot-name", "timezone") is None
         assert "Your name [Eve]" in person.questions[0]
@@ -228,49 +236,49 @@ def test_what_was_chosen_in_the_chat_is_shown_and_gives_way(
     assert scene.env == wanted
 
 
-async def test_a_token_is_checked_with_discord_before_it_is_kept(scene: SetUpScene) -> None:
+async def test_a_token_is_checked_with_discord_before_it_is_kept(scene: SetupScene) -> None:
     async with LocalDiscord(token=TOKEN) as discord:
         scene.write(f"DISCORD_API_URL={discord.api_url}\n")
-        person = Person("MTIz.wrong.token", "")
+        person = ScriptedPerson("MTIz.wrong.token", "")
         assert await ran(scene, person, "discord") is None
         assert "Discord refused the token." in person.screen
         assert "DISCORD_TOKEN" not in scene.env
-        assert await ran(scene, Person(TOKEN), "discord") is None
-        again = Person("")
+        assert await ran(scene, ScriptedPerson(TOKEN), "discord") is None
+        again = ScriptedPerson("")
         assert await ran(scene, again, "discord") is None
         assert "Discord: the token is right." in again.screen
         await discord.refuse_connections()
-        away = Person("MTIz.another.token")
+        away = ScriptedPerson("MTIz.another.token")
         assert await ran(scene, away, "discord") is None
     assert "Discord cannot be reached now." in away.screen
     assert scene.env["DISCORD_TOKEN"] == "MTIz.another.token"
 
 
-async def test_of_a_team_the_owner_is_asked_by_name(scene: SetUpScene) -> None:
+async def test_of_a_team_the_owner_is_asked_by_name(scene: SetupScene) -> None:
     async with LocalDiscord(token=TOKEN, members=["ada"]) as discord:
         assert discord.team is not None
         scene.write(f"DISCORD_API_URL={discord.api_url}\n")
         piped = ("--non-interactive", "--discord-token", "-")
-        refused = await ran(scene, Person(), *piped, is_terminal=False, piped=f"{TOKEN}\n")
+        refused = await ran(scene, ScriptedPerson(), *piped, is_terminal=False, piped=f"{TOKEN}\n")
         assert "belongs to a team" in str(refused)
-        person = Person(TOKEN, "7", "2")
+        person = ScriptedPerson(TOKEN, "7", "2")
         assert await ran(scene, person, "discord") is None
     assert scene.env["DISCORD_OWNER_ID"] == discord.team[1].id
     assert "2  ada" in person.screen
 
 
-async def test_no_token_is_sent_to_an_address_that_another_place_names(scene: SetUpScene) -> None:
+async def test_no_token_is_sent_to_an_address_that_another_place_names(scene: SetupScene) -> None:
     async with LocalDiscord(token=TOKEN) as discord:
         (scene.home / ".env").write_text(f"DISCORD_API_URL={discord.api_url}\n")
-        person = Person(TOKEN, "")
+        person = ScriptedPerson(TOKEN, "")
         assert await ran(scene, person, "discord") is None
         assert "both in the same place" in person.screen
         words = ("--non-interactive", "--discord-token", "-")
-        ended = await ran(scene, Person(), *words, is_terminal=False, piped=f"{TOKEN}\n")
+        ended = await ran(scene, ScriptedPerson(), *words, is_terminal=False, piped=f"{TOKEN}\n")
         assert "both in the same place" in str(ended)
         assert scene.text == ""
         scene.write(f"DISCORD_TOKEN={TOKEN}\n")
-        again = Person("")
+        again = ScriptedPerson("")
         assert await ran(scene, again, "discord") is None
         assert "was not checked" in again.screen
         assert discord.requests == []
@@ -284,7 +292,7 @@ def test_the_privileged_intent_is_told_when_it_is_on() -> None:
     assert not DiscordBot({}, {"flags": "?"}).sees_message_content
 
 
-async def test_without_a_terminal_all_that_is_wrong_is_said_together(scene: SetUpScene) -> None:
+async def test_without_a_terminal_all_that_is_wrong_is_said_together(scene: SetupScene) -> None:
     async with LocalDiscord(token=TOKEN) as discord:
         scene.write(f"DISCORD_API_URL={discord.api_url}\n")
         before = scene.text
@@ -292,7 +300,7 @@ async def test_without_a_terminal_all_that_is_wrong_is_said_together(scene: SetU
         words += ["--api-key", "-", "--discord-token", "-"]
         words += ["--calendar", f"http://127.0.0.1:{unused_port()}/x"]
         piped = "two words\nMTIz.wrong.token\n"
-        ended = await ran(scene, Person(), *words, is_terminal=False, piped=piped)
+        ended = await ran(scene, ScriptedPerson(), *words, is_terminal=False, piped=piped)
     assert isinstance(ended, BadSettings)
     assert ended.exit_code == 2
     flags = [line.partition(":")[0] for line in sentences(ended)]
@@ -304,8 +312,8 @@ async def test_without_a_terminal_all_that_is_wrong_is_said_together(scene: SetU
     assert sorted(path.name for path in scene.paths.root.iterdir()) == [".env"]
 
 
-async def test_without_a_terminal_everything_can_be_set_in_one_go(scene: SetUpScene) -> None:
-    scene.service = Service()
+async def test_without_a_terminal_everything_can_be_set_in_one_go(scene: SetupScene) -> None:
+    scene.service = FakeMachineStart()
     with served(CalendarAnswer(body=ics(DENTIST))) as calendars:
         async with LocalDiscord(token=TOKEN) as discord:
             api = discord.api_url
@@ -313,7 +321,7 @@ async def test_without_a_terminal_everything_can_be_set_in_one_go(scene: SetUpSc
             words = ["--non-interactive", "--service", "--user-name", "Ada", "--bot-name", "Max"]
             words += ["--timezone", "Europe/Paris", "--api-key", "-", "--discord-token", "-"]
             words += ["--calendar", calendars.address()]
-            person, piped = Person(), f"sk-ant-1\n{TOKEN}\n"
+            person, piped = ScriptedPerson(), f"sk-ant-1\n{TOKEN}\n"
             ended = await ran(scene, person, *words, is_terminal=False, piped=piped)
     assert ended is None, ended
     assert person.questions == []
@@ -333,18 +341,18 @@ async def test_without_a_terminal_everything_can_be_set_in_one_go(scene: SetUpSc
 
 @pytest.mark.parametrize("flag", ["--api-key", "--discord-token"])
 def test_a_secret_on_the_command_line_is_refused_and_not_repeated(
-    scene: SetUpScene, flag: str
+    scene: SetupScene, flag: str
 ) -> None:
-    ended = scene.run(Person(), "--non-interactive", flag, "sk-secret", is_terminal=False)
+    ended = scene.run(ScriptedPerson(), "--non-interactive", flag, "sk-secret", is_terminal=False)
     assert isinstance(ended, WrongInput)
     assert f"Give `{flag} -` and the secret on standard input." in str(ended)
     assert "sk-secret" not in str(ended)
 
 
-def test_flags_answer_their_questions_in_a_terminal_too(scene: SetUpScene) -> None:
-    person = Person("", "4", "", "", "")
+def test_flags_answer_their_questions_in_a_terminal_too(scene: SetupScene) -> None:
+    person = ScriptedPerson("", "4", "", "", "")
     words = ("--user-name", "Ada", "--bot-name", "Max", "--no-service")
-    scene.service = Service()
+    scene.service = FakeMachineStart()
     assert scene.run(person, *words) is None
     assert scene.env == {
         "OLLIM_USER_NAME": "Ada", "OLLIM_BOT_NAME": "Max", "OLLIM_MODEL": "offline",
@@ -352,34 +360,34 @@ def test_flags_answer_their_questions_in_a_terminal_too(scene: SetUpScene) -> No
     assert not scene.service.is_there
 
 
-def test_without_a_terminal_and_without_flags_it_says_what_to_do(scene: SetUpScene) -> None:
-    ended = scene.run(Person(), is_terminal=False)
+def test_without_a_terminal_and_without_flags_it_says_what_to_do(scene: SetupScene) -> None:
+    ended = scene.run(ScriptedPerson(), is_terminal=False)
     assert isinstance(ended, WrongInput)
     assert "`ollim-bot setup --non-interactive`" in str(ended)
-    assert "has no step `discrod`" in str(scene.run(Person(), "discrod"))
+    assert "has no step `discrod`" in str(scene.run(ScriptedPerson(), "discrod"))
 
 
-def test_wrong_settings_are_named_and_can_be_mended(scene: SetUpScene) -> None:
+def test_wrong_settings_are_named_and_can_be_mended(scene: SetupScene) -> None:
     scene.write("OLLIM_TIMEZONE=Berln\nOLLIM_USER_NAME='Ada\n")
-    person = Person("Ada", "", "Europe/Berlin", "", "", "", "")
+    person = ScriptedPerson("Ada", "", "Europe/Berlin", "", "", "", "")
     assert scene.run(person) is None
     assert "Berln" in person.screen.partition("1/7")[0]
     assert scene.env == {"OLLIM_TIMEZONE": "Europe/Berlin", "OLLIM_USER_NAME": "Ada"}
 
 
-def test_a_failure_that_the_doctor_finds_is_the_end(scene: SetUpScene) -> None:
+def test_a_failure_that_the_doctor_finds_is_the_end(scene: SetupScene) -> None:
     scene.has_failed = True
-    person = Person("")
+    person = ScriptedPerson("")
     ended = scene.run(person, "name")
     assert isinstance(ended, OllimError)
     assert ended.exit_code == 1
     assert "run `ollim-bot doctor`" in person.screen
 
 
-def test_a_service_that_cannot_be_installed_is_told(scene: SetUpScene) -> None:
-    service = scene.service = Service()
+def test_a_service_that_cannot_be_installed_is_told(scene: SetupScene) -> None:
+    service = scene.service = FakeMachineStart()
     service.refusal = "It did not start, so all is as it was."
-    person = Person("y")
+    person = ScriptedPerson("y")
     assert scene.run(person, "service") is None
     assert scene.service.refusal in person.screen
 
@@ -389,7 +397,7 @@ def test_the_service_is_installed_by_its_own_command(
 ) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    scene, manager = SetUpScene(home), UserManager(tmp_path / "stand-in", home)
+    scene, manager = SetupScene(home), FakeSystemd(tmp_path / "stand-in", home)
     monkeypatch.setattr(sys, "argv", [str(write_bot(home / "bin"))])
     scene.write(f"OLLIM_WEB_PORT={unused_port()}\n")
     scene.paths.state.mkdir()
@@ -400,20 +408,24 @@ def test_the_service_is_installed_by_its_own_command(
         caller = Caller(scene.environ, home)
         scene.service = ServiceStart(caller, Systemd(scene.environ))
         assert not scene.service.is_installed()
-        person = Person("y")
+        person = ScriptedPerson("y")
         assert scene.run(person, "service") is None
         assert scene.service.is_installed(), person.screen + scene.printed
         assert "ExecStart=" in scene.printed
         assert "The bot runs" in person.screen
-        again = Person(*[""] * 7)
+        again = ScriptedPerson(*[""] * 7)
         assert scene.run(again) is None
     assert "start with this machine" not in again.screen
 
 
-def test_beside_a_running_bot_it_says_what_counts_when(scene: SetUpScene) -> None:
+def test_beside_a_running_bot_it_says_what_counts_when(scene: SetupScene) -> None:
     scene.paths.state.mkdir(parents=True)
     with held("bot", scene.paths.bot_pid):
-        unchanged, changed, signed_in = Person(""), Person("Ada"), Person("1")
+        unchanged, changed, signed_in = (
+            ScriptedPerson(""),
+            ScriptedPerson("Ada"),
+            ScriptedPerson("1"),
+        )
         scene.run(unchanged, "name")
         scene.run(changed, "name")
         scene.run(signed_in, "model")
@@ -422,11 +434,11 @@ def test_beside_a_running_bot_it_says_what_counts_when(scene: SetUpScene) -> Non
     assert "after `/restart` in the chat" in signed_in.screen
 
 
-def test_a_full_disk_ends_it_with_a_sentence_and_the_old_file(scene: SetUpScene) -> None:
+def test_a_full_disk_ends_it_with_a_sentence_and_the_old_file(scene: SetupScene) -> None:
     scene.write("MINE=1\n")
-    # A folder in the place of the new file cannot be written over.
+    # A folder at the path of the new file cannot be overwritten.
     (scene.paths.root / "..env.tmp").mkdir()
-    ended = scene.run(Person("Ada"), "name")
+    ended = scene.run(ScriptedPerson("Ada"), "name")
     assert isinstance(ended, WriteFailed)
     assert ".env" in str(ended)
     assert scene.text == "MINE=1\n"

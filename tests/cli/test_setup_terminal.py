@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from devtools.localdiscord.server import LocalDiscord
-from tests.cli.setup_scene import SetUpScene
+from tests.cli.setup_scene import SetupScene
 from tests.cli.terminal import PROGRAM
 from tests.cli.test_terminal import assert_no_word_is_broken
 
@@ -29,11 +29,11 @@ _IN_TERMINAL = (
 _PATIENCE = 60.0
 
 
-class Screen:
+class SetupTerminal:
     """The installed program in a terminal of 60 columns."""
 
-    def __init__(self, scene: SetUpScene, *words: str) -> None:
-        # In place of the machine's own supervisor, which is never asked.
+    def __init__(self, scene: SetupScene, *words: str) -> None:
+        # A fake `systemctl`, so that the real supervisor is never called.
         systemctl = scene.home / "stand-in" / "systemctl"
         systemctl.parent.mkdir()
         systemctl.write_text("#!/bin/sh\nexit 1\n")
@@ -80,10 +80,10 @@ class Screen:
 
 
 async def test_the_first_run_in_a_terminal_of_60_columns(tmp_path: Path) -> None:
-    scene = SetUpScene(tmp_path)
+    scene = SetupScene(tmp_path)
 
     def talk() -> str:
-        screen = Screen(scene, "setup")
+        screen = SetupTerminal(scene, "setup")
         screen.answer("1/8  Your name", "Ada\n")
         screen.answer("2/8  The bot's name", "\n")
         screen.answer("Your time zone", "\n")
@@ -107,9 +107,9 @@ async def test_the_first_run_in_a_terminal_of_60_columns(tmp_path: Path) -> None
 
 
 def test_ctrl_c_at_a_secret_ends_it_and_gives_the_terminal_back(tmp_path: Path) -> None:
-    scene = SetUpScene(tmp_path)
+    scene = SetupScene(tmp_path)
     scene.write("OLLIM_MODEL=offline\n")
-    screen = Screen(scene, "setup", "bot-name", "model", "service", "name")
+    screen = SetupTerminal(scene, "setup", "bot-name", "model", "service", "name")
     screen.answer("The bot's name", "Max\n")
     screen.answer("1 to 4", "2\n")
     screen.answer("API key", "sk-half\x03")

@@ -1,4 +1,4 @@
-"""Pipes, devices and files without end in the place of files: the real program answers at once."""
+"""With pipes, devices and endless files instead of files, the program answers at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import Answer, Terminal
+from tests.cli.terminal import CommandResult, Terminal
 
 LIMIT = 60.0
 HUGE = 1_500_000_000
@@ -23,7 +23,7 @@ def make_huge(path: Path) -> None:
     os.truncate(path, HUGE)
 
 
-def answered(terminal: Terminal, *words: str) -> Answer:
+def answered(terminal: Terminal, *words: str) -> CommandResult:
     began = time.monotonic()
     answer = terminal.installed(*words)
     assert time.monotonic() - began < LIMIT
@@ -47,10 +47,10 @@ def test_settings_that_are_no_file_are_one_sentence_and_exit_code_2(
     path.parent.mkdir(exist_ok=True)
     make(path)
     expected = f"{path}: cannot be read ({reason}). Make it a text file of yours, or move it.\n"
-    assert terminal.run() == Answer(2, "", expected)
+    assert terminal.run() == CommandResult(2, "", expected)
     # Without a zone in the environment, a listing has to look into the file too.
     del terminal.environ["OLLIM_TIMEZONE"]
-    assert terminal.run("reminder", "list") == Answer(2, "", expected)
+    assert terminal.run("reminder", "list") == CommandResult(2, "", expected)
 
 
 def test_the_bot_itself_does_not_wait_for_its_settings(terminal: Terminal) -> None:
@@ -61,7 +61,7 @@ def test_the_bot_itself_does_not_wait_for_its_settings(terminal: Terminal) -> No
 
 
 def test_no_file_of_the_data_directory_can_hold_up_a_command(terminal: Terminal) -> None:
-    """All of them pipes at once, as far as there can be one."""
+    """All files are pipes at the same time, wherever a pipe can be."""
     terminal.done("reminder", "add", "-m", "call the dentist", "--in", "1h")
     paths = terminal.paths
     for path in (

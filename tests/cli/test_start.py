@@ -1,4 +1,4 @@
-"""`ollim-bot` alone: what is wrong is told before anything is made."""
+"""`ollim-bot` without arguments reports wrong settings before it creates anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder in which the program is started, or the agent works, gives it no code to run."""
+"""The program runs no code from the folder where it is started, or where the agent works."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = ("ollim_bot", "json", "argparse", "datetime", "sitecustomize", "usercust
 
 @pytest.fixture
 def trap(tmp_path: Path) -> Path:
-    """A folder with modules that are named like ours and Python's, and tell when they are run."""
+    """A folder with modules named like ours and Python's, which record that they were run."""
     folder = tmp_path / "trap"
     package = folder / "claude_agent_sdk" / "_bundled"
     package.mkdir(parents=True)
@@ -32,7 +32,7 @@ def trap(tmp_path: Path) -> Path:
 
 
 def listed(command: list[str], trap: Path, environment: dict[str, str]) -> None:
-    """A command that loads most of what commands load, and works as if nothing were there."""
+    """Run a command that imports most modules; it must work as in an empty folder."""
     data = {"OLLIM_DATA_DIR": str(trap.parent / "data"), "OLLIM_TIMEZONE": "UTC"}
     ran = subprocess.run(
         [*command, "reminder", "list"],
@@ -56,7 +56,7 @@ def test_the_program_takes_nothing_from_the_current_folder(trap: Path) -> None:
 
 
 def test_the_module_takes_nothing_more_from_the_current_folder_once_it_runs(trap: Path) -> None:
-    """That the folder has no `ollim_bot` of its own is up to who calls Python by hand."""
+    """The person who runs `python -m` makes sure that the folder has no `ollim_bot` of its own."""
     for name in ("ollim_bot", "sitecustomize", "usercustomize"):
         (trap / f"{name}.py").unlink()
     listed([sys.executable, "-m", "ollim_bot"], trap, {})
@@ -75,7 +75,7 @@ def test_the_module_takes_nothing_more_from_the_current_folder_once_it_runs(trap
 def test_the_agents_commands_take_nothing_from_where_they_are_run(
     trap: Path, slip: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their folder is the data directory, and an entry of a path that is empty means it."""
+    """They run in the data directory, and an empty entry of a path means the current folder."""
     monkeypatch.chdir(trap.parent)
     inherited = {"PYTHONPATH": slip, "PATH": f".:{os.environ['PATH']}:"}
     environment = child_environment({}, inherited, PROGRAM.parent)

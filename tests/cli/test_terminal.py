@@ -1,4 +1,4 @@
-"""What a person sees in a terminal: whole words, colour unless they want none, usable commands."""
+"""Output in a terminal: whole words, colour unless it is off, commands that can be typed."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_command_is_named_as_it_can_be_typed_here(tmp_path: Path) -> None:
     assert with_program(shown, elsewhere) == shown
     assert with_program("ollim-bot has stopped.", "./ollim-bot") == "ollim-bot has stopped."
     assert called_program("/usr/bin/pytest", "/nowhere/python", "", home) == "ollim-bot"
-    # A restarted bot was called as a module of its interpreter.
+    # A restarted bot was started as a module of its interpreter.
     assert called_program("ollim_bot/__main__.py", beside, "", home) == "bin/ollim-bot"
     assert called_program("ollim_bot/__main__.py", beside, "", "/") == str(called)
 

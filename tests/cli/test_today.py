@@ -1,4 +1,4 @@
-"""`ollim-bot today`: the same day as in the chat, also while no bot runs."""
+"""`ollim-bot today`: the same list as in the chat, even while no bot runs."""
 
 from __future__ import annotations
 

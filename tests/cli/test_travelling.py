@@ -1,4 +1,4 @@
-"""The time zone of the runtime configuration in a terminal: it wins, and says what moves."""
+"""The time zone of the runtime configuration has priority, and a change reports what moves."""
 
 from __future__ import annotations
 

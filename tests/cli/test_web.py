@@ -1,4 +1,4 @@
-"""`ollim-bot web url` prints a way to the page that counts once, and nothing else."""
+"""`ollim-bot web url` prints an address of the page that works once, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.browser.squatter import Squatter, squatting
-from tests.cli.terminal import Answer, Terminal, held
-from tests.web.browser import browser, stranger
+from tests.browser.hostile_server import HostileServer, serving
+from tests.cli.terminal import CommandResult, Terminal, held
+from tests.web.browser import signed_in_browser, unknown_browser
 from tests.web.scene import SECRET, Scene, make_scene, running
 from tests.web.sign_in import AccessDenied
 
@@ -25,7 +25,7 @@ SILENT = "The bot is running, but its page does not answer"
 
 @asynccontextmanager
 async def bot(terminal: Terminal) -> AsyncIterator[Scene]:
-    """Its page, and the sign that it runs."""
+    """A fake running bot: its page, and its lock."""
     prepare_data_directory(terminal.paths)
     with held("bot", terminal.paths.bot_pid):
         async with running(make_scene(terminal.paths.root)) as scene:
@@ -33,12 +33,12 @@ async def bot(terminal: Terminal) -> AsyncIterator[Scene]:
             yield scene
 
 
-async def run(terminal: Terminal, *words: str) -> Answer:
+async def run(terminal: Terminal, *words: str) -> CommandResult:
     return await asyncio.to_thread(terminal.run, "web", "url", *words)
 
 
 async def test_the_address_is_printed_alone_and_lets_one_browser_in(terminal: Terminal) -> None:
-    async with bot(terminal) as scene, stranger(scene) as own:
+    async with bot(terminal) as scene, unknown_browser(scene) as browser:
         first, second = await run(terminal), await run(terminal)
         assert (first.code, first.err) == (0, "")
         assert first.out != second.out
@@ -46,26 +46,26 @@ async def test_the_address_is_printed_alone_and_lets_one_browser_in(terminal: Te
             found = ADDRESS.fullmatch(answer.out)
             assert found is not None
             assert SECRET.reveal() not in answer.out
-            assert await own.door.session(await own.door.enter(found[1]))
+            assert await browser.sign_in.session(await browser.sign_in.enter(found[1]))
             with pytest.raises(AccessDenied):
-                await own.door.enter(found[1])
+                await browser.sign_in.enter(found[1])
 
 
 async def test_a_new_one_ends_every_other_way_in(terminal: Terminal) -> None:
-    async with bot(terminal) as scene, browser(scene) as own:
+    async with bot(terminal) as scene, signed_in_browser(scene) as browser:
         earlier = await run(terminal)
         answer = await run(terminal, "--new")
         assert answer.code == 0
         assert answer.err == "note: Every browser needs a new address now.\n"
-        assert (await own.get("/api/messages")).status == 401
+        assert (await browser.get("/api/messages")).status == 401
         for out, is_good in ((earlier.out, False), (answer.out, True)):
             found = ADDRESS.fullmatch(out)
             assert found is not None
             if is_good:
-                assert await own.door.session(await own.door.enter(found[1]))
+                assert await browser.sign_in.session(await browser.sign_in.enter(found[1]))
             else:
                 with pytest.raises(AccessDenied):
-                    await own.door.enter(found[1])
+                    await browser.sign_in.enter(found[1])
         assert terminal.paths.web_token.read_text().strip() != SECRET.reveal()
         assert terminal.paths.web_token.stat().st_mode & 0o777 == 0o600
 
@@ -87,13 +87,13 @@ def test_every_way_in_can_be_ended_without_a_bot(terminal: Terminal) -> None:
 
 async def test_another_program_at_the_port_is_told_and_given_nothing(terminal: Terminal) -> None:
     async with bot(terminal):
-        squatter = Squatter()
-        async with squatting(squatter) as port:
+        server = HostileServer()
+        async with serving(server) as port:
             terminal.environ["OLLIM_WEB_PORT"] = str(port)
             answer = await run(terminal)
         assert (answer.code, answer.out) == (1, "")
         assert answer.err.startswith(f"Another program answers at port {port}, not this bot.")
-        assert SECRET.reveal() not in str(squatter.heard)
+        assert SECRET.reveal() not in str(server.received)
         silent = await run(terminal)
         assert (silent.code, silent.out) == (1, "")
         assert silent.err.startswith(SILENT)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.conversation.scene import HOME, NOW, Scene, scene
 from tests.conversation.test_foreground_jobs import PLAN, fired
-from tests.storage.places import DataDirectory, QuickDisk
+from tests.storage.data_directory import DataDirectory, QuickDisk
 from tests.stores import Stores
 
 from ollim_bot.domain.cards import Button, Card

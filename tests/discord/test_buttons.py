@@ -20,7 +20,7 @@ from tests.discord.interaction_scene import (
     interaction_scene,
     until,
 )
-from tests.garbage import forget_what_others_left
+from tests.garbage import collect_garbage_of_earlier_tests
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card
 from ollim_bot.domain.commands import CommandAnswer
@@ -159,7 +159,7 @@ async def test_a_click_is_taken_once_and_without_complaint(
 
 
 async def test_nothing_is_held_for_the_messages_that_have_buttons(on: Connected) -> None:
-    forget_what_others_left()
+    collect_garbage_of_earlier_tests()
     on.scene.discord.allowance(1000, 1.0, of=("send", "edit", "global"))
     owner = discord.Object(int(on.scene.discord.owner.id))
     channel = await on.client.create_dm(owner)

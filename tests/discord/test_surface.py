@@ -17,7 +17,7 @@ from devtools.localdiscord.faults import (
     Hanging,
 )
 from tests.discord.surface_scene import SurfaceScene, surface_scene
-from tests.garbage import forget_what_others_left
+from tests.garbage import collect_garbage_of_earlier_tests
 
 from ollim_bot.domain.events import TextStreamed
 from ollim_bot.surfaces.discord.stale_drafts import GOES_ON_BELOW
@@ -156,7 +156,7 @@ async def test_a_draft_that_was_not_noted_before_the_end_is_taken_away(scene: Su
 
 
 async def test_nothing_is_left_running_when_it_has_stopped(scene: SurfaceScene) -> None:
-    forget_what_others_left()
+    collect_garbage_of_earlier_tests()
     before = asyncio.all_tasks()
     async with scene.started() as bot:
         await scene.ask(bot, "one", "first")

@@ -20,7 +20,7 @@ import aiohttp
 from tests.e2e import warm
 from tests.engine.cheap_starts import CHEAP_STARTS
 from tests.ports import unused_port
-from tests.web.sign_in import Door, protocols
+from tests.web.sign_in import SignInClient, protocols
 
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.paths import DataPaths
@@ -101,8 +101,8 @@ class Bot:
             headers={"Origin": self.url}, timeout=aiohttp.ClientTimeout(LIMIT)
         )
         secret = Secret((self.data / "state" / "web_token").read_text().strip())
-        door = Door(self._http, self.url)
-        self._session = await door.session(await door.enter(await door.code(secret)))
+        sign_in = SignInClient(self._http, self.url)
+        self._session = await sign_in.session(await sign_in.enter(await sign_in.code(secret)))
         self._http.headers["Authorization"] = f"Bearer {self._session}"
 
     def environment(self) -> dict[str, str]:

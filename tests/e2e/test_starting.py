@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.e2e import warm
 from tests.e2e.bot import LIMIT, PROGRAM, Bot
 from tests.e2e.conftest import Scene, running
-from tests.install.places import listed_places
+from tests.install.removal_paths import listed_paths
 
 _IN_A_GROUP_OF_ITS_OWN = """
 import os, runpy
@@ -73,7 +73,7 @@ async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path
         assert "by hand: USER.md" in _log(bot.data)
 
         # Nothing is written but what the page about removing it all names.
-        places = [bot.data, bot.output, *(bot.home / place[2:] for place in listed_places())]
+        places = [bot.data, bot.output, *(bot.home / place[2:] for place in listed_paths())]
         files = [path for path in bot.home.rglob("*") if path.is_file()]
         assert any(bot.home / ".claude" in path.parents for path in files)
         assert [path for path in files if not {path, *path.parents} & {*places}] == []

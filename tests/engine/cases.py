@@ -1,4 +1,4 @@
-"""The real engine and its doubles, each with a script for what happens in its next turns."""
+"""The real engine and its fakes, each with a script for its next turns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Protocol
 from uuid import uuid4
 
 from tests.e2e.model_engine import ModelEngine
-from tests.engine.scene import engine_at, scene
+from tests.engine.scene import engine_at
+from tests.engine.scene import scene as open_scene
 from tests.engine.shared import PING, PING_SCHEMA, SharedSession, changing_toolset
 
 from ollim_bot.clock import SystemClock
@@ -27,7 +28,7 @@ _PING_CALL = {"message": "hi"}
 
 
 class Script(Protocol):
-    """What the next turn does, whoever does it."""
+    """Scripts the next turn, for a real engine or a fake one."""
 
     def says(self, text: str) -> None: ...
 
@@ -39,7 +40,7 @@ class Script(Protocol):
 
     async def is_waiting(self) -> None: ...
 
-    def is_refused_at_the_door(self) -> None: ...
+    def is_refused_by_provider(self) -> None: ...
 
 
 @dataclass
@@ -62,7 +63,7 @@ class ModelScript:
     async def is_waiting(self) -> None:
         await self.model.seen(1)
 
-    def is_refused_at_the_door(self) -> None:
+    def is_refused_by_provider(self) -> None:
         self.model.then(Fail(403, "permission_error", "no"))
 
 
@@ -83,10 +84,10 @@ class DoubleScript:
         self.engine.then(Waits())
 
     async def is_waiting(self) -> None:
-        while not self.engine.prompts:  # noqa: ASYNC110 - the double rings no bell
+        while not self.engine.prompts:  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0)
 
-    def is_refused_at_the_door(self) -> None:
+    def is_refused_by_provider(self) -> None:
         self.engine.then(Fails(FailureKind.LOGIN))
 
 
@@ -114,8 +115,8 @@ class OpenCase:
 
 @asynccontextmanager
 async def real(home: Path) -> AsyncIterator[Case]:
-    async with scene(home) as stage:
-        yield Case(engine_at(home, stage.url), ModelScript(stage.model), stage.spec)
+    async with open_scene(home) as scene:
+        yield Case(engine_at(home, scene.url), ModelScript(scene.model), scene.spec)
 
 
 @asynccontextmanager

@@ -1,8 +1,8 @@
-"""Variables that make a short life of the engine's program cheaper, and change nothing else."""
+"""Variables that make short runs of the engine's program cheaper, and change nothing else."""
 
 CHEAP_STARTS = {
-    # The program lives for seconds in a test: to optimise its code costs more than it saves.
+    # The program runs for seconds in a test, so optimising its code costs more than it saves.
     "BUN_JSC_useDFGJIT": "0",
-    # Memory is collected when much is allocated, and not whenever the program has nothing to do.
+    # Garbage is collected after many allocations, not whenever the program is idle.
     "BUN_GC_TIMER_DISABLE": "1",
 }

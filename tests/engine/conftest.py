@@ -1,4 +1,4 @@
-"""Every test of the engine gets a model of its own; most share a session, some need their own."""
+"""Every test of the engine has its own model. Most tests share one session."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from tests.engine.cases import Case, OpenCase, double, modelled, opened, opened_in, real
-from tests.engine.scene import LIMIT, Scene, scene
+from tests.engine.scene import LIMIT, Scene
+from tests.engine.scene import scene as open_scene
 from tests.engine.shared import SharedSession
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> AsyncIterator[Scene]:
-    async with scene(tmp_path) as made:
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    async with open_scene(tmp_path) as made:
         yield made
 
 

@@ -1,4 +1,4 @@
-"""The engine's processes, as the kernel knows them."""
+"""The engine's processes, read from /proc."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def environment_of(pid: int) -> dict[str, str]:
 
 
 def command_of(pid: int) -> list[str]:
-    """Everything on its command line, as everybody can read it."""
+    """Its command line, which every account can read."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
     except OSError:
@@ -34,5 +34,5 @@ def command_of(pid: int) -> list[str]:
 
 async def eventually(condition: Callable[[], object], within: float) -> None:
     async with asyncio.timeout(within):
-        while not condition():  # noqa: ASYNC110 - the kernel rings no bell
+        while not condition():  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0.02)

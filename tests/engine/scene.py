@@ -1,4 +1,4 @@
-"""The real engine against a scripted model, with nothing of whoever runs the tests."""
+"""The real engine with a scripted model, and without settings of the person who runs the tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ollim_bot.offline.server import MessagesServer
 from ollim_bot.ports import AgentSession, Prompt, SessionSpec, Tool, ToolAnswer, Toolset
 
 LIMIT = 180.0
-# Seconds; much more than it takes, since the machine may be busy.
+# Seconds; much more than needed, since the machine may be busy.
 SOON = 15.0
 
 
@@ -54,7 +54,7 @@ def engine_at(
 
 @dataclass
 class Scene:
-    """A model to script, and sessions that ask it."""
+    """A scripted model, and engine sessions that use it."""
 
     home: Path
     url: str
@@ -77,9 +77,9 @@ class Scene:
 
 
 class ChangingTools:
-    """The tools of a session of which each turn has its own: those in `now`.
+    """Lets a test change the tools of an open session by setting `now`.
 
-    The engine is told of the first ones only, so the others must look the same.
+    The engine knows only the first tools, so later ones must have the same names and schemas.
     """
 
     def __init__(self, first: Toolset) -> None:
@@ -147,13 +147,13 @@ def texts(events: list[AgentEvent]) -> list[str]:
 
 
 def spoken(request: ModelRequest) -> list[str]:
-    """What was said so far, by either side."""
+    """The texts of the conversation so far, of both sides."""
     spoken = (one for one in request.messages if one.role != "system")
     return [text.strip() for one in spoken for text in one.texts]
 
 
 def tiny_png() -> bytes:
-    """One grey point."""
+    """A picture of one grey pixel."""
     header = _chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
     return (
         b"\x89PNG\r\n\x1a\n"

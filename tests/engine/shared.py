@@ -32,10 +32,10 @@ in_shared_loop = pytest.mark.asyncio(loop_scope="session")
 
 
 class SharedSession:
-    """`renew` gives the next test an empty script, and lets all tools through.
+    """`renew` gives the next test an empty script, and allows all tools.
 
-    What was said before stays in the session. The tool `PING` does what the one tool of the server
-    `chat` in `tools` does.
+    The session keeps its earlier turns. The tool `PING` calls the one tool of the server `chat` in
+    `tools`.
     """
 
     engine: ClaudeEngine
@@ -53,7 +53,7 @@ class SharedSession:
 
     @asynccontextmanager
     async def limited(self) -> AsyncIterator[ClaudeSession]:
-        """The session, for a test that ends in time."""
+        """The session, with a time limit for the test."""
         async with asyncio.timeout(LIMIT):
             yield self.session
 
@@ -76,7 +76,7 @@ class SharedSession:
 
 
 def changing_toolset(tools: Callable[[], Toolset], builtin: tuple[str, ...] = ()) -> Toolset:
-    """The toolset of a session whose tests each have `tools` of their own, with one tool `PING`."""
+    """A toolset with one tool `PING`, whose calls go to the current `tools` of the test."""
 
     async def run(arguments: Mapping[str, object]) -> ToolAnswer:
         (tool,) = tools().servers["chat"]

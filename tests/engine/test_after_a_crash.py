@@ -1,4 +1,4 @@
-"""A session goes on where it was, also if its last process has died without a word."""
+"""A session goes on where it was, even if its last process was killed."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def test_what_is_right_is_left_alone(tmp_path: Path, rows: list[object]) -> None
     assert path.read_text() == before
 
 
-async def killed(stage: Scene, number: signal.Signals = signal.SIGKILL) -> None:
-    (pid,) = engines_at(stage.home)
+async def killed(scene: Scene, number: signal.Signals = signal.SIGKILL) -> None:
+    (pid,) = engines_at(scene.home)
     os.kill(pid, number)
-    await eventually(lambda: not engines_at(stage.home), 10)
+    await eventually(lambda: not engines_at(scene.home), 10)
 
 
 def assert_it_streamed(name: SessionId | None, events: list[AgentEvent]) -> None:
@@ -93,37 +93,37 @@ def assert_it_streamed(name: SessionId | None, events: list[AgentEvent]) -> None
 
 @linux
 async def test_a_turn_streams_its_text_and_a_resumed_session_knows_it_also_after_a_crash(
-    stage: Scene,
+    scene: Scene,
 ) -> None:
-    """After a clean end, and after a process that ended amid failing requests.
+    """The case of a clean end, and of a process that ended during failing requests.
 
-    The engine resumes from there otherwise, and forgets all that came after it.
+    Otherwise the engine would resume from there, and lose all that came after it.
     """
     overloaded = Fail(529, "overloaded_error", "Overloaded", retry_after=30)
-    stage.model.when("unheard", overloaded)
-    stage.model.then(Reply((Say("I will remember."),), chunk=6)).answers("Two.", "Three.", "Four.")
-    async with stage.session() as session:
+    scene.model.when("unheard", overloaded)
+    scene.model.then(Reply((Say("I will remember."),), chunk=6)).answers("Two.", "Three.", "Four.")
+    async with scene.session() as session:
         events = await ask(session, "my cat is called Miso")
     name = session.id
     assert_it_streamed(name, events)
-    async with stage.session(resume=name, system_prompt="You are new.") as session:
+    async with scene.session(resume=name, system_prompt="You are new.") as session:
         assert session.id == name
         await ask(session, "what is my cat called?")
-        asked = stage.model.requests[-1]
+        asked = scene.model.requests[-1]
         said = ["my cat is called Miso", "I will remember.", "what is my cat called?"]
         assert session.id == name
         assert spoken(asked) == said
         assert asked.system.endswith("You are new.")
-        await killed(stage)
-    async with stage.session(resume=name) as session:
+        await killed(scene)
+    async with scene.session(resume=name) as session:
         await ask(session, "third")
-        assert spoken(stage.model.requests[-1]) == [*said, "Two.", "third"]
+        assert spoken(scene.model.requests[-1]) == [*said, "Two.", "third"]
         async for event in session.turn(Prompt("unheard")):
             if isinstance(event, Retrying):
-                await killed(stage, signal.SIGTERM)
-    async with stage.session(resume=name) as session:
+                await killed(scene, signal.SIGTERM)
+    async with scene.session(resume=name) as session:
         await ask(session, "fourth")
-        await killed(stage)
-    async with stage.session(resume=name) as session:
+        await killed(scene)
+    async with scene.session(resume=name) as session:
         await ask(session, "fifth")
-    assert spoken(stage.model.requests[-1])[-3:] == ["fourth", "Four.", "fifth"]
+    assert spoken(scene.model.requests[-1])[-3:] == ["fourth", "Four.", "fifth"]

@@ -31,7 +31,7 @@ THINKING = Reply((Think("First this, then that."), Say("Yes.")), chunk=12)
 
 @pytest.fixture
 def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Secrets of ours, and a proxy that is not there."""
+    """Secrets of the bot, and a proxy that does not exist."""
     for name in OURS:
         monkeypatch.setenv(name, "hush-hush")
     for name in PROXIES:
@@ -40,13 +40,13 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("no_proxy", raising=False)
 
 
-def processes(stage: Scene) -> list[int]:
-    """Those of the engine; only Linux tells."""
-    return engines_at(stage.home) if sys.platform == "linux" else []
+def processes(scene: Scene) -> list[int]:
+    """The processes of the engine, on Linux only."""
+    return engines_at(scene.home) if sys.platform == "linux" else []
 
 
 def assert_nothing_is_told_to(pid: int) -> None:
-    """Neither our secrets nor the system prompt, which everybody could read there."""
+    """It has neither the bot's secrets nor the system prompt, since every account can read it."""
     environment = environment_of(pid)
     assert environment["CLAUDE_CODE_DISABLE_CRON"] == "1"
     assert "hush-hush" not in environment.values()
@@ -54,7 +54,7 @@ def assert_nothing_is_told_to(pid: int) -> None:
 
 
 def assert_thoughts_are_apart(request: ModelRequest, events: list[AgentEvent]) -> None:
-    """Thoughts come in summary, as they are thought."""
+    """Thinking is streamed as a summary."""
     assert events[:2] == [ThinkingStreamed("First this, "), ThinkingStreamed("then that.")]
     assert texts(events) == ["Yes."]
     streamed = [event.text for event in events if isinstance(event, TextStreamed)]
@@ -64,45 +64,45 @@ def assert_thoughts_are_apart(request: ModelRequest, events: list[AgentEvent]) -
     assert wanted["display"] == "summarized"
 
 
-async def check_that_only_the_named_tools_exist(stage: Scene, session: ClaudeSession) -> None:
-    stage.model.then(Reply((CallTool("Bash", {"command": "echo hi"}),)))
+async def check_that_only_the_named_tools_exist(scene: Scene, session: ClaudeSession) -> None:
+    scene.model.then(Reply((CallTool("Bash", {"command": "echo hi"}),)))
     events = await ask(session, "run it")
-    assert set(stage.model.requests[-2].tools) == {"Read", PING}
+    assert set(scene.model.requests[-2].tools) == {"Read", PING}
     assert any(isinstance(event, ToolFailed) for event in events)
 
 
 @pytest.mark.usefixtures("surroundings")
 async def test_another_model_takes_over_the_same_session_with_a_new_process_and_none_is_left(
-    stage: Scene,
+    scene: Scene,
 ) -> None:
-    """The system prompt may be long, is in no command line, and is told again in the new one.
+    """The system prompt may be long, is in no command line, and is passed again to the new process.
 
     The provider is on this machine, and is reached without the proxy.
     """
     loop = asyncio.get_running_loop()
-    stage.model.then(THINKING, THINKING)
+    scene.model.then(THINKING, THINKING)
     tools = Toolset(chat(), builtin=("Read",))
-    async with stage.session(
+    async with scene.session(
         tools, model="sonnet", thinking=4000, system_prompt=LONG_PROMPT
     ) as session:
-        first = processes(stage)
+        first = processes(scene)
         for pid in first:
             assert_nothing_is_told_to(pid)
         await session.reconfigure(
             model="sonnet", thinking=4000, system_prompt=LONG_PROMPT, skills=()
         )
         _, *by_budget = await ask(session, "one")
-        assert processes(stage) == first, "to be told the same again costs nothing"
+        assert processes(scene) == first, "to be told the same again costs nothing"
         named = session.id
         await session.reconfigure(
             model="haiku", thinking="adaptive", system_prompt="Another secret.", skills=()
         )
         _, *adaptive = await ask(session, "two")
-        second = processes(stage)
+        second = processes(scene)
         assert len(second) == len(first)
         assert set(second).isdisjoint(first)
 
-        before, after = stage.model.requests
+        before, after = scene.model.requests
         assert session.id == named
         assert "sonnet" in before.model
         assert "haiku" in after.model
@@ -112,17 +112,17 @@ async def test_another_model_takes_over_the_same_session_with_a_new_process_and_
         assert before.system.rstrip().endswith(LONG_PROMPT.rstrip())
         assert after.system.endswith("Another secret.")
 
-        await check_that_only_the_named_tools_exist(stage, session)
-        stage.model.then(Reply((Say(LONG_ANSWER),), chunk=500_000))
+        await check_that_only_the_named_tools_exist(scene, session)
+        scene.model.then(Reply((Say(LONG_ANSWER),), chunk=500_000))
         assert texts(await ask(session, "everything")) == [LONG_ANSWER], "whole"
-        stage.model.then(Stall(Reply((Say("for ever"),))))
-        number = len(stage.model.requests) + 1
+        scene.model.then(Stall(Reply((Say("for ever"),))))
+        number = len(scene.model.requests) + 1
         turn = asyncio.create_task(end_of(session, "go on"))
-        await stage.model.seen(number)
+        await scene.model.seen(number)
         began = loop.time()
     took = loop.time() - began
 
     assert took < SOON, "closed amid a turn"
-    assert processes(stage) == []
+    assert processes(scene) == []
     assert (await turn).cause is EndCause.INTERRUPTED
-    assert [path.name for path in (stage.home / "run").iterdir()] == ["claude-launcher"]
+    assert [path.name for path in (scene.home / "run").iterdir()] == ["claude-launcher"]

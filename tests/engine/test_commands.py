@@ -1,4 +1,4 @@
-"""The commands of a skill, which are run in the agent's place."""
+"""The commands of a skill, which the program runs for the agent."""
 
 from __future__ import annotations
 

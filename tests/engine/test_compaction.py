@@ -1,4 +1,4 @@
-"""Making room in a long conversation, asked for or not: nothing is asked or done twice."""
+"""A compaction, requested or automatic, repeats no prompt and no tool call."""
 
 from __future__ import annotations
 

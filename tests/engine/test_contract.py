@@ -1,4 +1,4 @@
-"""What every engine promises, held by the real one and by its doubles."""
+"""The contract of every engine, checked for the real one and for its fakes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOT_TAKEN, TAKEN = Trace(is_taken=False), Trace(is_taken=True)
 
 
 class SlowPing:
-    """A tool that ends when it may."""
+    """A tool that ends when the test sets `may_end`."""
 
     def __init__(self) -> None:
         self.has_begun, self.may_end = asyncio.Event(), asyncio.Event()
@@ -97,7 +97,7 @@ async def test_sessions_are_named_at_their_first_turn_branched_off_from_resumed_
 async def check_that_it_can_be_branched_off_from_while_its_tool_runs(
     case: Case, main: AgentSession, fork: SessionId, ping: SlowPing
 ) -> None:
-    """As a reply to a ping does. The branch has the history, and leaves its origin alone."""
+    """The case of a reply to a ping: the branch has the history, and does not change its origin."""
     name = main.id
     case.script.calls_ping()
     going = asyncio.ensure_future(end_of(main, "check the mail"))
@@ -232,7 +232,7 @@ async def test_an_interrupt_ends_the_turn_and_the_next_one_works(open_case: Open
 @in_shared_loop
 async def test_a_failure_has_its_kind_and_the_next_turn_works(open_case: OpenCase) -> None:
     session, prompt = open_case.session, new_name()
-    open_case.script.is_refused_at_the_door()
+    open_case.script.is_refused_by_provider()
     open_case.script.says("I am back.")
     failed = await end_of(session, "hi", prompt)
     assert failed.failure is not None

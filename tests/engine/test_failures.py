@@ -1,4 +1,4 @@
-"""Whatever goes wrong at the provider ends the turn in a sentence, and the next turn works."""
+"""Each failure of the provider ends the turn with a sentence, and the next turn works."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from claude_agent_sdk import ResultMessage
-from tests.engine.scene import ask, end_of, engine_at, scene, spoken, texts
+from tests.engine.scene import ask, end_of, engine_at, spoken, texts
+from tests.engine.scene import scene as open_scene
 from tests.engine.shared import SharedSession, in_shared_loop
 
 from ollim_bot.domain.events import (
@@ -29,7 +30,7 @@ OWN_SERVER = Provider(ProviderKind.CLAUDE, "my-server", access=ModelAccess.OWN_S
 CREDIT = "Your credit balance is too low to access the Anthropic API."
 
 
-# What the provider answers to a prompt, and what the failure is then.
+# The provider's response to a prompt, and the resulting failure.
 TOO_LONG = "prompt is too long: 9 tokens > 5 maximum"
 REFUSALS: Mapping[str, tuple[Fail | Reply, FailureKind]] = {
     "key": (Fail(401, "authentication_error", "bad key"), FailureKind.LOGIN),
@@ -60,10 +61,10 @@ async def test_a_failed_turn_says_what_to_do_and_the_next_one_works(shared: Shar
 
 async def test_a_provider_that_hangs_or_is_gone_is_unreachable(tmp_path: Path) -> None:
     async with AsyncExitStack() as provider:
-        stage = await provider.enter_async_context(scene(tmp_path))
-        stage.model.when("hello", Hang())
-        impatient = engine_at(tmp_path, stage.url, {"API_TIMEOUT_MS": "500"}, asks=OWN_SERVER)
-        async with impatient.open(stage.spec, Toolset()) as session:
+        scene = await provider.enter_async_context(open_scene(tmp_path))
+        scene.model.when("hello", Hang())
+        impatient = engine_at(tmp_path, scene.url, {"API_TIMEOUT_MS": "500"}, asks=OWN_SERVER)
+        async with impatient.open(scene.spec, Toolset()) as session:
             events = await ask(session, "hello")
             await provider.aclose()
             gone = await end_of(session, "hello")

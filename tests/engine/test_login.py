@@ -1,4 +1,4 @@
-"""The login that the engine's program keeps: asked in bounds, and changed in the terminal."""
+"""The login of the engine's program: read within limits, and changed in the terminal."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ollim_bot.engine.login import log_in, log_out, login_mark, login_status
 from ollim_bot.errors import EngineError
 
 
-class Program:
-    """Stands in for the engine's program, and notes how it was called."""
+class RecordingProgram:
+    """A fake engine program that records how it was called."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "claude"
@@ -32,8 +32,8 @@ class Program:
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
+def program(tmp_path: Path) -> RecordingProgram:
+    return RecordingProgram(tmp_path)
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -43,7 +43,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 async def test_whoever_never_signed_in_is_not_signed_in_whatever_folder_one_is_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Claude's program takes settings from there, and runs what they name."""
+    """Claude's program would read settings of the current folder, and run commands in them."""
     settings = tmp_path / "start" / ".claude" / "settings.json"
     settings.parent.mkdir(parents=True)
     helper = {"apiKeyHelper": f"touch {tmp_path}/ran; echo key"}
@@ -102,13 +102,13 @@ async def test_an_account_is_a_login(tmp_path: Path) -> None:
     ],
 )
 async def test_the_way_of_the_login_is_said_in_a_sentence(
-    program: Program, answer: dict[str, str], way: str
+    program: RecordingProgram, answer: dict[str, str], way: str
 ) -> None:
     status = await login_status({}, cli=program.answers(loggedIn=True, **answer))
     assert status.sentence == f"Signed in to Claude with {way}."
 
 
-async def test_a_renewed_login_has_another_mark(program: Program, tmp_path: Path) -> None:
+async def test_a_renewed_login_has_another_mark(program: RecordingProgram, tmp_path: Path) -> None:
     around = environment(tmp_path)
     out = program.answers(loggedIn=False)
     assert await login_mark(around, cli=out) == ""
@@ -130,13 +130,13 @@ async def test_a_renewed_login_has_another_mark(program: Program, tmp_path: Path
     ],
 )
 async def test_a_program_that_cannot_tell_is_told_in_a_sentence(
-    program: Program, script: str
+    program: RecordingProgram, script: str
 ) -> None:
     with pytest.raises(EngineError, match="did not say whether you are signed in"):
         await login_status({}, cli=program.does(script))
 
 
-async def test_a_program_that_hangs_is_not_waited_for(program: Program) -> None:
+async def test_a_program_that_hangs_is_not_waited_for(program: RecordingProgram) -> None:
     hanging = program.does(f"echo $$ > {program.path.parent}/pid; exec sleep 60")
     async with asyncio.timeout(60):
         with pytest.raises(EngineError, match="did not say"):
@@ -154,7 +154,7 @@ async def test_a_missing_program_is_told_in_a_sentence(tmp_path: Path) -> None:
 
 
 def test_the_terminal_is_left_to_the_program(
-    program: Program, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    program: RecordingProgram, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     home = {"HOME": str(tmp_path)}
     assert log_in(home, cli=program.does("echo Visit this address"))

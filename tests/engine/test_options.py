@@ -82,7 +82,7 @@ def test_a_bare_session_has_no_settings_and_leaves_no_record() -> None:
 
 
 def test_no_file_is_read_past_the_gate() -> None:
-    """Notes for the engine and mentions in a text name files, which it would read by itself."""
+    """The engine would read files that are named in notes or mentioned in a text."""
     environment = child_environment({}, {}, Path("/bin"))
     assert environment["CLAUDE_CODE_DISABLE_CLAUDE_MDS"] == "1"
     assert environment["CLAUDE_CODE_DISABLE_FILE_MENTIONS"] == "1"
@@ -125,7 +125,7 @@ def test_the_agent_finds_our_command() -> None:
 
 
 async def test_a_new_process_of_the_engine_has_the_zone_of_now(tmp_path: Path) -> None:
-    """The program here only notes its zone, and ends."""
+    """The program of this test only records its time zone, and ends."""
     cli, noted = tmp_path / "cli", tmp_path / "zone"
     cli.write_text(f'#!/bin/sh\necho "$TZ" > {noted}\nexit 1\n')
     cli.chmod(0o700)

@@ -1,4 +1,4 @@
-"""Texts for the engine lie where only we can read them, and no longer than they are needed."""
+"""Texts for the engine are in files that only we can read, and are removed after use."""
 
 from __future__ import annotations
 

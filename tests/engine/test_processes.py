@@ -1,4 +1,4 @@
-"""The engine's processes: they may die at any time, and they never outlive the bot."""
+"""The engine's processes may be killed at any time, and never outlive the bot."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 
 
 async def killed_at(
-    stage: Scene, turn: AsyncIterator[AgentEvent], kind: type[AgentEvent]
+    scene: Scene, turn: AsyncIterator[AgentEvent], kind: type[AgentEvent]
 ) -> list[AgentEvent]:
     events: list[AgentEvent] = []
     async for event in turn:
         events.append(event)
         if isinstance(event, kind):
-            (pid,) = engines_at(stage.home)
+            (pid,) = engines_at(scene.home)
             os.kill(pid, signal.SIGKILL)
     return events
 
 
-async def died(stage: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    """The engine is killed between two turns, and that is known."""
+async def died(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    """The engine is killed between two turns, and the session notices that."""
     caplog.clear()
-    (pid,) = engines_at(stage.home)
+    (pid,) = engines_at(scene.home)
     os.kill(pid, signal.SIGKILL)
     await eventually(lambda: "The engine died." in caplog.text, within=60)
 
 
-async def interrupted_while_it_stands_still(stage: Scene, session: ClaudeSession) -> TurnEnded:
+async def interrupted_while_it_stands_still(scene: Scene, session: ClaudeSession) -> TurnEnded:
     """The process is closed instead."""
     events: list[AgentEvent] = []
     async for event in session.turn(Prompt("go on")):
         events.append(event)
         if isinstance(event, TextStreamed):
-            (pid,) = engines_at(stage.home)
+            (pid,) = engines_at(scene.home)
             os.kill(pid, signal.SIGSTOP)
             await session.interrupt()
             os.kill(pid, signal.SIGCONT)
@@ -69,15 +69,15 @@ async def interrupted_while_it_stands_still(stage: Scene, session: ClaudeSession
 
 
 async def test_an_engine_that_is_killed_or_stands_still_ends_the_turn_and_the_next_one_goes_on(
-    stage: Scene,
+    scene: Scene,
 ) -> None:
-    """Also if it was the first one of a session that was given no name."""
-    stage.model.when("first", Hang()).answers("Miso, noted.")
-    async with stage.session() as session:
-        first = await killed_at(stage, session.turn(Prompt("first")), SessionNamed)
+    """This holds for the first turn of a session without a name too."""
+    scene.model.when("first", Hang()).answers("Miso, noted.")
+    async with scene.session() as session:
+        first = await killed_at(scene, session.turn(Prompt("first")), SessionNamed)
         assert texts(await ask(session, "my cat is called Miso")) == ["Miso, noted."]
-        stage.model.then(Stall(Reply((Say("for ever"),))))
-        stopped = await interrupted_while_it_stands_still(stage, session)
+        scene.model.then(Stall(Reply((Say("for ever"),))))
+        stopped = await interrupted_while_it_stands_still(scene, session)
 
     assert isinstance(first[-1], TurnEnded)
     assert first[-1].cause is EndCause.FAILED
@@ -85,54 +85,54 @@ async def test_an_engine_that_is_killed_or_stands_still_ends_the_turn_and_the_ne
 
 
 async def test_an_engine_is_replaced_under_its_name_whenever_it_is_killed(
-    stage: Scene, caplog: pytest.LogCaptureFixture
+    scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = SessionId("11111111-2222-4333-8444-555555555555")
-    stage.model.when("first", Hang())
-    async with stage.session(begin=name) as session:
-        await died(stage, caplog)
+    scene.model.when("first", Hang())
+    async with scene.session(begin=name) as session:
+        await died(scene, caplog)
         turn = session.turn(Prompt("first"))
-        events = await killed_at(stage, turn, SessionNamed)
+        events = await killed_at(scene, turn, SessionNamed)
         assert isinstance(events[-1], TurnEnded), "killed before its first turn"
         assert events[-1].cause is EndCause.FAILED
         assert texts(await ask(session, "second")) == ["ok"], "killed at its first breath"
         assert session.id == name
-        await died(stage, caplog)
+        await died(scene, caplog)
         assert texts(await ask(session, "third")) == ["ok"], "killed between turns"
         assert session.id == name
 
 
-async def test_a_start_without_a_place_for_the_prompt_says_so(stage: Scene) -> None:
-    (stage.home / "run").write_text("no folder")
-    engine = ClaudeEngine(child_environment({}, {}, Path("/bin")), stage.home / "run")
+async def test_a_start_without_a_place_for_the_prompt_says_so(scene: Scene) -> None:
+    (scene.home / "run").write_text("no folder")
+    engine = ClaudeEngine(child_environment({}, {}, Path("/bin")), scene.home / "run")
     with pytest.raises(EngineError, match="run: "):
-        async with engine.open(stage.spec, Toolset()):
+        async with engine.open(scene.spec, Toolset()):
             pass
 
 
-async def test_whoever_stops_waiting_for_a_session_leaves_no_process(stage: Scene) -> None:
+async def test_whoever_stops_waiting_for_a_session_leaves_no_process(scene: Scene) -> None:
     async def opened() -> None:
-        async with stage.session():
+        async with scene.session():
             pass
 
     opening = asyncio.create_task(opened())
-    await eventually(lambda: engines_at(stage.home) or opening.done(), within=20)
+    await eventually(lambda: engines_at(scene.home) or opening.done(), within=20)
     opening.cancel()
     with suppress(asyncio.CancelledError):
         await opening
-    await eventually(lambda: not engines_at(stage.home), within=20)
+    await eventually(lambda: not engines_at(scene.home), within=20)
 
 
-async def test_a_process_is_closed_quickly_though_it_is_busy(stage: Scene) -> None:
-    stage.model.then(Stall(Reply((Say("for ever"),))))
-    environment = child_environment(provider(stage.home, stage.url), os.environ, Path("/bin"))
-    prompt = stage.home / "prompt"
+async def test_a_process_is_closed_quickly_though_it_is_busy(scene: Scene) -> None:
+    scene.model.then(Stall(Reply((Say("for ever"),))))
+    environment = child_environment(provider(scene.home, scene.url), os.environ, Path("/bin"))
+    prompt = scene.home / "prompt"
     prompt.write_text("You help.")
-    options = options_for(stage.spec, Toolset(), prompt=prompt, environment=environment, refused={})
+    options = options_for(scene.spec, Toolset(), prompt=prompt, environment=environment, refused={})
     connection = await Connection.open(options)
     await connection.send({"type": "user", "message": {"role": "user", "content": "go on"}})
-    await stage.model.seen(1)
+    await scene.model.seen(1)
     async with asyncio.timeout(SOON):
         await connection.close()
 
-    assert engines_at(stage.home) == []
+    assert engines_at(scene.home) == []

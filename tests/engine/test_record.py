@@ -1,4 +1,4 @@
-"""The engine's record of a session, read without any engine: torn, long, or of somebody else."""
+"""The engine's record of a session is read without an engine: torn, long, or foreign."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_an_answer_that_nobody_stopped_is_not_complete() -> None:
 
 
 def test_only_what_is_asked_for_is_read_of_a_long_record(tmp_path: Path) -> None:
-    """What comes before the prompt could not even be parsed."""
+    """The part before the prompt is not valid JSON, so reading it would fail."""
     path = tmp_path / "session.jsonl"
     path.write_bytes(b"{" * 30_000_000 + b"\n" + asked("hello") + said("Hello."))
     assert trace_of(path, PROMPT) == Trace(True, True, "Hello.")
@@ -151,7 +151,7 @@ def test_only_what_is_asked_for_is_read_of_a_long_record(tmp_path: Path) -> None
 
 
 class Projects:
-    """Records of sessions on disk, as the engine's program lays them."""
+    """Records of sessions on disk, as the engine's program stores them."""
 
     def __init__(self, home: Path) -> None:
         self.home = home

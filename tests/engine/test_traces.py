@@ -1,4 +1,4 @@
-"""What is still known of a prompt, in each state in which a crash can leave it."""
+"""The trace of a prompt, in each state that a crash can leave."""
 
 from __future__ import annotations
 
@@ -117,29 +117,29 @@ async def test_a_subagent_says_nothing_in_the_answer(shared: SharedSession) -> N
     assert await trace(shared, prompt) == Trace(True, True, "All counted.")
 
 
-class Witness:
-    """A session with a name from the start, and what the engine knows of one prompt in it."""
+class TracedPrompt:
+    """A named session with one prompt, and the engine's trace of that prompt."""
 
-    def __init__(self, stage: Scene) -> None:
+    def __init__(self, scene: Scene) -> None:
         self.session, self.prompt = new_name(), new_name()
-        self._engine: ClaudeEngine = engine_at(stage.home, stage.url)
+        self._engine: ClaudeEngine = engine_at(scene.home, scene.url)
 
     async def trace(self, prompt: str | None = None) -> Trace:
         return await self._engine.trace(self.session, prompt or self.prompt)
 
 
 @pytest.fixture
-def witness(stage: Scene) -> Witness:
-    return Witness(stage)
+def traced(scene: Scene) -> TracedPrompt:
+    return TracedPrompt(scene)
 
 
-async def killed(
-    stage: Scene, session: ClaudeSession, witness: Witness, amid: Hang | Stall
+async def ask_and_kill(
+    scene: Scene, session: ClaudeSession, traced: TracedPrompt, amid: Hang | Stall
 ) -> list[AgentEvent]:
     """Ask, and kill the engine while the model is silent or amid its first words."""
-    stage.model.then(amid)
-    number = len(stage.model.requests) + 1
-    prompt = Prompt("what is it called?", id=witness.prompt)
+    scene.model.then(amid)
+    number = len(scene.model.requests) + 1
+    prompt = Prompt("what is it called?", id=traced.prompt)
     events: list[AgentEvent] = []
 
     async def listen() -> None:
@@ -150,10 +150,10 @@ async def killed(
 
     has_begun = asyncio.Event()
     turn = asyncio.create_task(listen())
-    await stage.model.seen(number)
+    await scene.model.seen(number)
     if isinstance(amid, Stall):
         await has_begun.wait()
-    (pid,) = engines_at(stage.home)
+    (pid,) = engines_at(scene.home)
     os.kill(pid, signal.SIGKILL)
     await turn
     ended = events[-1]
@@ -165,42 +165,44 @@ async def killed(
 
 @needs_proc
 async def test_a_prompt_of_a_killed_engine_is_known_and_the_session_goes_on(
-    stage: Scene, witness: Witness
+    scene: Scene, traced: TracedPrompt
 ) -> None:
-    """Also if it was the first one, and the next bot only knows the name that it chose."""
-    async with stage.session(begin=witness.session) as session:
-        await killed(stage, session, witness, Hang())
-        assert await witness.trace() == TAKEN
-    stage.model.answers("Miso, noted.")
-    async with stage.session(begin=witness.session) as session:
+    """This holds for the first prompt too, when the next bot only knows the session's name."""
+    async with scene.session(begin=traced.session) as session:
+        await ask_and_kill(scene, session, traced, Hang())
+        assert await traced.trace() == TAKEN
+    scene.model.answers("Miso, noted.")
+    async with scene.session(begin=traced.session) as session:
         await ask(session, "my cat is called Miso")
-        assert session.id == witness.session
-        first, witness.prompt = witness.prompt, new_name()
-        events = await killed(stage, session, witness, Stall(Reply((Say("It is"),))))
+        assert session.id == traced.session
+        first, traced.prompt = traced.prompt, new_name()
+        events = await ask_and_kill(scene, session, traced, Stall(Reply((Say("It is"),))))
         assert events[-2] == TextWithdrawn()
-        assert await witness.trace() == TAKEN
-        stage.model.answers("It is Miso.")
+        assert await traced.trace() == TAKEN
+        scene.model.answers("It is Miso.")
         after = await ask(session, "go on")
 
-    assert await witness.trace() == TAKEN
-    assert await witness.trace(first) == TAKEN
-    assert session.id == witness.session
+    assert await traced.trace() == TAKEN
+    assert await traced.trace(first) == TAKEN
+    assert session.id == traced.session
     assert texts(after) == ["It is Miso."]
-    asked = spoken(stage.model.requests[-1])
+    asked = spoken(scene.model.requests[-1])
     at = asked.index("my cat is called Miso")
     assert "what is it called?" in asked[:at]
     assert asked[at + 1 : at + 3] == ["Miso, noted.", "what is it called?"]
     assert asked[-1] == "go on"
 
 
-async def test_a_name_whose_record_is_empty_is_left_alone(stage: Scene, witness: Witness) -> None:
-    records = Transcripts(provider(stage.home, stage.url))
-    torn = records.folder_of(stage.spec.working_directory) / f"{witness.session}.jsonl"
+async def test_a_name_whose_record_is_empty_is_left_alone(
+    scene: Scene, traced: TracedPrompt
+) -> None:
+    records = Transcripts(provider(scene.home, scene.url))
+    torn = records.folder_of(scene.spec.working_directory) / f"{traced.session}.jsonl"
     torn.parent.mkdir(parents=True)
     torn.write_text('{"type":"queue-operation","opera')
-    async with stage.session(begin=witness.session) as session:
+    async with scene.session(begin=traced.session) as session:
         ended = await end_of(session, "hello")
 
     assert ended.cause is EndCause.COMPLETED
-    assert session.id not in (None, witness.session)
+    assert session.id not in (None, traced.session)
     assert torn.read_text() == '{"type":"queue-operation","opera'

@@ -1,4 +1,4 @@
-"""How full the conversation is, for the model in use."""
+"""How much of the model's context window the conversation uses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEW, READ_FROM_CACHE, WRITTEN_TO_CACHE = 1_000, 70_000, 300
 
 @asynccontextmanager
 async def caching_provider() -> AsyncIterator[str]:
-    """One that had most of the conversation in its cache."""
+    """A reply with most of the conversation in its cache."""
     cached = {
         "cache_read_input_tokens": READ_FROM_CACHE,
         "cache_creation_input_tokens": WRITTEN_TO_CACHE,
@@ -63,7 +63,7 @@ async def url() -> AsyncIterator[str]:
 async def test_the_context_counts_what_was_cached_and_a_session_only_its_own_cost(
     tmp_path: Path, url: str
 ) -> None:
-    """A resumed session and a branch count what they use themselves. The window is the model's."""
+    """A resumed session and a branch count their own usage. The window depends on the model."""
     engine = engine_at(tmp_path, url)
     spec = SessionSpec("You help.", tmp_path, model="claude-opus-5-5")
     async with engine.open(spec, Toolset()) as session:

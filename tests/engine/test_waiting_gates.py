@@ -1,4 +1,4 @@
-"""A gate may wait for a person: the engine waits with it, and can be interrupted meanwhile."""
+"""A gate may wait for a person: the engine waits too, and can still be interrupted."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ollim_bot.ports import Refusal, ToolCall, Toolset
 A_WHILE = 0.5
 
 
-class Person:
-    """Is asked by the gate, and answers when the test does."""
+class WaitingGate:
+    """A gate that waits until the test sets `answer`."""
 
     def __init__(self) -> None:
         self.asked: list[ToolCall] = []
@@ -44,16 +44,16 @@ def write(file: Path) -> CallTool:
 async def test_the_answer_of_a_person_counts_though_it_takes_a_while(
     shared: SharedSession, tmp_path: Path, says: Refusal | None
 ) -> None:
-    person = Person()
+    waiting_gate = WaitingGate()
     first, second = (shared.data / f"{tmp_path.name}-{name}.txt" for name in "ab")
     shared.model.then(Reply((write(first), write(second)))).answers("Done.")
-    shared.tools = Toolset(gate=person.gate)
+    shared.tools = Toolset(gate=waiting_gate.gate)
     async with shared.limited() as session:
         turn = asyncio.create_task(ask(session, "write them"))
-        await person.is_asked.wait()
+        await waiting_gate.is_asked.wait()
         await asyncio.wait({turn}, timeout=A_WHILE)
         assert not turn.done()
-        person.answer.set_result(says)
+        waiting_gate.answer.set_result(says)
         events = await turn
 
     expected = ToolEnded if says is None else ToolRefused
@@ -61,27 +61,27 @@ async def test_the_answer_of_a_person_counts_though_it_takes_a_while(
     assert [type(event) for event in ends] == [expected] * 2
     assert first.exists() is (says is None)
     assert texts(events)[-1] == "Done."
-    assert not person.is_given_up.is_set()
+    assert not waiting_gate.is_given_up.is_set()
 
 
 @in_shared_loop
 async def test_an_interrupted_turn_waits_for_no_answer_and_makes_no_call(
     shared: SharedSession,
 ) -> None:
-    person, file = Person(), shared.data / "interrupted.txt"
+    waiting_gate, file = WaitingGate(), shared.data / "interrupted.txt"
     shared.model.then(Reply((write(file),))).answers("Again.")
-    shared.tools = Toolset(gate=person.gate)
+    shared.tools = Toolset(gate=waiting_gate.gate)
     async with shared.limited() as session:
         turn = asyncio.create_task(ask(session, "write it"))
-        await person.is_asked.wait()
+        await waiting_gate.is_asked.wait()
         began = asyncio.get_running_loop().time()
         await session.interrupt()
         end = (await turn)[-1]
         assert asyncio.get_running_loop().time() - began < SOON
         assert isinstance(end, TurnEnded)
         assert end.cause is EndCause.INTERRUPTED
-        await person.is_given_up.wait()
+        await waiting_gate.is_given_up.wait()
 
-        person.answer.set_result(None)
+        waiting_gate.answer.set_result(None)
         assert texts(await ask(session, "and now?")) == ["Again."]
     assert not file.exists()

@@ -1,4 +1,4 @@
-"""A machine of its own for each test: nothing of the real one is read."""
+"""A fake machine for tests of settings: nothing of the real machine is read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ollim_bot.errors import BadSettings
 from ollim_bot.settings import Settings
 
 
-class Machine:
+class FakeMachine:
     """A home and a folder to start in, both empty, and an `/etc` that names a time zone."""
 
     def __init__(self, root: Path) -> None:

@@ -1,4 +1,4 @@
-"""`.env` files: what is read, what is refused, and what is never said."""
+"""`.env` files: what is read, what is refused, and what is never shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A key is sent only where the one who set the key says."""
+"""A key is sent only to an address from the same source as the key."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.environment.machine import Machine
+from tests.environment.machine import FakeMachine
 
 from ollim_bot.errors import BadSettings
 from ollim_bot.settings import google_addresses
@@ -16,11 +16,11 @@ BASE = "ANTHROPIC_BASE_URL=http://127.0.0.1:9\n"
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
+def machine(tmp_path: Path) -> FakeMachine:
+    return FakeMachine(tmp_path)
 
 
-def of_data(machine: Machine, text: str) -> Path:
+def of_data(machine: FakeMachine, text: str) -> Path:
     return machine.write(text, folder=machine.home / ".ollim-bot")
 
 
@@ -35,7 +35,7 @@ PAIRS = [
 @pytest.mark.parametrize("address_in", ["environment", "start", "data"])
 @pytest.mark.parametrize("key_in", ["environment", "start", "data"])
 def test_an_address_and_its_key_stand_in_the_same_place(
-    machine: Machine, address: str, key: str, address_in: str, key_in: str
+    machine: FakeMachine, address: str, key: str, address_in: str, key_in: str
 ) -> None:
     value = {address: "http://127.0.0.1:9", key: KEY}
     texts = dict.fromkeys(("environment", "start", "data"), "")
@@ -55,7 +55,7 @@ def test_an_address_and_its_key_stand_in_the_same_place(
     )
 
 
-def test_a_second_key_that_comes_along_does_not_cover_for_the_first(machine: Machine) -> None:
+def test_a_second_key_that_comes_along_does_not_cover_for_the_first(machine: FakeMachine) -> None:
     machine.write(f"{BASE}ANTHROPIC_AUTH_TOKEN=own\nDISCORD_API_URL=http://127.0.0.1:9\n")
     of_data(machine, f"ANTHROPIC_API_KEY={KEY}\n")
     problems = machine.problems(DISCORD_TOKEN=KEY)
@@ -66,14 +66,16 @@ def test_a_second_key_that_comes_along_does_not_cover_for_the_first(machine: Mac
     assert KEY not in "".join(problems)
 
 
-def test_a_key_of_the_same_file_takes_the_place_of_one_further_back(machine: Machine) -> None:
+def test_a_key_of_the_same_file_takes_the_place_of_one_further_back(machine: FakeMachine) -> None:
     machine.write(f"{BASE}ANTHROPIC_API_KEY=own\n")
     of_data(machine, f"ANTHROPIC_API_KEY={KEY}\n")
     assert machine.settings().engine_environment()["ANTHROPIC_API_KEY"] == "own"
 
 
 @pytest.mark.parametrize("place", ["start", "data"])
-def test_a_login_is_not_sent_to_an_address_that_a_file_names(machine: Machine, place: str) -> None:
+def test_a_login_is_not_sent_to_an_address_that_a_file_names(
+    machine: FakeMachine, place: str
+) -> None:
     path = machine.write(BASE) if place == "start" else of_data(machine, BASE)
     assert machine.problems() == (
         (
@@ -87,7 +89,7 @@ def test_a_login_is_not_sent_to_an_address_that_a_file_names(machine: Machine, p
 
 
 def test_what_else_the_engine_would_send_along_is_withheld_from_the_address_of_a_file(
-    machine: Machine,
+    machine: FakeMachine,
 ) -> None:
     machine.write(f"{BASE}ANTHROPIC_AUTH_TOKEN=ollama\n")
     along = {"CLAUDE_CODE_OAUTH_TOKEN": KEY, "ANTHROPIC_CUSTOM_HEADERS": f"x-key: {KEY}"}
@@ -99,21 +101,23 @@ def test_what_else_the_engine_would_send_along_is_withheld_from_the_address_of_a
     }
 
 
-def test_the_environment_is_one_place_with_or_without_a_key(machine: Machine) -> None:
-    """There the owner's own shell speaks, and Claude's program would do the same."""
+def test_the_environment_is_one_place_with_or_without_a_key(machine: FakeMachine) -> None:
+    """The owner sets the environment, and the `claude` program reads it in the same way."""
     environ = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "CLAUDE_CODE_OAUTH_TOKEN": KEY}
     assert machine.settings(**environ).engine_environment() == {
         "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"
     }
 
 
-def test_the_same_file_by_two_ways_is_one_place(machine: Machine) -> None:
+def test_the_same_file_by_two_ways_is_one_place(machine: FakeMachine) -> None:
     path = of_data(machine, f"{BASE}ANTHROPIC_API_KEY={KEY}\n")
     (machine.cwd / ".env").symlink_to(path)
     machine.settings()
 
 
-def test_a_file_in_passing_cannot_say_who_owns_the_bot_of_another_token(machine: Machine) -> None:
+def test_a_file_in_passing_cannot_say_who_owns_the_bot_of_another_token(
+    machine: FakeMachine,
+) -> None:
     start = machine.write("DISCORD_OWNER_ID=80351110224678912\n")
     data = of_data(machine, f"DISCORD_TOKEN={KEY}\n")
     assert machine.problems() == (
@@ -131,13 +135,13 @@ def test_a_file_in_passing_cannot_say_who_owns_the_bot_of_another_token(machine:
 @pytest.mark.parametrize(
     "name", ["HTTPS_PROXY", "NODE_EXTRA_CA_CERTS", "PYTHONPATH", "PATH", "CLAUDE_CONFIG_DIR"]
 )
-def test_a_file_sets_nothing_but_our_settings(machine: Machine, name: str) -> None:
+def test_a_file_sets_nothing_but_our_settings(machine: FakeMachine, name: str) -> None:
     machine.write(f"{name}=/somewhere\nANTHROPIC_API_KEY={KEY}\n")
     assert machine.settings().engine_environment() == {"ANTHROPIC_API_KEY": KEY}
 
 
 def test_a_file_that_another_account_has_left_in_the_start_folder_is_refused(
-    machine: Machine,
+    machine: FakeMachine,
 ) -> None:
     path = machine.write("OLLIM_DATA_DIR=/somewhere\n")
     try:
@@ -155,9 +159,9 @@ def test_a_file_that_another_account_has_left_in_the_start_folder_is_refused(
 
 @pytest.mark.parametrize("name", ["GOOGLE_API_URL", "GOOGLE_TOKEN_URL", "GOOGLE_AUTH_URL"])
 def test_a_file_in_passing_cannot_say_where_the_token_for_google_is_sent(
-    machine: Machine, name: str
+    machine: FakeMachine, name: str
 ) -> None:
-    """The token is in the data directory, so that one's file may say it."""
+    """The token is in the data directory, so only the `.env` there may set the address."""
     line = f"{name}=http://127.0.0.1:9\n"
     start = machine.write(line)
     data = machine.home / ".ollim-bot" / ".env"

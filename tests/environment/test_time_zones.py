@@ -1,4 +1,4 @@
-"""Time zones are found by name and by what the machine says, and no name makes that fail."""
+"""Time zones are found by name or from the machine, and no name causes an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wrong values of settings, and what is said about each."""
+"""Wrong values of settings, and the message about each."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def scene(tmp_path: Path) -> Iterator[GoogleScene]:
 
 @pytest.fixture
 def connected(scene: GoogleScene) -> GoogleScene:
-    """The same, with all services connected."""
+    """A local Google with all services connected."""
     scene.connect()
     return scene
 

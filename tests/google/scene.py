@@ -1,4 +1,4 @@
-"""A connected account at a local Google, as the bot's own client sees it."""
+"""An account at the local Google, and the bot's client for it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ START = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 
 @dataclass
 class GoogleScene:
-    """`pauses` are those that the client asked for; none is waited for."""
+    """`pauses` records the pauses of the client, which never really waits."""
 
     google: LocalGoogle
     paths: DataPaths
@@ -51,7 +51,7 @@ class GoogleScene:
         )
 
     def connect(self, scopes: Sequence[str] = tuple(SCOPES)) -> GoogleToken:
-        """Connect without a consent page, as a login would."""
+        """Store the token that a login would store, without the consent page."""
         sign_ins = self.google.sign_ins
         self.write_credentials()
         client = OAuthClient(
@@ -82,14 +82,14 @@ def google_scene(root: Path, clock: ManualClock | None = None) -> Iterator[Googl
 
 
 class Browser:
-    """Follows Google's pages as a browser does, up to the page that Google leads back to."""
+    """Answers Google's consent page as a browser would, and follows its redirect."""
 
     def __init__(self, untick: Sequence[str] = (), *, declines: bool = False) -> None:
         self._untick = untick
         self._declines = declines
 
     def open(self, address: str) -> str:
-        """Answer the consent page; the address that it redirects to, which is not opened."""
+        """Answer the consent page, and return the address that it redirects to."""
         status, _, page = _fetched("GET", address)
         assert status == 200, page
         (request,) = re.findall(r'name="request" value="(\w+)"', page)
@@ -102,7 +102,7 @@ class Browser:
         return headers["Location"]
 
     def follow(self, address: str) -> str:
-        """Answer the consent page and go where it leads; the text of the last page."""
+        """Answer the consent page, follow the redirect, and return the text of the last page."""
         return _fetched("GET", self.open(address))[2]
 
 

@@ -45,7 +45,7 @@ async def talk(google: GoogleScene, stores: Stores | None = None) -> AsyncIterat
 
 
 def waiting(at: Scene) -> object:
-    """What the owner is to be told."""
+    """The notices for the owner."""
     return innermost(at.store).query(lambda tx: tx.notices.get().untold)
 
 
@@ -131,7 +131,7 @@ async def test_without_a_client_the_way_to_one_is_shown(scene: GoogleScene) -> N
 async def test_a_connection_that_google_ended_is_told_once_and_heals(
     connected: GoogleScene,
 ) -> None:
-    """A command noticed it, in another process; a command connects it again."""
+    """A command in another process notices the lost connection, and another reconnects."""
     connected.google.sign_ins.revoke_everything()
     with pytest.raises(SignInNeeded, match="revoked"):
         connected.client().call("GET", LISTS)

@@ -20,7 +20,7 @@ CONNECTED = "Google is connected as ada@example.com: tasks, calendar and mail."
 
 
 class GoogleTerminal(Terminal):
-    """A terminal whose settings lead to the local Google; its time is the real one."""
+    """A terminal with settings for the local Google and the real time."""
 
     def __init__(self, home: Path, scene: GoogleScene) -> None:
         super().__init__(home, datetime.now(UTC))
@@ -39,7 +39,7 @@ def terminal(tmp_path: Path) -> Iterator[GoogleTerminal]:
 
 
 def address_from(child: subprocess.Popen[str]) -> str:
-    """The address to open, and the last line before the waiting begins."""
+    """The address to open, and the last line before the command waits."""
     assert child.stdout is not None
     for line in child.stdout:
         if line.strip().startswith("http"):

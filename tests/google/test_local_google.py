@@ -1,4 +1,4 @@
-"""The local Google is as strict as the real one where signing in is concerned."""
+"""The local Google is as strict as the real one about signing in."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ LISTS = "/tasks/v1/users/@me/lists"
 TASKS = next(iter(SCOPES))
 
 
-class Place:
+class ConsentScene:
     def __init__(self) -> None:
         self.clock = ManualClock(START)
         self.sign_ins = SignIns(self.clock.now)
 
-    def asked(self, **changes: str) -> str:
+    def request_consent(self, **changes: str) -> str:
         """The id of a consent request; an empty change leaves the parameter out."""
         right = {
             "client_id": self.sign_ins.client_id,
@@ -55,8 +55,8 @@ class Place:
 
 
 @pytest.fixture
-def place() -> Place:
-    return Place()
+def consent_scene() -> ConsentScene:
+    return ConsentScene()
 
 
 @pytest.mark.parametrize(
@@ -73,39 +73,41 @@ def place() -> Place:
         {"hd": "example.com"},
     ],
 )
-def test_a_wrong_question_gets_no_consent_page(place: Place, wrong: dict[str, str]) -> None:
-    place.asked()
+def test_a_wrong_question_gets_no_consent_page(
+    consent_scene: ConsentScene, wrong: dict[str, str]
+) -> None:
+    consent_scene.request_consent()
     with pytest.raises(OAuthError):
-        place.asked(**wrong)
+        consent_scene.request_consent(**wrong)
 
 
-def test_a_consent_page_is_answered_once(place: Place) -> None:
-    request = place.asked()
-    place.sign_ins.consent(request, [TASKS])
+def test_a_consent_page_is_answered_once(consent_scene: ConsentScene) -> None:
+    request = consent_scene.request_consent()
+    consent_scene.sign_ins.consent(request, [TASKS])
     with pytest.raises(OAuthError):
-        place.sign_ins.consent(request, [TASKS])
+        consent_scene.sign_ins.consent(request, [TASKS])
 
 
 @pytest.mark.parametrize(
     "wrong",
     [{"grant_type": "password"}, {"client_secret": "x"}, {"scope": TASKS}, {"refresh_token": "x"}],
 )
-def test_a_wrong_refresh_is_refused(place: Place, wrong: dict[str, str]) -> None:
-    token = place.sign_ins.grant()["refresh_token"]
-    place.refresh(token)
+def test_a_wrong_refresh_is_refused(consent_scene: ConsentScene, wrong: dict[str, str]) -> None:
+    token = consent_scene.sign_ins.grant()["refresh_token"]
+    consent_scene.refresh(token)
     with pytest.raises(OAuthError):
-        place.refresh(token, **wrong)
+        consent_scene.refresh(token, **wrong)
 
 
-def test_the_tokens_of_an_app_in_testing_end_after_seven_days(place: Place) -> None:
-    place.sign_ins.refresh_lasts = timedelta(days=7)
-    granted = place.sign_ins.grant()
+def test_the_tokens_of_an_app_in_testing_end_after_seven_days(consent_scene: ConsentScene) -> None:
+    consent_scene.sign_ins.refresh_lasts = timedelta(days=7)
+    granted = consent_scene.sign_ins.grant()
     assert granted["refresh_token_expires_in"] == 604799
-    place.clock.jump(7 * 24 * 3600 - 1)
-    place.refresh(granted["refresh_token"])
-    place.clock.jump(1)
+    consent_scene.clock.jump(7 * 24 * 3600 - 1)
+    consent_scene.refresh(granted["refresh_token"])
+    consent_scene.clock.jump(1)
     with pytest.raises(OAuthError, match="expired or revoked"):
-        place.refresh(granted["refresh_token"])
+        consent_scene.refresh(granted["refresh_token"])
 
 
 def test_what_is_unknown_is_refused_in_googles_form(connected: GoogleScene) -> None:

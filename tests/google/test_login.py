@@ -1,4 +1,4 @@
-"""Signing in at Google: from its address to the outcome, and out again."""
+"""Signing in at Google, from the consent address to the outcome, and signing out."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_the_answer_to_another_sign_in_is_not_taken(scene: GoogleScene) -> None:
 
 
 def test_a_code_without_its_verifier_is_worth_nothing(scene: GoogleScene) -> None:
-    """Who sees the redirect cannot connect with it."""
+    """A program that sees the redirect cannot connect with it."""
     thief, owner = begun(scene), begun(scene)
     for sign_in in (thief, owner):
         sign_in.close()
@@ -141,7 +141,7 @@ def test_the_redirect_of_the_token_endpoint_is_not_followed(scene: GoogleScene) 
 
 
 def asked(sign_in: SignIn, path: str) -> int:
-    """The status with which the redirect server answers; a thread of its own asks."""
+    """The status that the redirect server answers, requested from another thread."""
     connection = HTTPConnection("127.0.0.1", sign_in.redirects.server_port, timeout=30)
     connection.request("GET", path)
     sign_in.knock()

@@ -1,4 +1,4 @@
-"""What a person reads of a mail, out of the shapes in which Gmail gives it."""
+"""The readable text of a mail, from all forms that Gmail returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What proves the connection is for Google alone: no log, history or error shows it."""
+"""Tokens and secrets of the connection go to Google only: no log, history or error shows them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_log_has_no_secret_at_any_level(scene: GoogleScene) -> None:
         scene.client().call("GET", LISTS)
         token = scene.tokens.read()
         assert token is not None
-        # As a part that fails with the secrets in its hands would log them.
+        # The log of a failure whose traceback holds the secrets.
         for words in (redirect, scene.paths.token.read_text(), {"Authorization": token.access}):
             logging.getLogger("ollim_bot.any").warning("It failed with %s", words)
         scene.google.next_fail(f"GET {LISTS}", RawAnswer(scene.paths.token.read_bytes(), 400))

@@ -1,4 +1,4 @@
-"""Tasks at Google: the promises of every list, dates without zones, pages and faults."""
+"""Tasks at Google: the task list contract, dates without zones, pages and faults."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.engine.scene import provider
 from tests.hostile.attempt import Attempt
 from tests.hostile.model import ERRAND, HostileModel
 from tests.hostile.vault import Vault
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 from tests.stores import Stores
 
 from ollim_bot.app.app import Adapters, App

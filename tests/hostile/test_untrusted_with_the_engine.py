@@ -11,7 +11,7 @@ from tests.background.scene import routine
 from tests.conversation.scene import scene
 from tests.engine.scene import LIMIT, engine_at
 from tests.engine.scene import scene as model_scene
-from tests.storage.places import DataDirectory, QuickDisk
+from tests.storage.data_directory import DataDirectory, QuickDisk
 
 from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.ports import Gate, SessionSpec

@@ -1,4 +1,4 @@
-"""The page about installing names what is there: the sample image, and every place written to."""
+"""The installation page is right about the sample image and all paths that are written to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from tests.cli.terminal import Terminal
-from tests.install.places import listed_places
+from tests.install.removal_paths import listed_paths
 from tests.wheels import ROOT
 
 from ollim_bot.engine.transcripts import config_folder
@@ -24,7 +24,7 @@ SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 
 
 def instructions() -> list[tuple[str, str]]:
-    """Each instruction of the sample with its words; comments are left out."""
+    """Each instruction of the sample with its arguments, without comments."""
     lines = [line for line in SAMPLE.splitlines() if not line.startswith("#")]
     whole = "\n".join(lines).replace("\\\n", " ")
     return [
@@ -85,7 +85,7 @@ def test_the_commands_for_the_container_are_those_of_the_program(tmp_path: Path)
 
 
 def test_every_place_that_the_code_names_is_listed_for_removal(tmp_path: Path) -> None:
-    home, places = Path.home(), listed_places()
+    home, places = Path.home(), listed_paths()
     data = Settings.from_env({"HOME": str(home)}, cwd=tmp_path).paths
     named = [
         data.root,
@@ -100,7 +100,7 @@ def test_every_place_that_the_code_names_is_listed_for_removal(tmp_path: Path) -
 
 
 def folders_in(package: Path) -> list[str]:
-    """The folders below the home that a supervisor's files go to, such as `Library/Logs`."""
+    """The folders in the home for a supervisor's files, such as `Library/Logs`."""
     text = "\n".join(path.read_text() for path in package.rglob("*.py"))
     found = re.findall(r"""(?:home|"/"\)\)) / "([\w.]+)" / "(\w+)"(?: / "(\w+)")?""", text)
     assert found

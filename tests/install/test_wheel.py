@@ -26,7 +26,7 @@ METADATA = f"ollim_bot-{__version__}.dist-info"
 KINDS = {".css", ".html", ".js", ".md", ".png", ".py", ".sha256", ".svg", ".typed", ""}
 LARGEST = 2_500_000
 
-# The installed package stands before the source tree that this environment knows.
+# The installed package comes first on the path, before the source tree of this environment.
 RUN = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -127,7 +127,7 @@ def test_the_program_runs_from_the_wheel_alone(installed: Path, tmp_path: Path) 
 
 def test_the_source_package_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     with tarfile.open(build_sdist(tmp_path / "sdist")) as archive:
-        # Not known before Python 3.11.4, and missed by the newest.
+        # The filter is unknown before Python 3.11.4, and new versions warn without it.
         if hasattr(tarfile, "data_filter"):
             archive.extraction_filter = tarfile.data_filter
         archive.extractall(tmp_path)

@@ -1,4 +1,4 @@
-"""150 phrases as people say them, and what each must lead to.
+"""150 everyday phrases, and the outcome that each must have.
 
 It is Monday, 16 November 2026, 10:15. Three reminders are set (pay the rent, tomorrow 12:00; water
 the plants, today 18:00; call the dentist, tomorrow 9:30) and three routines (take my meds; ask me
@@ -11,7 +11,7 @@ An outcome is one change (`remind: task @ moment`, `routine: message @ cron`, `c
 from __future__ import annotations
 
 EVERYDAY = {
-    # One reminder, in the order of words that comes to mind.
+    # One reminder, in any order of words.
     "remind me in 20 minutes to drink water": "remind: drink water @ 11-16 10:35",
     "tea in 10 minutes": "remind: tea @ 11-16 10:25",
     "pizza in 12 min": "remind: pizza @ 11-16 10:27",
@@ -95,7 +95,7 @@ EVERYDAY = {
     "what happens at 5pm": "ask: ",
     "i was at the doctor at 9am": "ask: ",
     "the shop closes at 8pm": "ask: ",
-    # Again and again.
+    # Routines.
     "every day at 8am remind me to take my pills":
         "routine: remind me to take my pills @ 0 8 * * *",
     "take my pills every day at 8am": "routine: remind me to take my pills @ 0 8 * * *",
@@ -127,7 +127,7 @@ EVERYDAY = {
     "every day at 8am and 8pm remind me to take my pills":
         "routine: remind me to take my pills @ 0 8,20 * * *",
     "every day at 3 remind me to rest": "ask: `every day at 3pm`",
-    # What is there.
+    # Lists.
     "what's coming up today?": "list today",
     "what's on today": "list today",
     "what do i have today?": "list today",
@@ -155,7 +155,7 @@ EVERYDAY = {
     "my reminders": "list reminders",
     "list routines": "list routines",
     "what routines do i have": "list routines",
-    # One that is there.
+    # Changes of an existing reminder or routine.
     "snooze the rent reminder by 1 hour": "snooze rent until 11-17 13:00",
     "snooze the rent reminder for an hour": "snooze rent until 11-17 13:00",
     "snooze rent until friday 9am": "snooze rent until 11-20 09:00",

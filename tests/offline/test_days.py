@@ -1,4 +1,4 @@
-"""The offline model tells days and weeks whole, and repeats a stranger's title as a title only."""
+"""The offline model lists whole days and weeks, and treats foreign event titles as data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.hostile.words import (
     assert_is_literal,
     assert_is_literal_on_discord,
 )
-from tests.offline.test_errands import TOOLS, did
+from tests.offline.test_actions import TOOLS, did
 from tests.offline.test_everyday import REMINDERS, ROUTINES, STAMP
 from tests.offline.test_rules import answer, said
 
@@ -43,7 +43,7 @@ OLD = event("2026-11-19T09:00:00+00:00", "2026-11-19T10:00:00+00:00", "Gym", "It
 
 
 def told(text: str, *events: object, cal: str | None = None, is_error: bool = False) -> str:
-    """The answer, with these events in the calendars; `cal` replaces what the command prints."""
+    """The answer with these events in the calendars. `cal` replaces the output of the command."""
     messages: list[Message] = [said(f"{STAMP}{text}")]
     printed = json.dumps({"events": events}) if cal is None else cal
     results = {LIST_REMINDERS.name: REMINDERS, "ollim-bot routine list": ROUTINES}

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.offline.everyday import EVERYDAY
-from tests.offline.test_errands import TOOLS, did
+from tests.offline.test_actions import TOOLS, did
 from tests.offline.test_rules import answer, said
 
 from ollim_bot.domain.phrases import parse_duration, parse_moment, parse_rhythm
@@ -63,7 +63,7 @@ LISTS = {
 
 
 def conversation(text: str) -> tuple[list[CallTool], str]:
-    """The calls of a turn, each answered as the tools would, and the words at its end."""
+    """The tool calls of a turn, each with a realistic result, and its final text."""
     messages: list[Message] = [said(f"{STAMP}{text}")]
     calls: list[CallTool] = []
     while True:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.offline.test_errands import did
+from tests.offline.test_actions import did
 from tests.offline.test_rules import answer, ping, report, said
 
 from ollim_bot.domain.cron import Cron

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.moments import describe
@@ -54,7 +54,7 @@ async def check_that_a_sentence_becomes_a_file_and_a_line_and_is_moved(
     assert reminder.spec.background
     due = reminder.due(UTC)
     assert earliest.replace(microsecond=0) <= due <= latest
-    # It may have become midnight meanwhile.
+    # Midnight may have passed during the test.
     moments = {describe(due, now) for now in (began, _now(bot))}
     assert answer in {f"Reminder set: drink water, {moment}." for moment in moments}
 

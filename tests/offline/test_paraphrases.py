@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.offline.paraphrases import PARAPHRASES, POLITE, UNDERSTOOD, Intent, Saying, said
+from tests.offline.paraphrases import PARAPHRASES, POLITE, UNDERSTOOD, Intent, Phrase, phrase_of
 
 from ollim_bot.offline import texts
 from ollim_bot.offline.actions import LIST_REMINDERS, LIST_ROUTINES
@@ -34,13 +34,13 @@ ANSWERS = {
     Intent.DECLINE: texts.NOT_UNDERSTOOD,
 }
 
-# What the texts themselves tell people to ask.
+# The questions that the texts suggest.
 HINTS = (
-    said("hint-ability", "what can you do", Intent.ABILITIES),
-    said("hint-connect", "how to connect a real model", Intent.CONNECT),
-    said("hint-connect-asked", "How do I connect a real model?", Intent.CONNECT),
-    said("hint-time", "what time is it?", Intent.TIME),
-    said("hint-memory", "What did I say before?", Intent.MEMORY),
+    phrase_of("hint-ability", "what can you do", Intent.ABILITIES),
+    phrase_of("hint-connect", "how to connect a real model", Intent.CONNECT),
+    phrase_of("hint-connect-asked", "How do I connect a real model?", Intent.CONNECT),
+    phrase_of("hint-time", "what time is it?", Intent.TIME),
+    phrase_of("hint-memory", "What did I say before?", Intent.MEMORY),
 )
 
 
@@ -51,7 +51,7 @@ RESULTS = (
 
 
 def answer(text: str) -> str:
-    """What is said when all has been looked at that has to be."""
+    """The final answer, after all tool calls for listings."""
     spoken = [Message("user", ({"type": "text", "text": STAMP + each},)) for each in (BEFORE, text)]
     looked = [message for number, _ in enumerate(RESULTS) for message in _called(number)]
     tools = (LIST_REMINDERS.name, SHELL)
@@ -83,13 +83,13 @@ def _heard_together(reply: str) -> list[Intent]:
     return heard
 
 
-def rows(*sayings: Saying) -> list[object]:
-    return [pytest.param(saying, id=saying.name) for saying in sayings]
+def rows(*phrases: Phrase) -> list[object]:
+    return [pytest.param(phrase, id=phrase.name) for phrase in phrases]
 
 
-@pytest.mark.parametrize("saying", rows(*PARAPHRASES, *POLITE, *HINTS))
-def test_a_message_is_taken_for_what_it_means_or_declined(saying: Saying) -> None:
-    assert understood(saying.text) <= saying.accepted
+@pytest.mark.parametrize("phrase", rows(*PARAPHRASES, *POLITE, *HINTS))
+def test_a_message_is_taken_for_what_it_means_or_declined(phrase: Phrase) -> None:
+    assert understood(phrase.text) <= phrase.accepted
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_everything_that_was_asked_is_answered(text: str, intents: set[Intent]) 
     assert understood(text) == intents
 
 
-KNOWN = st.sampled_from([saying.text for saying in (*UNDERSTOOD, *POLITE)])
+KNOWN = st.sampled_from([phrase.text for phrase in (*UNDERSTOOD, *POLITE)])
 UNKNOWN_WORDS = st.text("bcdfgjqvwz", min_size=2, max_size=8)
 NEGATIONS = st.sampled_from(["not", "don't", "never", "no", "nothing", "without", "stop", "isn't"])
 
@@ -136,4 +136,4 @@ def test_a_smile_changes_nothing_and_a_frown_is_not_understood(
 
 @pytest.mark.parametrize("intent", [each for each in Intent if each is not Intent.DECLINE])
 def test_each_thing_can_be_said_in_several_ways(intent: Intent) -> None:
-    assert sum(saying.accepted == {intent} for saying in UNDERSTOOD) >= 5
+    assert sum(phrase.accepted == {intent} for phrase in UNDERSTOOD) >= 5

@@ -39,7 +39,7 @@ def test_the_fields_are_read() -> None:
 
 
 def test_remarks_of_the_engine_are_not_what_was_said() -> None:
-    """Neither reminders nor messages of the system, nor the sources of images."""
+    """System reminders, system messages and image sources are not part of the text."""
     read = request(
         user(text("hello"), REMINDER, text("[Image: source: /tmp/1.png]")),
         {"role": "system", "content": "# Environment"},

@@ -1,4 +1,4 @@
-"""The server serves many at once, this machine only, and never outlives its context."""
+"""The server handles many clients, listens on this machine only, and ends with its context."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import aiohttp
 import pytest
-from tests.offline.wire_client import LIMIT, Always, client_of, joined, question
+from tests.offline.wire_client import LIMIT, FixedReplyModel, client_of, joined, question
 
 from ollim_bot.offline.messages import (
     Cut,
@@ -108,7 +108,7 @@ async def test_before_a_cut_all_that_was_said_arrives() -> None:
 async def test_the_server_stops_although_a_request_waits(
     answer: Reply | Failure, stream: bool
 ) -> None:
-    model = Always(answer)
+    model = FixedReplyModel(answer)
     async with asyncio.timeout(60), aiohttp.ClientSession(timeout=LIMIT) as http:
         async with MessagesServer(model) as server:
             asking = asyncio.create_task(_bytes_of(http, server.url, stream))
@@ -117,7 +117,7 @@ async def test_the_server_stops_although_a_request_waits(
 
 
 async def _bytes_of(http: aiohttp.ClientSession, url: str, stream: bool) -> bytes:
-    """What arrives before the connection breaks."""
+    """The bytes that arrive before the connection breaks."""
     received = b""
     with suppress(aiohttp.ClientError):
         async with http.post(f"{url}/v1/messages", json=question(stream=stream)) as response:
@@ -166,16 +166,16 @@ async def test_fifty_requests_at_once_get_their_own_answers() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a second loopback address")
 async def test_only_this_machine_is_served() -> None:
-    async with MessagesServer(Always(HELLO)) as server:
+    async with MessagesServer(FixedReplyModel(HELLO)) as server:
         assert server.url.startswith("http://127.0.0.1:")
         port = int(server.url.rpartition(":")[2])
         with socket.socket() as elsewhere:
-            # Another address of the same machine and port is still free, so nobody listens to all.
+            # Another loopback address has this port free, so the server is not on all addresses.
             elsewhere.bind(("127.0.0.2", port))
 
 
 async def test_after_its_context_nobody_answers() -> None:
-    async with MessagesServer(Always(HELLO)) as server:
+    async with MessagesServer(FixedReplyModel(HELLO)) as server:
         port = int(server.url.rpartition(":")[2])
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", port)

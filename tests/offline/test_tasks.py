@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 import pytest
-from tests.offline.test_errands import TOOLS, did
+from tests.offline.test_actions import TOOLS, did
 from tests.offline.test_rules import answer, said
 
 from ollim_bot.offline.actions import LIST_TASKS
@@ -20,7 +20,7 @@ LISTED = (
 
 
 def conversation(text: str, listed: str = LISTED) -> tuple[list[list[str]], str]:
-    """The commands of a turn without the listing, and the words at its end."""
+    """The commands of a turn, without the listing, and its final text."""
     messages: list[Message] = [said(f"{STAMP}{text}")]
     commands: list[list[str]] = []
     while True:

@@ -38,7 +38,7 @@ async def add(arguments: dict[str, Any]) -> dict[str, Any]:
 
 @asynccontextmanager
 async def engine(model: ChatModel, home: Path) -> AsyncIterator[ClaudeSDKClient]:
-    """Nothing of the account or the settings of whoever runs the tests is used."""
+    """Uses neither the account nor the settings of the person who runs the tests."""
     async with MessagesServer(model) as server:
         environment = {
             "HOME": str(home),
@@ -71,8 +71,8 @@ async def turn(client: ClaudeSDKClient, words: str) -> ResultMessage:
     return result
 
 
-class Changing:
-    """One model after the other."""
+class SwitchingModel:
+    """Passes requests to `model`, which a test can replace."""
 
     def __init__(self, first: ChatModel) -> None:
         self.model = first
@@ -85,7 +85,7 @@ async def test_a_turn_a_call_a_compaction_and_a_failure_by_script_and_without_on
     tmp_path: Path,
 ) -> None:
     scripted = ScriptedModel()
-    model = Changing(scripted)
+    model = SwitchingModel(scripted)
     async with engine(model, tmp_path) as client:
         await check_a_turn_a_call_of_a_tool_a_compaction_and_a_failure(client, scripted)
         model.model = OfflineModel()
@@ -95,7 +95,7 @@ async def test_a_turn_a_call_a_compaction_and_a_failure_by_script_and_without_on
 async def check_a_turn_a_call_of_a_tool_a_compaction_and_a_failure(
     client: ClaudeSDKClient, model: ScriptedModel
 ) -> None:
-    """The compaction is recognised at once, and takes nothing of the script."""
+    """The model recognises a compaction, and uses no step of the script for it."""
     model.answers("Hello 👋")
     model.then(Reply((Think("hm"), CallTool("mcp__numbers__add", {"a": 1, "b": 2}))))
     model.answers("three", "Still here").then(Fail(403, "permission_error", "no"))

@@ -1,4 +1,4 @@
-"""A plain client of the Messages API, for looking at what really goes over the wire."""
+"""A plain client of the Messages API, for checks of the raw responses."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LIMIT = aiohttp.ClientTimeout(total=60)
 
 
 @dataclass(frozen=True)
-class Always:
-    """A model with one answer."""
+class FixedReplyModel:
+    """A model that always gives the same reply."""
 
     answer: Reply | Failure
     asked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -38,7 +38,7 @@ def question(text: str = "hi", **fields: object) -> dict[str, object]:
 
 
 @dataclass(frozen=True)
-class Client:
+class MessagesClient:
     http: aiohttp.ClientSession
     url: str
 
@@ -61,16 +61,16 @@ class Client:
 
 
 @asynccontextmanager
-async def client_of(answer: Reply | Failure) -> AsyncIterator[Client]:
+async def client_of(answer: Reply | Failure) -> AsyncIterator[MessagesClient]:
     async with (
-        MessagesServer(Always(answer)) as server,
+        MessagesServer(FixedReplyModel(answer)) as server,
         aiohttp.ClientSession(timeout=LIMIT) as http,
     ):
-        yield Client(http, server.url)
+        yield MessagesClient(http, server.url)
 
 
 def parsed(stream: bytes) -> Iterable[dict[str, Any]]:
-    """Each event's data; the name on its event line is the type in its data."""
+    """The data of each event. Checks that the event's name is the type in its data."""
     for block in stream.decode().split("\n\n")[:-1]:
         event, data = block.split("\n")
         fields = json.loads(data.removeprefix("data: "))

@@ -1,4 +1,4 @@
-"""A moment, messages to put into prompts, and texts that try to pose as the program."""
+"""A time and messages for prompts, and texts that imitate the program's own marks."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _OURS = re.compile(
 
 
 def reads_as_ours(line: str) -> bool:
-    """Judged by what is seen of it, and not by how the program looks for it."""
+    """Decided by how the line looks to a reader, independently of the program's own check."""
     seen = "".join(
         "-" if unicodedata.category(each) == "Pd" else " " if each.isspace() else each
         for each in unicodedata.normalize("NFKC", line.replace("【", "[").replace("】", "]"))

@@ -1,4 +1,4 @@
-"""What somebody else wrote stands between marks that it cannot forge, and says whose it is."""
+"""Text of others is fenced by marks that it cannot forge, with its source."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def forwarded(text: str) -> str:
 
 
 def inside(prompt: str) -> list[str]:
-    """What stands in fences, in their order."""
+    """The fenced texts, in order."""
     return [found[1] for found in FENCE.findall(prompt)]
 
 

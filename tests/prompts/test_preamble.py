@@ -54,7 +54,7 @@ TASK = "YOUR TASK:"
 
 @pytest.mark.parametrize("mode", ReportMode)
 def test_every_section_stands_in_its_place_where_it_applies(mode: ReportMode) -> None:
-    """Where pings are off, an order to deliver changes nothing."""
+    """If pings are off, a request to deliver changes nothing."""
     for flags in product([True, False], repeat=6):
         briefing, wanted = briefed(mode, *flags)
         assert build_bg_preamble(briefing) == "\n\n".join(wanted), briefing

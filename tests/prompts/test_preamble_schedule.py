@@ -30,7 +30,7 @@ ZONE = NOW.tzinfo or UTC
 
 
 def at(hour: int, minute: int = 0, day: int = 24) -> datetime:
-    """On the day of `NOW`, which is 10:15, or on another one."""
+    """A time on the day of `NOW` (10:15), or on another day."""
     return datetime(2026, 2, day, hour, minute, tzinfo=NOW.tzinfo)
 
 
@@ -87,7 +87,7 @@ def test_a_task_is_one_line(given: ScheduleEntry, line: str) -> None:
 def test_it_says_how_many_refills_come_before_the_last_of_them(
     available: float, last: datetime, said: str
 ) -> None:
-    """Also for a full bucket: of what is spent now, this much comes back."""
+    """This holds for a full budget too, since pings that are spent now are refilled."""
     budget = replace(FULL, available=available)
     assert upcoming_lines(upcoming(entry(last)), budget).splitlines()[-1] == said
 
@@ -153,7 +153,7 @@ def test_a_morning_reads_like_this() -> None:
 
 
 def test_a_quiet_night_reads_like_this() -> None:
-    """The window has grown as far as it may, and past midnight."""
+    """The window has its largest size, and goes past midnight."""
     now = at(23, 50)
     jobs: list[ScheduledJob] = [
         Routine(background("tidy", "Tidy up."), Cron.parse("0 3 * * *")),
@@ -171,7 +171,7 @@ def test_a_quiet_night_reads_like_this() -> None:
 
 @given(hostile, hostile, hostile)
 def test_nothing_in_a_job_can_pose_as_ours(label: str, description: str, path: str) -> None:
-    """It stays one line, in which a backslash stands before all that looks like ours."""
+    """It stays one line, with a backslash before everything that imitates the program's marks."""
     task = ScheduleEntry(at(11), label, description, path)
     lines = upcoming_lines(upcoming(task), FULL).splitlines()
     assert len(lines) == 3

@@ -1,4 +1,4 @@
-"""Nobody but the program speaks in the program's signs."""
+"""Only the program can use the program's own marks in a prompt."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_one_line_is_one(text: str) -> None:
     ],
 )
 def test_a_long_text_is_no_more_work_than_its_length(begin: str, bit: str) -> None:
-    """A pass takes milliseconds; a pattern that goes back and forth takes many seconds."""
+    """A good pattern takes milliseconds; one with heavy backtracking takes many seconds."""
     began = time.process_time()
     neutralised(begin + bit * (50_000 // len(bit)))
     assert time.process_time() - began < 1

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.storage.places import QuickDisk
+from tests.storage.data_directory import QuickDisk
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.paths import DataPaths

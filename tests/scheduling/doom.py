@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.conversation.crashing import StepCounter, crashing_stores
 from tests.scheduling.scene import NOW, Day, day
-from tests.storage.places import DataDirectory, QuickDisk
+from tests.storage.data_directory import DataDirectory, QuickDisk
 from tests.stores import Stores
 
 from ollim_bot.paths import DataPaths

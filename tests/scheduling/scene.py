@@ -21,7 +21,7 @@ from tests.conversation.scene import (
     conversation_deps,
     messages_of,
 )
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 from tests.stores import Stores
 
 from ollim_bot.app.build import (

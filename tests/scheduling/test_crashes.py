@@ -10,7 +10,7 @@ import pytest
 from tests.scheduling.doom import Tale, whenever_it_dies
 from tests.scheduling.scene import NOW, Day, day
 from tests.scheduling.test_firing import pings
-from tests.storage.places import DataDirectory, QuickDisk
+from tests.storage.data_directory import DataDirectory, QuickDisk
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.ledger_check import check

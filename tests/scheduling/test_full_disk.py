@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.scheduling.scene import NOW, Day, day
 from tests.scheduling.test_firing import HOUR, MINUTE, pings
-from tests.storage.places import QuickDisk
+from tests.storage.data_directory import QuickDisk
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import FailureKind

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.scheduling.desk import Desk, routine
-from tests.storage.places import QuickDisk
+from tests.storage.data_directory import QuickDisk
 
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.ports import Shelf

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.scheduling.desk import EDITORS, Desk, Editor, reminder, routine
-from tests.storage.places import QuickDisk
+from tests.storage.data_directory import QuickDisk
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.schedule import JobKey

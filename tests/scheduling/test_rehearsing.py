@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.scheduling.scene import Day, day
-from tests.storage.places import QuickDisk
+from tests.storage.data_directory import QuickDisk
 
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason

@@ -8,7 +8,7 @@ from tests.scheduling.doom import Tale, whenever_it_dies
 from tests.scheduling.scene import NOW, Day
 from tests.scheduling.test_firing import pings
 from tests.scheduling.webhook_calls import HOOK, WASHING, accept, data_of
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.store.transaction import Transaction

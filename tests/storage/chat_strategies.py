@@ -1,4 +1,4 @@
-"""Messages, rows of inbox and outbox, and forks for property tests, as they may be written."""
+"""Strategies for messages, rows of inbox and outbox, and forks."""
 
 from __future__ import annotations
 

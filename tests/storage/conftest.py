@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 
 
 @pytest.fixture

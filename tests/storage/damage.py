@@ -1,4 +1,4 @@
-"""Damage to a line of a log, as a hand or a faulty disk may do it."""
+"""Damage to a line of a log, as by a manual edit or a faulty disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.domain.strategies import json_values
 
 
 def damaged(line: bytes, data: st.DataObject) -> bytes:
-    """With another value in one of its fields, on whichever level."""
+    """The line with another value in one of its fields, at any level."""
     fields = json.loads(line)
     target = fields
     name = data.draw(st.sampled_from(sorted(target)))

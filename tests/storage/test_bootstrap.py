@@ -1,4 +1,4 @@
-"""The data directory is made whole on first use, and mended without touching what people wrote."""
+"""The data directory is created on first use, and repaired without touching user files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is checked before it is written is what is read when it was written."""
+"""The check before a write accepts a text exactly if it can be read afterwards."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.domain.shared_files import JobFile, JobFolder
 from ollim_bot.errors import Unreadable

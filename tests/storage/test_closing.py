@@ -1,4 +1,4 @@
-"""Other accounts of the machine find the data directory closed, however it was left."""
+"""Other accounts of the machine cannot read the data directory, whatever its mode was."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import Closing, close_to_others, prepare_data_directory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.storage.places import NOW, DataDirectory
+from tests.storage.data_directory import NOW, DataDirectory
 from tests.stores import memory_stores
 
 from ollim_bot.domain.jobs import Reminder
@@ -26,7 +26,7 @@ class NumberCodec:
         return str(value).encode()
 
 
-class OnDisk:
+class InDataDirectory:
     data: DataDirectory
 
     @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ class OnDisk:
         self.data = data
 
 
-class TestFileStore(OnDisk):
+class TestFileStore(InDataDirectory):
     """The store holds a whole number and starts with 0."""
 
     def make(self) -> FileStore[int]:
@@ -68,7 +68,7 @@ class TestFileStore(OnDisk):
         assert store.read() == 40
 
 
-class TestMarkdownShelf(OnDisk, ShelfContract):
+class TestMarkdownShelf(InDataDirectory, ShelfContract):
     def make(self) -> Shelf[Reminder]:
         return self.data.open().reminders
 

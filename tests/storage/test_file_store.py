@@ -1,4 +1,4 @@
-"""A value in a file of its own: whole steps, nothing taken for empty, nothing wrecked."""
+"""A value in a file: changes are atomic, and an unreadable file is never overwritten."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import NewerFormat, Unreadable, WriteFailed
@@ -62,7 +62,7 @@ def test_work_goes_on_after_a_file_was_set_aside(data: DataDirectory) -> None:
 
 
 def test_a_file_that_may_not_be_read_is_never_taken_for_empty() -> None:
-    """Shown as an ordinary account, since the superuser may read everything."""
+    """Run as an ordinary account, since root may read everything."""
     child = [sys.executable, "-m", "tests.storage.unreadable_file"]
     ran = subprocess.run(child, capture_output=True, text=True, check=False)
     assert ran.stdout.splitlines() == ["read refused", "transact refused", "bytes kept"], ran.stderr

@@ -1,4 +1,4 @@
-"""The open fork is written so that it reads back, and a bad file of it is only malformed."""
+"""The file of the open fork reads back as written; a bad file is reported as malformed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locks hold among threads and among processes, and die with their holder."""
+"""Locks hold between threads and between processes, and end with the process that holds them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.errors import WriteFailed
 from ollim_bot.store.codecs.records import MemoryCodec

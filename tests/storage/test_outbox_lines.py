@@ -1,4 +1,4 @@
-"""What is being sent stands on its line as it was meant; a bad line costs nothing but itself."""
+"""Each outbox row reads back from its line as written; a bad line affects only itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.domain.strategies import json_values, ping_budgets
 from tests.storage.chat_strategies import outbox_rows
 from tests.storage.damage import damaged
-from tests.storage.places import NOW
+from tests.storage.data_directory import NOW
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.outgoing import NotSent, OutboxRow, Sending, Sent, Unsure

@@ -1,4 +1,4 @@
-"""The quick reader gives the YAML library's answer, or leaves the question to it."""
+"""The quick reader gives the same result as the YAML library, or leaves the text to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the owner allows counts at once; a wrong file changes nothing and is named."""
+"""A change of the policy file takes effect at once; a wrong file changes nothing."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 
 
-class Owner:
-    """Writes the file, each time a moment later, and hears what is wrong with it."""
+class PolicyFileScene:
+    """Writes the policy file, each time with a later time stamp, and records the problems."""
 
     def __init__(self, root: Path) -> None:
         self.paths = DataPaths(root)
-        self.told: list[str] = []
-        self.file = PolicyFile(self.paths, self.told.append)
-        self._moment = 1_800_000_000_000_000_000
+        self.problems: list[str] = []
+        self.file = PolicyFile(self.paths, self.problems.append)
+        self._modified_ns = 1_800_000_000_000_000_000
 
-    def writes(self, text: str) -> ToolPolicy:
+    def write(self, text: str) -> ToolPolicy:
         self.paths.tool_policy.write_text(text)
-        self._moment += 1_000_000
-        os.utime(self.paths.tool_policy, ns=(self._moment, self._moment))
+        self._modified_ns += 1_000_000
+        os.utime(self.paths.tool_policy, ns=(self._modified_ns, self._modified_ns))
         return self.file.read()
 
 
 @pytest.fixture
-def owner(tmp_path: Path) -> Owner:
-    return Owner(tmp_path)
+def scene(tmp_path: Path) -> PolicyFileScene:
+    return PolicyFileScene(tmp_path)
 
 
-def test_without_a_file_the_defaults_count(owner: Owner) -> None:
-    policy = owner.file.read()
+def test_without_a_file_the_defaults_count(scene: PolicyFileScene) -> None:
+    policy = scene.file.read()
     assert policy.main(MAIN_TOOLS) == MAIN_TOOLS
     assert policy.background(DEFAULT_BG_TOOLS) == DEFAULT_BG_TOOLS
-    assert owner.told == []
+    assert scene.problems == []
 
 
-def test_what_the_owner_adds_counts_at_once(owner: Owner) -> None:
-    policy = owner.writes(
+def test_what_the_owner_adds_counts_at_once(scene: PolicyFileScene) -> None:
+    policy = scene.write(
         'main_session:\n  additional_allowed: ["Bash(git status)"]\n'
         "bg_forks:\n  additional_allowed:\n    - WebFetch(https://example.com/*)\n"
     )
@@ -55,11 +55,11 @@ def test_what_the_owner_adds_counts_at_once(owner: Owner) -> None:
         *DEFAULT_BG_TOOLS,
         "WebFetch(https://example.com/*)",
     )
-    assert owner.writes("").main(MAIN_TOOLS) == MAIN_TOOLS
+    assert scene.write("").main(MAIN_TOOLS) == MAIN_TOOLS
 
 
 class SlowDisk(OsDisk):
-    """Reads only when it is told to."""
+    """Reads only after the test allows it."""
 
     def __init__(self) -> None:
         self.is_asked = threading.Event()
@@ -86,10 +86,10 @@ def test_a_call_beside_the_one_that_reads_a_change_is_judged_by_it_too(tmp_path:
     assert allowed == [("Bash(git status)",)] * 2
 
 
-def test_background_tools_can_be_replaced(owner: Owner) -> None:
-    policy = owner.writes('bg_forks:\n  override: ["Read(./notes/**.md)"]\n')
+def test_background_tools_can_be_replaced(scene: PolicyFileScene) -> None:
+    policy = scene.write('bg_forks:\n  override: ["Read(./notes/**.md)"]\n')
     assert policy.background(DEFAULT_BG_TOOLS) == ("Read(./notes/**.md)",)
-    assert owner.writes("bg_forks:\n  override: []\n").background(DEFAULT_BG_TOOLS) == ()
+    assert scene.write("bg_forks:\n  override: []\n").background(DEFAULT_BG_TOOLS) == ()
 
 
 @pytest.mark.parametrize(
@@ -106,15 +106,15 @@ def test_background_tools_can_be_replaced(owner: Owner) -> None:
     ],
 )
 def test_a_wrong_file_is_named_once_and_the_last_good_one_counts(
-    owner: Owner, text: str, words: str
+    scene: PolicyFileScene, text: str, words: str
 ) -> None:
-    good = owner.writes('main_session:\n  additional_allowed: ["Bash(git status)"]\n')
-    assert owner.writes(text) == good
-    assert owner.file.read() == good
-    (told,) = owner.told
-    assert words in told
-    assert told.startswith("tool-policy.yaml")
-    assert told.endswith("what was allowed before counts.")
+    good = scene.write('main_session:\n  additional_allowed: ["Bash(git status)"]\n')
+    assert scene.write(text) == good
+    assert scene.file.read() == good
+    (problems,) = scene.problems
+    assert words in problems
+    assert problems.startswith("tool-policy.yaml")
+    assert problems.endswith("what was allowed before counts.")
 
 
 def make_huge(path: Path) -> None:
@@ -127,8 +127,8 @@ def make_huge(path: Path) -> None:
     [(Path.mkdir, "not a file"), (os.mkfifo, "not a file"), (make_huge, "larger than 1 MB")],
 )
 def test_a_file_that_is_none_is_named(
-    owner: Owner, make: Callable[[Path], None], words: str
+    scene: PolicyFileScene, make: Callable[[Path], None], words: str
 ) -> None:
-    make(owner.paths.tool_policy)
-    assert owner.file.read() == ToolPolicy()
-    assert words in owner.told[0]
+    make(scene.paths.tool_policy)
+    assert scene.file.read() == ToolPolicy()
+    assert words in scene.problems[0]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.domain.shared_files import Profile
 from ollim_bot.plain_files import SizeLimit
@@ -19,7 +19,7 @@ A_WHILE_AGO = 1_700_000_000
 
 
 class WatchedDisk(OsDisk):
-    """Counts what is read; `refuses` makes every reading fail."""
+    """Counts the reads; `refuses` makes every read fail."""
 
     def __init__(self) -> None:
         self.read_files: list[str] = []
@@ -49,7 +49,7 @@ def scene(data: DataDirectory) -> Scene:
 
 
 def settled(scene: Scene) -> None:
-    """Wait until the files are older than the grain of their clock, and have been looked at."""
+    """Wait longer than the resolution of file times, and read the files once."""
     end = time.monotonic() + 10
     while True:
         scene.files.read()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain import strategies
 from tests.storage import chat_strategies
-from tests.storage.places import NOW, DataDirectory, QuickDisk
+from tests.storage.data_directory import NOW, DataDirectory, QuickDisk
 
 from ollim_bot.store.codecs.records import (
     ForkMessagesCodec,

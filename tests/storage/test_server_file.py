@@ -1,4 +1,4 @@
-"""What the owner writes into `mcp.json` is read by us; a wrong entry is named with its line."""
+"""The program reads `mcp.json` itself, and names a wrong entry with its line."""
 
 from __future__ import annotations
 
@@ -17,65 +17,67 @@ NOTES = {"command": "notes-server", "args": ["--all"], "env": {"KEY": "secret"}}
 WEB = {"type": "http", "url": "https://tools.example/mcp", "headers": {"Authorization": "secret"}}
 
 
-class Owner:
+class ServerFileScene:
     def __init__(self, root: Path) -> None:
         self.paths = DataPaths(root)
-        self.told: list[str] = []
-        self.file = ServerFile(self.paths, self.told.append)
+        self.problems: list[str] = []
+        self.file = ServerFile(self.paths, self.problems.append)
 
-    def writes(self, content: object) -> None:
+    def write(self, content: object) -> None:
         text = content if isinstance(content, str) else json.dumps(content, indent=1)
         self.paths.mcp.write_text(text)
 
 
 @pytest.fixture
-def owner(tmp_path: Path) -> Owner:
-    return Owner(tmp_path)
+def scene(tmp_path: Path) -> ServerFileScene:
+    return ServerFileScene(tmp_path)
 
 
-def test_programs_and_addresses_are_read_in_the_usual_form(owner: Owner) -> None:
-    owner.writes({"mcpServers": {"notes": NOTES, "web": WEB, "off": {**WEB, "disabled": True}}})
-    assert owner.file.read() == {
+def test_programs_and_addresses_are_read_in_the_usual_form(scene: ServerFileScene) -> None:
+    scene.write({"mcpServers": {"notes": NOTES, "web": WEB, "off": {**WEB, "disabled": True}}})
+    assert scene.file.read() == {
         "notes": ServerSpec("notes", ("notes-server", "--all"), {"KEY": "secret"}),
         "web": ServerSpec(
             "web", url="https://tools.example/mcp", headers={"Authorization": "secret"}
         ),
     }
-    assert owner.told == []
+    assert scene.problems == []
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"mcpServers": {}}'])
-def test_an_empty_file_names_no_server(owner: Owner, content: str) -> None:
-    owner.writes(content)
-    assert (owner.file.read(), owner.told) == ({}, [])
+def test_an_empty_file_names_no_server(scene: ServerFileScene, content: str) -> None:
+    scene.write(content)
+    assert (scene.file.read(), scene.problems) == ({}, [])
 
 
-def test_the_file_is_closed_to_others_when_it_is_read(owner: Owner) -> None:
-    owner.writes({"mcpServers": {"notes": NOTES}})
-    owner.paths.mcp.chmod(0o644)
-    owner.file.read()
-    assert stat.S_IMODE(owner.paths.mcp.stat().st_mode) == 0o600
+def test_the_file_is_closed_to_others_when_it_is_read(scene: ServerFileScene) -> None:
+    scene.write({"mcpServers": {"notes": NOTES}})
+    scene.paths.mcp.chmod(0o644)
+    scene.file.read()
+    assert stat.S_IMODE(scene.paths.mcp.stat().st_mode) == 0o600
 
 
-def test_a_change_is_noticed_and_an_unchanged_file_is_not_read_again(owner: Owner) -> None:
-    assert not owner.file.has_changed
-    owner.writes({"mcpServers": {"notes": NOTES}})
-    assert owner.file.has_changed
-    owner.file.read()
-    assert not owner.file.has_changed
-    owner.paths.mcp.unlink()
-    assert owner.file.has_changed
-    assert owner.file.read() == {}
+def test_a_change_is_noticed_and_an_unchanged_file_is_not_read_again(
+    scene: ServerFileScene,
+) -> None:
+    assert not scene.file.has_changed
+    scene.write({"mcpServers": {"notes": NOTES}})
+    assert scene.file.has_changed
+    scene.file.read()
+    assert not scene.file.has_changed
+    scene.paths.mcp.unlink()
+    assert scene.file.has_changed
+    assert scene.file.read() == {}
 
 
-def test_while_the_file_cannot_be_read_the_servers_stay(owner: Owner) -> None:
-    owner.writes({"mcpServers": {"notes": NOTES}})
-    before = owner.file.read()
-    owner.writes('{"mcpServers": {\n "notes": {"command": "x",}\n}}')
-    assert owner.file.read() == before
-    owner.file.read()
-    assert len(owner.told) == 1
-    assert owner.told[0].startswith("mcp.json:2: it is not JSON. Write it like {")
+def test_while_the_file_cannot_be_read_the_servers_stay(scene: ServerFileScene) -> None:
+    scene.write({"mcpServers": {"notes": NOTES}})
+    before = scene.file.read()
+    scene.write('{"mcpServers": {\n "notes": {"command": "x",}\n}}')
+    assert scene.file.read() == before
+    scene.file.read()
+    assert len(scene.problems) == 1
+    assert scene.problems[0].startswith("mcp.json:2: it is not JSON. Write it like {")
 
 
 @pytest.mark.parametrize(
@@ -98,51 +100,51 @@ def test_while_the_file_cannot_be_read_the_servers_stay(owner: Owner) -> None:
     ],
 )
 def test_a_wrong_entry_is_named_and_harms_no_other(
-    owner: Owner, entry: object, sentence: str
+    scene: ServerFileScene, entry: object, sentence: str
 ) -> None:
-    owner.writes({"mcpServers": {"good": NOTES, "bad": entry}})
-    assert [*owner.file.read()] == ["good"]
-    (told,) = owner.told
-    lines = owner.paths.mcp.read_text().splitlines()
+    scene.write({"mcpServers": {"good": NOTES, "bad": entry}})
+    assert [*scene.file.read()] == ["good"]
+    (problems,) = scene.problems
+    lines = scene.paths.mcp.read_text().splitlines()
     (line,) = (number for number, each in enumerate(lines, 1) if each.startswith('  "bad":'))
-    assert sentence in told
-    assert told.startswith(f"mcp.json:{line}: bad: ")
-    assert told.endswith(". The server is left out.")
+    assert sentence in problems
+    assert problems.startswith(f"mcp.json:{line}: bad: ")
+    assert problems.endswith(". The server is left out.")
 
 
 @pytest.mark.parametrize("name", ["discord", "docs", "a__b", "Big"])
-def test_a_name_of_ours_or_an_unclear_one_is_refused(owner: Owner, name: str) -> None:
-    owner.writes({"mcpServers": {name: NOTES}})
-    assert owner.file.read() == {}
-    assert f"mcp.json:3: {name}: the name " in owner.told[0]
+def test_a_name_of_ours_or_an_unclear_one_is_refused(scene: ServerFileScene, name: str) -> None:
+    scene.write({"mcpServers": {name: NOTES}})
+    assert scene.file.read() == {}
+    assert f"mcp.json:3: {name}: the name " in scene.problems[0]
 
 
 @pytest.mark.parametrize("content", ["[]", '{"mcpServers": []}', "[" * 100_000, "\udcff"])
-def test_any_other_content_is_one_sentence(owner: Owner, content: str) -> None:
-    owner.paths.mcp.write_text(content, errors="surrogateescape")
-    reading = read_servers(owner.paths)
+def test_any_other_content_is_one_sentence(scene: ServerFileScene, content: str) -> None:
+    scene.paths.mcp.write_text(content, errors="surrogateescape")
+    reading = read_servers(scene.paths)
     assert not reading.is_whole
     (problem,) = reading.problems
     assert problem.startswith("mcp.json")
     assert problem.endswith(".")
 
 
-def test_a_folder_in_its_place_is_named(owner: Owner) -> None:
-    owner.paths.mcp.mkdir()
-    assert owner.file.read() == {}
-    assert "mcp.json is not a regular file." in owner.told[0]
+def test_a_folder_in_its_place_is_named(scene: ServerFileScene) -> None:
+    scene.paths.mcp.mkdir()
+    assert scene.file.read() == {}
+    assert "mcp.json is not a regular file." in scene.problems[0]
 
 
-def test_a_server_is_taken_out_and_the_others_stay(owner: Owner) -> None:
-    owner.writes({"mcpServers": {"notes": NOTES, "web": WEB}})
-    assert remove_server(owner.paths, "notes")
-    assert not remove_server(owner.paths, "notes")
-    assert [*read_servers(owner.paths).specs] == ["web"]
-    assert stat.S_IMODE(owner.paths.mcp.stat().st_mode) == 0o600
+def test_a_server_is_taken_out_and_the_others_stay(scene: ServerFileScene) -> None:
+    scene.write({"mcpServers": {"notes": NOTES, "web": WEB}})
+    assert remove_server(scene.paths, "notes")
+    assert not remove_server(scene.paths, "notes")
+    assert [*read_servers(scene.paths).specs] == ["web"]
+    assert stat.S_IMODE(scene.paths.mcp.stat().st_mode) == 0o600
 
 
-def test_nothing_is_taken_out_of_a_file_that_is_not_understood(owner: Owner) -> None:
-    owner.writes("{")
+def test_nothing_is_taken_out_of_a_file_that_is_not_understood(scene: ServerFileScene) -> None:
+    scene.write("{")
     with pytest.raises(WrongInput, match="not JSON"):
-        remove_server(owner.paths, "notes")
-    assert owner.paths.mcp.read_text() == "{"
+        remove_server(scene.paths, "notes")
+    assert scene.paths.mcp.read_text() == "{"

@@ -1,4 +1,4 @@
-"""Job files: one bad file hurts nobody else, and what a person wrote stays."""
+"""Job files: a bad file does not affect other files, and what a person wrote stays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobSpec, Late, Model, ReportMode, Routine
@@ -256,7 +256,7 @@ def test_reminders_are_checked_as_a_whole(data: DataDirectory, line: str, says: 
 
 
 def clutter(folder: Path) -> None:
-    """All that may lie in a folder of jobs."""
+    """Everything that may be in a folder of jobs."""
     (folder / "folder.md").mkdir()
     (folder / "nowhere.md").symlink_to("gone")
     (folder / "circle.md").symlink_to("circle.md")
@@ -326,7 +326,7 @@ def test_only_changed_files_are_read_again(data: DataDirectory) -> None:
 
 
 def wait_for_the_clock_to_move_on(folder: Path) -> None:
-    """A look at a file is only kept when the file was not written in the same instant."""
+    """A cached file is used only if its last change was clearly before it was read."""
     newest = max(path.stat().st_ctime_ns for path in folder.iterdir())
     while time.time_ns() - newest < 110_000_000:
         time.sleep(0.01)
@@ -370,7 +370,7 @@ def test_a_full_disk_leaves_no_half_of_a_job(data: DataDirectory, step: str) -> 
 
 
 def test_what_a_killed_add_left_behind_is_never_written_through(data: DataDirectory) -> None:
-    """Killed between its two names, a new file shares its content with the temporary one."""
+    """After a kill between link and unlink, a new file is a hard link of the temporary one."""
     path = data.open().routines.add(routine())
     before = path.read_bytes()
     os.link(path, path.with_name(f".{path.name}.tmp"))

@@ -69,7 +69,7 @@ def test_a_missing_one_comes_back_and_an_edited_one_is_kept(paths: DataPaths) ->
 
 
 def test_one_that_was_never_edited_follows_the_package(paths: DataPaths) -> None:
-    # Another text that was shipped stands for an older version of this one.
+    # The text of another shipped subagent serves as an older version of this one.
     old = paths.claude_agents / "user-proxy.md"
     old.write_bytes((BUNDLED / "gmail-reader.md").read_bytes())
     prepare_data_directory(paths)

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.errors import Unreadable
 from ollim_bot.store.codecs.records import RuntimeConfigCodec
@@ -19,7 +19,7 @@ NOBODY = 65534
 def main() -> None:
     root = Path(tempfile.mkdtemp())
     try:
-        # Prepared before the change of account: another one may not even read this program's files.
+        # Prepared before the change of account: the other account may not read the program's files.
         data = DataDirectory(root)
         if os.geteuid() == 0:
             become_nobody(root)

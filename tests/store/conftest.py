@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.store.places import Place
+from tests.store.scene import StoreScene
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = Place(tmp_path)
-    yield place
-    place.close()
+def scene(tmp_path: Path) -> Iterator[StoreScene]:
+    scene = StoreScene(tmp_path)
+    yield scene
+    scene.close()

@@ -1,8 +1,8 @@
-"""Run as a program: in one child process per moment, commit steps until it is killed at that one.
+"""Run as a program: commit steps in child processes, and kill each at another crash point.
 
-Arguments: a folder, which gets one data directory per moment, and the number of moments. Each child
-appends a line to `acknowledged` for every step that returned. The moments are those before and
-after each COMMIT and before each step of the disk that writes a mirror.
+Arguments: a folder, which gets one data directory per crash point, and the number of crash points.
+Each child appends a line to `acknowledged` for every step that returned. A crash point is before
+and after each COMMIT, and before each disk step that writes a mirror.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.store.places import NOW, Place
+from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.occurrences import LedgerRow
@@ -27,29 +27,31 @@ from ollim_bot.store.transaction import Transaction
 from ollim_bot.testing.disks import SteppedDisk
 
 
-class Moments:
-    """Kills this process at the moment of the given number."""
+class CrashPoint:
+    """Kills this process when `reach` is called for the given number of times while armed."""
 
     def __init__(self, number: int) -> None:
         self._left = number
-        self.are_counted = False
+        self.is_armed = False
 
-    def come(self, *_: object) -> None:
-        if self.are_counted:
+    def reach(self, *_: object) -> None:
+        if self.is_armed:
             self._left -= 1
             if self._left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-class MortalConnection(sqlite3.Connection):
-    come: Callable[[], None]
+class CrashingConnection(sqlite3.Connection):
+    """Reaches a crash point before and after each COMMIT."""
+
+    reach: Callable[[], None]
 
     def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
         if sql != "COMMIT":
             return super().execute(sql, *arguments)
-        self.come()
+        self.reach()
         result = super().execute(sql, *arguments)
-        self.come()
+        self.reach()
         return result
 
 
@@ -64,24 +66,24 @@ def step(tx: Transaction, number: int) -> None:
     )
 
 
-def live(place: Place, moments: Moments) -> None:
-    def mortal(path: Path) -> sqlite3.Connection:
+def commit_until_killed(scene: StoreScene, crash_point: CrashPoint) -> None:
+    def connect_crashing(path: Path) -> sqlite3.Connection:
         connect(path).close()
-        connection = sqlite3.connect(path, isolation_level=None, factory=MortalConnection)
-        connection.come = moments.come
+        connection = sqlite3.connect(path, isolation_level=None, factory=CrashingConnection)
+        connection.reach = crash_point.reach
         connection.execute("PRAGMA wal_autocheckpoint=0")
         return connection
 
     database = open_database(
-        place.paths,
+        scene.paths,
         lambda: NOW,
         is_holder=True,
         report=lambda _: None,
-        disk=SteppedDisk(OsDisk(), moments.come),
-        connection=mortal,
+        disk=SteppedDisk(OsDisk(), crash_point.reach),
+        connection=connect_crashing,
     )
-    moments.are_counted = True
-    with (place.root / "acknowledged").open("ab", buffering=0) as acknowledged:
+    crash_point.is_armed = True
+    with (scene.root / "acknowledged").open("ab", buffering=0) as acknowledged:
         for number in range(1, 100):
             database.run(lambda tx, number=number: step(tx, number))  # type: ignore[misc]
             acknowledged.write(b"%d\n" % number)
@@ -92,10 +94,10 @@ def main() -> None:
     for number in range(1, count + 1):
         child = os.fork()
         if child == 0:
-            live(Place(folder / str(number)), Moments(number))
+            commit_until_killed(StoreScene(folder / str(number)), CrashPoint(number))
             os._exit(1)
         _, status = os.waitpid(child, 0)
-        assert os.WIFSIGNALED(status), f"the process at moment {number} was not killed"
+        assert os.WIFSIGNALED(status), f"the process at crash point {number} was not killed"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Run as a program: commit steps until a file must not grow any more; print each that returned.
+"""Run as a program: commit steps until the file size limit; print each step that returned.
 
 Argument: a data directory.
 """
@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 from tests.store.killed_worker import step
-from tests.store.places import Place
+from tests.store.scene import StoreScene
 
 
 def main() -> None:
-    place = Place(Path(sys.argv[1]))
-    database = place.open()
+    scene = StoreScene(Path(sys.argv[1]))
+    database = scene.open()
     database.checkpoint()
     resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
     for number in range(1, 1000):

@@ -1,9 +1,9 @@
-"""What the owner said is in the database as it was said, whatever it was."""
+"""Any text of the owner is stored in the database unchanged."""
 
 from __future__ import annotations
 
 import pytest
-from tests.store.places import NOW, Place
+from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.inbox import Accepted
@@ -26,7 +26,7 @@ from ollim_bot.store.transaction import Transaction
     ],
     ids=lambda text: ascii(text[:12]),
 )
-def test_any_text_comes_back_from_disk_as_it_was(place: Place, text: str) -> None:
+def test_any_text_comes_back_from_disk_as_it_was(scene: StoreScene, text: str) -> None:
     said = OwnerMessage(InputId("m1"), "web", NOW, text, quote=text)
     shown = ChatMessage(MessageId("m1"), NOW, Author.OWNER, text)
 
@@ -34,9 +34,9 @@ def test_any_text_comes_back_from_disk_as_it_was(place: Place, text: str) -> Non
         tx.inbox.append(Accepted(NOW, said))
         tx.messages.add(shown)
 
-    database = place.open()
+    database = scene.open()
     database.run(accept)
     database.close()
-    again = place.open()
+    again = scene.open()
     assert again.query(lambda tx: tx.inbox.get()).accepted == (said,)
     assert again.query(lambda tx: tx.messages.get(shown.id)) == shown

@@ -1,4 +1,4 @@
-"""The promises of a store, kept by the one on disk and by the one for tests."""
+"""The store on disk and the store for tests keep the same contract."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.store.places import NOW, Place
+from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.store.store import SqliteStore, Store
 from ollim_bot.testing.clock import ManualClock
@@ -25,7 +25,7 @@ class TestSqliteStore(StoreContract):
 
     @asynccontextmanager
     async def _opened(self) -> AsyncIterator[Store]:
-        store = SqliteStore(Place(self.folder).open(), ManualClock(NOW))
+        store = SqliteStore(StoreScene(self.folder).open(), ManualClock(NOW))
         yield store
         await store.close()
 

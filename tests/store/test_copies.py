@@ -7,7 +7,7 @@ import sqlite3
 from datetime import timedelta
 
 import pytest
-from tests.store.places import NOW, Place
+from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.inbox import Accepted, InputEnd
@@ -42,14 +42,14 @@ def leave_open(tx: Transaction) -> None:
     tx.ledger.append(LedgerRow(NOW, "running", RUNNING))
 
 
-def overwrite(place: Place, start: int, length: int) -> None:
-    with (place.state / "ollim.db").open("r+b") as file:
+def overwrite(scene: StoreScene, start: int, length: int) -> None:
+    with (scene.state / "ollim.db").open("r+b") as file:
         file.seek(start)
         file.write(b"\xa5" * length)
 
 
-def test_a_copy_is_whole_and_the_newest_ones_are_kept(place: Place) -> None:
-    database = place.open()
+def test_a_copy_is_whole_and_the_newest_ones_are_kept(scene: StoreScene) -> None:
+    database = scene.open()
     database.run(fill)
     path = database.path
     assert is_copy_due(path, NOW)
@@ -65,48 +65,50 @@ def test_a_copy_is_whole_and_the_newest_ones_are_kept(place: Place) -> None:
     connection.close()
 
 
-def test_what_can_be_read_of_a_damaged_database_stays(place: Place) -> None:
-    database = place.open()
+def test_what_can_be_read_of_a_damaged_database_stays(scene: StoreScene) -> None:
+    database = scene.open()
     database.run(fill)
     database.close()
-    size = (place.state / "ollim.db").stat().st_size
+    size = (scene.state / "ollim.db").stat().st_size
     # A page in the middle, which holds some rows of the ledger.
-    overwrite(place, size // 2 // 4096 * 4096, 4096)
-    (place.state / "ollim.db.suspect").touch()
-    database = place.open()
+    overwrite(scene, size // 2 // 4096 * 4096, 4096)
+    (scene.state / "ollim.db.suspect").touch()
+    database = scene.open()
     count = database.run(lambda tx: tx.ledger.count())
     assert 300 < count <= 400
-    assert "was damaged" in place.told[0]
-    assert "could still be read" in place.told[0]
-    assert len(list(place.state.glob("ollim.db.corrupt-*"))) == 1
+    assert "was damaged" in scene.problems[0]
+    assert "could still be read" in scene.problems[0]
+    assert len(list(scene.state.glob("ollim.db.corrupt-*"))) == 1
 
 
-def test_where_nothing_can_be_read_the_newest_copy_takes_its_place(place: Place) -> None:
-    database = place.open()
+def test_where_nothing_can_be_read_the_newest_copy_takes_its_place(scene: StoreScene) -> None:
+    database = scene.open()
     database.run(fill)
     copy_database(database.path, NOW)
     database.run(lambda tx: fill(tx, 5))
     database.close()
-    overwrite(place, 0, 8192)
-    database = place.open(now=lambda: NOW + HOUR)
+    overwrite(scene, 0, 8192)
+    database = scene.open(now=lambda: NOW + HOUR)
     assert database.run(lambda tx: tx.ledger.count()) == 400
-    assert "The copy of 2026-11-15 09:00 UTC" in place.told[0]
+    assert "The copy of 2026-11-15 09:00 UTC" in scene.problems[0]
 
 
-def test_without_a_copy_an_unreadable_database_is_made_anew(place: Place) -> None:
-    place.open().close()
-    (place.state / "ollim.db").write_bytes(b"this is not a database at all" * 1000)
-    assert place.open().run(lambda tx: tx.ledger.count()) == 0
-    assert "was damaged" in place.told[0]
+def test_without_a_copy_an_unreadable_database_is_made_anew(scene: StoreScene) -> None:
+    scene.open().close()
+    (scene.state / "ollim.db").write_bytes(b"this is not a database at all" * 1000)
+    assert scene.open().run(lambda tx: tx.ledger.count()) == 0
+    assert "was damaged" in scene.problems[0]
 
 
 @pytest.mark.parametrize("is_restored", [True, False])
-def test_after_a_return_to_a_copy_nothing_is_repeated(place: Place, *, is_restored: bool) -> None:
-    database = place.open()
+def test_after_a_return_to_a_copy_nothing_is_repeated(
+    scene: StoreScene, *, is_restored: bool
+) -> None:
+    database = scene.open()
     database.run(leave_open)
     if is_restored:
-        place.return_to_copy(NOW - HOUR)
-        database = place.open()
+        scene.return_to_copy(NOW - HOUR)
+        database = scene.open()
     settled = database.run(settle_return)
     if not is_restored:
         assert settled is None
@@ -129,54 +131,54 @@ def test_after_a_return_to_a_copy_nothing_is_repeated(place: Place, *, is_restor
     assert database.run(settle_return) is None
 
 
-def test_a_copy_that_takes_the_place_is_settled_once(place: Place) -> None:
-    database = place.open()
+def test_a_copy_that_takes_the_place_is_settled_once(scene: StoreScene) -> None:
+    database = scene.open()
     database.run(leave_open)
     copy_database(database.path, NOW)
     database.close()
-    overwrite(place, 0, 8192)
-    settled = place.open(now=lambda: NOW + HOUR).run(settle_return)
+    overwrite(scene, 0, 8192)
+    settled = scene.open(now=lambda: NOW + HOUR).run(settle_return)
     assert settled is not None
     assert settled.since == NOW
     assert len(settled.occurrences) == 2
 
 
-def test_a_copy_that_a_person_puts_in_place_is_settled_once(place: Place) -> None:
-    database = place.open()
+def test_a_copy_that_a_person_puts_in_place_is_settled_once(scene: StoreScene) -> None:
+    database = scene.open()
     database.run(leave_open)
     copy = copy_database(database.path, NOW)
     database.run(
         lambda tx: tx.messages.add(ChatMessage(MessageId("n"), NOW, Author.OWNER, "later"))
     )
-    place.close()
-    for path in place.state.glob("ollim.db*"):
+    scene.close()
+    for path in scene.state.glob("ollim.db*"):
         path.unlink()
-    copy.rename(place.state / "ollim.db")
-    returned = place.open().run(settle_return)
+    copy.rename(scene.state / "ollim.db")
+    returned = scene.open().run(settle_return)
     assert returned is not None
     assert returned.since == NOW
     assert [each.id for each in returned.inputs] == ["i"]
     assert all(each.is_in_doubt for each in returned.deliveries)
-    assert place.open().run(settle_return) is None
+    assert scene.open().run(settle_return) is None
 
 
-def test_of_two_that_have_the_same_rows_the_damaged_one_counts(place: Place) -> None:
-    database = place.open()
+def test_of_two_that_have_the_same_rows_the_damaged_one_counts(scene: StoreScene) -> None:
+    database = scene.open()
     database.run(fill)
     copy_database(database.path, NOW)
     found = "SELECT rootpage FROM sqlite_master WHERE name = 'ledger_at'"
     root = database.query(lambda tx: tx._statements.number(found))
-    place.close()
-    overwrite(place, (root - 1) * 4096, 4096)
-    (place.state / "ollim.db.suspect").touch()
-    place.open()
-    assert "could still be read" in place.told[0]
+    scene.close()
+    overwrite(scene, (root - 1) * 4096, 4096)
+    (scene.state / "ollim.db.suspect").touch()
+    scene.open()
+    assert "could still be read" in scene.problems[0]
 
 
-def test_a_copy_that_cannot_be_written_leaves_nothing_behind(place: Place) -> None:
-    database = place.open()
-    (place.state / "copies").mkdir()
-    (place.state / "copies" / ".ollim-20261115T090000Z.db.tmp").mkdir()
+def test_a_copy_that_cannot_be_written_leaves_nothing_behind(scene: StoreScene) -> None:
+    database = scene.open()
+    (scene.state / "copies").mkdir()
+    (scene.state / "copies" / ".ollim-20261115T090000Z.db.tmp").mkdir()
     with pytest.raises(Exception, match="could not be written"):
         copy_database(database.path, NOW)
     assert copies_of(database.path) == []

@@ -1,4 +1,4 @@
-"""What a step reads does not grow with the history."""
+"""The amount that a step reads does not grow with the history."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sqlite3
 from datetime import timedelta
 from pathlib import Path
 
-from tests.store.places import NOW, Place
+from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.inbox import Accepted, Ended, InputEnd, Taken
@@ -24,7 +24,7 @@ GROWING = ("ledger", "occurrences", "messages", "deliveries", "delivery_refs", "
 
 
 def day(tx: Transaction) -> None:
-    """Every verb of a usual day, but those that give back all there is."""
+    """Every operation of a usual day, except those that return whole tables."""
     tx.channels.join("discord", "account")
     message = ChatMessage(MESSAGE, NOW, Author.ASSISTANT, "hello", turn=TurnId("t"))
     tx.ledger.claim(ONE, NOW)
@@ -58,7 +58,9 @@ def day(tx: Transaction) -> None:
     tx.job_ops.done("1")
 
 
-def test_no_statement_of_a_usual_day_reads_a_growing_table_from_end_to_end(place: Place) -> None:
+def test_no_statement_of_a_usual_day_reads_a_growing_table_from_end_to_end(
+    scene: StoreScene,
+) -> None:
     statements: list[str] = []
     kept: list[sqlite3.Connection] = []
 
@@ -66,7 +68,7 @@ def test_no_statement_of_a_usual_day_reads_a_growing_table_from_end_to_end(place
         kept.append(connect(path))
         return kept[-1]
 
-    database = place.open(connection=traced)
+    database = scene.open(connection=traced)
     kept[-1].set_trace_callback(statements.append)
     database.run(day)
     kept[-1].set_trace_callback(None)

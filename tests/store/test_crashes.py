@@ -1,4 +1,4 @@
-"""What was acknowledged is there after a kill, a torn log and a checkpoint that was cut off."""
+"""Acknowledged commits survive a kill, a torn WAL and an interrupted checkpoint."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.store.places import Place
+from tests.store.scene import StoreScene
 
 from ollim_bot.store.database import Database
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-MOMENTS = 20
+CRASH_POINTS = 20
 COMMITS = 8
 
 
@@ -30,28 +30,28 @@ def run(module: str, *arguments: str) -> str:
 
 
 def test_a_kill_at_any_moment_leaves_whole_steps_and_right_mirrors(tmp_path: Path) -> None:
-    run("tests.store.killed_worker", str(tmp_path), str(MOMENTS))
-    for moment in range(1, MOMENTS + 1):
-        place = Place(tmp_path / str(moment))
-        check_after_a_kill(place)
-        place.close()
+    run("tests.store.killed_worker", str(tmp_path), str(CRASH_POINTS))
+    for number in range(1, CRASH_POINTS + 1):
+        scene = StoreScene(tmp_path / str(number))
+        check_after_a_kill(scene)
+        scene.close()
 
 
-def check_after_a_kill(place: Place) -> None:
-    acknowledged = len((place.root / "acknowledged").read_text().splitlines())
-    count = consistent_count(place.open())
+def check_after_a_kill(scene: StoreScene) -> None:
+    acknowledged = len((scene.root / "acknowledged").read_text().splitlines())
+    count = consistent_count(scene.open())
     assert count in (acknowledged, acknowledged + 1)
-    sessions, history = place.state / "sessions.json", place.state / "session_history.jsonl"
+    sessions, history = scene.state / "sessions.json", scene.state / "session_history.jsonl"
     if count:
         assert sessions.read_text() == f"session-{count}"
         assert history.read_text().count("\n") == count
     else:
         assert not sessions.exists()
-    assert place.told == []
+    assert scene.problems == []
 
 
 def consistent_count(database: Database) -> int:
-    """How many steps of `killed_worker` have happened; all tables must say the same."""
+    """The number of steps of `killed_worker` in the database. All tables must agree on it."""
     counts = {
         database.query(lambda tx: tx.ledger.count()),
         database.query(lambda tx: tx.messages.count()),
@@ -65,9 +65,9 @@ def consistent_count(database: Database) -> int:
 
 @pytest.fixture(scope="module")
 def torn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
-    """The database and the log of a killed process, and the size of the log after each commit."""
+    """The state folder of a killed process, and the size of the WAL after each commit."""
     folder = tmp_path_factory.mktemp("torn")
-    sizes = run("tests.store.logging_worker", str(folder), str(COMMITS)).split()
+    sizes = run("tests.store.wal_size_worker", str(folder), str(COMMITS)).split()
     return folder / "state", [int(size) for size in sizes]
 
 
@@ -78,7 +78,7 @@ def tails(length: int) -> Iterator[bytes]:
 
 
 def count_in(folder: Path, database: bytes, log: bytes) -> int:
-    """How many commits SQLite finds; without an index of the log, as after a power cut."""
+    """The number of commits that SQLite finds without an index of the WAL, as after a power cut."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     (folder / "ollim.db").write_bytes(database)
@@ -119,10 +119,10 @@ def test_a_checkpoint_that_was_cut_off_loses_nothing(
     old, log = (state / "ollim.db").read_bytes(), (state / "ollim.db-wal").read_bytes()
     new = checkpointed(tmp_path, old, log)
     old = old.ljust(len(new), b"\0")
-    luck = random.Random(1)
+    rng = random.Random(1)
     for _ in range(20):
         mixed = b"".join(
-            luck.choice((old, new))[start : start + 512] for start in range(0, len(new), 512)
+            rng.choice((old, new))[start : start + 512] for start in range(0, len(new), 512)
         )
         assert count_in(tmp_path / "mixed", mixed, log) == COMMITS
 
@@ -147,34 +147,34 @@ def test_a_disk_that_fails_at_a_commit_ends_the_process_and_loses_nothing(tmp_pa
     assert "the next start finds out" in done.stderr
     acknowledged = len(done.stdout.splitlines())
     assert acknowledged > 1
-    place = Place(tmp_path)
-    assert consistent_count(place.open()) in (acknowledged, acknowledged + 1)
-    place.close()
+    scene = StoreScene(tmp_path)
+    assert consistent_count(scene.open()) in (acknowledged, acknowledged + 1)
+    scene.close()
 
 
 def test_two_processes_lose_no_commit_and_claim_each_occurrence_once(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    place.open().close()
-    rivals = [
+    scene = StoreScene(tmp_path)
+    scene.open().close()
+    workers = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.store.rival_worker", str(tmp_path), name, "40"],
+            [sys.executable, "-m", "tests.store.concurrent_worker", str(tmp_path), name, "40"],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
         )
         for name in ("one", "two")
     ]
-    claimed = [int(rival.communicate(timeout=60)[0]) for rival in rivals]
-    assert [rival.returncode for rival in rivals] == [0, 0]
+    claimed = [int(worker.communicate(timeout=60)[0]) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0]
     assert sum(claimed) == 40
-    database = place.open()
+    database = scene.open()
     assert database.query(lambda tx: tx.memory.get()) == {"one": 40, "two": 40}
     assert database.query(lambda tx: tx.ledger.count()) == 40
     updates = database.query(lambda tx: tx.session_history.all())
     assert len(updates) == 80
-    lines = (place.state / "session_history.jsonl").read_text().splitlines()
+    lines = (scene.state / "session_history.jsonl").read_text().splitlines()
     assert len(lines) == 80
     newest = database.query(lambda tx: tx.session.get())
-    assert (place.state / "sessions.json").read_text() == newest
-    assert place.told == []
-    place.close()
+    assert (scene.state / "sessions.json").read_text() == newest
+    assert scene.problems == []
+    scene.close()

@@ -1,4 +1,4 @@
-"""Due items are kept until they are answered, and found by what is asked of them."""
+"""Due items are stored until they are answered, and each query finds the right ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bot that starts where nothing can be written reads its state, and writes as soon as it can."""
+"""A bot that starts on an unwritable disk reads its state, and writes as soon as it can."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.store.places import NOW, Place
+from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import WriteFailed
@@ -29,26 +29,26 @@ def put(database: Database, session: str) -> None:
     database.run(lambda tx: tx.session.put(SessionId(session)))
 
 
-def image_of(place: Place, path: Path | None = None) -> DatabaseImage:
-    path = path or place.state / "ollim.db"
-    return DatabaseImage(path, lambda: NOW, DatabaseReadOnly(path), place.open)
+def image_of(scene: StoreScene, path: Path | None = None) -> DatabaseImage:
+    path = path or scene.state / "ollim.db"
+    return DatabaseImage(path, lambda: NOW, DatabaseReadOnly(path), scene.open)
 
 
 @pytest.mark.parametrize("is_killed", [False, True], ids=["stopped", "killed"])
 def test_where_no_file_can_be_written_the_state_is_read_and_later_written(
     tmp_path: Path, is_killed: bool
 ) -> None:
-    """After a kill, the newest commits are in the log of SQLite alone."""
-    before = Place(tmp_path / "before")
+    """After a kill, the newest commits are only in the WAL."""
+    before = StoreScene(tmp_path / "before")
     put(before.open(), "kept")
     if not is_killed:
         before.close()
-    place = Place(tmp_path / "now")
-    shutil.copytree(before.root, place.root, dirs_exist_ok=True)
-    (place.state / "ollim.db-shm").unlink(missing_ok=True)
+    scene = StoreScene(tmp_path / "now")
+    shutil.copytree(before.root, scene.root, dirs_exist_ok=True)
+    (scene.state / "ollim.db-shm").unlink(missing_ok=True)
     before.close()
     done = subprocess.run(
-        [sys.executable, "-m", "tests.store.unwritable_worker", str(place.root)],
+        [sys.executable, "-m", "tests.store.unwritable_worker", str(scene.root)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -63,12 +63,12 @@ def test_where_no_file_can_be_written_the_state_is_read_and_later_written(
 
 
 async def test_the_store_goes_on_with_the_database_as_soon_as_it_can_be_opened(
-    place: Place,
+    scene: StoreScene,
 ) -> None:
-    put(place.open(), "before")
-    place.close()
+    put(scene.open(), "before")
+    scene.close()
     clock, changed = ManualClock(NOW), asyncio.Event()
-    store = SqliteStore(image_of(place), clock)
+    store = SqliteStore(image_of(scene), clock)
     store.subscribe(lambda _: changed.set())
     upkeep = asyncio.create_task(store.run_upkeep())
     try:
@@ -88,40 +88,42 @@ async def test_the_store_goes_on_with_the_database_as_soon_as_it_can_be_opened(
         await store.close()
 
 
-def test_a_database_of_another_version_has_no_image(place: Place) -> None:
-    place.open()
-    place.close()
-    path = place.state / "ollim.db"
+def test_a_database_of_another_version_has_no_image(scene: StoreScene) -> None:
+    scene.open()
+    scene.close()
+    path = scene.state / "ollim.db"
     connection = connect(path)
     connection.execute("PRAGMA user_version=99")
     connection.close()
     with pytest.raises(DatabaseReadOnly):
-        image_of(place)
+        image_of(scene)
 
 
-def test_what_is_not_there_has_no_image(place: Place) -> None:
+def test_what_is_not_there_has_no_image(scene: StoreScene) -> None:
     with pytest.raises(DatabaseReadOnly):
-        image_of(place, place.root / "nowhere" / "ollim.db")
+        image_of(scene, scene.root / "nowhere" / "ollim.db")
 
 
-def test_another_process_that_holds_the_database_is_no_reason_for_an_image(place: Place) -> None:
-    place.open()
-    place.close()
-    path = place.state / "ollim.db"
+def test_another_process_that_holds_the_database_is_no_reason_for_an_image(
+    scene: StoreScene,
+) -> None:
+    scene.open()
+    scene.close()
+    path = scene.state / "ollim.db"
     holder = connect(path)
     holder.execute("BEGIN IMMEDIATE")
     try:
         with pytest.raises(Busy):
-            open_for_bot(place.paths, lambda: NOW, report=print, told=print)
+            open_for_bot(scene.paths, lambda: NOW, report=print, told=print)
     finally:
         holder.close()
 
 
-def test_a_return_to_a_copy_is_settled_before_any_other_step(place: Place) -> None:
-    told: list[AfterReturn] = []
-    place.open()
-    place.return_to_copy(NOW)
+def test_a_return_to_a_copy_is_settled_before_any_other_step(scene: StoreScene) -> None:
+    returns: list[AfterReturn] = []
+    scene.open()
+    scene.return_to_copy(NOW)
     for _ in range(2):
-        opened = open_for_bot(place.paths, lambda: NOW, report=print, told=told.append)
+        opened = open_for_bot(scene.paths, lambda: NOW, report=print, told=returns.append)
         opened.close()
-    assert [each.since for each in told] == [NOW]
+    assert [each.since for each in returns] == [NOW]

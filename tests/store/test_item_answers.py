@@ -1,4 +1,4 @@
-"""An answer to a due item is all of it or nothing, once, and can be taken back as a whole."""
+"""An answer to a due item is atomic, counts once, and can be undone as a whole."""
 
 from __future__ import annotations
 

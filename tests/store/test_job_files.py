@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.conversation.crashing import Crash, CrashingShelf, CrashingStore, StepCounter
-from tests.storage.places import NOW
+from tests.storage.data_directory import NOW
 from tests.stores import Stores, memory_stores
 
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder

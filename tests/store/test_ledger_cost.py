@@ -1,4 +1,4 @@
-"""What the ledger is asked at each start and claim costs the same after years."""
+"""The ledger queries of each start and claim cost the same after years."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import cache
 
 import pytest
-from tests.storage.places import NOW
+from tests.storage.data_directory import NOW
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
@@ -23,7 +23,7 @@ def one(number: int) -> Occurrence:
 
 
 def with_years(length: int) -> RepeatingStore:
-    """Every occurrence has ended but the oldest three."""
+    """All occurrences have ended, except for the oldest three."""
     store = RepeatingStore(lambda: NOW, is_repeating=False)
 
     def step(tx: Transaction) -> None:
@@ -36,7 +36,7 @@ def with_years(length: int) -> RepeatingStore:
     return store
 
 
-# For steps that add a row at most.
+# For steps that add at most one row.
 shared_years = cache(with_years)
 
 

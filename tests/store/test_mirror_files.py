@@ -1,4 +1,4 @@
-"""A state file may hold anything at a start: it counts, or it is told and nothing is lost."""
+"""A state file with any content at a start is read, or it is reported and nothing is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.store.places import NOW, Place
+from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionId
@@ -46,82 +46,84 @@ def leave(database: Database, text: str) -> None:
 
 @EACH_MIRROR
 def test_what_cannot_be_understood_is_set_aside_with_its_bytes_and_told(
-    place: Place, spec: RecordSpec[object]
+    scene: StoreScene, spec: RecordSpec[object]
 ) -> None:
     garbage = b'\xff\x00{"ts": [tr\n'
-    (place.state / spec.file).write_bytes(garbage)
-    database = place.open()
+    (scene.state / spec.file).write_bytes(garbage)
+    database = scene.open()
     assert value_of(database, spec) == spec.default(NOW)
-    (kept,) = place.state.glob("*.corrupt-*")
+    (kept,) = scene.state.glob("*.corrupt-*")
     assert kept.name.startswith(f"{spec.file}.corrupt-")
     assert kept.read_bytes() == garbage
-    assert [kept.name in sentence for sentence in place.told] == [True]
+    assert [kept.name in sentence for sentence in scene.problems] == [True]
 
 
 @EACH_MIRROR
 def test_a_folder_or_a_pipe_in_the_place_of_a_file_is_set_aside_too(
-    place: Place, spec: RecordSpec[object]
+    scene: StoreScene, spec: RecordSpec[object]
 ) -> None:
     for make in (Path.mkdir, os.mkfifo):
-        (place.state / spec.file).unlink(missing_ok=True)
-        make(place.state / spec.file)
-        database = place.open()
+        (scene.state / spec.file).unlink(missing_ok=True)
+        make(scene.state / spec.file)
+        database = scene.open()
         assert value_of(database, spec) == spec.default(NOW)
         database.close()
-    assert ["not a regular file" in sentence for sentence in place.told] == [True, True]
-    assert len(list(place.state.glob("*.corrupt-*"))) == 2
+    assert ["not a regular file" in sentence for sentence in scene.problems] == [True, True]
+    assert len(list(scene.state.glob("*.corrupt-*"))) == 2
 
 
 @EACH_MIRROR
-def test_work_goes_on_after_a_file_was_set_aside(place: Place, spec: RecordSpec[object]) -> None:
-    (place.state / spec.file).write_bytes(b"[")
-    leave(place.open(), "and on")
-    (entry,) = json.loads(place.paths.pending_updates.read_text())
+def test_work_goes_on_after_a_file_was_set_aside(
+    scene: StoreScene, spec: RecordSpec[object]
+) -> None:
+    (scene.state / spec.file).write_bytes(b"[")
+    leave(scene.open(), "and on")
+    (entry,) = json.loads(scene.paths.pending_updates.read_text())
     assert entry["message"] == "and on"
 
 
 @pytest.mark.parametrize("spec", VERSIONED, ids=lambda spec: spec.file)
 @pytest.mark.parametrize("content", [b'{"version": 2}', b'{"version": 2, "what": "ever"}'])
 def test_a_newer_format_is_left_untouched_and_told(
-    place: Place, spec: RecordSpec[object], content: bytes
+    scene: StoreScene, spec: RecordSpec[object], content: bytes
 ) -> None:
-    path = place.state / spec.file
+    path = scene.state / spec.file
     path.write_bytes(content)
-    database = place.open()
+    database = scene.open()
     assert value_of(database, spec) == spec.default(NOW)
     database.run(lambda tx: set_concurrency(tx, 2))
     assert path.read_bytes() == content
-    (sentence,) = place.told
+    (sentence,) = scene.problems
     assert "newer ollim-bot (format 2; this one knows 1)" in sentence
 
 
-def test_an_error_of_the_disk_is_not_taken_for_an_empty_file(place: Place) -> None:
-    database = place.open()
+def test_an_error_of_the_disk_is_not_taken_for_an_empty_file(scene: StoreScene) -> None:
+    database = scene.open()
     database.run(lambda tx: set_concurrency(tx, 2))
     database.close()
 
     def fail(step: str, path: Path) -> None:
-        if step == "read" and path == place.paths.config:
+        if step == "read" and path == scene.paths.config:
             raise OSError(errno.EIO, "Input/output error")
 
-    database = place.open(disk=SteppedDisk(OsDisk(), fail))
+    database = scene.open(disk=SteppedDisk(OsDisk(), fail))
     assert database.run(lambda tx: tx.config.get()).bg_concurrency == 2
-    assert ["Input/output error" in sentence for sentence in place.told] == [True]
+    assert ["Input/output error" in sentence for sentence in scene.problems] == [True]
 
 
-def test_files_are_private_and_an_existing_one_keeps_its_mode(place: Place) -> None:
-    database = place.open()
+def test_files_are_private_and_an_existing_one_keeps_its_mode(scene: StoreScene) -> None:
+    database = scene.open()
     database.run(lambda tx: set_concurrency(tx, 2))
-    assert stat.S_IMODE(place.paths.config.stat().st_mode) == 0o600
-    place.paths.config.chmod(0o640)
+    assert stat.S_IMODE(scene.paths.config.stat().st_mode) == 0o600
+    scene.paths.config.chmod(0o640)
     database.run(lambda tx: set_concurrency(tx, 4))
-    assert stat.S_IMODE(place.paths.config.stat().st_mode) == 0o640
+    assert stat.S_IMODE(scene.paths.config.stat().st_mode) == 0o640
 
 
 @pytest.mark.parametrize("step", ["write", "sync", "replace", "sync_folder"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EIO])
 def test_a_file_that_cannot_be_written_stays_whole_and_is_written_later(
-    place: Place, step: str, code: int
+    scene: StoreScene, step: str, code: int
 ) -> None:
     failing = [False]
 
@@ -129,91 +131,91 @@ def test_a_file_that_cannot_be_written_stays_whole_and_is_written_later(
         if failing[0] and at == step:
             raise OSError(code, os.strerror(code))
 
-    database = place.open(disk=SteppedDisk(OsDisk(), fail))
+    database = scene.open(disk=SteppedDisk(OsDisk(), fail))
     database.run(lambda tx: set_concurrency(tx, 2))
     failing[0] = True
     database.run(lambda tx: set_concurrency(tx, 4))
     assert database.query(lambda tx: tx.config.get()).bg_concurrency == 4
-    left = json.loads(place.paths.config.read_text())["bg_concurrency"]
+    left = json.loads(scene.paths.config.read_text())["bg_concurrency"]
     assert left == (4 if step == "sync_folder" else 2)
-    assert list(place.state.glob(".*.tmp")) == []
+    assert list(scene.state.glob(".*.tmp")) == []
     failing[0] = False
     database.write_mirrors()
-    assert json.loads(place.paths.config.read_text())["bg_concurrency"] == 4
+    assert json.loads(scene.paths.config.read_text())["bg_concurrency"] == 4
 
 
-def test_no_session_no_fork_and_no_updates_are_no_files(place: Place) -> None:
-    database = place.open()
+def test_no_session_no_fork_and_no_updates_are_no_files(scene: StoreScene) -> None:
+    database = scene.open()
     leave(database, "hello")
     database.run(lambda tx: tx.session.put(SessionId("sess-1")))
-    assert place.paths.sessions.read_bytes() == b"sess-1"
-    assert json.loads(place.paths.pending_updates.read_text())[0]["message"] == "hello"
+    assert scene.paths.sessions.read_bytes() == b"sess-1"
+    assert json.loads(scene.paths.pending_updates.read_text())[0]["message"] == "hello"
     database.run(lambda tx: tx.updates.put(PendingUpdates()))
     database.run(lambda tx: tx.session.put(None))
     database.run(lambda tx: tx.fork.put(None))
-    for path in (place.paths.sessions, place.paths.pending_updates, place.paths.fork):
+    for path in (scene.paths.sessions, scene.paths.pending_updates, scene.paths.fork):
         assert not path.exists()
 
 
-def test_omitted_updates_are_counted_in_the_file_also_after_a_restart(place: Place) -> None:
+def test_omitted_updates_are_counted_in_the_file_also_after_a_restart(scene: StoreScene) -> None:
     for number in range(25):
-        database = place.open()
+        database = scene.open()
         leave(database, f"update {number}")
         database.close()
-    waiting = json.loads(place.paths.pending_updates.read_text())
+    waiting = json.loads(scene.paths.pending_updates.read_text())
     assert waiting[0]["message"] == "(16 earlier update(s) omitted — cap reached)"
     assert [entry["message"] for entry in waiting[1:]] == [f"update {n}" for n in range(16, 25)]
-    database = place.open()
+    database = scene.open()
     assert database.query(lambda tx: tx.updates.get()).omitted == 16
     rows = database.query(lambda tx: tx.ledger.page(0, 99))[0]
     assert [row.facts["message"] for row in rows] == [f"update {n}" for n in range(16)]
 
 
-def test_an_update_that_looks_like_the_notice_is_an_update(place: Place) -> None:
+def test_an_update_that_looks_like_the_notice_is_an_update(scene: StoreScene) -> None:
     text = "(3 earlier update(s) omitted — cap reached)"
-    database = place.open()
+    database = scene.open()
     leave(database, text)
     leave(database, "second")
     database.close()
-    found = place.open().query(lambda tx: tx.updates.get())
+    found = scene.open().query(lambda tx: tx.updates.get())
     assert [update.message for update in found.entries] == [text, "second"]
     assert found.omitted == 0
 
 
-def test_updates_written_by_hand_need_no_id(place: Place) -> None:
+def test_updates_written_by_hand_need_no_id(scene: StoreScene) -> None:
     stamp = "2026-02-24T10:15:00-08:00"
-    place.paths.pending_updates.write_text(json.dumps([{"ts": stamp, "message": "m"}]))
-    (update,) = place.open().query(lambda tx: tx.updates.get()).entries
+    scene.paths.pending_updates.write_text(json.dumps([{"ts": stamp, "message": "m"}]))
+    (update,) = scene.open().query(lambda tx: tx.updates.get()).entries
     assert update == PendingUpdate(update.ts, "m", None)
     assert update.ts.isoformat() == stamp
 
 
-def test_a_wrong_setting_is_named_ignored_and_kept(place: Place) -> None:
-    place.paths.config.write_text('{"bg_concurrency": 99, "of_tomorrow": 1, "thinking.main": 500}')
-    database = place.open()
+def test_a_wrong_setting_is_named_ignored_and_kept(scene: StoreScene) -> None:
+    scene.paths.config.write_text('{"bg_concurrency": 99, "of_tomorrow": 1, "thinking.main": 500}')
+    database = scene.open()
     config = database.query(lambda tx: tx.config.get())
     assert (config.bg_concurrency, config.thinking_main) == (3, 500)
-    assert [("bg_concurrency" in text, "of_tomorrow" in text) for text in place.told] == [
+    assert [("bg_concurrency" in text, "of_tomorrow" in text) for text in scene.problems] == [
         (True, False),
         (False, True),
     ]
     database.run(lambda tx: tx.config.change(lambda each: each.with_default("thinking.main")))
-    assert json.loads(place.paths.config.read_text()) == {
+    assert json.loads(scene.paths.config.read_text()) == {
         "version": 1,
         "bg_concurrency": 99,
         "of_tomorrow": 1,
     }
 
 
-def test_settings_at_their_defaults_are_not_stored(place: Place) -> None:
-    database = place.open()
+def test_settings_at_their_defaults_are_not_stored(scene: StoreScene) -> None:
+    database = scene.open()
     database.run(lambda tx: tx.config.change(lambda config: config.with_value("auto_update", "on")))
-    assert json.loads(place.paths.config.read_text()) == {"version": 1, "auto_update": True}
+    assert json.loads(scene.paths.config.read_text()) == {"version": 1, "auto_update": True}
     database.run(
         lambda tx: tx.config.change(lambda config: config.with_value("auto_update", "off"))
     )
     assert database.query(lambda tx: tx.config.get()) == RuntimeConfig()
-    assert not place.paths.config.exists()
+    assert not scene.paths.config.exists()
 
 
 KNOWN_NAMES = [
@@ -235,13 +237,13 @@ JSONISH = st.recursive(
 @given(raw=st.binary() | JSONISH.map(lambda value: json.dumps(value).encode()))
 def test_any_bytes_in_any_state_file_never_keep_a_start_from_going_on(raw: bytes) -> None:
     with tempfile.TemporaryDirectory() as root:
-        place = Place(Path(root))
+        scene = StoreScene(Path(root))
         for spec in MIRRORED:
-            (place.state / spec.file).write_bytes(raw)
-        place.paths.session_history.write_bytes(raw)
-        database = place.open()
+            (scene.state / spec.file).write_bytes(raw)
+        scene.paths.session_history.write_bytes(raw)
+        database = scene.open()
         values = [value_of(database, spec) for spec in MIRRORED]
         database.close()
-        again = place.open()
+        again = scene.open()
         assert [value_of(again, spec) for spec in MIRRORED] == values
-        place.close()
+        scene.close()

@@ -1,4 +1,4 @@
-"""The facts of an older version become records; nothing that stands there can do harm."""
+"""The facts of an older version become records, and no content of that file does harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every message can be found by its words, whatever became of the conversation since."""
+"""Every message can be found by its words, even after its conversation was cleared."""
 
 from __future__ import annotations
 
@@ -245,8 +245,8 @@ def test_words_added_where_sqlite_cannot_index_are_indexed_once_it_can(paths: Da
         database.run(lambda tx: tx.messages.add(said("m", "added elsewhere")))
     assert by_word(paths, "elsewhere") == ["m"]
     assert indexed(paths.state / DATABASE, "elsewhere") == 0
-    told = [trouble.sentence for trouble in database_troubles(paths, NOW)]
-    assert told == ["SQLite has no full-text search here, so a search compares all messages"]
+    problems = [trouble.sentence for trouble in database_troubles(paths, NOW)]
+    assert problems == ["SQLite has no full-text search here, so a search compares all messages"]
     opened(paths).close()
     assert list(database_troubles(paths, NOW)) == []
     assert indexed(paths.state / DATABASE, "elsewhere") == 1

@@ -1,4 +1,4 @@
-"""What the sentinel left in its file is in the database before any other step of the bot."""
+"""The bot moves the sentinel's file into the database before any other step."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ SPEC = JobSpec(
 PILL = Reminder(SPEC, NOW)
 
 
-class Left:
-    """A data directory with a delivery in the file."""
+class SentinelFileScene:
+    """A data directory with a delivery in the sentinel's file."""
 
     def __init__(self, root: Path) -> None:
         self.paths = DataPaths(root)
         prepare_data_directory(self.paths)
-        self.told: list[StoreProblem] = []
+        self.problems: list[StoreProblem] = []
         self.database = open_database(
-            self.paths, lambda: NOW, is_holder=True, report=self.told.append
+            self.paths, lambda: NOW, is_holder=True, report=self.problems.append
         )
-        self.file = SentinelFile(self.paths, self.told.append)
+        self.file = SentinelFile(self.paths, self.problems.append)
 
     @property
     def occurrence(self) -> Occurrence:
@@ -59,28 +59,30 @@ class Left:
 
 
 @pytest.fixture
-def left(tmp_path: Path) -> Iterator[Left]:
-    made = Left(tmp_path)
+def scene(tmp_path: Path) -> Iterator[SentinelFileScene]:
+    made = SentinelFileScene(tmp_path)
     yield made
     made.database.close()
 
 
-def test_what_is_written_is_read_again(left: Left) -> None:
-    first = left.put()
-    assert deliveries_left(left.paths) == (first,)
-    after = left.put(tried_at=NOW, ref="77", through=("discord", "notification"))
-    assert deliveries_left(left.paths) == (after,)
-    assert left.paths.sentinel.stat().st_mode & 0o777 == 0o600
+def test_what_is_written_is_read_again(scene: SentinelFileScene) -> None:
+    first = scene.put()
+    assert deliveries_left(scene.paths) == (first,)
+    after = scene.put(tried_at=NOW, ref="77", through=("discord", "notification"))
+    assert deliveries_left(scene.paths) == (after,)
+    assert scene.paths.sentinel.stat().st_mode & 0o777 == 0o600
 
 
-async def test_the_claim_counts_before_the_next_step_and_is_announced(left: Left) -> None:
-    store = SqliteStore(left.database, ManualClock(NOW), left.file.give_to)
+async def test_the_claim_counts_before_the_next_step_and_is_announced(
+    scene: SentinelFileScene,
+) -> None:
+    store = SqliteStore(scene.database, ManualClock(NOW), scene.file.give_to)
     changed: set[str] = set()
     store.subscribe(changed.update)
     assert await store.transact(lambda tx: tx.ledger.count()) == 0
-    left.put(ref="77", through=("discord",))
-    assert not await store.transact(lambda tx: tx.ledger.claim(left.occurrence, NOW))
-    assert not left.paths.sentinel.exists()
+    scene.put(ref="77", through=("discord",))
+    assert not await store.transact(lambda tx: tx.ledger.claim(scene.occurrence, NOW))
+    assert not scene.paths.sentinel.exists()
     await run_ready_tasks()
     assert {"notices", "messages", "deliveries"} <= changed
     found = await store.read(lambda tx: tx.deliveries.by_ref(CHANNEL, "77"))
@@ -93,17 +95,17 @@ async def test_the_claim_counts_before_the_next_step_and_is_announced(left: Left
     await store.close()
 
 
-async def test_an_idle_bot_takes_it_over_within_a_second(left: Left) -> None:
+async def test_an_idle_bot_takes_it_over_within_a_second(scene: SentinelFileScene) -> None:
     clock = ManualClock(NOW)
-    store = SqliteStore(left.database, clock, left.file.give_to)
+    store = SqliteStore(scene.database, clock, scene.file.give_to)
     changed = asyncio.Event()
     store.subscribe(lambda _: changed.set())
     upkeep = asyncio.create_task(store.run_upkeep())
-    left.put()
+    scene.put()
     await clock.advance(1)
     async with asyncio.timeout(60):
         await changed.wait()
-    assert not left.paths.sentinel.exists()
+    assert not scene.paths.sentinel.exists()
     upkeep.cancel()
     await asyncio.gather(upkeep, return_exceptions=True)
     await store.close()
@@ -111,52 +113,54 @@ async def test_an_idle_bot_takes_it_over_within_a_second(left: Left) -> None:
 
 @pytest.mark.parametrize("tried_at", [None, NOW])
 def test_what_did_not_surely_arrive_is_sent_or_looked_for(
-    left: Left, tried_at: datetime | None
+    scene: SentinelFileScene, tried_at: datetime | None
 ) -> None:
-    left.database.run(lambda tx: tx.channels.join(CHANNEL, "1"))
-    one = left.put(tried_at=tried_at)
-    left.file.give_to(left.database)
-    delivery = left.database.query(lambda tx: tx.deliveries.get(CHANNEL, one.message.id))
+    scene.database.run(lambda tx: tx.channels.join(CHANNEL, "1"))
+    one = scene.put(tried_at=tried_at)
+    scene.file.give_to(scene.database)
+    delivery = scene.database.query(lambda tx: tx.deliveries.get(CHANNEL, one.message.id))
     assert delivery is not None
     assert (delivery.state, delivery.is_in_doubt) == (DeliveryState.OPEN, tried_at is not None)
 
 
-def test_a_newer_file_is_left_and_told_once(left: Left) -> None:
-    left.paths.sentinel.write_text('{"version": 2, "deliveries": {}}')
+def test_a_newer_file_is_left_and_told_once(scene: SentinelFileScene) -> None:
+    scene.paths.sentinel.write_text('{"version": 2, "deliveries": {}}')
     for _ in range(3):
-        left.file.give_to(left.database)
-    assert left.paths.sentinel.read_text() == '{"version": 2, "deliveries": {}}'
-    (problem,) = left.told
+        scene.file.give_to(scene.database)
+    assert scene.paths.sentinel.read_text() == '{"version": 2, "deliveries": {}}'
+    (problem,) = scene.problems
     assert "state/sentinel.json" in str(problem)
 
 
 @pytest.mark.parametrize("content", ["", "no", "[]", '{"deliveries": [{"message": 1}]}', "\x00"])
-def test_a_file_that_cannot_be_understood_is_set_aside(left: Left, content: str) -> None:
-    left.paths.sentinel.write_text(content)
-    left.file.give_to(left.database)
-    (problem,) = left.told
+def test_a_file_that_cannot_be_understood_is_set_aside(
+    scene: SentinelFileScene, content: str
+) -> None:
+    scene.paths.sentinel.write_text(content)
+    scene.file.give_to(scene.database)
+    (problem,) = scene.problems
     assert problem.kept_as is not None
     assert problem.kept_as.read_text() == content
-    assert not left.paths.sentinel.exists()
+    assert not scene.paths.sentinel.exists()
 
 
-def test_any_field_that_is_missing_is_a_reason_to_set_it_aside(left: Left) -> None:
-    left.put()
-    whole = json.loads(left.paths.sentinel.read_text())
+def test_any_field_that_is_missing_is_a_reason_to_set_it_aside(scene: SentinelFileScene) -> None:
+    scene.put()
+    whole = json.loads(scene.paths.sentinel.read_text())
     for name in ("message", "item", "claim"):
         broken = {**whole, "deliveries": [{**whole["deliveries"][0], name: {}}]}
         del broken["deliveries"][0][name]
-        left.paths.sentinel.write_text(json.dumps(broken))
-        left.file.give_to(left.database)
-        assert not left.paths.sentinel.exists()
-    assert len(left.told) == 3
+        scene.paths.sentinel.write_text(json.dumps(broken))
+        scene.file.give_to(scene.database)
+        assert not scene.paths.sentinel.exists()
+    assert len(scene.problems) == 3
 
 
-def test_a_database_that_refuses_leaves_the_file(left: Left) -> None:
-    left.put()
-    left.database._connection.execute("PRAGMA query_only=1")
-    left.file.give_to(left.database)
-    assert left.paths.sentinel.exists()
-    left.database._connection.execute("PRAGMA query_only=0")
-    left.file.give_to(left.database)
-    assert not left.paths.sentinel.exists()
+def test_a_database_that_refuses_leaves_the_file(scene: SentinelFileScene) -> None:
+    scene.put()
+    scene.database._connection.execute("PRAGMA query_only=1")
+    scene.file.give_to(scene.database)
+    assert scene.paths.sentinel.exists()
+    scene.database._connection.execute("PRAGMA query_only=0")
+    scene.file.give_to(scene.database)
+    assert not scene.paths.sentinel.exists()

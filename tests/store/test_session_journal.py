@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.storage.places import NOW, DataDirectory
+from tests.storage.data_directory import NOW, DataDirectory
 
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.store.opening import open_database

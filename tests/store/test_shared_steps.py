@@ -1,4 +1,4 @@
-"""Steps that several parts take: each is whole, and repeatable after a crash."""
+"""Steps that several parts share are atomic, and can be repeated after a crash."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 import pytest
-from tests.store.places import Place
+from tests.store.scene import StoreScene
 
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import MAX_PENDING_UPDATES, PendingUpdate
@@ -60,8 +60,8 @@ from functools import partial
 from pathlib import Path
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.steps import leave_update
-from tests.store.places import NOW, Place
-database = Place(Path(sys.argv[1])).open(is_holder=False)
+from tests.store.scene import NOW, StoreScene
+database = StoreScene(Path(sys.argv[1])).open(is_holder=False)
 def leave(number):
     text = f"{sys.argv[2]}-{number}"
     database.run(partial(leave_update, update=PendingUpdate(NOW, text, text)))
@@ -70,10 +70,10 @@ with ThreadPoolExecutor(25) as pool:
 """
 
 
-def test_fifty_writers_in_two_processes_lose_no_update(place: Place) -> None:
-    database = place.open()
+def test_fifty_writers_in_two_processes_lose_no_update(scene: StoreScene) -> None:
+    database = scene.open()
     children = [
-        subprocess.Popen([sys.executable, "-c", LEAVE, str(place.root), name]) for name in "ab"
+        subprocess.Popen([sys.executable, "-c", LEAVE, str(scene.root), name]) for name in "ab"
     ]
     assert [child.wait(60) for child in children] == [0, 0]
     pending = database.query(lambda tx: tx.updates.get())

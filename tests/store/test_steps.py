@@ -1,4 +1,4 @@
-"""A step happens as a whole or not at all, on any disk and for any caller."""
+"""A step is atomic, whatever the disk or the caller does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.store.places import NOW, Place
+from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.sessions import SessionId
@@ -34,7 +34,7 @@ from ollim_bot.testing.clock import ManualClock
 
 
 class FaultyConnection(sqlite3.Connection):
-    """Raises `faults[statement]` in place of running a statement, as often as it is listed."""
+    """Raises the errors in `faults[statement]`, one per call, before it runs the statement."""
 
     faults: dict[str, list[sqlite3.Error]]
 
@@ -73,15 +73,15 @@ def session(tx: Transaction) -> SessionId | None:
     return tx.session.get()
 
 
-def test_the_files_of_the_database_are_closed_to_others(place: Place) -> None:
-    place.open().run(put("abc"))
-    files = [*place.state.glob("ollim.db*"), place.state / "ballast"]
+def test_the_files_of_the_database_are_closed_to_others(scene: StoreScene) -> None:
+    scene.open().run(put("abc"))
+    files = [*scene.state.glob("ollim.db*"), scene.state / "ballast"]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
 
 
-def test_after_a_refused_statement_no_other_one_is_committed_alone(place: Place) -> None:
+def test_after_a_refused_statement_no_other_one_is_committed_alone(scene: StoreScene) -> None:
     kept: list[sqlite3.Connection] = []
-    database = place.open(connection=keeping(kept))
+    database = scene.open(connection=keeping(kept))
 
     def step(tx: Transaction) -> None:
         tx.session.put(SessionId("first"))
@@ -90,7 +90,7 @@ def test_after_a_refused_statement_no_other_one_is_committed_alone(place: Place)
         with pytest.raises(DiskFull):
             tx.memory.put({"a": 1})
 
-    (place.state / "ballast").unlink()
+    (scene.state / "ballast").unlink()
     limit_pages(kept[-1])
     with pytest.raises(DiskFull):
         database.run(step)
@@ -99,7 +99,7 @@ def test_after_a_refused_statement_no_other_one_is_committed_alone(place: Place)
 
 
 def keeping(kept: list[sqlite3.Connection]) -> Connect:
-    """Connects as ever, and lets a test have the connections, the last one to stay."""
+    """Connects as usual, and appends each connection to `kept`. The last one stays in use."""
 
     def connect_and_keep(path: Path) -> sqlite3.Connection:
         kept.append(connect(path))
@@ -109,7 +109,7 @@ def keeping(kept: list[sqlite3.Connection]) -> Connect:
 
 
 def limit_pages(connection: sqlite3.Connection) -> None:
-    """Let the database grow by about 100 pages more, as a disk that is nearly full does."""
+    """Limit the database to about 100 more pages, as on a nearly full disk."""
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     connection.execute(f"PRAGMA max_page_count={pages + 100}")
 
@@ -118,11 +118,11 @@ def fill(tx: Transaction) -> None:
     tx.ledger.append(LedgerRow(NOW, "noted", facts={"text": "x" * 2_000_000}))
 
 
-def test_on_a_full_disk_nothing_happens_and_the_next_step_is_taken_again(place: Place) -> None:
+def test_on_a_full_disk_nothing_happens_and_the_next_step_is_taken_again(scene: StoreScene) -> None:
     kept: list[sqlite3.Connection] = []
-    database = place.open(connection=keeping(kept))
+    database = scene.open(connection=keeping(kept))
     limit_pages(kept[-1])
-    (place.state / "ballast").unlink()
+    (scene.state / "ballast").unlink()
     with pytest.raises(DiskFull, match="no space left"):
         database.run(fill)
     assert not database.is_writable
@@ -130,27 +130,27 @@ def test_on_a_full_disk_nothing_happens_and_the_next_step_is_taken_again(place: 
     database.run(put("abc"))
     assert database.look_for_room()
     assert database.is_writable
-    assert (place.state / "ballast").stat().st_size == 1024 * 1024
+    assert (scene.state / "ballast").stat().st_size == 1024 * 1024
 
 
-def test_the_ballast_is_given_up_so_that_an_ending_can_be_written(place: Place) -> None:
+def test_the_ballast_is_given_up_so_that_an_ending_can_be_written(scene: StoreScene) -> None:
     full = fault(sqlite3.SQLITE_FULL)
     faults: dict[str, list[sqlite3.Error]] = {}
-    database = place.open(connection=faulty(faults))
+    database = scene.open(connection=faulty(faults))
     faults["COMMIT"] = [full]
     database.run(put("the-end"))
     assert database.query(session) == "the-end"
-    assert not (place.state / "ballast").exists()
+    assert not (scene.state / "ballast").exists()
     assert not database.is_writable
     assert database.look_for_room()
-    assert (place.state / "ballast").exists()
+    assert (scene.state / "ballast").exists()
 
 
 @pytest.mark.parametrize("code", [sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY])
-def test_a_commit_that_is_known_to_have_failed_leaves_nothing(place: Place, code: int) -> None:
+def test_a_commit_that_is_known_to_have_failed_leaves_nothing(scene: StoreScene, code: int) -> None:
     faults: dict[str, list[sqlite3.Error]] = {}
-    database = place.open(connection=faulty(faults))
-    (place.state / "ballast").unlink()
+    database = scene.open(connection=faulty(faults))
+    (scene.state / "ballast").unlink()
     faults["COMMIT"] = [fault(code)]
     with pytest.raises(StorageError):
         database.run(put("abc"))
@@ -159,9 +159,9 @@ def test_a_commit_that_is_known_to_have_failed_leaves_nothing(place: Place, code
     assert database.query(session) == "def"
 
 
-def test_a_commit_of_unknown_outcome_ends_the_process(place: Place) -> None:
+def test_a_commit_of_unknown_outcome_ends_the_process(scene: StoreScene) -> None:
     faults: dict[str, list[sqlite3.Error]] = {}
-    database = place.open(connection=faulty(faults))
+    database = scene.open(connection=faulty(faults))
     faults["COMMIT"] = [fault(sqlite3.SQLITE_IOERR_FSYNC)]
     with pytest.raises(OutcomeUnknown, match="not known"):
         database.run(put("abc"))
@@ -169,10 +169,10 @@ def test_a_commit_of_unknown_outcome_ends_the_process(place: Place) -> None:
         database.run(put("def"))
 
 
-def test_a_database_held_by_another_process_is_busy_and_stays_writable(place: Place) -> None:
+def test_a_database_held_by_another_process_is_busy_and_stays_writable(scene: StoreScene) -> None:
     kept: list[sqlite3.Connection] = []
-    database = place.open(connection=keeping(kept))
-    other = sqlite3.connect(place.state / "ollim.db", isolation_level=None)
+    database = scene.open(connection=keeping(kept))
+    other = sqlite3.connect(scene.state / "ollim.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     kept[-1].execute("PRAGMA busy_timeout=1")
     with pytest.raises(Busy, match="in use"):
@@ -183,24 +183,24 @@ def test_a_database_held_by_another_process_is_busy_and_stays_writable(place: Pl
     database.run(put("abc"))
 
 
-def test_only_the_holder_of_the_instance_lock_makes_the_database(place: Place) -> None:
+def test_only_the_holder_of_the_instance_lock_makes_the_database(scene: StoreScene) -> None:
     with pytest.raises(OlderState, match="Start the bot once"):
-        place.open(is_holder=False)
-    assert not (place.state / "ollim.db").exists()
+        scene.open(is_holder=False)
+    assert not (scene.state / "ollim.db").exists()
 
 
-def test_another_schema_is_told_and_left_alone(place: Place) -> None:
-    place.open().close()
-    with sqlite3.connect(place.state / "ollim.db") as connection:
+def test_another_schema_is_told_and_left_alone(scene: StoreScene) -> None:
+    scene.open().close()
+    with sqlite3.connect(scene.state / "ollim.db") as connection:
         connection.execute(f"PRAGMA user_version={SCHEMA + 1}")
     connection.close()
     for is_holder in (True, False):
         with pytest.raises(OtherSchema, match="newer"):
-            place.open(is_holder=is_holder)
+            scene.open(is_holder=is_holder)
 
 
-def test_a_log_of_many_commits_is_moved_into_the_database(place: Place) -> None:
-    database = place.open()
+def test_a_log_of_many_commits_is_moved_into_the_database(scene: StoreScene) -> None:
+    database = scene.open()
     for _ in range(3):
         database.run(fill)
     assert database.wants_checkpoint
@@ -209,11 +209,11 @@ def test_a_log_of_many_commits_is_moved_into_the_database(place: Place) -> None:
     assert database.query(lambda tx: tx.ledger.count()) == 3
 
 
-async def test_a_cancelled_caller_waits_for_the_outcome_of_its_step(place: Place) -> None:
-    store = SqliteStore(place.open(), ManualClock(NOW))
+async def test_a_cancelled_caller_waits_for_the_outcome_of_its_step(scene: StoreScene) -> None:
+    store = SqliteStore(scene.open(), ManualClock(NOW))
     began, may_end = threading.Event(), threading.Event()
-    told: list[frozenset[str]] = []
-    store.subscribe(told.append)
+    changes: list[frozenset[str]] = []
+    store.subscribe(changes.append)
 
     def step(tx: Transaction) -> None:
         began.set()
@@ -231,12 +231,12 @@ async def test_a_cancelled_caller_waits_for_the_outcome_of_its_step(place: Place
     with pytest.raises(asyncio.CancelledError):
         await caller
     assert await store.read(session) == "abc"
-    assert told == [frozenset({"session"})]
+    assert changes == [frozenset({"session"})]
     await store.close()
 
 
-async def test_a_step_that_has_not_begun_can_be_cancelled(place: Place) -> None:
-    store = SqliteStore(place.open(), ManualClock(NOW))
+async def test_a_step_that_has_not_begun_can_be_cancelled(scene: StoreScene) -> None:
+    store = SqliteStore(scene.open(), ManualClock(NOW))
     may_end = threading.Event()
 
     def wait(_: Transaction) -> None:
@@ -254,27 +254,27 @@ async def test_a_step_that_has_not_begun_can_be_cancelled(place: Place) -> None:
     await store.close()
 
 
-async def test_commits_of_other_processes_are_noticed(place: Place) -> None:
+async def test_commits_of_other_processes_are_noticed(scene: StoreScene) -> None:
     clock = ManualClock(NOW)
-    store = SqliteStore(place.open(), clock)
-    told = asyncio.Queue[frozenset[str]]()
-    store.subscribe(told.put_nowait)
+    store = SqliteStore(scene.open(), clock)
+    changes = asyncio.Queue[frozenset[str]]()
+    store.subscribe(changes.put_nowait)
     upkeep = asyncio.create_task(store.run_upkeep())
-    other = place.open(is_holder=False)
+    other = scene.open(is_holder=False)
     other.run(put("abc"))
-    while told.empty():
+    while changes.empty():
         await asyncio.sleep(0.001)
         await clock.advance(1)
-    assert told.get_nowait() == NAMES
+    assert changes.get_nowait() == NAMES
     upkeep.cancel()
     await store.close()
 
 
-async def test_what_waits_for_room_goes_on_when_there_is_room(place: Place) -> None:
+async def test_what_waits_for_room_goes_on_when_there_is_room(scene: StoreScene) -> None:
     clock = ManualClock(NOW)
     faults: dict[str, list[sqlite3.Error]] = {}
-    store = SqliteStore(place.open(connection=faulty(faults)), clock)
-    (place.state / "ballast").unlink()
+    store = SqliteStore(scene.open(connection=faulty(faults)), clock)
+    (scene.state / "ballast").unlink()
     faults["COMMIT"] = [fault(sqlite3.SQLITE_FULL)]
     with pytest.raises(DiskFull):
         await store.transact(put("abc"))
@@ -301,8 +301,8 @@ def test_a_command_can_use_the_store_without_an_event_loop() -> None:
     assert found.stdout.strip() == "[]"
 
 
-def test_a_commit_is_synced_and_the_log_is_moved_by_the_store_alone(place: Place) -> None:
-    with closing(connect(place.state / "ollim.db")) as connection:
+def test_a_commit_is_synced_and_the_log_is_moved_by_the_store_alone(scene: StoreScene) -> None:
+    with closing(connect(scene.state / "ollim.db")) as connection:
         values = [
             connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("journal_mode", "synchronous", "wal_autocheckpoint", "busy_timeout")
@@ -310,43 +310,43 @@ def test_a_commit_is_synced_and_the_log_is_moved_by_the_store_alone(place: Place
     assert values == ["wal", 2, 0, 5000]
 
 
-def test_a_start_that_changes_nothing_writes_nothing(place: Place) -> None:
-    database = place.open()
+def test_a_start_that_changes_nothing_writes_nothing(scene: StoreScene) -> None:
+    database = scene.open()
     database.run(put("abc"))
     database.close()
-    path = place.state / "ollim.db"
+    path = scene.state / "ollim.db"
     before = path.read_bytes()
-    place.open().close()
+    scene.open().close()
     assert path.read_bytes() == before
 
 
-def test_a_start_on_a_full_disk_gives_the_ballast_up(place: Place) -> None:
-    place.open().close()
-    (place.state / "sessions.json").write_text("by-hand")
+def test_a_start_on_a_full_disk_gives_the_ballast_up(scene: StoreScene) -> None:
+    scene.open().close()
+    (scene.state / "sessions.json").write_text("by-hand")
     faults = {"COMMIT": [fault(sqlite3.SQLITE_FULL)]}
-    database = place.open(connection=faulty(faults))
+    database = scene.open(connection=faulty(faults))
     assert database.query(session) == "by-hand"
 
 
-async def test_a_copy_is_made_each_hour_in_which_something_changed(place: Place) -> None:
+async def test_a_copy_is_made_each_hour_in_which_something_changed(scene: StoreScene) -> None:
     clock = ManualClock(NOW)
-    store = SqliteStore(place.open(now=clock.now), clock)
+    store = SqliteStore(scene.open(now=clock.now), clock)
     upkeep = asyncio.create_task(store.run_upkeep())
     await store.transact(put("abc"))
-    folder = place.state / "copies"
+    folder = scene.state / "copies"
     while not folder.exists() or not list(folder.glob("ollim-*.db")):
         await asyncio.sleep(0.001)
         await clock.advance(1)
     upkeep.cancel()
     await store.close()
-    database = place.opened[-1]
+    database = scene.opened[-1]
     clock.jump(7200)
     database.copy_if_due()
     assert len(list(folder.glob("ollim-*.db"))) == 1
 
 
-def test_a_step_cannot_begin_another_one(place: Place) -> None:
-    database = place.open()
+def test_a_step_cannot_begin_another_one(scene: StoreScene) -> None:
+    database = scene.open()
     with pytest.raises(AssertionError, match="another"):
         database.run(lambda _: database.run(put("abc")))
     database.run(put("def"))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from tests.store.places import NOW, Place
+from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.inbox import Accepted, Ended, InputEnd, Taken
@@ -53,9 +53,9 @@ def typed(name: str, surface: str = "web") -> OwnerMessage:
 
 
 @pytest.fixture
-def older(place: Place) -> Place:
+def older(scene: StoreScene) -> StoreScene:
     """A data directory with a row of each kind."""
-    paths = place.paths
+    paths = scene.paths
     paths.sessions.write_text("abc")
     paths.memory.write_text('{"version": 1, "provider": "claude", "strange": [1, 2]}')
     write(paths.state / "ledger-2026-10.jsonl", LEDGER_ROWS, LedgerRow(NOW, "started"))
@@ -77,14 +77,14 @@ def older(place: Place) -> Place:
         said(1, "edited", discord="600"),
         said(3, discord=""),
     )
-    return place
+    return scene
 
 
 def event(name: str) -> SessionEvent:
     return SessionEvent(SessionId(name), SessionChange.CREATED, NOW)
 
 
-def test_records_logs_and_facts_are_in_the_database(older: Place) -> None:
+def test_records_logs_and_facts_are_in_the_database(older: StoreScene) -> None:
     database = older.open()
     assert database.run(lambda tx: tx.session.get()) == "abc"
     assert database.run(lambda tx: tx.memory.get()) == {"strange": [1, 2]}
@@ -97,10 +97,10 @@ def test_records_logs_and_facts_are_in_the_database(older: Place) -> None:
     assert inbox.accepted == (typed("open"),)
     assert inbox.running is not None
     assert database.run(lambda tx: tx.inbox.has(InputId("done")))
-    assert older.told == []
+    assert older.problems == []
 
 
-def test_the_last_row_of_a_message_counts_in_the_place_of_its_first(older: Place) -> None:
+def test_the_last_row_of_a_message_counts_in_the_place_of_its_first(older: StoreScene) -> None:
     database = older.open()
     page = database.run(lambda tx: tx.messages.page(9))
     assert [(each.message.id, each.message.text) for each in page] == [
@@ -111,7 +111,7 @@ def test_the_last_row_of_a_message_counts_in_the_place_of_its_first(older: Place
     ]
 
 
-def test_a_message_that_a_crash_left_in_the_inbox_alone_is_in_the_log(older: Place) -> None:
+def test_a_message_that_a_crash_left_in_the_inbox_alone_is_in_the_log(older: StoreScene) -> None:
     typed_there = replace(typed("there"), surface="discord")
     write(older.paths.inbox, INBOX_ROWS, Accepted(NOW, typed("here")), Accepted(NOW, typed_there))
     database = older.open()
@@ -121,7 +121,7 @@ def test_a_message_that_a_crash_left_in_the_inbox_alone_is_in_the_log(older: Pla
     assert sent.message.id == "here", "what came from a channel is not sent back to it"
 
 
-def test_ids_on_a_service_become_confirmed_deliveries(older: Place) -> None:
+def test_ids_on_a_service_become_confirmed_deliveries(older: StoreScene) -> None:
     database = older.open()
     delivery = database.run(lambda tx: tx.deliveries.get("discord", MessageId("2")))
     assert delivery is not None
@@ -132,7 +132,7 @@ def test_ids_on_a_service_become_confirmed_deliveries(older: Place) -> None:
     assert database.run(lambda tx: tx.deliveries.next_edit("discord")) is None
 
 
-def test_what_was_on_its_way_is_looked_up_before_it_is_sent_again(older: Place) -> None:
+def test_what_was_on_its_way_is_looked_up_before_it_is_sent_again(older: StoreScene) -> None:
     write(
         older.paths.outbox,
         OUTBOX_ROWS,
@@ -152,7 +152,7 @@ def test_what_was_on_its_way_is_looked_up_before_it_is_sent_again(older: Place) 
     assert database.run(lambda tx: tx.deliveries.open("discord", 9)) == []
 
 
-def test_what_waits_in_the_inbox_alone_does_not_go_back_to_its_channel(older: Place) -> None:
+def test_what_waits_in_the_inbox_alone_does_not_go_back_to_its_channel(older: StoreScene) -> None:
     write(older.paths.inbox, INBOX_ROWS, Accepted(NOW, typed("there", "discord")))
     database = older.open()
     shown = database.run(lambda tx: tx.messages.get(MessageId("there")))
@@ -161,7 +161,7 @@ def test_what_waits_in_the_inbox_alone_does_not_go_back_to_its_channel(older: Pl
     assert database.run(lambda tx: tx.deliveries.open("discord", 9)) == []
 
 
-def test_a_payment_and_a_refund_that_a_crash_cut_off_are_made_once(older: Place) -> None:
+def test_a_payment_and_a_refund_that_a_crash_cut_off_are_made_once(older: StoreScene) -> None:
     budget = replace(PingBudget.full(NOW), available=3.0, payments=4)
     older.paths.ping_budget.write_bytes(PingBudgetCodec(lambda: NOW).encode(budget))
     write(
@@ -174,7 +174,7 @@ def test_a_payment_and_a_refund_that_a_crash_cut_off_are_made_once(older: Place)
     database = older.open()
     after = database.run(lambda tx: tx.budget.get())
     assert (after.available, after.payments) == (3.0, 6)
-    assert any("refused" in sentence for sentence in older.told)
+    assert any("refused" in sentence for sentence in older.problems)
     database.close()
     again = older.open().run(lambda tx: tx.budget.get())
     assert again == after
@@ -182,7 +182,7 @@ def test_a_payment_and_a_refund_that_a_crash_cut_off_are_made_once(older: Place)
     assert stored["payments"] == 6
 
 
-def test_the_originals_are_kept_apart(older: Place) -> None:
+def test_the_originals_are_kept_apart(older: StoreScene) -> None:
     ledger = older.paths.ledger.read_bytes()
     older.open().close()
     kept = older.state / BEFORE
@@ -194,13 +194,13 @@ def test_the_originals_are_kept_apart(older: Place) -> None:
     assert not older.paths.ledger.exists()
     assert older.paths.sessions.read_text() == "abc"
     assert older.open().run(lambda tx: tx.ledger.count()) == 3
-    assert older.told == []
+    assert older.problems == []
 
 
-def test_a_crash_before_the_originals_were_moved_repeats_nothing(older: Place) -> None:
+def test_a_crash_before_the_originals_were_moved_repeats_nothing(older: StoreScene) -> None:
     originals = {path: path.read_bytes() for path in older.state.glob("*.jsonl")}
     database = older.open()
-    # As it is between the commit and the move.
+    # The state between the commit and the move.
     database.run(lambda tx: tx.meta.put("takeover", "moving"))
     database.close()
     for path, content in originals.items():
@@ -211,36 +211,36 @@ def test_a_crash_before_the_originals_were_moved_repeats_nothing(older: Place) -
     assert not older.paths.ledger.exists()
 
 
-def test_files_that_an_older_version_wrote_later_are_told_and_left(older: Place) -> None:
+def test_files_that_an_older_version_wrote_later_are_told_and_left(older: StoreScene) -> None:
     older.open().close()
     write(older.paths.ledger, LEDGER_ROWS, LedgerRow(NOW, "noted"))
     assert older.open().run(lambda tx: tx.ledger.count()) == 3
     assert older.paths.ledger.exists()
-    assert "older" in older.told[0]
+    assert "older" in older.problems[0]
 
 
-def test_bad_lines_are_counted_and_kept_in_the_originals(older: Place) -> None:
+def test_bad_lines_are_counted_and_kept_in_the_originals(older: StoreScene) -> None:
     with older.paths.ledger.open("ab") as file:
         file.write(b"{ torn")
     older.open().close()
-    assert "1 line could not be read" in older.told[0]
+    assert "1 line could not be read" in older.problems[0]
     assert (older.state / BEFORE / "ledger.jsonl").read_bytes().endswith(b"{ torn")
 
 
-def test_a_memory_that_cannot_be_understood_is_set_aside(older: Place) -> None:
+def test_a_memory_that_cannot_be_understood_is_set_aside(older: StoreScene) -> None:
     older.paths.memory.write_text("[]")
     assert older.open().run(lambda tx: tx.memory.get()) == {}
     assert len(list(older.state.glob("memory.json.corrupt-*"))) == 1
-    assert "memory.json" in older.told[0]
+    assert "memory.json" in older.problems[0]
 
 
-def test_a_new_directory_has_nothing_to_take_over(place: Place) -> None:
-    place.open().close()
-    assert not (place.state / BEFORE).exists()
-    assert place.told == []
+def test_a_new_directory_has_nothing_to_take_over(scene: StoreScene) -> None:
+    scene.open().close()
+    assert not (scene.state / BEFORE).exists()
+    assert scene.problems == []
 
 
-def test_an_input_of_long_ago_is_still_known(older: Place) -> None:
+def test_an_input_of_long_ago_is_still_known(older: StoreScene) -> None:
     late = Accepted(NOW + timedelta(days=9), typed("done"))
     inbox = older.open().run(lambda tx: tx.inbox.append(late))
     assert inbox.accepted == (typed("open"),)

@@ -1,6 +1,6 @@
-"""Run as a program: open the database of a bot where no file can be written, then where one can.
+"""Run as a program: open the database while no file can be written, then allow writing again.
 
-Argument: a data directory. Prints each thing that was seen.
+Argument: a data directory. Prints what it sees at each step.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.store.places import NOW, Place
+from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import WriteFailed
@@ -20,11 +20,11 @@ from ollim_bot.store.opening import open_for_bot
 
 
 def main() -> None:
-    place = Place(Path(sys.argv[1]))
+    scene = StoreScene(Path(sys.argv[1]))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
-    image = open_for_bot(place.paths, lambda: NOW, report=print, told=print)
+    image = open_for_bot(scene.paths, lambda: NOW, report=print, told=print)
     assert isinstance(image, DatabaseImage)
     print("read", image.query(lambda tx: tx.session.get()))
     try:

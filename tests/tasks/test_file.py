@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.storage.places import NOW, DataDirectory, QuickDisk
+from tests.storage.data_directory import NOW, DataDirectory, QuickDisk
 
 from ollim_bot.domain.task_ids import TaskIds
 from ollim_bot.domain.tasks import Task, TaskChange

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 from tests.cli.terminal import Terminal
-from tests.update.standins import NEW, OLD, StandIns
+from tests.update.fake_installation import NEW, OLD, FakeInstallation
 
 from ollim_bot.store.opening import open_database
 
 
 @pytest.fixture
-def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIns:
-    """This process counts as a program that pip has installed."""
-    found = StandIns(tmp_path)
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeInstallation:
+    """Let this process look like a program that pip has installed."""
+    found = FakeInstallation(tmp_path)
     environment = found.environment()
     monkeypatch.setattr(sys, "prefix", str(environment))
     monkeypatch.setattr(sys, "base_prefix", "/usr")
@@ -23,33 +23,37 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIns:
 
 
 @pytest.fixture
-def terminal(at: StandIns) -> Terminal:
-    made = Terminal(at.home)
-    made.paths = at.paths
-    made.environ |= at.environ
-    at.paths.state.mkdir(parents=True, mode=0o700)
-    open_database(at.paths, lambda: made.now, is_holder=True, report=print).close()
+def terminal(fake: FakeInstallation) -> Terminal:
+    made = Terminal(fake.home)
+    made.paths = fake.paths
+    made.environ |= fake.environ
+    fake.paths.state.mkdir(parents=True, mode=0o700)
+    open_database(fake.paths, lambda: made.now, is_holder=True, report=print).close()
     return made
 
 
-def test_a_check_says_what_would_happen_and_what_is_new(at: StandIns, terminal: Terminal) -> None:
+def test_a_check_says_what_would_happen_and_what_is_new(
+    fake: FakeInstallation, terminal: Terminal
+) -> None:
     said = terminal.done("update", "--check")
     assert said.startswith(
-        f"{NEW} is there; this is {OLD}, installed by pip in {at.home / 'env'}.\n"
+        f"{NEW} is there; this is {OLD}, installed by pip in {fake.home / 'env'}.\n"
         f"`ollim-bot update` makes a backup, installs {NEW} beside this version, tries it on a "
         "copy of your data, and hands over. If it does not start, this version goes on.\n"
     )
     assert said.endswith("## 0.13.0\n\n- new\n")
-    assert not at.paths.update.exists()
-    at.newest = str(OLD)
-    at.plan()
+    assert not fake.paths.update.exists()
+    fake.newest = str(OLD)
+    fake.write_plan()
     assert terminal.refused("update", "--check", code=1) == f"Version {OLD} is the newest one.\n"
     assert terminal.refused("update", code=1) == f"Version {OLD} is the newest one.\n"
 
 
-def test_the_outcome_is_the_last_line_and_the_exit_code(at: StandIns, terminal: Terminal) -> None:
-    at.behaviour[str(NEW)] = "start in place"
-    at.plan()
+def test_the_outcome_is_the_last_line_and_the_exit_code(
+    fake: FakeInstallation, terminal: Terminal
+) -> None:
+    fake.behaviour[str(NEW)] = "start in place"
+    fake.write_plan()
     answer = terminal.run("update")
     assert answer.code == 1
     assert answer.out.splitlines()[-1] == f"Handing over to {NEW} …"
@@ -57,14 +61,14 @@ def test_the_outcome_is_the_last_line_and_the_exit_code(at: StandIns, terminal: 
         f"Version {NEW} did not start, so {OLD} goes on with all data as it was: "
         "The bot stopped because of a fault in itself, told above.\n"
     )
-    at.behaviour.clear()
-    at.plan()
+    fake.behaviour.clear()
+    fake.write_plan()
     assert terminal.done("update").splitlines()[-1] == f"Updated from {OLD} to {NEW}."
     assert terminal.refused("update", code=1) == f"Version {NEW} is the newest one.\n"
 
 
 def test_the_doctor_says_how_it_is_installed_and_how_the_last_update_went(
-    at: StandIns, terminal: Terminal
+    fake: FakeInstallation, terminal: Terminal
 ) -> None:
     def found() -> list[str]:
         lines = terminal.run("doctor").out.splitlines()
@@ -73,7 +77,7 @@ def test_the_doctor_says_how_it_is_installed_and_how_the_last_update_went(
     terminal.environ["OLLIM_WEB_PORT"] = "0"
     terminal.environ["OLLIM_MODEL"] = "offline"
     del terminal.environ["DISCORD_TOKEN"]
-    assert found() == [f"PASS  update: {OLD}, installed by pip in {at.home / 'env'}"]
-    at.plan(full=True)
+    assert found() == [f"PASS  update: {OLD}, installed by pip in {fake.home / 'env'}"]
+    fake.write_plan(full=True)
     assert terminal.run("update").code == 1
     assert found()[0].startswith("WARN  update: today 14:30: No update to 0.13.0; 0.12.0 goes on: ")

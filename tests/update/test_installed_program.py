@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.update.standins import NEW, OLD, Checkout, StandIns, git
+from tests.update.fake_installation import NEW, OLD, Checkout, FakeInstallation, git
 
 from ollim_bot.upkeep.installed_program import (
     PIPX_RECORD,
@@ -30,7 +30,7 @@ BASE = "/usr"
 def test_the_installer_is_recognised(
     tmp_path: Path, files: tuple[str, ...], installer: str, kind: InstallKind
 ) -> None:
-    environment = StandIns(tmp_path).environment(files=files, installer=installer)
+    environment = FakeInstallation(tmp_path).environment(files=files, installer=installer)
     (tmp_path / "link").symlink_to(environment)
     found = find_installation(str(tmp_path / "link"), BASE)
     assert (found.kind, found.environment, found.version) == (kind, environment, OLD)
@@ -39,7 +39,7 @@ def test_the_installer_is_recognised(
 
 
 def test_a_checkout_is_recognised_by_its_editable_installation(tmp_path: Path) -> None:
-    checkout = Checkout(StandIns(tmp_path))
+    checkout = Checkout(FakeInstallation(tmp_path))
     found = checkout.installation()
     assert (found.kind, found.checkout) == (InstallKind.GIT, checkout.path)
     assert found.beside == checkout.path / ".venv.next"
@@ -73,15 +73,15 @@ def test_a_checkout_is_recognised_by_its_editable_installation(tmp_path: Path) -
 def test_what_came_from_elsewhere_is_not_touched_and_says_what_to_do(
     tmp_path: Path, origin: dict[str, object], files: tuple[str, ...], words: str
 ) -> None:
-    environment = StandIns(tmp_path).environment(origin=origin, files=files)
+    environment = FakeInstallation(tmp_path).environment(origin=origin, files=files)
     with pytest.raises(NotUpdatable) as refused:
         find_installation(str(environment), BASE)
     assert words in str(refused.value)
 
 
 def test_a_shared_environment_and_the_python_of_the_system_are_not_touched(tmp_path: Path) -> None:
-    at = StandIns(tmp_path)
-    environment = at.environment()
+    fake = FakeInstallation(tmp_path)
+    environment = fake.environment()
     site = environment / "lib/python3.11/site-packages"
     for name, requires in (("ollim_bot-0.12.0", "needed>=1"), ("needed-1", ""), ("Own.Tool-1", "")):
         record = site / f"{name}.dist-info"

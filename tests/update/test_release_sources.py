@@ -1,4 +1,4 @@
-"""Newer versions are found and installed beside the present one; what must not change does not."""
+"""Newer versions are found and installed beside the current one, which stays unchanged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.update.standins import NEW, OLD, Checkout, StandIns, git
+from tests.update.fake_installation import NEW, OLD, Checkout, FakeInstallation, git
 
 from ollim_bot.domain.releases import Version
 from ollim_bot.upkeep.hand_over import exchange
@@ -22,15 +22,15 @@ from ollim_bot.upkeep.releases import Release, UpdateFailed, release_source
 
 
 def test_a_checkout_gets_the_newest_tag_that_is_a_version(tmp_path: Path) -> None:
-    at = StandIns(tmp_path)
-    checkout = Checkout(at)
+    fake = FakeInstallation(tmp_path)
+    checkout = Checkout(fake)
     checkout.release(NEW)
     for tag in ("v0.99.0-beta", "vintage", "0.98.0"):
         git(checkout.work, "tag", tag)
         git(checkout.work, "push", "--quiet", "origin", tag)
-    source = release_source(checkout.installation(), at.environ)
+    source = release_source(checkout.installation(), fake.environ)
     release = source.newest()
-    assert release == Release(NEW, at.changelog.strip())
+    assert release == Release(NEW, fake.changelog.strip())
     source.refuse(release)
     assert git(checkout.path, "log", "-1", "--format=%s") == f"Version {OLD}"
 
@@ -38,19 +38,19 @@ def test_a_checkout_gets_the_newest_tag_that_is_a_version(tmp_path: Path) -> Non
 def test_a_checkout_is_installed_from_its_tag_with_hashes_and_moves_only_at_the_end(
     tmp_path: Path,
 ) -> None:
-    at = StandIns(tmp_path)
-    checkout = Checkout(at)
+    fake = FakeInstallation(tmp_path)
+    checkout = Checkout(fake)
     checkout.release(NEW)
     installation = checkout.installation()
-    source = release_source(installation, at.environ)
+    source = release_source(installation, fake.environ)
     assert source.newest() is not None
     beside, present = installation.beside, installation.environment
     source.build(Release(NEW), beside)
     assert str(OLD) in checkout.version(), "the checkout has not moved"
-    hashed = next(words for words in at.asked() if "--require-hashes" in words)
+    hashed = next(words for words in fake.calls() if "--require-hashes" in words)
     assert hashed[-2:] == ["-r", str(beside / "source/requirements.lock")]
     assert (beside / "source/requirements.lock").read_text() == f"a==1 # for {NEW}\n"
-    # The scripts name the place that the environment gets; its sources are found in both places.
+    # Scripts name the final path of the environment; its sources are found from both paths.
     assert (beside / "bin/ollim-bot").read_text() == f"#!{present}/bin/python\n"
     link = beside / "lib/python3.11/site-packages/_editable_impl_ollim_bot.pth"
     assert link.read_text() == "../../../source/src\n"
@@ -74,13 +74,13 @@ def test_a_checkout_is_installed_from_its_tag_with_hashes_and_moves_only_at_the_
 def test_a_dirty_or_diverged_checkout_is_left_alone_in_one_sentence(
     tmp_path: Path, is_committed: bool
 ) -> None:
-    at = StandIns(tmp_path)
-    checkout = Checkout(at)
+    fake = FakeInstallation(tmp_path)
+    checkout = Checkout(fake)
     checkout.release(NEW)
     (checkout.path / "CHANGELOG.md").write_text("mine")
     if is_committed:
         git(checkout.path, "commit", "--quiet", "-am", "mine")
-    source = release_source(checkout.installation(), at.environ)
+    source = release_source(checkout.installation(), fake.environ)
     release = source.newest()
     assert release is not None
     before = git(checkout.path, "rev-parse", "HEAD")
@@ -93,19 +93,19 @@ def test_a_dirty_or_diverged_checkout_is_left_alone_in_one_sentence(
 
 
 def test_without_the_remote_nothing_is_known_and_git_says_why(tmp_path: Path) -> None:
-    at = StandIns(tmp_path)
-    checkout = Checkout(at)
+    fake = FakeInstallation(tmp_path)
+    checkout = Checkout(fake)
     shutil.rmtree(checkout.remote)
     with pytest.raises(UpdateFailed, match=r"^Newer versions could not be looked up: "):
-        release_source(checkout.installation(), at.environ).newest()
+        release_source(checkout.installation(), fake.environ).newest()
 
 
 @pytest.mark.parametrize("kind", [InstallKind.PIP, InstallKind.PIPX, InstallKind.UV_TOOL])
 def test_a_package_comes_by_the_installer_that_put_it_there(
     tmp_path: Path, kind: InstallKind
 ) -> None:
-    at = StandIns(tmp_path)
-    installation = at.installation(kind)
+    fake = FakeInstallation(tmp_path)
+    installation = fake.installation(kind)
     present = installation.environment
     if kind is InstallKind.PIPX:
         words = ["--index-url", "http://127.0.0.1:9/simple"]
@@ -113,13 +113,13 @@ def test_a_package_comes_by_the_installer_that_put_it_there(
         (present / PIPX_RECORD).write_text(json.dumps(record))
     if kind is InstallKind.UV_TOOL:
         (present / UV_RECORD).write_text("[tool]\n")
-    source = release_source(installation, at.environ)
+    source = release_source(installation, fake.environ)
     release = source.newest()
-    assert release == Release(NEW, at.changelog)
+    assert release == Release(NEW, fake.changelog)
     source.build(release, installation.beside)
-    asked = [words for words in at.asked() if "install" in words]
+    asked = [words for words in fake.calls() if "install" in words]
     uses_uv = kind is InstallKind.UV_TOOL
-    assert all((words[0] == at.home.name) is uses_uv for words in asked)
+    assert all((words[0] == fake.home.name) is uses_uv for words in asked)
     assert asked[-1][-1] == f"ollim-bot=={NEW}"
     if kind is InstallKind.PIPX:
         assert all("--index-url" in words for words in asked)
@@ -135,14 +135,14 @@ def test_a_package_comes_by_the_installer_that_put_it_there(
 
 
 def test_an_index_that_does_not_answer_and_a_missing_uv_are_said(tmp_path: Path) -> None:
-    at = StandIns(tmp_path)
-    installation = at.installation()
-    at.plan(offline=True)
+    fake = FakeInstallation(tmp_path)
+    installation = fake.installation()
+    fake.write_plan(offline=True)
     with pytest.raises(UpdateFailed) as refused:
-        release_source(installation, at.environ).newest()
+        release_source(installation, fake.environ).newest()
     assert str(refused.value) == (
         "Newer versions could not be looked up: No matching distribution found for ollim-bot."
     )
     by_uv = InstalledProgram(InstallKind.UV, installation.environment, Version(0, 12, 0))
     with pytest.raises(UpdateFailed, match="uv, which installed ollim-bot, was not found"):
-        release_source(by_uv, {**at.environ, "PATH": "/usr/bin:/bin"}).newest()
+        release_source(by_uv, {**fake.environ, "PATH": "/usr/bin:/bin"}).newest()

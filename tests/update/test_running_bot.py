@@ -1,4 +1,4 @@
-"""An update of a running bot that does not do its part: one version runs at the end, and why."""
+"""If a running bot fails during an update, one version runs at the end, with a reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.update.standins import NEW, NOW, OLD, StandIns
+from tests.update.fake_installation import NEW, NOW, OLD, FakeInstallation
 
 from ollim_bot.domain.releases import Version
 from ollim_bot.paths import DataPaths
@@ -25,7 +25,7 @@ from ollim_bot.upkeep.releases import release_source
 from ollim_bot.upkeep.updater import Updater
 
 LIMIT = 60.0
-# Plays the bot: stops when it is asked to, and then hands over, or just ends.
+# A fake bot: stops when it is asked to, and then hands over or just ends.
 BOT = """
 import os, signal, sys, time
 from datetime import UTC, datetime
@@ -46,39 +46,39 @@ if how == "hands over":
 """
 
 
-class Running:
-    """A bot that behaves in one way, and an updater beside it."""
+class RunningBotScene:
+    """A running bot with the given behaviour, and an updater."""
 
     def __init__(self, home: Path, how: str = "hands over", *, limit: float = LIMIT) -> None:
-        self.at = StandIns(home)
-        self.paths = DataPaths(self.at.paths.root)
+        self.fake = FakeInstallation(home)
+        self.paths = DataPaths(self.fake.paths.root)
         self.paths.state.mkdir(parents=True, mode=0o700)
         open_database(self.paths, lambda: NOW, is_holder=True, report=print).close()
-        self.installation = self.at.installation()
+        self.installation = self.fake.installation()
         self.said: list[str] = []
         self._limit = limit
         words = (str(self.paths.root), str(self.installation.python), how)
         self.bot = subprocess.Popen(
-            (sys.executable, "-c", BOT, *words), env=self.at.environ, stdout=subprocess.PIPE
+            (sys.executable, "-c", BOT, *words), env=self.fake.environ, stdout=subprocess.PIPE
         )
         assert self.bot.stdout is not None
         assert self.bot.stdout.readline() == b"up\n"
 
     def update(self) -> UpdateRecord:
-        source = release_source(self.installation, self.at.environ)
+        source = release_source(self.installation, self.fake.environ)
         return Updater(
             self.paths,
             self.installation,
             source,
-            self.at.environ,
+            self.fake.environ,
             lambda: datetime.now(UTC),
             self.said.append,
             limit=self._limit,
         ).run()
 
     def behaves(self, how: str) -> None:
-        self.at.behaviour[str(NEW)] = how
-        self.at.plan()
+        self.fake.behaviour[str(NEW)] = how
+        self.fake.write_plan()
 
     @property
     def in_place(self) -> Version | None:
@@ -88,7 +88,7 @@ class Running:
     @property
     def started(self) -> list[str]:
         """The environments whose bot was started, by name."""
-        return [words[0] for words in self.at.asked() if words[-1] == "ollim_bot"]
+        return [words[0] for words in self.fake.calls() if words[-1] == "ollim_bot"]
 
     def close(self) -> None:
         if (pid := running_pid(self.paths.bot_pid)) is not None:
@@ -101,11 +101,11 @@ class Running:
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[Callable[..., Running]]:
-    made: list[Running] = []
+def running(tmp_path: Path) -> Iterator[Callable[..., RunningBotScene]]:
+    made: list[RunningBotScene] = []
 
-    def start(how: str = "hands over", *, limit: float = LIMIT) -> Running:
-        made.append(Running(tmp_path, how, limit=limit))
+    def start(how: str = "hands over", *, limit: float = LIMIT) -> RunningBotScene:
+        made.append(RunningBotScene(tmp_path, how, limit=limit))
         return made[-1]
 
     yield start
@@ -113,7 +113,7 @@ def running(tmp_path: Path) -> Iterator[Callable[..., Running]]:
         each.close()
 
 
-Start = Callable[..., Running]
+Start = Callable[..., RunningBotScene]
 
 
 def test_the_bot_goes_on_as_the_new_version_in_the_same_process(running: Start) -> None:
@@ -156,8 +156,8 @@ def test_a_bot_that_is_killed_in_the_trial_is_started_again_as_the_old_version(
     scene.behaves("hang in place")
 
     def kill() -> None:
-        # The first trial is that on the copy of the data.
-        until(lambda: sum(words[-1] == "--trial" for words in scene.at.asked()) == 2)
+        # The first trial ran on the copy of the data.
+        until(lambda: sum(words[-1] == "--trial" for words in scene.fake.calls()) == 2)
         scene.bot.kill()
         scene.bot.wait()
 

@@ -1,4 +1,4 @@
-"""An update without a running bot: each way to fail leaves the old version, and one sentence."""
+"""Without a running bot, each failed update leaves the old version and gives one sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.update.standins import NEW, NOW, OLD, Checkout, StandIns, run
+from tests.update.fake_installation import NEW, NOW, OLD, Checkout, FakeInstallation, run
 
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
@@ -27,13 +27,13 @@ class Scene:
     """An installation by pip, or a checkout, with a data directory of the bot."""
 
     def __init__(self, home: Path, *, is_checkout: bool = False) -> None:
-        self.at = StandIns(home)
-        self.paths = DataPaths(self.at.paths.root)
+        self.fake = FakeInstallation(home)
+        self.paths = DataPaths(self.fake.paths.root)
         self.paths.locks.mkdir(parents=True, mode=0o700)
         open_database(self.paths, lambda: NOW, is_holder=True, report=print).close()
-        self.checkout = Checkout(self.at) if is_checkout else None
+        self.checkout = Checkout(self.fake) if is_checkout else None
         self.installation = (
-            self.checkout.installation() if self.checkout else self.at.installation()
+            self.checkout.installation() if self.checkout else self.fake.installation()
         )
         self.said: list[str] = []
 
@@ -41,8 +41,8 @@ class Scene:
         return Updater(
             self.paths,
             self.installation,
-            release_source(self.installation, self.at.environ),
-            self.at.environ,
+            release_source(self.installation, self.fake.environ),
+            self.fake.environ,
             lambda: NOW,
             self.said.append,
             limit=20.0,
@@ -52,7 +52,7 @@ class Scene:
         return self.updater().run()
 
     def refused(self) -> str:
-        """Update, which must fail; gives the sentence, which is one and is in the record too."""
+        """Run an update that must fail, and return its error sentence, which the record has too."""
         with pytest.raises(OllimError) as refused:
             self.update()
         sentence = str(refused.value)
@@ -101,7 +101,7 @@ def test_a_good_update_backs_up_checks_a_copy_and_takes_over(tmp_path: Path) -> 
         "Trying 0.13.0 on a copy of your data …",
         "Handing over to 0.13.0 …",
     ]
-    asked = [(words[0], words[-1]) for words in scene.at.asked() if "ollim_bot" in words]
+    asked = [(words[0], words[-1]) for words in scene.fake.calls() if "ollim_bot" in words]
     assert asked == [
         ("env", "--json"),
         ("env.next", "--trial"),
@@ -133,34 +133,34 @@ def test_a_checkout_with_changes_ends_before_the_backup(tmp_path: Path) -> None:
 
 
 def _no_network(scene: Scene) -> None:
-    scene.at.plan(offline=True)
+    scene.fake.write_plan(offline=True)
 
 
 def _nothing_newer(scene: Scene) -> None:
-    scene.at.newest = str(OLD)
-    scene.at.plan()
+    scene.fake.newest = str(OLD)
+    scene.fake.write_plan()
 
 
 def _older(scene: Scene) -> None:
-    scene.at.newest = "0.11.9"
-    scene.at.plan()
+    scene.fake.newest = "0.11.9"
+    scene.fake.write_plan()
 
 
 def _full_disk(scene: Scene) -> None:
-    scene.at.plan(full=True)
+    scene.fake.write_plan(full=True)
 
 
 def _behaves(how: str) -> Callable[[Scene], None]:
     def behave(scene: Scene) -> None:
-        scene.at.behaviour[str(NEW)] = how
-        scene.at.plan()
+        scene.fake.behaviour[str(NEW)] = how
+        scene.fake.write_plan()
 
     return behave
 
 
 def _failing_doctor(scene: Scene) -> None:
-    scene.at.doctor.update({str(OLD): ["git"], str(NEW): ["git", "clock"]})
-    scene.at.plan()
+    scene.fake.doctor.update({str(OLD): ["git"], str(NEW): ["git", "clock"]})
+    scene.fake.write_plan()
 
 
 @pytest.mark.parametrize(
@@ -191,14 +191,14 @@ def test_a_backup_with_a_gap_ends_the_update_before_anything_is_installed(tmp_pa
     run("git", "init", "--quiet", str(scene.paths.root))
     (scene.paths.root / ".git" / "config").write_text("[what")
     assert "lacks what could not be read, so nothing was changed" in scene.refused()
-    assert not any("venv" in words for words in scene.at.asked()[1:])
+    assert not any("venv" in words for words in scene.fake.calls()[1:])
 
 
 def test_a_backup_that_fails_ends_the_update_before_anything_is_installed(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     automatic_folder(scene.paths).write_text("in the way")
     assert "could not be written" in scene.refused()
-    assert [words[:3] for words in scene.at.asked()[1:]] == [["env", "-m", "pip"]]
+    assert [words[:3] for words in scene.fake.calls()[1:]] == [["env", "-m", "pip"]]
 
 
 @pytest.mark.parametrize("how", ["import", "migration"])

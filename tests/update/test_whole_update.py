@@ -16,13 +16,13 @@ from pathlib import Path
 from zipfile import ZIP_STORED, ZipFile
 
 from tests.e2e.bot import LIMIT, Bot
-from tests.update.standins import run
+from tests.update.fake_installation import run
 
 import ollim_bot
 from ollim_bot import __version__
 
-# Plays `uv`, and the version 0.99.0 that it installs: that one starts on a copy of the data, but
-# not in the place of the running bot.
+# A fake `uv` and the version 0.99.0 that it installs, which starts on a copy of the data but not in
+# place of the running bot.
 UV = """#!{python} -SE
 import os, sys
 from pathlib import Path
@@ -63,7 +63,7 @@ def rewritten(wheel: Path, folder: Path, version: str) -> Path:
 
 
 class InstalledBot(Bot):
-    """The bot of an environment of its own, which finds what it needs in that of the tests."""
+    """A bot in its own environment, with the dependencies of the tests."""
 
     def __init__(self, home: Path, wheel: Path) -> None:
         self.environment_folder = home / "env"
@@ -76,7 +76,7 @@ class InstalledBot(Bot):
         with ZipFile(wheel) as content:
             names = [name for name in content.namelist() if ".dist-info/" in name]
             content.extractall(self._site, names)
-        # With the byte code that the tests have made already.
+        # Copied with the byte code, so that it is not compiled again.
         shutil.copytree(Path(ollim_bot.__file__).parent, self._site / "ollim_bot")
         self.installed_by("pip")
         uv = programs / "uv"
@@ -117,7 +117,7 @@ class InstalledBot(Bot):
         await self.reconnect()
 
     async def update(self) -> tuple[int | None, str]:
-        """Run `ollim-bot update` in another terminal; gives its exit code and what it says."""
+        """Run `ollim-bot update` as in another terminal; return its exit code and output."""
         process = await asyncio.create_subprocess_exec(
             self.python,
             *("-P", "-m", "ollim_bot", "update"),

@@ -1,4 +1,4 @@
-"""A data directory in a home of its own, to be backed up and restored."""
+"""A home directory with a data directory to back up and restore."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ SESSION = SessionId("11111111-2222-4333-8444-555555555555")
 
 @dataclass
 class Home:
-    """`now` is the moment of all that happens; `folder` is the home of the owner."""
+    """`folder` is the home directory of the owner, and `now` the time of every change."""
 
     folder: Path
     now: datetime = NOW
-    told: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
     @property
     def paths(self) -> DataPaths:
@@ -65,7 +65,7 @@ class Home:
         self.write(".env", "DISCORD_TOKEN=secret\n")
         self.write("state/token.json", "{}")
         self.write("routines/1a2b3c4d.md", '---\nid: 1a2b3c4d\ncron: "0 8 * * *"\n---\nWake up.\n')
-        with open_journal(self.paths, on_problem=self.told.append) as journal:
+        with open_journal(self.paths, on_problem=self.problems.append) as journal:
             journal.prepare()
 
     def open(self) -> Database:
@@ -73,7 +73,7 @@ class Home:
             self.paths,
             lambda: self.now,
             is_holder=True,
-            report=lambda problem: self.told.append(str(problem)),
+            report=lambda problem: self.problems.append(str(problem)),
         )
 
     def say(self, text: str, author: Author = Author.OWNER) -> None:
@@ -123,12 +123,12 @@ def _prepared(now: datetime) -> Snapshot:
     with TemporaryDirectory() as folder:
         home = Home(Path(folder), now)
         home.fill()
-        assert home.told == []
+        assert home.problems == []
         return Snapshot(home.paths.root)
 
 
 def everything_below(folder: Path) -> dict[str, bytes]:
-    """All files below a folder with their content, but for locks and git's own."""
+    """The content of all files below a folder, except for locks and the files of git."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))

@@ -1,8 +1,8 @@
-"""Run as a program: in one child process per moment, restore a backup until it is killed there.
+"""Run as a program: restore a backup in child processes, and kill each at another crash point.
 
-Argument: a folder with the home `first` and a `backup.tar.gz`; each moment gets a copy of the home,
-which is named after it. The moments are those before each call of the operating system that changes
-a name, and before each new file. One child lives to the end, to count them.
+Argument: a folder with the home `first` and a `backup.tar.gz`. Each crash point gets a copy of the
+home, named after its number. A crash point is before each system call that changes a name, and
+before each new file. One child runs to the end and counts the crash points.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from tests.upkeep.backups import NOW, Home
 _CHANGES = {"os.rename", "os.mkdir", "os.remove", "os.rmdir", "ctypes.dlsym", "os.utime"}
 
 
-class Moments:
-    """Kills this process at the change of the given number; the interpreter tells of each."""
+class FileChangeCrashPoint:
+    """Kills this process at the file change of the given number, seen by an audit hook."""
 
     def __init__(self, number: int) -> None:
-        self._number = number
+        self._crash_at = number
         self.passed = 0
-        sys.addaudithook(self._come)
+        sys.addaudithook(self._on_audit_event)
 
-    def _come(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _on_audit_event(self, event: str, arguments: tuple[Any, ...]) -> None:
         is_new_file = (
             event == "open" and isinstance(arguments[2], int) and arguments[2] & os.O_CREAT
         )
         if event in _CHANGES or is_new_file:
             self.passed += 1
-            if self.passed == self._number:
+            if self.passed == self._crash_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-def restored(folder: Path, number: int) -> int:
-    """Restore in a child process that dies at that moment; returns how many it lived through."""
+def restore_until_killed(folder: Path, number: int) -> int:
+    """Restore in a child process that is killed at this crash point; return how many it reached."""
     shutil.copytree(folder / "first", folder / str(number), symlinks=True)
     home = Home(folder / str(number), NOW + timedelta(hours=1))
     home.write("USER.md", "later")
     child = os.fork()
     if child == 0:
-        moments = Moments(number)
+        crash_point = FileChangeCrashPoint(number)
         home.restore(folder / "backup.tar.gz")
-        (folder / "count").write_text(str(moments.passed))
+        (folder / "count").write_text(str(crash_point.passed))
         os._exit(0)
     _, status = os.waitpid(child, 0)
     assert status in (0, signal.SIGKILL)
@@ -56,10 +56,10 @@ def restored(folder: Path, number: int) -> int:
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    count = restored(folder, 1_000_000)
-    # Until the exchange at the end each moment leaves the same: a folder that is not in place yet.
+    count = restore_until_killed(folder, 1_000_000)
+    # Before the final exchange all crash points leave the same state, so a few of them are enough.
     for number in sorted({*range(1, count, count // 6), *range(count - 16, count + 1)}):
-        restored(folder, number)
+        restore_until_killed(folder, number)
         print(number, flush=True)
 
 

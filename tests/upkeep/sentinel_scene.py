@@ -1,4 +1,4 @@
-"""A bot that has stopped to beat, and the sentinel beside it, on one clock and one directory."""
+"""A bot whose heartbeat has stopped, and a sentinel, on the same clock and data directory."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ MUST = {"must": "true", "plain": "true"}
 
 
 class Killed(BaseException):
-    """The process of the sentinel ends here."""
+    """Stands for a kill of the sentinel's process."""
 
 
-def killed() -> None:
+def kill() -> None:
     raise Killed
 
 
-class Pause:
-    """Stops the thread of `work` where it calls this object, until the test lets it go on."""
+class ThreadPause:
+    """Blocks the thread that calls this object, until `resume`."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -53,8 +53,8 @@ class Pause:
         self._loop.call_soon_threadsafe(self._reached.set)
         assert self._may_go_on.wait(60)
 
-    async def begin(self, work: Callable[[], object]) -> None:
-        """Run it in a thread, and return when it stands still."""
+    async def run_until_paused(self, work: Callable[[], object]) -> None:
+        """Run `work` in a thread, and return when it has called this object."""
 
         def run() -> None:
             try:
@@ -66,23 +66,23 @@ class Pause:
         async with asyncio.timeout(60):
             await self._reached.wait()
 
-    async def end(self) -> None:
+    async def resume(self) -> None:
         self._may_go_on.set()
         await self._ended.wait()
 
 
 @dataclass
-class SentinelTime:
-    """The clock of the sentinel: sleeping moves the wall clock of the scene.
+class FakeSentinelClock:
+    """The clock of the sentinel. `sleep` moves the clock of the scene instead of waiting.
 
-    `kill_at` is the number of the call at which the process dies; `meanwhile` is called at each.
+    `kill_at` is the number of the call that raises `Killed`. Every other call runs `on_call`.
     """
 
     clock: ManualClock
     kill_at: int = 0
     calls: int = 0
     slept: float = 0.0
-    meanwhile: Callable[[], None] = lambda: None
+    on_call: Callable[[], None] = lambda: None
 
     def now(self) -> datetime:
         self._called()
@@ -100,12 +100,12 @@ class SentinelTime:
         self.calls += 1
         if self.calls == self.kill_at:
             raise Killed
-        self.meanwhile()
+        self.on_call()
 
 
 @dataclass
-class DirectDouble:
-    """The channel of the sentinel to the service that the bot delivers to, too."""
+class FakeDirectChannel:
+    """The sentinel's own channel to the chat service that the bot delivers to."""
 
     service: FakeChatService
     before: Callable[[], None] = lambda: None
@@ -113,30 +113,30 @@ class DirectDouble:
 
     def deliver(self, message: ChatMessage, nonce: str, look: LookUp) -> str:
         part = MessagePart(message, 0, nonce)
-        found = done(self.service.find(part, look.since, look.others))
+        found = result_of(self.service.find(part, look.since, look.others))
         if found is not None:
             return found
         self.before()
-        ref = done(self.service.deliver(part))
+        ref = result_of(self.service.deliver(part))
         self.after()
         return ref
 
 
 @dataclass
-class Desk:
-    """A desktop; `is_there` says whether it can show notifications."""
+class FakeDesktop:
+    """`is_available` says whether the desktop can show notifications."""
 
-    is_there: bool = True
+    is_available: bool = True
     shown: list[str] = field(default_factory=list)
 
     def notify(self, title: str, text: str) -> bool:
-        if self.is_there:
+        if self.is_available:
             self.shown.append(f"{title} | {text}")
-        return self.is_there
+        return self.is_available
 
 
-def done(work: Coroutine[Any, Any, R]) -> R:
-    """The result of a coroutine that never waits."""
+def result_of(work: Coroutine[Any, Any, R]) -> R:
+    """The result of a coroutine that never waits for anything."""
     try:
         work.send(None)
     except StopIteration as ended:
@@ -157,7 +157,7 @@ class Scene:
 
     @asynccontextmanager
     async def bot(self, engine: ScriptedEngine | None = None) -> AsyncIterator[Day]:
-        """A life of the bot, which begins as one that was not stopped."""
+        """A run of the bot after a run that was not stopped cleanly."""
         channels = [self.service]
         async with day(
             engine or ScriptedEngine(), self.root, clock=self.clock, channels=channels
@@ -167,8 +167,8 @@ class Scene:
             await at.passes(6)
             yield at
 
-    async def has_died(self, **job: object) -> None:
-        """A bot has run, and its file of a reminder that is due in 10 minutes is left."""
+    async def run_bot_and_crash(self, **job: object) -> None:
+        """Run a bot that sets a reminder for 10 minutes later, and ends without a clean stop."""
         async with self.bot() as at:
             at.remind("pill", timedelta(minutes=10), PILL, **(job or MUST))
             await at.passes(31)
@@ -186,18 +186,18 @@ class Scene:
         database.run(lambda tx: tx.presence.change(lambda old: old.ended(for_restart=False)))
         database.close()
 
-    def watch(
+    def run_sentinel(
         self,
         *,
-        time: SentinelTime | None = None,
-        channel: DirectDouble | None = None,
+        time: FakeSentinelClock | None = None,
+        channel: FakeDirectChannel | None = None,
         has_channel: bool = True,
         **around: Any,
     ) -> SentinelReport:
         if has_channel:
-            around["channel"] = channel or DirectDouble(self.service)
+            around["channel"] = channel or FakeDirectChannel(self.service)
         surroundings = SentinelEnvironment(**around)
-        return Sentinel(self.paths, UTC, time or SentinelTime(self.clock), surroundings).run()
+        return Sentinel(self.paths, UTC, time or FakeSentinelClock(self.clock), surroundings).run()
 
     def ask(self, question: Callable[[Transaction], R]) -> R:
         found = look_into(self.paths, self.clock.now(), question)
@@ -205,6 +205,6 @@ class Scene:
         return found
 
 
-def scene(root: Path) -> Scene:
+def make_scene(root: Path) -> Scene:
     clock = ManualClock(NOW)
     return Scene(root, clock, FakeChatService(clock))

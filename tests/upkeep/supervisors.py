@@ -1,8 +1,8 @@
-"""Stands in for systemd and launchd: reads their files, and runs what is in them for real.
+"""Fake systemd and launchd: they read the real service files and run the real programs.
 
-`systemctl`, `loginctl`, `journalctl` and `launchctl` are small programs in `bin`, which ask the
-stand-in inside the test's process. Services run with a bare environment, one process each, and
-have ended when the stand-in is closed.
+`systemctl`, `loginctl`, `journalctl` and `launchctl` are small programs in `bin`. They pass their
+arguments to the fake supervisor in the test's process and print its reply. Each service is one
+process with a minimal environment, and has ended when the fake supervisor is closed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tests.upkeep.unit_syntax import BadUnit, Unit
 LIMIT = 120.0
 _PAUSE = 0.1
 VERSION = 252
-# Started often, so it is the quickest program there is. It says where it waits and what it was
-# called with; the answer is a script.
+# A shell script, since it is started often and has to be quick. It sends the path of its reply pipe
+# and its arguments. The reply is a script that it runs.
 _WORD, _END = b"\x1e", b"\x1d"
 _CLIENT = """\
 #!/bin/sh
@@ -39,7 +39,7 @@ eval "$({cat} "$reply")"
 """
 _TOOLS = ("git", "tail")
 
-# A bot that does as `how` in its data directory says, and writes down its environment.
+# A bot that behaves as the file `how` in its data directory says, and records its environment.
 _BOT = """\
 #!{python} -IS
 import fcntl, json, os, signal, sys
@@ -83,7 +83,7 @@ while True:
 
 
 def write_bot(folder: Path) -> Path:
-    """A program that stands in for the bot: quick to start, and easy to break."""
+    """Write a fake bot program, which starts quickly and fails on demand."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "ollim-bot"
     program.write_text(_BOT.format(python=sys.executable))
@@ -91,15 +91,15 @@ def write_bot(folder: Path) -> Path:
     return program
 
 
-class Said(NamedTuple):
+class CommandOutput(NamedTuple):
     out: str = ""
     err: str = ""
     code: int = 0
 
 
 @dataclass(frozen=True)
-class Program:
-    """What a supervisor's file says of one service."""
+class ServiceProgram:
+    """What a unit file or a plist says about one service."""
 
     command: Sequence[str]
     folder: str
@@ -109,7 +109,7 @@ class Program:
 
 @dataclass
 class _Service:
-    program: Program
+    program: ServiceProgram
     state: str = "inactive"
     process: subprocess.Popen[bytes] | None = None
     starts: int = 0
@@ -123,22 +123,22 @@ class _Service:
 
 @dataclass
 class Services:
-    """The processes, started again after a failure."""
+    """Runs the processes of services, and restarts one that failed."""
 
     log: Path
-    bare: Mapping[str, str]
+    service_environment: Mapping[str, str]
     changed: Condition = field(default_factory=Condition)
     known: dict[str, _Service] = field(default_factory=dict)
     threads: list[Thread] = field(default_factory=list)
 
-    def start(self, name: str, program: Program) -> None:
+    def start(self, name: str, program: ServiceProgram) -> None:
         with self.changed:
             found = self.known.get(name)
             if found is not None and found.is_wanted:
                 return
             service = self.known[name] = _Service(program, is_wanted=True)
             self._spawn(service)
-            thread = Thread(target=self._keep, args=(service,), daemon=True)
+            thread = Thread(target=self._supervise, args=(service,), daemon=True)
             self.threads.append(thread)
         thread.start()
 
@@ -150,7 +150,7 @@ class Services:
                 service.process = subprocess.Popen(
                     program.command,
                     cwd=program.folder,
-                    env={**self.bare, **program.environment},
+                    env={**self.service_environment, **program.environment},
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -162,8 +162,8 @@ class Services:
                 service.state, service.is_wanted = "failed", False
         self.changed.notify_all()
 
-    def _keep(self, service: _Service) -> None:
-        """The life of one service, in its own thread."""
+    def _supervise(self, service: _Service) -> None:
+        """Wait for the process of a service, and restart it after a failure. Runs in a thread."""
         while service.process is not None:
             code = service.process.wait()
             with suppress(ProcessLookupError):
@@ -202,7 +202,7 @@ class Services:
                 del self.known[name]
 
     def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for a change of the services that makes it true."""
+        """Wait until the services have changed so that the condition holds."""
         with self.changed:
             assert self.changed.wait_for(condition, LIMIT)
 
@@ -228,8 +228,8 @@ class Services:
             thread.join(LIMIT)
 
 
-class StandIn:
-    """`bin` is to be the search path of who calls; `calls` is what was asked."""
+class FakeSupervisor:
+    """`bin` is the PATH with the fake commands; `calls` are the command lines they were given."""
 
     names: tuple[str, ...] = ()
 
@@ -242,10 +242,10 @@ class StandIn:
         self.log = folder / "journal.log"
         self.log.touch()
         self.calls: list[list[str]] = []
-        self.services = Services(self.log, self.bare())
+        self.services = Services(self.log, self.service_environment())
 
-    def bare(self) -> dict[str, str]:
-        """What the manager of a user gives to each service."""
+    def service_environment(self) -> dict[str, str]:
+        """The environment that the supervisor gives to each service."""
         return {
             "HOME": str(self.home),
             "USER": "ada",
@@ -256,10 +256,10 @@ class StandIn:
 
     @property
     def environ(self) -> dict[str, str]:
-        """The environment of a person's shell, with nothing of this machine's own supervisor."""
-        return {**self.bare(), "PATH": str(self.bin)}
+        """The environment of a user's shell, with the fake commands instead of the real ones."""
+        return {**self.service_environment(), "PATH": str(self.bin)}
 
-    def answer(self, words: Sequence[str]) -> Said:
+    def answer(self, words: Sequence[str]) -> CommandOutput:
         raise NotImplementedError
 
     @contextmanager
@@ -273,7 +273,7 @@ class StandIn:
                     _CLIENT.format(folder=folder, name=name, end=_END.decode(), **programs)
                 )
                 path.chmod(0o755)
-            # Open for writing too, so that it does not end with the last client.
+            # Open for writing too, so that reading does not end with the last client.
             asked = os.open(f"{folder}/asked", os.O_RDWR)
             thread = Thread(target=self._listen, args=(asked,))
             thread.start()
@@ -286,7 +286,7 @@ class StandIn:
                 self.services.close()
 
     def _listen(self, asked: int) -> None:
-        """Answer each client in a thread of its own, until an empty question."""
+        """Answer each client in its own thread, until an empty request."""
         rest = b""
         while True:
             *questions, rest = (rest + os.read(asked, 65536)).split(_END)
@@ -298,18 +298,18 @@ class StandIn:
 
     def _reply(self, to: str, *words: str) -> None:
         self.calls.append([*words])
-        said = Said(err="The stand-in failed.\n", code=1)
+        output = CommandOutput(err="The stand-in failed.\n", code=1)
         try:
-            said = self.answer(words)
+            output = self.answer(words)
         finally:
-            # Waits until the client has opened it, so that its name can go.
+            # `open` waits until the client has opened the pipe, so its name can be removed.
             with open(to, "w") as reply:
                 os.unlink(to)
-                out, err = quote(said.out), quote(said.err)
-                reply.write(f"printf %s {out}; printf %s {err} >&2; exit {said.code}")
+                out, err = quote(output.out), quote(output.err)
+                reply.write(f"printf %s {out}; printf %s {err} >&2; exit {output.code}")
 
 
-class UserManager(StandIn):
+class FakeSystemd(FakeSupervisor):
     """systemd for one user, with `loginctl` and `journalctl`."""
 
     names = ("systemctl", "loginctl", "journalctl")
@@ -325,39 +325,41 @@ class UserManager(StandIn):
         self._loaded: dict[str, Unit] = {}
         self._timers: set[str] = set()
 
-    def answer(self, words: Sequence[str]) -> Said:
+    def answer(self, words: Sequence[str]) -> CommandOutput:
         program, *rest = words
         if program == "journalctl":
             return self._journal(rest)
         if program == "loginctl":
             return self._login([word for word in rest if word != "--no-ask-password"])
         if rest == ["--version"]:
-            return Said(f"systemd {self.version} ({self.version}.1)\n+PAM\n")
+            return CommandOutput(f"systemd {self.version} ({self.version}.1)\n+PAM\n")
         if not self.is_reachable:
-            return Said(err="Failed to connect to bus: No medium found\n", code=1)
+            return CommandOutput(err="Failed to connect to bus: No medium found\n", code=1)
         assert rest[0] == "--user", words
         verb, *names = (word for word in rest[1:] if word not in ("--quiet", "--now"))
         try:
             return self._verb(verb, names, now="--now" in rest)
         except (BadUnit, FileNotFoundError) as bad:
-            return Said(err=f"Failed: {bad}\n", code=1)
+            return CommandOutput(err=f"Failed: {bad}\n", code=1)
 
-    def _verb(self, verb: str, names: Sequence[str], *, now: bool) -> Said:
+    def _verb(self, verb: str, names: Sequence[str], *, now: bool) -> CommandOutput:
         match verb:
             case "daemon-reload":
                 self._loaded.clear()
             case "show":
                 return self._show(names[0], names[1:])
             case "is-enabled":
-                return Said(code=0 if self.is_enabled(names[0]) else 1)
+                return CommandOutput(code=0 if self.is_enabled(names[0]) else 1)
             case "is-active":
-                return Said(code=0 if self.is_active(names[0]) else 3)
+                return CommandOutput(code=0 if self.is_active(names[0]) else 3)
             case _:
                 for name in names:
                     self._change(verb, name, now=now)
                     if verb == "start" and self.services.state(name) == "failed":
-                        return Said(err=f"Job for {name} failed. See the journal.\n", code=1)
-        return Said()
+                        return CommandOutput(
+                            err=f"Job for {name} failed. See the journal.\n", code=1
+                        )
+        return CommandOutput()
 
     def _change(self, verb: str, name: str, *, now: bool) -> None:
         match verb:
@@ -398,9 +400,9 @@ class UserManager(StandIn):
         if name.endswith(".timer"):
             self._timers.add(name)
             return
-        environment = {**self.bare(), **unit.environment()}
+        environment = {**self.service_environment(), **unit.environment()}
         never = unit.one("Service.RestartPreventExitStatus").split()
-        program = Program(
+        program = ServiceProgram(
             unit.command(environment), unit.folder(), environment, frozenset(map(int, never))
         )
         self.services.start(name, program)
@@ -415,7 +417,7 @@ class UserManager(StandIn):
     def is_active(self, name: str) -> bool:
         return name in self._timers or self.services.state(name) == "active"
 
-    def _show(self, name: str, asked: Sequence[str]) -> Said:
+    def _show(self, name: str, asked: Sequence[str]) -> CommandOutput:
         state = "active" if name in self._timers else self.services.state(name)
         exists = self.reads_folder and (self.folder / name).exists()
         values = {
@@ -429,24 +431,24 @@ class UserManager(StandIn):
         }
         wanted = (word.removeprefix("--property=") for word in asked if "--timestamp" not in word)
         names = [name for word in wanted for name in word.split(",")]
-        return Said("".join(f"{each}={values[each]}\n" for each in names))
+        return CommandOutput("".join(f"{each}={values[each]}\n" for each in names))
 
-    def _login(self, words: Sequence[str]) -> Said:
+    def _login(self, words: Sequence[str]) -> CommandOutput:
         match words:
             case ["show-user", _, "--property=Linger"]:
-                return Said(f"Linger={'yes' if self.lingers else 'no'}\n")
+                return CommandOutput(f"Linger={'yes' if self.lingers else 'no'}\n")
             case ["enable-linger", _] if not self.may_linger:
-                return Said(err="Could not enable linger: Access denied\n", code=1)
+                return CommandOutput(err="Could not enable linger: Access denied\n", code=1)
             case ["enable-linger" | "disable-linger" as verb, _]:
                 self.lingers = verb == "enable-linger"
-                return Said()
+                return CommandOutput()
             case _:
                 raise AssertionError(words)
 
-    def _journal(self, words: Sequence[str]) -> Said:
+    def _journal(self, words: Sequence[str]) -> CommandOutput:
         lines = next(int(word.removeprefix("--lines=")) for word in words if "--lines" in word)
         assert "--unit=ollim-bot.service" in words
-        return Said("".join(self.log.read_text().splitlines(keepends=True)[-lines:]))
+        return CommandOutput("".join(self.log.read_text().splitlines(keepends=True)[-lines:]))
 
     def log_out(self) -> None:
         """Without lingering, the manager of the user ends, and all services with it."""
@@ -456,20 +458,20 @@ class UserManager(StandIn):
                 self.services.stop(name)
 
     def elapse(self, timer: str) -> int:
-        """Run the service of a timer, as its moment does; gives how it ended."""
+        """Run the service of a timer as if its time had come, and return the exit code."""
         name = timer.replace(".timer", ".service")
         self._start(name)
         self.services.until(lambda: self.services.state(name) != "active")
         return self.services.known[name].exit_code or 0
 
     def boot(self) -> None:
-        """All that is enabled starts; without lingering, at the next login only."""
+        """Start all enabled units. (Without lingering, systemd does this at the next login.)"""
         for wants in ("default.target.wants", "timers.target.wants"):
             for link in (self.folder / wants).glob("*"):
                 self._start(link.name)
 
 
-class LaunchDaemon(StandIn):
+class FakeLaunchd(FakeSupervisor):
     """launchd for one user."""
 
     names = ("launchctl",)
@@ -478,45 +480,49 @@ class LaunchDaemon(StandIn):
         super().__init__(folder, home)
         self.folder = home / "Library" / "LaunchAgents"
         self.domain = f"gui/{os.getuid()}"
-        self.loaded: dict[str, Program] = {}
+        self.loaded: dict[str, ServiceProgram] = {}
         self.log = home / "Library" / "Logs" / "ollim-bot.log"
 
-    def answer(self, words: Sequence[str]) -> Said:
+    def answer(self, words: Sequence[str]) -> CommandOutput:
         match words[1:]:
             case ["bootstrap", self.domain, path]:
                 return self._bootstrap(Path(path))
             case ["enable", target]:
                 assert target.startswith(f"{self.domain}/")
-                return Said()
+                return CommandOutput()
             case [verb, *options, target]:
                 label = target.removeprefix(f"{self.domain}/")
                 if label not in self.loaded:
-                    return Said(err="Could not find service in domain for user\n", code=113)
+                    return CommandOutput(
+                        err="Could not find service in domain for user\n", code=113
+                    )
                 return self._verb(verb, options, label)
             case _:
                 raise AssertionError(words)
 
-    def _bootstrap(self, path: Path) -> Said:
+    def _bootstrap(self, path: Path) -> CommandOutput:
         agent = plistlib.loads(path.read_bytes())
         label = agent["Label"]
         if label in self.loaded:
-            return Said(err="Bootstrap failed: 5: Input/output error\n", code=5)
+            return CommandOutput(err="Bootstrap failed: 5: Input/output error\n", code=5)
         assert path.name == f"{label}.plist"
         self.services.log = Path(agent["StandardOutPath"])
-        self.loaded[label] = Program(
+        self.loaded[label] = ServiceProgram(
             agent["ProgramArguments"], agent["WorkingDirectory"], agent["EnvironmentVariables"]
         )
         if agent.get("RunAtLoad"):
             self.services.start(label, self.loaded[label])
-        return Said()
+        return CommandOutput()
 
-    def _verb(self, verb: str, options: Sequence[str], label: str) -> Said:
+    def _verb(self, verb: str, options: Sequence[str], label: str) -> CommandOutput:
         match verb, options:
             case "print", []:
                 pid, starts = self.services.pid(label), self.services.starts(label)
                 state = "running" if pid else "not running"
                 shown = f"\tpid = {pid}\n" if pid else ""
-                return Said(f"{label} = {{\n\tstate = {state}\n{shown}\truns = {starts}\n}}\n")
+                return CommandOutput(
+                    f"{label} = {{\n\tstate = {state}\n{shown}\truns = {starts}\n}}\n"
+                )
             case "bootout", []:
                 self.services.stop(label)
                 del self.loaded[label]
@@ -524,7 +530,7 @@ class LaunchDaemon(StandIn):
                 self.services.start(label, self.loaded[label])
             case _:
                 raise AssertionError((verb, options))
-        return Said()
+        return CommandOutput()
 
     def is_active(self, name: str) -> bool:
         return name in self.loaded

@@ -57,7 +57,7 @@ def members(path: Path) -> list[str]:
 
 
 def shorten_while_read(path: Path) -> Callable[[], None]:
-    """What truncates the file once this process has opened it."""
+    """Truncates the file as soon as this process has opened it."""
 
     def is_open(number: str) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""The upkeep of the day is done once, in an idle moment; a backup that fails is told."""
+"""Each daily task runs once a day, while the bot is idle. A failed backup is reported."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ MIDNIGHT = datetime(2026, 11, 16, tzinfo=UTC)
 
 
 @dataclass
-class Bot:
-    """Notes what is begun, and when; `is_busy` keeps everything from being begun."""
+class DailyUpkeepScene:
+    """Records which tasks begin, and when. `is_busy` keeps tasks from beginning."""
 
     clock: ManualClock
     database: Database
@@ -44,7 +44,7 @@ class Bot:
         return DailyTask(name, is_wanted, run, only_in_hour)
 
     @asynccontextmanager
-    async def life(self, *tasks: DailyTask) -> AsyncIterator[None]:
+    async def running(self, *tasks: DailyTask) -> AsyncIterator[None]:
         store = ImmediateStore(self.database)
         daily = DailyUpkeep(store, self.clock, tasks, lambda: not self.is_busy)
         running = asyncio.create_task(daily.run())
@@ -65,48 +65,48 @@ def home(tmp_path: Path) -> Home:
 
 
 @pytest.fixture
-def bot(home: Home) -> Bot:
+def scene(home: Home) -> DailyUpkeepScene:
     database = home.open()
     database.run(lambda tx: tx.config.put(RuntimeConfig().with_value("auto_backup", "on")))
-    return Bot(ManualClock(MIDNIGHT), database)
+    return DailyUpkeepScene(ManualClock(MIDNIGHT), database)
 
 
-async def test_each_task_is_begun_once_a_day_in_their_order(bot: Bot) -> None:
-    async with bot.life(bot.task("backup"), bot.task("broken"), bot.task("update")):
-        await bot.pass_hours(30.5)
+async def test_each_task_is_begun_once_a_day_in_their_order(scene: DailyUpkeepScene) -> None:
+    async with scene.running(scene.task("backup"), scene.task("broken"), scene.task("update")):
+        await scene.pass_hours(30.5)
     expected = [
         f"{name} {day} 06:00" for day in (16, 17) for name in ("backup", "broken", "update")
     ]
-    assert bot.begun == expected
+    assert scene.begun == expected
 
 
-async def test_a_restart_does_not_repeat_it(bot: Bot) -> None:
+async def test_a_restart_does_not_repeat_it(scene: DailyUpkeepScene) -> None:
     for _ in range(3):
-        async with bot.life(bot.task("backup")):
-            await bot.pass_hours(6.5)
-    assert bot.begun == ["backup 16 06:00"]
+        async with scene.running(scene.task("backup")):
+            await scene.pass_hours(6.5)
+    assert scene.begun == ["backup 16 06:00"]
 
 
-async def test_a_busy_bot_is_waited_for_within_what_a_task_allows(bot: Bot) -> None:
-    bot.is_busy = True
-    async with bot.life(bot.task("backup"), bot.task("update", only_in_hour=True)):
-        await bot.pass_hours(7.5)
-        assert bot.begun == []
-        bot.is_busy = False
-        await bot.pass_hours(1)
-    assert bot.begun == ["backup 16 07:31"]
+async def test_a_busy_bot_is_waited_for_within_what_a_task_allows(scene: DailyUpkeepScene) -> None:
+    scene.is_busy = True
+    async with scene.running(scene.task("backup"), scene.task("update", only_in_hour=True)):
+        await scene.pass_hours(7.5)
+        assert scene.begun == []
+        scene.is_busy = False
+        await scene.pass_hours(1)
+    assert scene.begun == ["backup 16 07:31"]
 
 
-async def test_what_is_off_is_not_begun_and_the_hour_can_be_chosen(bot: Bot) -> None:
+async def test_what_is_off_is_not_begun_and_the_hour_can_be_chosen(scene: DailyUpkeepScene) -> None:
     off = RuntimeConfig()
-    bot.database.run(lambda tx: tx.config.put(off))
-    async with bot.life(bot.task("backup")):
-        await bot.pass_hours(8)
-        assert bot.begun == []
+    scene.database.run(lambda tx: tx.config.put(off))
+    async with scene.running(scene.task("backup")):
+        await scene.pass_hours(8)
+        assert scene.begun == []
         late = off.with_value("auto_backup", "on").with_value("auto_update_hour", "22")
-        bot.database.run(lambda tx: tx.config.put(late))
-        await bot.pass_hours(15)
-    assert bot.begun == ["backup 16 22:00"]
+        scene.database.run(lambda tx: tx.config.put(late))
+        await scene.pass_hours(15)
+    assert scene.begun == ["backup 16 22:00"]
 
 
 def automatic(home: Home, told: list[str], now: Callable[[], datetime]) -> AutomaticBackup:

@@ -1,4 +1,4 @@
-"""The doctor: every check is made, whatever becomes of the others, and each says what to do."""
+"""The doctor makes every check even if others fail, and each finding says what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The doctor knows how old the newest backup is, and asks for none where none was wanted."""
+"""The doctor reports the age of the newest backup, and asks for none if backups are off."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from tests.domain.ledger_scene import Scene, routine
-from tests.storage.places import NOW, DataDirectory, QuickDisk
+from tests.storage.data_directory import NOW, DataDirectory, QuickDisk
 
 from ollim_bot import __version__
 from ollim_bot.domain.calendar import CalendarCopy
@@ -44,7 +44,7 @@ def data(tmp_path: Path) -> DataDirectory:
 
 
 def checks_at(place: Location) -> list[Check]:
-    """Without settings: those of the data directory, the machine and the program."""
+    """The checks that need no settings: data directory, machine and program."""
     return checks_of(DoctorInput(None, place, (), {}, NOW))
 
 
@@ -357,7 +357,7 @@ def test_right_state_files_pass_and_a_line_that_is_being_written_is_no_bad_one(
 
 
 def made(data: DataDirectory) -> Path:
-    """A database with a session; its path."""
+    """Make a database with a session, and return its path."""
     data.run(lambda tx: tx.session.put(SessionId("abc")), is_holder=True)
     return data.paths.state / DATABASE
 

@@ -20,9 +20,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from tests.domain.ledger_scene import Scene, routine
-from tests.environment.machine import Machine
+from tests.environment.machine import FakeMachine
 from tests.google.scene import google_scene
-from tests.storage.places import NOW, DataDirectory, QuickDisk
+from tests.storage.data_directory import NOW, DataDirectory, QuickDisk
 from tests.upkeep.test_doctor_backup import FOLDER, GAP
 from tests.upkeep.test_doctor_backup import made as backup_made
 from tests.upkeep.test_doctor_webhooks import FREE_TEXT, OFFLINE, hook
@@ -237,7 +237,7 @@ def of_the_machine(there: DataDirectory) -> Findings:
 
 
 def of_settings(there: DataDirectory) -> Findings:
-    place = Machine(there.paths.root)
+    place = FakeMachine(there.paths.root)
     own = place.write("OLLIM_USER_NAME=Ada\nDISCORD_TOKN=x\n", folder=place.home / ".ollim-bot")
     own.chmod(0o644)
     some = place.settings(OLLIM_USER_NAME="Bob")
@@ -307,7 +307,7 @@ def of_the_page(_: DataDirectory) -> Findings:
 
 
 def of_webhooks(there: DataDirectory) -> Findings:
-    place = Machine(there.paths.root)
+    place = FakeMachine(there.paths.root)
     hooks = place.home / ".ollim-bot" / "webhooks"
     hooks.mkdir(parents=True)
     fields = "fields: {type: object}"
@@ -399,7 +399,7 @@ def test_every_finding_of_every_check_has_a_command(tmp_path: Path) -> None:
             found += findings
     steps = [(each.name, each.next) for each in found if each.level is not Level.PASS]
     assert [step for step in steps if not _COMMAND.search(step[1])] == []
-    assert sorted(set(places(EXAMINED)) - reached) == []
+    assert sorted(set(source_lines(EXAMINED)) - reached) == []
 
 
 OTHERS = [
@@ -411,7 +411,7 @@ OTHERS = [
 
 @pytest.mark.parametrize("module", OTHERS, ids=lambda module: module.__name__)
 def test_the_steps_of_the_other_checks_have_a_command_in_their_words(module: ModuleType) -> None:
-    """Their findings are made to happen by the tests of their own parts."""
+    """Other tests produce the findings of these modules."""
     found = list(findings_in(module))
     assert found
     without = [call for call in found if not _COMMAND.search(words_of(call, module))]
@@ -419,22 +419,22 @@ def test_the_steps_of_the_other_checks_have_a_command_in_their_words(module: Mod
 
 
 def words_of(call: ast.Call, module: ModuleType) -> str:
-    """All texts that a finding may have, those of the module's constants included."""
+    """All texts that a finding may have, including the constants of the module."""
     names = (node.id for node in ast.walk(call) if isinstance(node, ast.Name))
     known = (getattr(module, name, "") for name in names)
     literals = (node.value for node in ast.walk(call) if isinstance(node, ast.Constant))
     return "\n".join(each for each in (*known, *literals) if isinstance(each, str))
 
 
-Place = tuple[str, int]
+SourceLine = tuple[str, int]
 _MAKERS = re.compile(r"^(?:warned|failed|Trouble)$|failed if ")
 
 
 @contextmanager
-def called_from(*functions: Callable[..., Any]) -> Iterator[set[Place]]:
-    """The file and the line of every call of the functions while the context lasts."""
+def called_from(*functions: Callable[..., Any]) -> Iterator[set[SourceLine]]:
+    """Record the file and line of every call of the functions in this context."""
     codes = {each.__code__ for each in functions}
-    reached: set[Place] = set()
+    reached: set[SourceLine] = set()
 
     def note(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code in codes and frame.f_back is not None:
@@ -446,8 +446,8 @@ def called_from(*functions: Callable[..., Any]) -> Iterator[set[Place]]:
         yield reached
 
 
-def places(modules: Iterable[ModuleType]) -> Iterator[Place]:
-    """Where a finding is made that is not a PASS."""
+def source_lines(modules: Iterable[ModuleType]) -> Iterator[SourceLine]:
+    """The lines that make a finding other than PASS."""
     for module in modules:
         for call in findings_in(module):
             yield Path(module.__file__ or "").name, call.lineno

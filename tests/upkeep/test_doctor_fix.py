@@ -1,4 +1,4 @@
-"""`doctor --fix`: what is safe is mended and told; what a person wrote stays as it was."""
+"""`doctor --fix`: it fixes and reports what is safe to fix, and leaves what a person wrote."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cli.terminal import held
-from tests.storage.places import NOW
+from tests.storage.data_directory import NOW
 
 from ollim_bot.environment import Location
 from ollim_bot.paths import DataPaths
@@ -74,7 +74,7 @@ FAULTS: dict[str, Callable[[DataPaths], object]] = {
     "an unfinished salvage": lambda paths: left(paths.state / ".ollim.db.salvaged"),
 }
 
-# All of it is old, so that only its name can protect it.
+# All of these are old, so only their names protect them.
 WRITTEN: dict[str, Callable[[DataPaths], object]] = {
     "notes": lambda paths: left(paths.root / ".notes.tmp", "mine"),
     "a draft": lambda paths: left(paths.routines / "draft.tmp", "mine"),
@@ -229,7 +229,7 @@ def test_beside_a_running_bot_the_same_is_mended(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_closed_to_its_owner_is_opened(tmp_path: Path) -> None:
-    """Asked of the system as the owner would be answered: for root everything is open."""
+    """The permission check is a fake one, since root may open everything."""
     paths = DataPaths(tmp_path / "data")
     prepare_data_directory(paths)
     paths.routines.chmod(0o500)

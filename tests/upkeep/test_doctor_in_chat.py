@@ -1,4 +1,4 @@
-"""`/doctor`: the running bot looks itself over, and nobody waits for long."""
+"""`/doctor`: the running bot checks itself, and answers soon."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def settings(home: Path, **environ: str) -> Settings:
 
 @contextmanager
 def running(some: Settings) -> Iterator[None]:
-    """What a running bot holds."""
+    """Hold the data directory as a running bot does."""
     prepare_data_directory(some.paths)
     with single_instance(some.paths.bot_pid):
         yield
@@ -70,7 +70,7 @@ async def test_a_healthy_bot_says_so_in_one_sentence(home: Path) -> None:
 
 async def test_only_what_is_wrong_is_said_with_what_to_do(home: Path) -> None:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))  # held, so that nobody else can answer there
+        probe.bind(("127.0.0.1", 0))  # held, so that no other program can answer there
         port = probe.getsockname()[1]
         some = settings(home, OLLIM_WEB_PORT=str(port))
         with running(some):

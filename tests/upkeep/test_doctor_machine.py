@@ -111,7 +111,7 @@ def test_one_that_is_not_there_yet_is_no_failure_if_it_can_be_made(tmp_path: Pat
 
 
 def test_each_folder_that_cannot_be_written_is_named(paths: DataPaths) -> None:
-    """Asked of the system as the bot would be answered: for root everything can be written."""
+    """The permission check is a fake one, since root may write everything."""
     closed = {paths.state, paths.routines}
     found = list(data_directory(paths, lambda folder, _: folder not in closed))
     assert [finding.level for finding in found] == [Level.FAIL, Level.FAIL]

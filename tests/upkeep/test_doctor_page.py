@@ -1,4 +1,4 @@
-"""What the doctor says of the page: free, ours, or in the hands of somebody else."""
+"""What the doctor says of the page: its port is free, ours, or taken by another program."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.environment.machine import Machine
+from tests.environment.machine import FakeMachine
 from tests.ports import unused_port
 
 from ollim_bot.domain.jobs import JobSpec, WebhookSpec
@@ -35,59 +35,59 @@ def spec(*lines: str) -> str:
     return "\n".join(["---", "id: ci", *(lines or ("fields: {type: object}",)), "---", "Look.", ""])
 
 
-class Place:
-    """An installation with a file of a webhook."""
+class WebhookCheckScene:
+    """A home directory with the file of one webhook."""
 
     def __init__(self, folder: Path) -> None:
-        self._machine = Machine(folder)
+        self._machine = FakeMachine(folder)
 
     def write(self, text: str) -> None:
         folder = self._machine.home / ".ollim-bot/webhooks"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "ci.md").write_text(text)
 
-    def found(self, **environ: str) -> list[DoctorFinding]:
+    def findings(self, **environ: str) -> list[DoctorFinding]:
         settings = self._machine.settings(**environ)
         given = DoctorInput(settings, settings, (), environ, NOW, OFFLINE)
         return list(check_webhooks(given))
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def scene(tmp_path: Path) -> WebhookCheckScene:
+    return WebhookCheckScene(tmp_path)
 
 
-def test_without_a_port_they_are_off_and_files_are_a_warning(place: Place) -> None:
-    (finding,) = place.found()
+def test_without_a_port_they_are_off_and_files_are_a_warning(scene: WebhookCheckScene) -> None:
+    (finding,) = scene.findings()
     assert (finding.level, finding.detail[:4]) == (Level.PASS, "off;")
-    place.write(spec())
-    (finding,) = place.found()
+    scene.write(spec())
+    (finding,) = scene.findings()
     assert (finding.level, finding.detail) == (Level.WARN, "off, so nothing calls ci")
     assert "WEBHOOK_PORT=9100" in finding.next
 
 
-def test_each_mistake_in_a_file_is_named_with_what_to_do(place: Place) -> None:
-    place.write(spec("fields: {type: string}", "auth: magic", "colour: red"))
-    levels = [(each.level, each.detail.partition(": ")[2][:8]) for each in place.found()]
+def test_each_mistake_in_a_file_is_named_with_what_to_do(scene: WebhookCheckScene) -> None:
+    scene.write(spec("fields: {type: string}", "auth: magic", "colour: red"))
+    levels = [(each.level, each.detail.partition(": ")[2][:8]) for each in scene.findings()]
     assert levels[:-1] == [
         (Level.FAIL, "fields: "), (Level.FAIL, "auth: 'm"),
         (Level.WARN, "colour: "),
     ]  # fmt: skip
-    assert all(finding.next for finding in place.found()[:-1])
+    assert all(finding.next for finding in scene.findings()[:-1])
 
 
-def test_a_free_port_with_all_secrets_is_right(place: Place) -> None:
-    place.write(spec("fields: {type: object}", "enabled: false"))
+def test_a_free_port_with_all_secrets_is_right(scene: WebhookCheckScene) -> None:
+    scene.write(spec("fields: {type: object}", "enabled: false"))
     number = str(unused_port())
-    (finding,) = place.found(WEBHOOK_PORT=number, WEBHOOK_SECRET=SECRET)
+    (finding,) = scene.findings(WEBHOOK_PORT=number, WEBHOOK_SECRET=SECRET)
     free = f"1 webhook, 1 paused; port {number} is free, and the bot is not running"
     assert finding == passed("webhooks", free)
 
 
-def test_all_that_keeps_a_webhook_from_working_is_found_at_once(place: Place) -> None:
-    place.write(spec(f"fields: {json.dumps(FREE_TEXT)}", "secret-env: CI_SECRET"))
-    found = place.found(WEBHOOK_PORT=str(unused_port()), WEBHOOK_SECRET="short")
-    assert [(each.level, each.detail.split()[0]) for each in found] == [
+def test_all_that_keeps_a_webhook_from_working_is_found_at_once(scene: WebhookCheckScene) -> None:
+    scene.write(spec(f"fields: {json.dumps(FREE_TEXT)}", "secret-env: CI_SECRET"))
+    findings = scene.findings(WEBHOOK_PORT=str(unused_port()), WEBHOOK_SECRET="short")
+    assert [(each.level, each.detail.split()[0]) for each in findings] == [
         (Level.PASS, "1"),
         (Level.WARN, "WEBHOOK_SECRET"),
         (Level.FAIL, "CI_SECRET"),
@@ -95,10 +95,10 @@ def test_all_that_keeps_a_webhook_from_working_is_found_at_once(place: Place) ->
     ]
 
 
-def test_a_port_that_another_program_has_is_a_failure(place: Place) -> None:
+def test_a_port_that_another_program_has_is_a_failure(scene: WebhookCheckScene) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         number = str(server.getsockname()[1])
-        (finding,) = place.found(WEBHOOK_PORT=number, WEBHOOK_SECRET=SECRET)
+        (finding,) = scene.findings(WEBHOOK_PORT=number, WEBHOOK_SECRET=SECRET)
     assert (finding.level, finding.detail[:10]) == (Level.FAIL, f"port {number}"[:10])
 
 
@@ -125,7 +125,7 @@ def test_the_running_bot_answers_at_its_port(
 
 
 def test_a_secret_that_is_missing_or_short_is_named_and_never_shown(tmp_path: Path) -> None:
-    settings = Machine(tmp_path).settings(WEBHOOK_SECRET="shorty", B_TOKEN=SECRET)
+    settings = FakeMachine(tmp_path).settings(WEBHOOK_SECRET="shorty", B_TOKEN=SECRET)
     hooks = [hook("a", secret_env="A_SECRET"), hook("b", secret_env="B_TOKEN"), hook("c")]
     hooks += [hook(name, secret_env="A_SECRET") for name in ("d", "e", "f", "g")]
     short, missing = secrets(settings, hooks)

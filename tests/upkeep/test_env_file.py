@@ -104,7 +104,7 @@ def test_quotes_that_another_line_leaves_open_do_not_take_the_new_line_in() -> N
 
 @given(VALUES, VALUES)
 def test_the_settings_read_what_a_person_has_typed(name: str, other: str) -> None:
-    """Both through the file of the data directory, as the program reads it."""
+    """Both values pass through the file of the data directory, as in the program."""
     root = Path("/nowhere/data")
     text = with_changes("", {"OLLIM_USER_NAME": name.strip(), "OLLIM_BOT_NAME": other.strip()})
     settings, problems = Settings.examined(
@@ -163,6 +163,6 @@ def test_what_counts_before_the_file_is_named(paths: DataPaths, tmp_path: Path) 
     assert stronger_place("MINE", {"MINE": "2"}, beside, paths) == "the environment"
     assert stronger_place("MINE", {"MINE": " "}, beside, paths) == str(beside)
     assert stronger_place("EMPTY", {}, beside, paths) is None
-    # In the data directory itself, both files are one.
+    # When started in the data directory, both files are the same file.
     change_env_file(paths, {"MINE": "1"})
     assert stronger_place("MINE", {}, paths.env_file, paths) is None

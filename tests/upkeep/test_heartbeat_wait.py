@@ -1,4 +1,4 @@
-"""A bot counts as started when it, and not one before it, writes a heartbeat."""
+"""A bot counts as started when this bot, not an earlier one, writes a heartbeat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One update or restore at a time, also after one that was cut off."""
+"""Only one update or restore runs at a time, even after one was interrupted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A restore brings back everything as it was, moves nothing over, and survives a kill."""
+"""A restore brings back everything, overwrites nothing, and survives a kill."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_all_of_it_comes_back_and_what_was_there_stays(home: Home) -> None:
     assert (home.paths.root / "skills/mail/run.sh").stat().st_mode & 0o777 == 0o700
     assert old.stat().st_mtime == 1_000_000_000
     assert HeartbeatFile(home.paths).read() == home.now
-    assert home.told == []
+    assert home.problems == []
 
 
 def test_the_history_comes_back_without_what_could_run(home: Home) -> None:
@@ -150,7 +150,7 @@ def test_through_a_link_the_folder_itself_is_exchanged(home: Home, tmp_path: Pat
 
 
 def test_a_start_between_two_steps_makes_no_new_directory(home: Home) -> None:
-    """As a kill leaves it on a disk that cannot exchange two names at once."""
+    """The state after a kill on a file system that cannot exchange two names atomically."""
     refuse_cut_off(home.paths)
     home.paths.root.rename(home.folder / ASIDE)
     refuse_cut_off(home.paths)
@@ -231,7 +231,7 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new_directory(tmp_path: Path
 
 
 def check_whole(home: Home) -> None:
-    """The directory is one of the two, and the bot can start on it."""
+    """The directory is the old or the new one, and the bot can start with it."""
     assert texts_of(home) == ["the first words"]
     place_transcripts(home.paths, home.environment, home.now)
     found = Transcripts(home.environment).find(SESSION)

@@ -1,4 +1,4 @@
-"""The sentinel brings what must come while the bot does not run, once."""
+"""The sentinel delivers due `must` items once while the bot does not run."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.scheduling.test_firing import pings
 from tests.upkeep.sentinel_scene import (
     MUST,
     PILL,
-    Desk,
-    DirectDouble,
+    FakeDesktop,
+    FakeDirectChannel,
+    FakeSentinelClock,
     Killed,
-    Pause,
     Scene,
-    SentinelTime,
-    killed,
-    scene,
+    ThreadPause,
+    kill,
+    make_scene,
 )
 
 from ollim_bot.domain.ledger_check import check
@@ -43,213 +43,217 @@ MINUTE = 60.0
 
 
 @pytest.fixture
-def dead(tmp_path: Path) -> Scene:
-    return scene(tmp_path / "data")
+def scene(tmp_path: Path) -> Scene:
+    return make_scene(tmp_path / "data")
 
 
-def rows_of(at: Scene, job: str = "pill") -> list[LedgerRow]:
-    rows = at.ask(lambda tx: tx.ledger.tail(500))
+def rows_of(scene: Scene, job: str = "pill") -> list[LedgerRow]:
+    rows = scene.ask(lambda tx: tx.ledger.tail(500))
     return [row for row in rows if row.occurrence is not None and row.occurrence.job_id == job]
 
 
-def is_right(at: Scene) -> bool:
-    rows, now = at.ask(lambda tx: tx.ledger.tail(5000)), at.clock.now()
+def is_ledger_valid(scene: Scene) -> bool:
+    rows, now = scene.ask(lambda tx: tx.ledger.tail(5000)), scene.clock.now()
     return check(rows, now, now) == []
 
 
-async def back(at: Scene) -> list[str]:
-    """What is on Discord after the bot has run again for a while."""
-    async with at.bot() as bot:
+async def messages_after_restart(scene: Scene) -> list[str]:
+    """The messages on Discord after the bot has run again for a while."""
+    async with scene.bot() as bot:
         await bot.passes(90)
         await bot.until(lambda: bot.reminders == [])
-    return at.service.texts
+    return scene.service.texts
 
 
-async def test_what_is_due_while_the_bot_is_dead_comes_once_with_its_buttons(dead: Scene) -> None:
-    await dead.has_died(**MUST, nag="10m x 2")
-    dead.clock.jump(9 * MINUTE)
-    report = dead.watch()
+async def test_what_is_due_while_the_bot_is_dead_comes_once_with_its_buttons(scene: Scene) -> None:
+    await scene.run_bot_and_crash(**MUST, nag="10m x 2")
+    scene.clock.jump(9 * MINUTE)
+    report = scene.run_sentinel()
     assert [each.through for each in report.outcomes] == [("discord",)]
-    assert dead.service.texts == [PILL]
-    assert [row.state for row in rows_of(dead)] == ["due", "done", "planned", "delivered"]
-    (item,) = dead.ask(lambda tx: tx.due_items.open())
-    message = dead.ask(lambda tx: tx.messages.get(item.card))
+    assert scene.service.texts == [PILL]
+    assert [row.state for row in rows_of(scene)] == ["due", "done", "planned", "delivered"]
+    (item,) = scene.ask(lambda tx: tx.due_items.open())
+    message = scene.ask(lambda tx: tx.messages.get(item.card))
     assert message is not None
     assert message.card is not None
     assert message.card.buttons[0].label == "Done"
     assert message.footer == "The bot does not answer; this came from its watch."
     assert item.again_at is not None
-    assert dead.watch().outcomes == []
-    async with dead.bot() as bot:
+    assert scene.run_sentinel().outcomes == []
+    async with scene.bot() as bot:
         await bot.until(lambda: bot.reminders == [])
         await bot.until(lambda: bot.told)
         assert "While I was away, my watch brought “Take the blue pill” at 10:25." in bot.told[-1]
-        assert dead.service.texts.count(PILL) == 1
+        assert scene.service.texts.count(PILL) == 1
         await bot.passes(11 * MINUTE, step=30)
-        assert f"{PILL.removesuffix('.')} · 10 min ago" in " ".join(dead.service.texts)
-    assert is_right(dead)
+        assert f"{PILL.removesuffix('.')} · 10 min ago" in " ".join(scene.service.texts)
+    assert is_ledger_valid(scene)
 
 
 async def test_nothing_comes_before_its_moment_and_nothing_waits_for_the_next_run(
-    dead: Scene,
+    scene: Scene,
 ) -> None:
-    await dead.has_died()
-    dead.clock.jump(6 * MINUTE)
-    report = dead.watch()
+    await scene.run_bot_and_crash()
+    scene.clock.jump(6 * MINUTE)
+    report = scene.run_sentinel()
     (outcome,) = report.outcomes
     assert outcome.due <= outcome.at < outcome.due + timedelta(seconds=6)
 
 
-async def test_what_is_cancelled_or_changed_in_the_last_minutes_is_so(dead: Scene) -> None:
-    async with dead.bot() as bot:
+async def test_what_is_cancelled_or_changed_in_the_last_minutes_is_so(scene: Scene) -> None:
+    async with scene.bot() as bot:
         files = [
             bot.remind(name, timedelta(minutes=10), PILL, **MUST) for name in ("gone", "changed")
         ]
         await bot.passes(31)
-    dead.clock.jump(6 * MINUTE)
-    time = SentinelTime(dead.clock)
+    scene.clock.jump(6 * MINUTE)
+    time = FakeSentinelClock(scene.clock)
 
     def edit() -> None:
         if time.slept > MINUTE:
             files[0].unlink(missing_ok=True)
             files[1].write_text(files[1].read_text().replace(PILL, "Take the red one."))
 
-    time.meanwhile = edit
-    dead.watch(time=time)
-    assert dead.service.texts == ["Take the red one."]
+    time.on_call = edit
+    scene.run_sentinel(time=time)
+    assert scene.service.texts == ["Take the red one."]
 
 
-async def test_more_than_a_minute_late_is_said(dead: Scene) -> None:
-    await dead.has_died()
-    dead.clock.jump(12 * MINUTE)
-    dead.watch()
-    (item,) = dead.ask(lambda tx: tx.due_items.open())
-    message = dead.ask(lambda tx: tx.messages.get(item.card))
+async def test_more_than_a_minute_late_is_said(scene: Scene) -> None:
+    await scene.run_bot_and_crash()
+    scene.clock.jump(12 * MINUTE)
+    scene.run_sentinel()
+    (item,) = scene.ask(lambda tx: tx.due_items.open())
+    message = scene.ask(lambda tx: tx.messages.get(item.card))
     assert message is not None
     assert message.footer.startswith("Late: it was due today 10:25.")
 
 
-async def test_a_bot_that_beats_is_left_alone_and_nothing_is_written(dead: Scene) -> None:
-    await dead.has_died()
-    before = {path: path.stat().st_mtime_ns for path in dead.paths.state.rglob("*")}
-    dead.clock.jump(20)
-    assert dead.watch().state is BotState.RUNNING
-    assert {path: path.stat().st_mtime_ns for path in dead.paths.state.rglob("*")} == before
+async def test_a_bot_that_beats_is_left_alone_and_nothing_is_written(scene: Scene) -> None:
+    await scene.run_bot_and_crash()
+    before = {path: path.stat().st_mtime_ns for path in scene.paths.state.rglob("*")}
+    scene.clock.jump(20)
+    assert scene.run_sentinel().state is BotState.RUNNING
+    assert {path: path.stat().st_mtime_ns for path in scene.paths.state.rglob("*")} == before
 
 
-async def test_without_anything_that_must_come_a_dead_bot_leaves_no_trace(dead: Scene) -> None:
-    await dead.has_died(must="false", plain="true")
-    before = {path: path.stat().st_mtime_ns for path in dead.paths.state.rglob("*")}
-    dead.clock.jump(12 * MINUTE)
-    assert dead.watch().outcomes == []
-    assert {path: path.stat().st_mtime_ns for path in dead.paths.state.rglob("*")} == before
+async def test_without_anything_that_must_come_a_dead_bot_leaves_no_trace(scene: Scene) -> None:
+    await scene.run_bot_and_crash(must="false", plain="true")
+    before = {path: path.stat().st_mtime_ns for path in scene.paths.state.rglob("*")}
+    scene.clock.jump(12 * MINUTE)
+    assert scene.run_sentinel().outcomes == []
+    assert {path: path.stat().st_mtime_ns for path in scene.paths.state.rglob("*")} == before
 
 
-async def test_a_sentinel_that_dies_at_any_point_leads_to_one_message(dead: Scene) -> None:
+async def test_a_sentinel_that_dies_at_any_point_leads_to_one_message(scene: Scene) -> None:
     """The next sentinel, or the bot, finds the claim, and sends or confirms."""
-    await dead.has_died()
-    dead.clock.jump(9.9 * MINUTE)
+    await scene.run_bot_and_crash()
+    scene.clock.jump(9.9 * MINUTE)
     number, is_over = 0, False
     while not is_over:
         number += 1
-        at = dead.copied(dead.root.parent / f"{number}")
+        copy = scene.copied(scene.root.parent / f"{number}")
         try:
-            at.watch(time=SentinelTime(at.clock, kill_at=number))
+            copy.run_sentinel(time=FakeSentinelClock(copy.clock, kill_at=number))
             is_over = True
         except Killed:
             pass
-        # The bot is slow to start, so it finds every third death only.
+        # Starting a bot is slow, so it follows every third crash only, a sentinel the others.
         if number % 3:
-            at.clock.jump(5 * MINUTE)
-            at.watch()
-            assert at.service.texts == [PILL], number
-            assert [row.state for row in rows_of(at)] == ["due", "done", "delivered"], number
+            copy.clock.jump(5 * MINUTE)
+            copy.run_sentinel()
+            assert copy.service.texts == [PILL], number
+            assert [row.state for row in rows_of(copy)] == ["due", "done", "delivered"], number
         else:
-            assert (await back(at)).count(PILL) == 1, number
-            assert [row.state for row in rows_of(at)] == ["due", "done", "delivered"], number
-        assert is_right(at)
+            assert (await messages_after_restart(copy)).count(PILL) == 1, number
+            assert [row.state for row in rows_of(copy)] == ["due", "done", "delivered"], number
+        assert is_ledger_valid(copy)
     assert number > 15
 
 
 @pytest.mark.parametrize("point", ["before", "after"])
-@pytest.mark.parametrize("heir", ["sentinel", "bot"])
-async def test_a_death_beside_the_sending_leads_to_one_message(
-    dead: Scene, point: str, heir: str
+@pytest.mark.parametrize("successor", ["sentinel", "bot"])
+async def test_a_crash_before_or_after_the_sending_leads_to_one_message(
+    scene: Scene, point: str, successor: str
 ) -> None:
-    await dead.has_died()
-    dead.clock.jump(10 * MINUTE)
+    await scene.run_bot_and_crash()
+    scene.clock.jump(10 * MINUTE)
     with pytest.raises(Killed):
-        dead.watch(channel=DirectDouble(dead.service, **{point: killed}))
-    # By then Discord has forgotten the nonce.
-    dead.clock.jump(5 * MINUTE)
-    if heir == "sentinel":
-        dead.watch()
-        assert dead.service.texts == [PILL]
-    assert (await back(dead)).count(PILL) == 1
-    assert is_right(dead)
+        scene.run_sentinel(channel=FakeDirectChannel(scene.service, **{point: kill}))
+    # After five minutes Discord has forgotten the nonce.
+    scene.clock.jump(5 * MINUTE)
+    if successor == "sentinel":
+        scene.run_sentinel()
+        assert scene.service.texts == [PILL]
+    assert (await messages_after_restart(scene)).count(PILL) == 1
+    assert is_ledger_valid(scene)
 
 
-async def test_a_stuck_bot_that_comes_back_does_not_say_it_again(dead: Scene) -> None:
-    async with dead.bot() as bot:
+async def test_a_stuck_bot_that_comes_back_does_not_say_it_again(scene: Scene) -> None:
+    async with scene.bot() as bot:
         bot.remind("pill", timedelta(minutes=10), PILL, **MUST)
         await bot.passes(31)
-        # From here on nothing of the bot runs: the sentinel does not give way to the loop.
-        dead.clock.jump(10 * MINUTE)
-        with single_instance(dead.paths.bot_pid):
-            report = dead.watch()
+        # From here on the bot is stuck: the sentinel blocks the event loop.
+        scene.clock.jump(10 * MINUTE)
+        with single_instance(scene.paths.bot_pid):
+            report = scene.run_sentinel()
         assert [each.through for each in report.outcomes] == [("discord",)]
         await bot.passes(3 * MINUTE)
         await bot.until(lambda: bot.reminders == [])
-        assert dead.service.texts.count(PILL) == 1
+        assert scene.service.texts.count(PILL) == 1
         assert bot.states("pill") == ["due", "done", "delivered"]
-    assert is_right(dead)
+    assert is_ledger_valid(scene)
 
 
-async def test_a_stuck_bot_knows_the_job_that_the_sentinel_saw_first(dead: Scene) -> None:
-    async with dead.bot() as bot:
+async def test_a_stuck_bot_knows_the_job_that_the_sentinel_saw_first(scene: Scene) -> None:
+    async with scene.bot() as bot:
         await bot.passes(31)
-        dead.clock.jump(6 * MINUTE)
+        scene.clock.jump(6 * MINUTE)
         bot.remind("pill", timedelta(minutes=1), PILL, **MUST, nag="10m x 2")
         bot.routine("late", "22 10 * * *", PILL, **MUST)
-        with single_instance(dead.paths.bot_pid):
-            assert len(dead.watch().outcomes) == 2
+        with single_instance(scene.paths.bot_pid):
+            assert len(scene.run_sentinel().outcomes) == 2
         await bot.passes(3 * MINUTE)
         await bot.until(lambda: bot.reminders == [])
-    assert dead.service.texts.count(PILL) == 2
-    assert is_right(dead)
+    assert scene.service.texts.count(PILL) == 2
+    assert is_ledger_valid(scene)
 
 
-async def test_a_bot_that_comes_back_in_the_middle_delivers_nothing_twice(dead: Scene) -> None:
-    """The sentinel stands still at a call of the clock, or beside the sending, while a bot runs."""
-    await dead.has_died()
-    dead.clock.jump(9.9 * MINUTE)
+async def test_a_bot_that_comes_back_in_the_middle_delivers_nothing_twice(scene: Scene) -> None:
+    """The sentinel is paused at a call of the clock, or next to the sending, while a bot runs."""
+    await scene.run_bot_and_crash()
+    scene.clock.jump(9.9 * MINUTE)
     for point in (*range(7, 19, 3), "before", "after"):
-        at = dead.copied(dead.root.parent / f"{point}")
-        pause, time, channel = Pause(), SentinelTime(at.clock), DirectDouble(at.service)
+        copy = scene.copied(scene.root.parent / f"{point}")
+        pause, time, channel = (
+            ThreadPause(),
+            FakeSentinelClock(copy.clock),
+            FakeDirectChannel(copy.service),
+        )
         if isinstance(point, str):
             setattr(channel, point, pause)
         else:
-            time.meanwhile = partial(_pause_from, at, time, point, pause)
-        await pause.begin(partial(at.watch, time=time, channel=channel))
-        async with at.bot() as bot:
+            time.on_call = partial(_pause_from, copy, time, point, pause)
+        await pause.run_until_paused(partial(copy.run_sentinel, time=time, channel=channel))
+        async with copy.bot() as bot:
             await bot.passes(20)
-            await pause.end()
+            await pause.resume()
             await bot.passes(MINUTE)
             await bot.until(lambda bot=bot: bot.reminders == [])  # type: ignore[misc]
-        assert at.service.texts.count(PILL) == 1, point
-        assert [row.state for row in rows_of(at)] == ["due", "done", "delivered"], point
-        assert is_right(at)
+        assert copy.service.texts.count(PILL) == 1, point
+        assert [row.state for row in rows_of(copy)] == ["due", "done", "delivered"], point
+        assert is_ledger_valid(copy)
 
 
-def _pause_from(at: Scene, time: SentinelTime, number: int, pause: Pause) -> None:
-    """Stand still at this call of the clock, or at the next one outside of a transaction."""
-    if time.calls >= number and _is_free(at):
-        time.meanwhile = lambda: None
+def _pause_from(scene: Scene, time: FakeSentinelClock, number: int, pause: ThreadPause) -> None:
+    """Pause at this call of the clock, or at the next call outside of a transaction."""
+    if time.calls >= number and _is_free(scene):
+        time.on_call = lambda: None
         pause()
 
 
-def _is_free(at: Scene) -> bool:
-    with closing(sqlite3.connect(at.paths.state / DATABASE, timeout=0)) as connection:
+def _is_free(scene: Scene) -> bool:
+    with closing(sqlite3.connect(scene.paths.state / DATABASE, timeout=0)) as connection:
         try:
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError:
@@ -257,143 +261,145 @@ def _is_free(at: Scene) -> bool:
         return True
 
 
-async def test_a_machine_that_slept_gives_the_bot_a_minute(dead: Scene) -> None:
-    await dead.has_died()
-    dead.clock.jump(8 * 60 * MINUTE)
-    time = SentinelTime(dead.clock)
+async def test_a_machine_that_slept_gives_the_bot_a_minute(scene: Scene) -> None:
+    await scene.run_bot_and_crash()
+    scene.clock.jump(8 * 60 * MINUTE)
+    time = FakeSentinelClock(scene.clock)
 
     def beat() -> None:
         if time.slept >= 25:
-            HeartbeatFile(dead.paths).write(dead.clock.now())
+            HeartbeatFile(scene.paths).write(scene.clock.now())
 
-    time.meanwhile = beat
-    with single_instance(dead.paths.bot_pid):
-        report = dead.watch(time=time)
+    time.on_call = beat
+    with single_instance(scene.paths.bot_pid):
+        report = scene.run_sentinel(time=time)
     assert report.came_back
     assert report.outcomes == []
-    assert dead.service.texts == []
+    assert scene.service.texts == []
 
 
-async def test_a_clock_that_was_set_back_keeps_nothing_from_coming(dead: Scene) -> None:
-    await dead.has_died()
-    HeartbeatFile(dead.paths).write(dead.clock.now() + timedelta(hours=3))
-    dead.clock.jump(9.5 * MINUTE)
-    assert len(dead.watch().outcomes) == 1
+async def test_a_clock_that_was_set_back_keeps_nothing_from_coming(scene: Scene) -> None:
+    await scene.run_bot_and_crash()
+    HeartbeatFile(scene.paths).write(scene.clock.now() + timedelta(hours=3))
+    scene.clock.jump(9.5 * MINUTE)
+    assert len(scene.run_sentinel().outcomes) == 1
 
 
-async def test_a_clean_stop_is_said_and_the_supervisor_is_not_asked(dead: Scene) -> None:
-    await dead.has_died()
-    dead.stop_cleanly()
-    dead.clock.jump(10 * MINUTE)
+async def test_a_clean_stop_is_said_and_the_supervisor_is_not_asked(scene: Scene) -> None:
+    await scene.run_bot_and_crash()
+    scene.stop_cleanly()
+    scene.clock.jump(10 * MINUTE)
     asked: list[bool] = []
-    report = dead.watch(revive=lambda is_running: asked.append(is_running) is None)  # type: ignore[func-returns-value]
+    report = scene.run_sentinel(revive=lambda is_running: asked.append(is_running) is None)  # type: ignore[func-returns-value]
     assert asked == []
     assert report.state is BotState.STOPPED
-    (item,) = dead.ask(lambda tx: tx.due_items.open())
-    message = dead.ask(lambda tx: tx.messages.get(item.card))
+    (item,) = scene.ask(lambda tx: tx.due_items.open())
+    message = scene.ask(lambda tx: tx.messages.get(item.card))
     assert message is not None
     assert message.footer == "The bot is stopped; this came from its watch."
 
 
-async def test_the_supervisor_is_asked_once_for_each_silence(dead: Scene) -> None:
-    async with dead.bot() as bot:
+async def test_the_supervisor_is_asked_once_for_each_silence(scene: Scene) -> None:
+    async with scene.bot() as bot:
         for minutes in (10, 18):
             bot.remind(f"pill-{minutes}", timedelta(minutes=minutes), PILL, **MUST)
         await bot.passes(31)
-    dead.clock.jump(10 * MINUTE)
+    scene.clock.jump(10 * MINUTE)
     asked: list[bool] = []
 
     def revive(is_running: bool) -> bool:
         asked.append(is_running)
         return True
 
-    assert len(dead.watch(revive=revive).outcomes) == 1
-    dead.clock.jump(8 * MINUTE)
-    assert len(dead.watch(revive=revive).outcomes) == 1
+    assert len(scene.run_sentinel(revive=revive).outcomes) == 1
+    scene.clock.jump(8 * MINUTE)
+    assert len(scene.run_sentinel(revive=revive).outcomes) == 1
     assert asked == [False]
 
 
-async def test_a_revived_bot_is_left_to_deliver(dead: Scene) -> None:
-    await dead.has_died()
-    dead.clock.jump(10 * MINUTE)
+async def test_a_revived_bot_is_left_to_deliver(scene: Scene) -> None:
+    await scene.run_bot_and_crash()
+    scene.clock.jump(10 * MINUTE)
 
     def revive(_: bool) -> bool:
-        HeartbeatFile(dead.paths).write(dead.clock.now())
+        HeartbeatFile(scene.paths).write(scene.clock.now())
         return True
 
-    report = dead.watch(revive=revive)
+    report = scene.run_sentinel(revive=revive)
     assert report.is_revived
     assert report.came_back
-    assert dead.service.texts == []
+    assert scene.service.texts == []
 
 
 async def test_during_an_update_the_database_is_not_touched_and_the_bot_takes_it_over(
-    dead: Scene,
+    scene: Scene,
 ) -> None:
-    await dead.has_died()
-    dead.clock.jump(10 * MINUTE)
-    report = dead.watch(maintenance=lambda: "update")
+    await scene.run_bot_and_crash()
+    scene.clock.jump(10 * MINUTE)
+    report = scene.run_sentinel(maintenance=lambda: "update")
     assert [(each.through, each.kept_in) for each in report.outcomes] == [
         (("discord",), "sentinel.json")
     ]
-    assert rows_of(dead) == []
-    assert dead.paths.sentinel.stat().st_mode & 0o777 == 0o600
-    dead.clock.jump(5 * MINUTE)
-    assert dead.watch(maintenance=lambda: "update").outcomes == []
-    # When it is over, the next sentinel that acts, or the bot, moves it into the database.
-    _given_to_database(dead)
-    assert not dead.paths.sentinel.exists()
-    assert [row.state for row in rows_of(dead)] == ["due", "done", "delivered"]
-    assert (await back(dead)).count(PILL) == 1
-    assert is_right(dead)
+    assert rows_of(scene) == []
+    assert scene.paths.sentinel.stat().st_mode & 0o777 == 0o600
+    scene.clock.jump(5 * MINUTE)
+    assert scene.run_sentinel(maintenance=lambda: "update").outcomes == []
+    # After the update the next sentinel or the bot moves the file into the database.
+    _given_to_database(scene)
+    assert not scene.paths.sentinel.exists()
+    assert [row.state for row in rows_of(scene)] == ["due", "done", "delivered"]
+    assert (await messages_after_restart(scene)).count(PILL) == 1
+    assert is_ledger_valid(scene)
 
 
-def _given_to_database(at: Scene, times: int = 1) -> None:
-    content = at.paths.sentinel.read_bytes()
+def _given_to_database(scene: Scene, times: int = 1) -> None:
+    content = scene.paths.sentinel.read_bytes()
     for _ in range(times):
-        at.paths.sentinel.write_bytes(content)
-        database = open_database(at.paths, at.clock.now, is_holder=True, report=lambda _: None)
-        SentinelFile(at.paths, lambda _: None).give_to(database)
+        scene.paths.sentinel.write_bytes(content)
+        database = open_database(
+            scene.paths, scene.clock.now, is_holder=True, report=lambda _: None
+        )
+        SentinelFile(scene.paths, lambda _: None).give_to(database)
         database.close()
 
 
-async def test_a_file_that_is_taken_over_twice_counts_once(dead: Scene) -> None:
-    await dead.has_died()
-    dead.clock.jump(10 * MINUTE)
-    dead.watch(maintenance=lambda: "restore")
-    _given_to_database(dead, times=2)
-    assert [row.state for row in rows_of(dead)] == ["due", "done", "delivered"]
-    assert len(dead.ask(lambda tx: tx.due_items.open())) == 1
-    assert (await back(dead)).count(PILL) == 1
+async def test_a_file_that_is_taken_over_twice_counts_once(scene: Scene) -> None:
+    await scene.run_bot_and_crash()
+    scene.clock.jump(10 * MINUTE)
+    scene.run_sentinel(maintenance=lambda: "restore")
+    _given_to_database(scene, times=2)
+    assert [row.state for row in rows_of(scene)] == ["due", "done", "delivered"]
+    assert len(scene.ask(lambda tx: tx.due_items.open())) == 1
+    assert (await messages_after_restart(scene)).count(PILL) == 1
 
 
-async def test_a_locked_database_keeps_nothing_from_coming(dead: Scene) -> None:
-    await dead.has_died()
-    dead.clock.jump(10 * MINUTE)
-    database = open_database(dead.paths, dead.clock.now, is_holder=True, report=lambda _: None)
+async def test_a_locked_database_keeps_nothing_from_coming(scene: Scene) -> None:
+    await scene.run_bot_and_crash()
+    scene.clock.jump(10 * MINUTE)
+    database = open_database(scene.paths, scene.clock.now, is_holder=True, report=lambda _: None)
     database._connection.execute("BEGIN IMMEDIATE")
     try:
-        report = dead.watch()
+        report = scene.run_sentinel()
     finally:
         database._connection.execute("ROLLBACK")
         database.close()
     assert [each.kept_in for each in report.outcomes] == ["sentinel.json"]
-    assert dead.service.texts == [PILL]
+    assert scene.service.texts == [PILL]
     # The next run can write again, and knows what the file says.
-    dead.clock.jump(5 * MINUTE)
-    assert dead.watch().outcomes == []
-    assert dead.service.texts == [PILL]
+    scene.clock.jump(5 * MINUTE)
+    assert scene.run_sentinel().outcomes == []
+    assert scene.service.texts == [PILL]
 
 
-async def test_a_damaged_database_keeps_nothing_from_coming(dead: Scene) -> None:
-    await dead.has_died()
-    dead.clock.jump(10 * MINUTE)
+async def test_a_damaged_database_keeps_nothing_from_coming(scene: Scene) -> None:
+    await scene.run_bot_and_crash()
+    scene.clock.jump(10 * MINUTE)
     for name in ("ollim.db", "ollim.db-wal"):
-        (dead.paths.state / name).write_bytes(b"no database" * 1000)
-    assert [each.through for each in dead.watch().outcomes] == [("discord",)]
-    dead.clock.jump(5 * MINUTE)
-    dead.watch()
-    assert dead.service.texts == [PILL]
+        (scene.paths.state / name).write_bytes(b"no database" * 1000)
+    assert [each.through for each in scene.run_sentinel().outcomes] == [("discord",)]
+    scene.clock.jump(5 * MINUTE)
+    scene.run_sentinel()
+    assert scene.service.texts == [PILL]
 
 
 @contextmanager
@@ -407,34 +413,34 @@ def full_disk() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-async def test_on_a_full_disk_it_comes_once_although_nothing_can_be_kept(dead: Scene) -> None:
-    await dead.has_died()
-    dead.clock.jump(10 * MINUTE)
+async def test_on_a_full_disk_it_comes_once_although_nothing_can_be_kept(scene: Scene) -> None:
+    await scene.run_bot_and_crash()
+    scene.clock.jump(10 * MINUTE)
     with full_disk():
-        report = dead.watch()
-        dead.clock.jump(5 * MINUTE)
-        dead.watch()
+        report = scene.run_sentinel()
+        scene.clock.jump(5 * MINUTE)
+        scene.run_sentinel()
     assert [(each.through, each.kept_in) for each in report.outcomes] == [(("discord",), "")]
-    assert dead.service.texts == [PILL]
-    dead.watch()
-    assert [row.state for row in rows_of(dead)] == ["due", "done", "delivered"]
-    assert (await back(dead)).count(PILL) == 1
-    assert is_right(dead)
+    assert scene.service.texts == [PILL]
+    scene.run_sentinel()
+    assert [row.state for row in rows_of(scene)] == ["due", "done", "delivered"]
+    assert (await messages_after_restart(scene)).count(PILL) == 1
+    assert is_ledger_valid(scene)
 
 
-async def test_on_a_full_disk_without_discord_the_notification_comes_once(dead: Scene) -> None:
-    await dead.has_died()
-    dead.clock.jump(10 * MINUTE)
-    dead.service.is_down, desk = True, Desk()
+async def test_on_a_full_disk_without_discord_the_notification_comes_once(scene: Scene) -> None:
+    await scene.run_bot_and_crash()
+    scene.clock.jump(10 * MINUTE)
+    scene.service.is_down, desktop = True, FakeDesktop()
     with full_disk():
         for _ in range(3):
-            dead.watch(has_channel=False, notifier=desk)
-            dead.clock.jump(5 * MINUTE)
-    assert len(desk.shown) == 1
+            scene.run_sentinel(has_channel=False, notifier=desktop)
+            scene.clock.jump(5 * MINUTE)
+    assert len(desktop.shown) == 1
 
 
 class HeldEngine(ScriptedEngine):
-    """Answers only once it may go on."""
+    """Opens a session only after `may_go_on` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -447,158 +453,158 @@ class HeldEngine(ScriptedEngine):
             yield session
 
 
-async def test_the_run_of_a_stuck_bot_cannot_say_what_the_sentinel_has_said(dead: Scene) -> None:
+async def test_the_run_of_a_stuck_bot_cannot_say_what_the_sentinel_has_said(scene: Scene) -> None:
     engine = HeldEngine()
     engine.then(pings("The blue one, now!"))
-    async with dead.bot(engine) as bot:
+    async with scene.bot(engine) as bot:
         bot.remind("pill", timedelta(minutes=2), PILL)
         await bot.passes(2 * MINUTE + 5)
         assert bot.states("pill")[:1] == ["due"]
-        dead.clock.jump(6 * MINUTE)
-        with single_instance(dead.paths.bot_pid):
-            dead.watch()
-        assert dead.service.texts == [PILL]
+        scene.clock.jump(6 * MINUTE)
+        with single_instance(scene.paths.bot_pid):
+            scene.run_sentinel()
+        assert scene.service.texts == [PILL]
         engine.may_go_on.set()
         await bot.passes(3 * MINUTE)
         await bot.until(lambda: bot.reminders == [])
         assert bot.pings == [PILL]
         assert bot.states("pill").count("delivered") == 1
-    assert dead.service.texts.count(PILL) == 1
-    assert is_right(dead)
+    assert scene.service.texts.count(PILL) == 1
+    assert is_ledger_valid(scene)
 
 
-async def test_without_discord_a_notification_comes_once(dead: Scene) -> None:
-    await dead.has_died()
-    dead.clock.jump(10 * MINUTE)
-    dead.service.is_down = True
-    desk = Desk()
-    report = dead.watch(notifier=desk)
+async def test_without_discord_a_notification_comes_once(scene: Scene) -> None:
+    await scene.run_bot_and_crash()
+    scene.clock.jump(10 * MINUTE)
+    scene.service.is_down = True
+    desktop = FakeDesktop()
+    report = scene.run_sentinel(notifier=desktop)
     assert [each.through for each in report.outcomes] == [(NOTIFICATION,)]
-    dead.clock.jump(5 * MINUTE)
-    dead.watch(notifier=desk)
-    assert desk.shown == [f"{PILL} | The bot does not answer; this came from its watch."]
-    dead.service.is_down = False
-    dead.clock.jump(5 * MINUTE)
-    dead.watch(notifier=desk)
-    assert dead.service.texts == [PILL]
-    assert len(desk.shown) == 1
-    assert (await back(dead)).count(PILL) == 1
+    scene.clock.jump(5 * MINUTE)
+    scene.run_sentinel(notifier=desktop)
+    assert desktop.shown == [f"{PILL} | The bot does not answer; this came from its watch."]
+    scene.service.is_down = False
+    scene.clock.jump(5 * MINUTE)
+    scene.run_sentinel(notifier=desktop)
+    assert scene.service.texts == [PILL]
+    assert len(desktop.shown) == 1
+    assert (await messages_after_restart(scene)).count(PILL) == 1
 
 
-async def test_without_any_way_it_is_in_the_log_and_the_run_fails(dead: Scene) -> None:
-    await dead.has_died()
-    dead.clock.jump(10 * MINUTE)
-    dead.service.is_down = True
-    report = dead.watch(notifier=Desk(is_there=False))
+async def test_without_any_way_it_is_in_the_log_and_the_run_fails(scene: Scene) -> None:
+    await scene.run_bot_and_crash()
+    scene.clock.jump(10 * MINUTE)
+    scene.service.is_down = True
+    report = scene.run_sentinel(notifier=FakeDesktop(is_available=False))
     assert report.has_failed
-    dead.service.is_down = False
-    assert (await back(dead)).count(PILL) == 1
+    scene.service.is_down = False
+    assert (await messages_after_restart(scene)).count(PILL) == 1
 
 
-async def test_what_the_bot_had_committed_and_not_sent_is_sent(dead: Scene) -> None:
-    dead.service.is_down = True
-    async with dead.bot() as bot:
+async def test_what_the_bot_had_committed_and_not_sent_is_sent(scene: Scene) -> None:
+    scene.service.is_down = True
+    async with scene.bot() as bot:
         bot.remind("pill", timedelta(minutes=1), PILL, **MUST)
         await bot.passes(2 * MINUTE)
         assert bot.pings == [PILL]
-    dead.service.is_down = False
-    dead.clock.jump(6 * MINUTE)
-    dead.watch()
-    assert dead.service.texts.count(PILL) == 1
-    assert (await back(dead)).count(PILL) == 1
+    scene.service.is_down = False
+    scene.clock.jump(6 * MINUTE)
+    scene.run_sentinel()
+    assert scene.service.texts.count(PILL) == 1
+    assert (await messages_after_restart(scene)).count(PILL) == 1
 
 
-async def test_what_the_bot_had_claimed_and_not_said_comes_first(dead: Scene) -> None:
+async def test_what_the_bot_had_claimed_and_not_said_comes_first(scene: Scene) -> None:
     engine = HeldEngine()
-    async with dead.bot(engine) as bot:
+    async with scene.bot(engine) as bot:
         bot.routine("old", "17 10 * * *", "Old words.", must="true", background="true")
         bot.remind("pill", timedelta(minutes=8), PILL, **MUST)
         await bot.passes(125)
         assert bot.states("old")[:1] == ["due"]
-        assert dead.service.texts == []
-    dead.clock.jump(5 * MINUTE)
-    dead.watch()
-    assert dead.service.texts == ["Old words.", PILL]
+        assert scene.service.texts == []
+    scene.clock.jump(5 * MINUTE)
+    scene.run_sentinel()
+    assert scene.service.texts == ["Old words.", PILL]
 
 
-async def test_a_moment_that_is_skipped_or_too_late_stays_away(dead: Scene) -> None:
-    async with dead.bot() as bot:
+async def test_a_moment_that_is_skipped_or_too_late_stays_away(scene: Scene) -> None:
+    async with scene.bot() as bot:
         bot.routine("pill", "25 10 * * *", PILL, **MUST)
         await bot.passes(31)
-    dead.clock.jump(5 * 60 * MINUTE)
-    assert dead.watch().outcomes == []
+    scene.clock.jump(5 * 60 * MINUTE)
+    assert scene.run_sentinel().outcomes == []
 
 
-async def test_a_routine_that_must_come_has_a_dose_with_its_own_words(dead: Scene) -> None:
-    async with dead.bot() as bot:
+async def test_a_routine_that_must_come_has_a_dose_with_its_own_words(scene: Scene) -> None:
+    async with scene.bot() as bot:
         bot.routine("pill", "25 10 * * *", PILL, kind="dose")
         await bot.passes(31)
-    dead.clock.jump(10 * MINUTE)
-    dead.watch()
-    (item,) = dead.ask(lambda tx: tx.due_items.open())
-    message = dead.ask(lambda tx: tx.messages.get(item.card))
+    scene.clock.jump(10 * MINUTE)
+    scene.run_sentinel()
+    (item,) = scene.ask(lambda tx: tx.due_items.open())
+    message = scene.ask(lambda tx: tx.messages.get(item.card))
     assert message is not None
     assert message.card is not None
     assert [each.label for each in message.card.buttons[:2]] == ["Taken", "Skipped"]
-    async with dead.bot() as bot:
+    async with scene.bot() as bot:
         await bot.passes(MINUTE)
         assert bot.states("pill") == ["due", "done", "delivered"]
-    assert is_right(dead)
+    assert is_ledger_valid(scene)
 
 
-async def test_a_reminder_that_was_written_while_the_bot_was_dead_comes_too(dead: Scene) -> None:
-    async with dead.bot() as bot:
+async def test_a_reminder_that_was_written_while_the_bot_was_dead_comes_too(scene: Scene) -> None:
+    async with scene.bot() as bot:
         await bot.passes(31)
-    at = (dead.clock.now() + timedelta(minutes=8)).astimezone(UTC).isoformat()
+    at = (scene.clock.now() + timedelta(minutes=8)).astimezone(UTC).isoformat()
     head = f'---\nid: pill\nrun-at: "{at}"\n---\n'
-    (dead.paths.reminders / "pill.md").write_text(f"{head}{PILL}\n")
-    dead.clock.jump(8 * MINUTE)
-    dead.watch()
-    assert (await back(dead)).count(PILL) == 1
-    assert is_right(dead)
+    (scene.paths.reminders / "pill.md").write_text(f"{head}{PILL}\n")
+    scene.clock.jump(8 * MINUTE)
+    scene.run_sentinel()
+    assert (await messages_after_restart(scene)).count(PILL) == 1
+    assert is_ledger_valid(scene)
 
 
-async def test_of_a_file_that_became_wrong_the_last_right_version_comes(dead: Scene) -> None:
-    async with dead.bot() as bot:
+async def test_of_a_file_that_became_wrong_the_last_right_version_comes(scene: Scene) -> None:
+    async with scene.bot() as bot:
         file = bot.remind("pill", timedelta(minutes=10), PILL, **MUST)
         await bot.passes(12)
         file.write_text("---\nid: pill\nrun-at: never\n---\nno\n")
         await bot.passes(31)
-    dead.clock.jump(10 * MINUTE)
-    dead.watch()
-    assert dead.service.texts[1:] == [PILL]
+    scene.clock.jump(10 * MINUTE)
+    scene.run_sentinel()
+    assert scene.service.texts[1:] == [PILL]
 
 
 def test_where_no_bot_ever_ran_there_is_nothing_to_do(tmp_path: Path) -> None:
-    assert scene(tmp_path).watch().state is BotState.UNUSED
+    assert make_scene(tmp_path).run_sentinel().state is BotState.UNUSED
 
 
-async def test_a_second_run_beside_the_first_does_nothing(dead: Scene) -> None:
-    await dead.has_died()
-    dead.clock.jump(10 * MINUTE)
-    with FileLock(dead.paths.locks / "sentinel").held():
-        assert dead.watch().is_second
-    assert dead.service.texts == []
+async def test_a_second_run_beside_the_first_does_nothing(scene: Scene) -> None:
+    await scene.run_bot_and_crash()
+    scene.clock.jump(10 * MINUTE)
+    with FileLock(scene.paths.locks / "sentinel").held():
+        assert scene.run_sentinel().is_second
+    assert scene.service.texts == []
 
 
-async def test_two_runs_without_a_lock_send_one_message(dead: Scene) -> None:
-    await dead.has_died()
-    dead.clock.jump(10 * MINUTE)
-    time = SentinelTime(dead.clock)
+async def test_two_runs_without_a_lock_send_one_message(scene: Scene) -> None:
+    await scene.run_bot_and_crash()
+    scene.clock.jump(10 * MINUTE)
+    time = FakeSentinelClock(scene.clock)
     reports: list[None] = []
 
     def second() -> None:
         if not reports:
             reports.append(None)
-            (dead.paths.locks / "sentinel").unlink(missing_ok=True)
-            dead.watch()
+            (scene.paths.locks / "sentinel").unlink(missing_ok=True)
+            scene.run_sentinel()
 
     for number in (8, 12, 16, 20, 24):
         reports.clear()
-        time.meanwhile = lambda at=number: second() if time.calls == at else None  # type: ignore[misc]
-        dead.watch(time=time)
-    assert dead.service.texts == [PILL]
-    assert [row.state for row in rows_of(dead)] == ["due", "done", "delivered"]
+        time.on_call = lambda at=number: second() if time.calls == at else None  # type: ignore[misc]
+        scene.run_sentinel(time=time)
+    assert scene.service.texts == [PILL]
+    assert [row.state for row in rows_of(scene)] == ["due", "done", "delivered"]
 
 
 def test_a_heartbeat_of_now_is_one() -> None:

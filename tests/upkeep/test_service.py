@@ -1,4 +1,4 @@
-"""The service: installed with a proof of life, or everything is as it was before."""
+"""Installing the service succeeds with a heartbeat, or leaves everything as it was."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.upkeep.supervisors import LaunchDaemon, StandIn, UserManager, write_bot
+from tests.upkeep.supervisors import FakeLaunchd, FakeSupervisor, FakeSystemd, write_bot
 
 from ollim_bot.errors import SupervisorFailed, WrongInput
 from ollim_bot.paths import DataPaths
@@ -44,20 +44,20 @@ SHORT, LONG = 0.3, 120.0
 LINGER = "sudo loginctl enable-linger"
 
 
-class Machine:
-    """A home with a data directory, a program, and the stand-in of a supervisor."""
+class ServiceScene:
+    """A home with a data directory, a fake bot program, and a fake supervisor."""
 
-    def __init__(self, root: Path, stand_in: StandIn, name: str) -> None:
-        self.stand_in = stand_in
+    def __init__(self, root: Path, fake_supervisor: FakeSupervisor, name: str) -> None:
+        self.fake_supervisor = fake_supervisor
         self.name = name
         self.program = write_bot(root / "pro grams")
         self.paths = DataPaths(root / "home" / "da%ta \"dir'")
         self.paths.state.mkdir(parents=True)
-        self.how("alive")
-        self.environ = stand_in.environ
+        self.set_bot_behaviour("alive")
+        self.environ = fake_supervisor.environ
 
-    def how(self, *words: str) -> None:
-        """What becomes of the bot at its next start."""
+    def set_bot_behaviour(self, *words: str) -> None:
+        """How the fake bot behaves from its next start on."""
         (self.paths.root / "how").write_text(" ".join(words))
 
     @property
@@ -88,13 +88,13 @@ class Machine:
 
     @contextmanager
     def next_heartbeat(self) -> Iterator[None]:
-        """Ends when a bot that is started inside has shown that it lives."""
+        """Wait at the end for the heartbeat of a bot that was started inside the context."""
         since = datetime.now(UTC)
         yield
         assert wait_for_heartbeat(self.paths, since, LONG)
 
     def files(self) -> dict[Path, str]:
-        """All that is in the supervisor's folder."""
+        """The content of all files in the supervisor's folder."""
         there = self.supervisor.file.parent
         found = [Path(folder) / name for folder, _, names in os.walk(there) for name in names]
         return {
@@ -103,12 +103,12 @@ class Machine:
 
     def doctor(self) -> DoctorFinding:
         place = DoctorInput(None, None, (), self.environ, datetime.now(UTC))
-        (found,) = check_service(_Given(place, self.paths))  # type: ignore[arg-type]
+        (found,) = check_service(_FakeDoctorInput(place, self.paths))  # type: ignore[arg-type]
         return found
 
 
-class _Given:
-    """The part of `DoctorInput` that the check reads, with a clock and a place of its own."""
+class _FakeDoctorInput:
+    """The part of `DoctorInput` that the check reads, with the paths of the scene."""
 
     def __init__(self, given: DoctorInput, paths: DataPaths) -> None:
         self.environ, self.now = given.environ, given.now
@@ -116,32 +116,32 @@ class _Given:
         self.paths = paths
 
 
-def opened(root: Path, kind: type[StandIn], name: str) -> Iterator[Machine]:
+def opened(root: Path, kind: type[FakeSupervisor], name: str) -> Iterator[ServiceScene]:
     home = root / "home"
     home.mkdir()
-    stand_in = kind(root / "stand-in", home)
-    with stand_in.open():
-        yield Machine(root, stand_in, name)
+    fake_supervisor = kind(root / "stand-in", home)
+    with fake_supervisor.open():
+        yield ServiceScene(root, fake_supervisor, name)
 
 
 @pytest.fixture
-def systemd(tmp_path: Path) -> Iterator[Machine]:
-    yield from opened(tmp_path, UserManager, UNIT)
+def systemd(tmp_path: Path) -> Iterator[ServiceScene]:
+    yield from opened(tmp_path, FakeSystemd, UNIT)
 
 
 @pytest.fixture
-def manager(systemd: Machine) -> UserManager:
-    assert isinstance(systemd.stand_in, UserManager)
-    return systemd.stand_in
+def manager(systemd: ServiceScene) -> FakeSystemd:
+    assert isinstance(systemd.fake_supervisor, FakeSystemd)
+    return systemd.fake_supervisor
 
 
 @pytest.fixture
-def launchd(tmp_path: Path) -> Iterator[Machine]:
-    yield from opened(tmp_path, LaunchDaemon, LABEL)
+def launchd(tmp_path: Path) -> Iterator[ServiceScene]:
+    yield from opened(tmp_path, FakeLaunchd, LABEL)
 
 
 def test_systemd_keeps_the_bot_alive_from_installation_to_removal(
-    systemd: Machine, manager: UserManager
+    systemd: ServiceScene, manager: FakeSystemd
 ) -> None:
     systemd.environ |= {"DISCORD_TOKEN": "secret-token", "TZ": "Europe/Berlin"}
     assert systemd.install() == ([], "")
@@ -180,13 +180,13 @@ def test_systemd_keeps_the_bot_alive_from_installation_to_removal(
     assert systemd.supervisor.uninstall() == []
 
 
-def test_launchd_keeps_the_bot_alive_from_installation_to_removal(launchd: Machine) -> None:
+def test_launchd_keeps_the_bot_alive_from_installation_to_removal(launchd: ServiceScene) -> None:
     assert launchd.install() == ([], "")
     health = launchd.health()
     assert health.is_alive
     assert health.pid is not None
     assert len(launchd.files()) == 2
-    supervisor, services = launchd.supervisor, launchd.stand_in.services
+    supervisor, services = launchd.supervisor, launchd.fake_supervisor.services
     with launchd.next_heartbeat():
         os.kill(health.pid, signal.SIGKILL)
     assert services.starts(LABEL) == 2
@@ -203,14 +203,14 @@ def test_launchd_keeps_the_bot_alive_from_installation_to_removal(launchd: Machi
     assert supervisor.uninstall() == []
 
 
-def test_a_start_that_fails_leaves_nothing(systemd: Machine, manager: UserManager) -> None:
-    systemd.how("exit", "2")
+def test_a_start_that_fails_leaves_nothing(systemd: ServiceScene, manager: FakeSystemd) -> None:
+    systemd.set_bot_behaviour("exit", "2")
     told = systemd.refusal()
     assert told[0] == "The bot ended before its first heartbeat; systemd says: failed (failed)."
     assert told[1] == "Everything is put back."
     assert told[2:] == ["Its last lines:", "  hello from ['exit', '2']"]
     assert manager.services.starts(UNIT) <= 1, "wrong settings do not mend themselves"
-    systemd.how("exit", "1")
+    systemd.set_bot_behaviour("exit", "1")
     told = systemd.refusal()
     assert told[0].startswith("The bot ended before its first heartbeat")
     assert told[1] == "Everything is put back."
@@ -222,9 +222,9 @@ def test_a_start_that_fails_leaves_nothing(systemd: Machine, manager: UserManage
 
 
 def test_a_heartbeat_that_never_comes_leaves_nothing(
-    systemd: Machine, manager: UserManager
+    systemd: ServiceScene, manager: FakeSystemd
 ) -> None:
-    systemd.how("silent")
+    systemd.set_bot_behaviour("silent")
     told = systemd.refusal(seconds=SHORT)
     assert told[0] == "No heartbeat of the bot came within 0.3 s; systemd says: active (running)."
     assert systemd.files() == {}
@@ -233,7 +233,7 @@ def test_a_heartbeat_that_never_comes_leaves_nothing(
 
 
 def test_launchd_runs_the_new_program_and_else_the_old_one_again(
-    launchd: Machine, tmp_path: Path
+    launchd: ServiceScene, tmp_path: Path
 ) -> None:
     launchd.install()
     before = launchd.files()
@@ -243,28 +243,28 @@ def test_launchd_runs_the_new_program_and_else_the_old_one_again(
     moved = write_bot(tmp_path / "new place")
     launchd.install(launchd.definition(moved))
     assert launchd.health().is_alive
-    assert isinstance(launchd.stand_in, LaunchDaemon)
-    assert launchd.stand_in.loaded[LABEL].command == [str(moved)]
+    assert isinstance(launchd.fake_supervisor, FakeLaunchd)
+    assert launchd.fake_supervisor.loaded[LABEL].command == [str(moved)]
 
 
-def test_launchd_stops_a_bot_that_dies_before_it_listens_to_signals(launchd: Machine) -> None:
-    launchd.how("young")
+def test_launchd_stops_a_bot_that_dies_before_it_listens_to_signals(launchd: ServiceScene) -> None:
+    launchd.set_bot_behaviour("young")
     launchd.install()
     launchd.supervisor.stop()
-    services = launchd.stand_in.services
+    services = launchd.fake_supervisor.services
     assert (services.pid(LABEL), services.starts(LABEL)) == (0, 1)
     assert launchd.supervisor.status().is_enabled
 
 
-def test_launchd_leaves_nothing_either(launchd: Machine) -> None:
-    launchd.how("silent")
+def test_launchd_leaves_nothing_either(launchd: ServiceScene) -> None:
+    launchd.set_bot_behaviour("silent")
     assert "Everything is put back." in launchd.refusal(seconds=SHORT)
     assert launchd.files() == {}
     assert running_pid(launchd.paths.bot_pid) is None
 
 
 def test_the_service_before_runs_again_if_the_new_one_does_not_live(
-    systemd: Machine, manager: UserManager, tmp_path: Path
+    systemd: ServiceScene, manager: FakeSystemd, tmp_path: Path
 ) -> None:
     systemd.install()
     before = systemd.files()
@@ -288,7 +288,7 @@ def test_the_service_before_runs_again_if_the_new_one_does_not_live(
     assert systemd.health().is_alive
 
 
-def test_an_interruption_puts_everything_back(systemd: Machine, manager: UserManager) -> None:
+def test_an_interruption_puts_everything_back(systemd: ServiceScene, manager: FakeSystemd) -> None:
     def interrupted() -> datetime:
         raise KeyboardInterrupt
 
@@ -299,16 +299,16 @@ def test_an_interruption_puts_everything_back(systemd: Machine, manager: UserMan
     assert not manager.lingers
 
 
-def test_what_another_hand_wrote_is_kept(systemd: Machine) -> None:
+def test_what_another_hand_wrote_is_kept(systemd: ServiceScene) -> None:
     systemd.install()
     unit = systemd.supervisor.file
     edited = unit.read_text().replace("TimeoutStopSec=60", "TimeoutStopSec=90")
     unit.write_text(edited)
     before = systemd.files()
-    systemd.how("exit", "2")
+    systemd.set_bot_behaviour("exit", "2")
     systemd.refusal()
     assert systemd.files() == before, "also the name of the copy is free again"
-    systemd.how("alive")
+    systemd.set_bot_behaviour("alive")
     ((kept,), _) = systemd.install()
     assert kept.name == f"{UNIT}.bak"
     assert kept.read_text() == edited
@@ -326,7 +326,7 @@ def test_what_another_hand_wrote_is_kept(systemd: Machine) -> None:
 
 
 def test_without_lingering_the_bot_ends_at_log_out_and_that_is_said(
-    systemd: Machine, manager: UserManager
+    systemd: ServiceScene, manager: FakeSystemd
 ) -> None:
     manager.may_linger = False
     _, left_to_do = systemd.install()
@@ -342,7 +342,7 @@ def test_without_lingering_the_bot_ends_at_log_out_and_that_is_said(
 
 
 def test_nothing_is_written_if_systemd_does_not_answer(
-    systemd: Machine, manager: UserManager
+    systemd: ServiceScene, manager: FakeSystemd
 ) -> None:
     manager.is_reachable = False
     with pytest.raises(SupervisorFailed, match="log in as this user"):
@@ -356,7 +356,7 @@ def test_nothing_is_written_if_systemd_does_not_answer(
     assert systemd.files() == {}
 
 
-def test_a_bot_outside_the_service_is_stopped_first(systemd: Machine) -> None:
+def test_a_bot_outside_the_service_is_stopped_first(systemd: ServiceScene) -> None:
     environ = {**systemd.environ, **systemd.definition().environment}
     outside = subprocess.Popen([systemd.program], env=environ, cwd=systemd.paths.root)
     try:
@@ -370,7 +370,7 @@ def test_a_bot_outside_the_service_is_stopped_first(systemd: Machine) -> None:
         outside.wait()
 
 
-def test_the_doctor_tells_the_state_of_the_service(systemd: Machine) -> None:
+def test_the_doctor_tells_the_state_of_the_service(systemd: ServiceScene) -> None:
     assert systemd.doctor().level is Level.PASS
     assert "not installed" in systemd.doctor().detail
     systemd.install()
@@ -481,14 +481,14 @@ def test_a_program_in_a_temporary_place_is_known(program: str, is_so: bool) -> N
     assert is_temporary(Path(program)) is is_so
 
 
-def test_what_is_worse_in_the_environment_of_the_service_is_found(systemd: Machine) -> None:
+def test_what_is_worse_in_the_environment_of_the_service_is_found(systemd: ServiceScene) -> None:
     outside = {**systemd.environ, "OLLIM_DATA_DIR": str(systemd.paths.root), "OUTSIDE": "yes"}
     definition = systemd.definition()
     assert worse_inside(definition, outside, systemd.paths.root) == []
-    systemd.how("forgets")
+    systemd.set_bot_behaviour("forgets")
     (failure,) = worse_inside(definition, outside, systemd.paths.root)
     assert (failure.name, failure.detail) == ("model", "broken")
-    systemd.how("dumb")
+    systemd.set_bot_behaviour("dumb")
     (failure,) = worse_inside(definition, outside, systemd.paths.root)
     assert failure.detail == "here it is Claude, there it would be offline model"
     broken = systemd.definition(systemd.program.with_name("gone"))

@@ -1,6 +1,6 @@
-"""Reads a unit file by the rules of systemd's documentation, for a stand-in and for tests.
+"""Reads a unit file by the rules of systemd's documentation, for the fake systemd and for tests.
 
-systemd.syntax(7): sections, assignments, comments, lines that go on after a backslash, and quoting
+systemd.syntax(7): sections, assignments, comments, lines continued by a backslash, and quoting
 with C escapes. systemd.unit(5): specifiers. systemd.service(5): command lines with their prefixes,
 and variables. A program's name takes no quotes, backslashes or control characters (seen with
 `systemd-analyze verify` of version 252).
@@ -52,7 +52,7 @@ class Unit:
             self._values[key].clear()
 
     def one(self, key: str, otherwise: str = "") -> str:
-        """The last value, as for settings that take one."""
+        """The last value, which counts for settings that take only one value."""
         return next(reversed(self._values[key]), otherwise)
 
     def command(self, environment: Mapping[str, str]) -> list[str]:
@@ -136,7 +136,7 @@ def _escape(value: str, at: int) -> tuple[str, int]:
 
 
 def expanded(text: str) -> str:
-    """With specifiers replaced."""
+    """The text with its specifiers replaced."""
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in _SPECIFIERS:

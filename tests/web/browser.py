@@ -1,4 +1,4 @@
-"""A browser of the owner's, as far as the server can tell."""
+"""A client that sends the same requests as the owner's browser."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import aiohttp
 from tests.web.scene import Scene
-from tests.web.sign_in import NONCE, Door, Key, protocols
+from tests.web.sign_in import NONCE, BrowserKey, SignInClient, protocols
 
 LIMIT = aiohttp.ClientTimeout(total=60)
 SECONDS = 60.0
@@ -20,9 +20,9 @@ BOUNDARY = "----WebKitFormBoundary7MA4YWxkTrZu0gW"
 
 
 async def eventually(condition: Callable[[], object]) -> None:
-    """Wait for what has no event of its own, such as a file that goes."""
+    """Wait for a condition that has no event, such as the removal of a file."""
     async with asyncio.timeout(SECONDS):
-        while not condition():  # noqa: ASYNC110 - see above
+        while not condition():  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0.005)
 
 
@@ -46,7 +46,7 @@ def _part(disposition: str, content: bytes) -> bytes:
 
 
 def _escaped(name: str) -> str:
-    """As browsers do it, who leave all other characters as they are."""
+    """The file name as browsers escape it: only quotes and line ends."""
     return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
 
 
@@ -64,7 +64,7 @@ class Tab:
         return frame
 
     async def closing(self) -> int | None:
-        """Wait until the other side ends it; gives the code."""
+        """Wait until the server closes the socket, and return the close code."""
         async with asyncio.timeout(SECONDS):
             while not (await self.socket.receive()).type.name.startswith(("CLOS", "ERROR")):
                 pass
@@ -72,12 +72,12 @@ class Tab:
 
 
 class Browser:
-    """Its requests come from the page; `headers` are put in place of what it would send."""
+    """Sends requests as the page does. `headers` replace the headers of the page."""
 
     def __init__(self, http: aiohttp.ClientSession, scene: Scene) -> None:
         self._http = http
         self._scene = scene
-        self.key: Key | None = None
+        self.key: BrowserKey | None = None
         self.session = ""
 
     @property
@@ -85,21 +85,21 @@ class Browser:
         return self._scene.url
 
     @property
-    def door(self) -> Door:
-        return Door(self._http, self._scene.url)
+    def sign_in(self) -> SignInClient:
+        return SignInClient(self._http, self._scene.url)
 
     async def enter(self) -> None:
-        """By an address from the terminal, unless it was let in before; then by its key."""
+        """Sign in: with an address from the terminal the first time, later with the stored key."""
         if self.key is None:
-            self.key = await self.door.enter(self._scene.surface.address().partition("#")[2])
-        self.session = await self.door.session(self.key)
+            self.key = await self.sign_in.enter(self._scene.surface.address().partition("#")[2])
+        self.session = await self.sign_in.session(self.key)
 
     async def ask(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **more: Any
     ) -> Reply:
-        own = {"Origin": self.origin} if method == "POST" else {}
-        own |= {"Authorization": f"Bearer {self.session}"} if self.session else {}
-        given = {name: value for name, value in (own | dict(headers or {})).items() if value}
+        defaults = {"Origin": self.origin} if method == "POST" else {}
+        defaults |= {"Authorization": f"Bearer {self.session}"} if self.session else {}
+        given = {name: value for name, value in (defaults | dict(headers or {})).items() if value}
         async with self._http.request(
             method, self._scene.url + path, headers=given, allow_redirects=False, **more
         ) as response:
@@ -119,7 +119,7 @@ class Browser:
         reply_to: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        """A message, in the form of the page."""
+        """Send a message in the multipart form that the page uses."""
         fields = {"id": message_id or str(uuid4()), "text": text, "reply_to": reply_to}
         parts = [_part(f'name="{name}"', value.encode()) for name, value in fields.items()]
         parts += [_part(f'name="file"; filename="{_escaped(name)}"', data) for name, data in files]
@@ -129,7 +129,7 @@ class Browser:
 
     @asynccontextmanager
     async def connection(self, **headers: str) -> AsyncIterator[Tab]:
-        """An open socket on which nothing was said yet."""
+        """An open socket on which the tab has not said hello yet."""
         given = {"Origin": self.origin} | headers
         async with self._http.ws_connect(
             f"{self._scene.url}/api/socket",
@@ -140,29 +140,29 @@ class Browser:
 
     @asynccontextmanager
     async def tab(self, change: int | None = None) -> AsyncIterator[tuple[Tab, dict[str, Any]]]:
-        """An open tab, and how it was greeted."""
+        """An open tab, and the first frame that the server sent to it."""
         async with self.connection() as tab:
             await tab.socket.send_json({"type": "hello", "change": change, "nonce": NONCE})
             yield tab, await tab.next()
 
 
 @asynccontextmanager
-async def stranger(scene: Scene) -> AsyncIterator[Browser]:
-    """A browser that was never let in."""
+async def unknown_browser(scene: Scene) -> AsyncIterator[Browser]:
+    """A browser that has never signed in."""
     jar = aiohttp.CookieJar(unsafe=True)
     async with aiohttp.ClientSession(timeout=LIMIT, cookie_jar=jar) as http:
         yield Browser(http, scene)
 
 
 @asynccontextmanager
-async def browser(scene: Scene) -> AsyncIterator[Browser]:
-    async with stranger(scene) as own:
-        await own.enter()
-        yield own
+async def signed_in_browser(scene: Scene) -> AsyncIterator[Browser]:
+    async with unknown_browser(scene) as browser:
+        await browser.enter()
+        yield browser
 
 
 async def raw(scene: Scene, request: str | bytes) -> bytes:
-    """What comes back for these very bytes, until the server closes the connection."""
+    """Send these bytes, and return all bytes until the server closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", scene.surface.port)
     try:
         writer.write(request.encode() if isinstance(request, str) else request)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.web.browser import Browser, browser
+from tests.web.browser import Browser, signed_in_browser
 from tests.web.scene import Scene, make_scene, running
 
 
@@ -15,7 +15,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
 
 
 @pytest.fixture
-async def own(scene: Scene) -> AsyncIterator[Browser]:
-    """The owner's browser, let in."""
-    async with browser(scene) as own:
-        yield own
+async def browser(scene: Scene) -> AsyncIterator[Browser]:
+    """The owner's browser, signed in."""
+    async with signed_in_browser(scene) as browser:
+        yield browser

@@ -1,4 +1,4 @@
-"""What somebody might write to have more than text on the page."""
+"""Markdown that tries to put more than text on the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts made of all that markdown gives a meaning to, and of all that a text may hold."""
+"""Texts for property tests: pieces with a meaning in markdown, and arbitrary characters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-# Where markdown is ambiguous until the next line comes, or the next character.
+# Pieces whose meaning depends on the next character or line.
 PIECES = (
     *("a", "b c", " ", "\n", "\n\n", "\t", "    ", "  ", "\r\n", "\r", "\\", "\0"),
     *("- ", "* ", "+ ", "1. ", "2) ", "- [ ] ", "- [x] ", "-", "=", "---", "===", "***", "**", "_"),

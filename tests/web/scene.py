@@ -24,7 +24,7 @@ SECRET = Secret("a-secret-that-nobody-else-has-0123456789")
 SUNDAY = datetime(2026, 11, 15, 14, 30, tzinfo=UTC)
 
 
-class MarkInMemory:
+class InMemoryReadMark:
     def __init__(self) -> None:
         self.value: MessageId | None = None
 
@@ -37,11 +37,11 @@ class MarkInMemory:
 
 @dataclass
 class Scene:
-    """`clock` stands still until the test moves it, unless the scene was given another one."""
+    """`clock` moves only when the test moves it. It is unused if `make_scene` was given a clock."""
 
     surface: WebSurface
     reception: FakeReception
-    mark: MarkInMemory
+    mark: InMemoryReadMark
     clock: ManualClock
     folder: Path
 
@@ -63,7 +63,7 @@ def make_scene(
     paths = DataPaths(folder)
     paths.locks.mkdir(parents=True, exist_ok=True)
     paths.web_token.write_text(f"{secret.reveal()}\n")
-    mark = MarkInMemory()
+    mark = InMemoryReadMark()
     surface = WebSurface(
         at=WebAddress(port, hosts),
         keys=BrowserKeys(paths, clock or manual),
@@ -82,7 +82,7 @@ def make_scene(
 
 @asynccontextmanager
 async def running(scene: Scene) -> AsyncIterator[Scene]:
-    """Serves until the end of the context; the same scene may be run again after it."""
+    """Serve the page until the context ends. The same scene can run again afterwards."""
     serving = asyncio.create_task(scene.surface.run(scene.reception))
     ready = asyncio.create_task(scene.surface.ready())
     await asyncio.wait([serving, ready], timeout=10, return_when=asyncio.FIRST_COMPLETED)

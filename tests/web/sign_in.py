@@ -1,4 +1,4 @@
-"""How a browser is let in at the page, spoken by hand: the one place of the tests that knows it."""
+"""The sign-in protocol of the page, for tests that are not a real browser."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class AccessDenied(AssertionError):
 
 
 @dataclass
-class Key:
-    """What a browser keeps; a real one cannot read `key`."""
+class BrowserKey:
+    """What a browser keeps between visits. A real browser cannot read `key`."""
 
     browser: str
     generation: int
@@ -32,7 +32,9 @@ class Key:
         return mac(self.key, "session", challenge)
 
 
-class Door:
+class SignInClient:
+    """Makes the requests that sign a browser in at the bot."""
+
     def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
         self._http = http
         self._url = url
@@ -50,16 +52,16 @@ class Door:
         return str(answer["challenge"])
 
     async def code(self, secret: Secret) -> str:
-        """As `ollim-bot web url` makes it."""
+        """An entry code, made the way `ollim-bot web url` makes it."""
         answer = await self.ask("/api/challenge", browser="terminal", nonce=NONCE)
         right = mac(bot_key(secret, "terminal"), "challenge", answer["challenge"], NONCE)
         assert is_equal(answer["proof"], right)
         return entry_code(secret, answer["challenge"])
 
-    async def enter(self, code: str) -> Key:
+    async def enter(self, code: str) -> BrowserKey:
         return _key(await self.ask("/api/enter", code=code))
 
-    async def answer(self, key: Key, challenge: str) -> Any:
+    async def answer(self, key: BrowserKey, challenge: str) -> Any:
         return await self.ask(
             "/api/session",
             browser=key.browser,
@@ -68,8 +70,8 @@ class Door:
             proof=key.proof(challenge),
         )
 
-    async def session(self, key: Key) -> str:
-        """The key is replaced by the next one where the bot wants that."""
+    async def session(self, key: BrowserKey) -> str:
+        """Open a session. `key` becomes the next key if the bot hands out one."""
         answer = await self.answer(key, await self.challenge())
         if "next" in answer:
             following = _key(answer["next"])
@@ -79,10 +81,10 @@ class Door:
         return str(answer["session"])
 
 
-def _key(answer: Any) -> Key:
-    return Key(answer["browser"], answer["generation"], decoded(answer["key"]))
+def _key(answer: Any) -> BrowserKey:
+    return BrowserKey(answer["browser"], answer["generation"], decoded(answer["key"]))
 
 
 def protocols(session: str) -> tuple[str, str]:
-    """With which a socket is opened."""
+    """The WebSocket subprotocols with which the page opens its socket."""
     return ("ollim", f"ollim.session.{session}")

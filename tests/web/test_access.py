@@ -7,7 +7,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.web.browser import Browser, browser, raw, stranger
+from tests.web.browser import Browser, raw, signed_in_browser, unknown_browser
 from tests.web.scene import SECRET, Scene, make_scene, running
 
 from ollim_bot.surfaces.web import texts
@@ -35,28 +35,28 @@ POSTS = (
 
 
 async def test_an_address_from_the_terminal_lets_in(scene: Scene) -> None:
-    async with stranger(scene) as own:
-        await own.enter()
-        assert (await own.get("/api/messages")).status == 200
+    async with unknown_browser(scene) as browser:
+        await browser.enter()
+        assert (await browser.get("/api/messages")).status == 200
 
 
 async def test_the_browser_is_given_no_cookie_and_an_old_one_is_taken_away(scene: Scene) -> None:
     former = "ollim=" + "5a" * 32
-    async with stranger(scene) as own:
-        await own.enter()
-        replies = [await own.get(path) for path in ("/", "/static/main.js", "/api/messages")]
+    async with unknown_browser(scene) as browser:
+        await browser.enter()
+        replies = [await browser.get(path) for path in ("/", "/static/main.js", "/api/messages")]
         assert all("Set-Cookie" not in reply.headers for reply in replies)
-        assert (await own.ask("GET", "/api/messages", headers={"Cookie": former})).status == 200
-        shell = await own.get("/", Cookie=former)
+        assert (await browser.ask("GET", "/api/messages", headers={"Cookie": former})).status == 200
+        shell = await browser.get("/", Cookie=former)
     assert shell.headers["Set-Cookie"].startswith('ollim=""; ')
     assert "Max-Age=0" in shell.headers["Set-Cookie"]
-    async with stranger(scene) as other:
+    async with unknown_browser(scene) as other:
         assert (await other.get("/api/messages", Cookie=former)).status == 401
 
 
 async def test_without_a_session_the_page_is_there_and_holds_nothing(scene: Scene) -> None:
     await scene.reception.say("a private word")
-    async with stranger(scene) as other:
+    async with unknown_browser(scene) as other:
         for path in OPEN:
             assert (await other.get(path)).status == 200
             assert (await other.ask("HEAD", path)).status == 200
@@ -66,10 +66,10 @@ async def test_without_a_session_the_page_is_there_and_holds_nothing(scene: Scen
 
 
 async def test_the_files_of_the_page_stand_where_nobody_could_know_before(tmp_path: Path) -> None:
-    """Else who had the port before could have left others in the browser's cache."""
+    """Otherwise a program that had the port before could have left other files in the cache."""
     names = set()
     for _ in range(2):
-        async with running(make_scene(tmp_path)) as scene, stranger(scene) as other:
+        async with running(make_scene(tmp_path)) as scene, unknown_browser(scene) as other:
             shell = (await other.get("/")).body.decode()
             [script] = re.findall(r'src="(/static/[0-9a-f]{16}/main\.js)"', shell)
             assert not re.search(r'="/static/[^/"]*"', shell)
@@ -81,7 +81,7 @@ async def test_the_files_of_the_page_stand_where_nobody_could_know_before(tmp_pa
 
 async def test_under_a_name_that_is_not_only_ours_the_page_is_not_opened(scene: Scene) -> None:
     port = scene.surface.port
-    async with stranger(scene) as other:
+    async with unknown_browser(scene) as other:
         for host in (f"localhost:{port}", f"[::1]:{port}"):
             reply = await other.get("/?12ab", Host=host)
             assert (reply.status, reply.headers["Location"]) == (303, f"{scene.url}/")
@@ -90,7 +90,7 @@ async def test_under_a_name_that_is_not_only_ours_the_page_is_not_opened(scene: 
 async def test_no_service_worker_is_served_and_one_that_is_there_is_cleared_away(
     scene: Scene,
 ) -> None:
-    async with stranger(scene) as other:
+    async with unknown_browser(scene) as other:
         for path in ("/", "/static/main.js", "/worker.js", "/api/messages"):
             reply = await other.ask("GET", path, headers={"Service-Worker": "script"})
             assert reply.status == 404
@@ -102,7 +102,7 @@ async def test_no_service_worker_is_served_and_one_that_is_there_is_cleared_away
     "value", ["", "Bearer", "Bearer ", "Bearer wrong", f"Bearer {SECRET.reveal()}", "Basic eA=="]
 )
 async def test_without_a_session_nothing_is_shown(scene: Scene, method: str, value: str) -> None:
-    async with stranger(scene) as other:
+    async with unknown_browser(scene) as other:
         for path in GETS:
             reply = await other.ask(method, path, headers={"Authorization": value})
             assert reply.status == 401, path
@@ -111,14 +111,14 @@ async def test_without_a_session_nothing_is_shown(scene: Scene, method: str, val
 
 @pytest.mark.parametrize("path", POSTS)
 async def test_without_a_session_nothing_is_done(scene: Scene, path: str) -> None:
-    async with stranger(scene) as other:
+    async with unknown_browser(scene) as other:
         assert (await other.post(path, {"line": "/clear", "id": "m1"})).status == 401
     assert scene.reception.lines == []
     assert scene.mark.value is None
 
 
 async def test_the_secret_itself_opens_nothing(scene: Scene) -> None:
-    async with stranger(scene) as other:
+    async with unknown_browser(scene) as other:
         query = f"?token={SECRET.reveal()}"
         assert "Set-Cookie" not in (await other.get(f"/{query}")).headers
         assert (await other.get(f"/api/messages{query}")).status == 401
@@ -148,10 +148,10 @@ WRONG_HOSTS = (
 @pytest.mark.parametrize("host", WRONG_HOSTS)
 @pytest.mark.parametrize("path", ["/", "/healthz", "/api/messages"])
 async def test_another_name_for_this_machine_is_refused(
-    scene: Scene, own: Browser, host: str, path: str
+    scene: Scene, browser: Browser, host: str, path: str
 ) -> None:
     host = host.format(port=scene.surface.port)
-    right = f"Authorization: Bearer {own.session}"
+    right = f"Authorization: Bearer {browser.session}"
     answer = await raw(
         scene,
         f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{right}\r\nConnection: close\r\n\r\n",
@@ -171,24 +171,24 @@ async def test_this_machine_may_be_called_by_its_own_names_at_any_port(
     scene: Scene, host: str
 ) -> None:
     """A tunnel may end at another port."""
-    async with stranger(scene) as other:
+    async with unknown_browser(scene) as other:
         assert (await other.get("/healthz", Host=host)).status == 200
 
 
 async def test_a_name_of_the_settings_is_known(tmp_path: Path) -> None:
     async with (
         running(make_scene(tmp_path, hosts=("ollim.example.org",))) as scene,
-        browser(scene) as own,
+        signed_in_browser(scene) as browser,
     ):
         host = {"Host": "ollim.example.org"}
         origin = {"Origin": "https://ollim.example.org"}
-        assert (await own.ask("GET", "/api/messages", headers=host)).status == 200
+        assert (await browser.ask("GET", "/api/messages", headers=host)).status == 200
         assert (
-            await own.ask("POST", "/api/interrupt", json={}, headers=host | origin)
+            await browser.ask("POST", "/api/interrupt", json={}, headers=host | origin)
         ).status == 200
-        assert (await own.ask("POST", "/api/interrupt", json={}, headers=origin)).status == 403
+        assert (await browser.ask("POST", "/api/interrupt", json={}, headers=origin)).status == 403
         other = {"Host": "other.example.org"}
-        assert (await own.ask("GET", "/api/messages", headers=other)).status == 403
+        assert (await browser.ask("GET", "/api/messages", headers=other)).status == 403
 
 
 WRONG_ORIGINS = (
@@ -208,52 +208,54 @@ WRONG_ORIGINS = (
 
 @pytest.mark.parametrize("path", POSTS)
 async def test_nothing_is_done_for_another_site_though_the_session_is_right(
-    scene: Scene, own: Browser, path: str
+    scene: Scene, browser: Browser, path: str
 ) -> None:
     await scene.reception.say("hello")
     for origin in WRONG_ORIGINS:
         headers = {"Origin": origin.format(port=scene.surface.port)}
         if path == "/api/messages":
-            reply = await own.send("buy this", ("x.txt", b"x"), headers=headers)
+            reply = await browser.send("buy this", ("x.txt", b"x"), headers=headers)
         else:
             body = {"line": "/clear", "id": "m1"}
-            reply = await own.ask("POST", path, json=body, headers=headers)
+            reply = await browser.ask("POST", path, json=body, headers=headers)
         assert (reply.status, reply.error) == (403, texts.WRONG_ORIGIN), origin
     assert (scene.reception.lines, scene.reception.received) == ([], [])
     assert scene.mark.value is None
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS"])
-async def test_other_methods_need_the_origin_too(own: Browser, method: str) -> None:
-    assert (await own.ask(method, "/api/messages", headers={"Origin": ""})).status == 403
+async def test_other_methods_need_the_origin_too(browser: Browser, method: str) -> None:
+    assert (await browser.ask(method, "/api/messages", headers={"Origin": ""})).status == 403
 
 
 @pytest.mark.parametrize("origin", WRONG_ORIGINS)
-async def test_no_socket_for_another_site(scene: Scene, own: Browser, origin: str) -> None:
+async def test_no_socket_for_another_site(scene: Scene, browser: Browser, origin: str) -> None:
     with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-        async with own.connection(Origin=origin.format(port=scene.surface.port)):
+        async with browser.connection(Origin=origin.format(port=scene.surface.port)):
             pass
     assert refused.value.status == 403
 
 
 async def test_no_socket_without_a_session(scene: Scene) -> None:
-    async with stranger(scene) as other:
+    async with unknown_browser(scene) as other:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             async with other.connection():
                 pass
     assert refused.value.status == 401
 
 
-async def test_every_answer_carries_the_rules_for_the_browser(scene: Scene, own: Browser) -> None:
-    async with stranger(scene) as other:
+async def test_every_answer_carries_the_rules_for_the_browser(
+    scene: Scene, browser: Browser
+) -> None:
+    async with unknown_browser(scene) as other:
         replies = [
-            *[await own.get(path) for path in GETS],
+            *[await browser.get(path) for path in GETS],
             await other.get("/"),
             await other.get("/static/main.js"),
             await other.post("/api/challenge", {"browser": "", "nonce": ""}),
             await other.post("/api/enter", {"code": "wrong"}),
-            await own.post("/api/interrupt", {}),
-            await own.post("/api/interrupt", {}, Origin=""),
+            await browser.post("/api/interrupt", {}),
+            await browser.post("/api/interrupt", {}, Origin=""),
             await other.get("/healthz"),
         ]
     for reply in replies:
@@ -277,12 +279,12 @@ async def test_every_answer_carries_the_rules_for_the_browser(scene: Scene, own:
         assert "Access-Control-Allow-Origin" not in reply.headers
 
 
-async def test_private_answers_are_not_stored(own: Browser) -> None:
-    assert (await own.get("/api/messages")).headers["Cache-Control"] == "no-store"
+async def test_private_answers_are_not_stored(browser: Browser) -> None:
+    assert (await browser.get("/api/messages")).headers["Cache-Control"] == "no-store"
 
 
 async def test_health_is_for_everybody_and_tells_nothing_else(scene: Scene) -> None:
-    async with stranger(scene) as other:
+    async with unknown_browser(scene) as other:
         reply = await other.get("/healthz")
         assert (await other.ask("HEAD", "/healthz")).status == 200
         assert (await other.post("/healthz", {})).status == 401

@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from tests.web.browser import Browser, browser, raw
+from tests.web.browser import Browser, raw, signed_in_browser
 from tests.web.scene import SUNDAY, Scene, make_scene, running
 
 from ollim_bot.domain.chat import Author, MessageId
@@ -18,10 +18,10 @@ from ollim_bot.surfaces.web.limits import WebLimits
 
 
 async def test_a_message_is_acknowledged_with_what_was_kept_of_it(
-    scene: Scene, own: Browser
+    scene: Scene, browser: Browser
 ) -> None:
     message_id = str(uuid4())
-    reply = await own.send("hello *you*", message_id=message_id)
+    reply = await browser.send("hello *you*", message_id=message_id)
     assert reply.status == 200
     shown = reply.json["message"]
     assert datetime.fromisoformat(shown.pop("at")) == SUNDAY
@@ -45,17 +45,17 @@ async def test_a_message_is_acknowledged_with_what_was_kept_of_it(
     assert (incoming.id, incoming.surface, incoming.text) == (message_id, "web", "hello *you*")
 
 
-async def test_sending_twice_is_harmless(scene: Scene, own: Browser) -> None:
+async def test_sending_twice_is_harmless(scene: Scene, browser: Browser) -> None:
     message_id = str(uuid4())
-    first = await own.send("hello", message_id=message_id)
-    second = await own.send("hello", message_id=message_id)
+    first = await browser.send("hello", message_id=message_id)
+    second = await browser.send("hello", message_id=message_id)
     assert (second.status, second.json) == (200, first.json)
     assert len(scene.reception.received) == 1
 
 
-async def test_a_reply_names_what_it_replies_to(scene: Scene, own: Browser) -> None:
+async def test_a_reply_names_what_it_replies_to(scene: Scene, browser: Browser) -> None:
     said = await scene.reception.say("A long story. " * 20, Author.BACKGROUND)
-    shown = (await own.send("why?", reply_to=said.id)).json["message"]
+    shown = (await browser.send("why?", reply_to=said.id)).json["message"]
     quote = shown["reply_to"]
     assert (quote["id"], quote["author"]) == (said.id, "background")
     assert quote["excerpt"].startswith("A long story. A long story.")
@@ -64,8 +64,8 @@ async def test_a_reply_names_what_it_replies_to(scene: Scene, own: Browser) -> N
     assert scene.reception.received[0].reply_to == said.id
 
 
-async def test_a_reply_to_what_is_gone_is_a_plain_message(scene: Scene, own: Browser) -> None:
-    shown = (await own.send("why?", reply_to="m99")).json["message"]
+async def test_a_reply_to_what_is_gone_is_a_plain_message(scene: Scene, browser: Browser) -> None:
+    shown = (await browser.send("why?", reply_to="m99")).json["message"]
     assert shown["reply_to"] is None
     assert scene.reception.received[0].reply_to is None
 
@@ -81,46 +81,50 @@ async def test_a_reply_to_what_is_gone_is_a_plain_message(scene: Scene, own: Bro
         "ü" * 36,
     ],
 )
-async def test_an_id_that_is_none_is_refused(scene: Scene, own: Browser, message_id: str) -> None:
-    reply = await own.send("hello", message_id=message_id)
+async def test_an_id_that_is_none_is_refused(
+    scene: Scene, browser: Browser, message_id: str
+) -> None:
+    reply = await browser.send("hello", message_id=message_id)
     assert (reply.status, reply.error) == (400, texts.NO_FORM)
     assert scene.reception.received == []
 
 
 @pytest.mark.parametrize("text", ["", "  \n "])
-async def test_an_empty_message_is_refused(own: Browser, text: str) -> None:
-    reply = await own.send(text)
+async def test_an_empty_message_is_refused(browser: Browser, text: str) -> None:
+    reply = await browser.send(text)
     assert (reply.status, reply.error) == (400, texts.NOTHING_SAID)
 
 
-async def test_what_the_bot_cannot_keep_is_said_in_its_words(scene: Scene, own: Browser) -> None:
+async def test_what_the_bot_cannot_keep_is_said_in_its_words(
+    scene: Scene, browser: Browser
+) -> None:
     scene.reception.refusal = WriteFailed(Path("state/inbox.jsonl"), "the disk is full.")
-    reply = await own.send("hello")
+    reply = await browser.send("hello")
     assert (reply.status, reply.error) == (503, "state/inbox.jsonl: the disk is full.")
     scene.reception.refusal = WrongInput("Nobody can read x.heic.")
-    reply = await own.send("hello")
+    reply = await browser.send("hello")
     assert (reply.status, reply.error) == (400, "Nobody can read x.heic.")
 
 
-async def test_a_history_that_cannot_be_read_is_told(scene: Scene, own: Browser) -> None:
+async def test_a_history_that_cannot_be_read_is_told(scene: Scene, browser: Browser) -> None:
     scene.reception.refusal = WriteFailed(Path("state/messages.jsonl"), "cannot be read.")
-    reply = await own.get("/api/messages")
+    reply = await browser.get("/api/messages")
     assert (reply.status, reply.error) == (503, "state/messages.jsonl: cannot be read.")
 
 
 async def test_a_fault_of_ours_is_told_plainly_and_logged(
-    scene: Scene, own: Browser, caplog: pytest.LogCaptureFixture
+    scene: Scene, browser: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene.reception.refusal = LookupError("the details")
-    reply = await own.send("hello")
+    reply = await browser.send("hello")
     assert (reply.status, reply.error) == (500, texts.FAILED)
     assert "the details" in caplog.text
     assert "the details" not in reply.body.decode()
 
 
-async def test_a_command_is_answered_in_text_and_html(scene: Scene, own: Browser) -> None:
+async def test_a_command_is_answered_in_text_and_html(scene: Scene, browser: Browser) -> None:
     scene.reception.answers["/model"] = CommandAnswer("The model is `sonnet` now.")
-    reply = await own.post("/api/commands", {"line": "/model sonnet"})
+    reply = await browser.post("/api/commands", {"line": "/model sonnet"})
     assert reply.json == {
         "text": "The model is `sonnet` now.",
         "html": "<p>The model is <code>sonnet</code> now.</p>\n",
@@ -129,31 +133,31 @@ async def test_a_command_is_answered_in_text_and_html(scene: Scene, own: Browser
     assert scene.reception.lines == [("web", "/model sonnet")]
 
 
-async def test_a_wrong_command_is_an_answer_too(scene: Scene, own: Browser) -> None:
+async def test_a_wrong_command_is_an_answer_too(scene: Scene, browser: Browser) -> None:
     scene.reception.answers["/fly"] = CommandAnswer("There is no `/fly`.", is_error=True)
-    reply = await own.post("/api/commands", {"line": "/fly"})
+    reply = await browser.post("/api/commands", {"line": "/fly"})
     assert (reply.status, reply.json["is_error"]) == (200, True)
 
 
-async def test_a_command_without_words_to_say_has_no_html(scene: Scene, own: Browser) -> None:
+async def test_a_command_without_words_to_say_has_no_html(scene: Scene, browser: Browser) -> None:
     scene.reception.answers["/clear"] = CommandAnswer()
-    reply = await own.post("/api/commands", {"line": "/clear"})
+    reply = await browser.post("/api/commands", {"line": "/clear"})
     assert reply.json == {"text": "", "html": "", "is_error": False}
 
 
 async def test_an_interrupt_says_whether_there_was_something_to_stop(
-    scene: Scene, own: Browser
+    scene: Scene, browser: Browser
 ) -> None:
-    assert (await own.post("/api/interrupt", {})).json == {"stopped": False}
+    assert (await browser.post("/api/interrupt", {})).json == {"stopped": False}
     turn = scene.reception.begin()
-    assert (await own.post("/api/interrupt", {})).json == {"stopped": True}
+    assert (await browser.post("/api/interrupt", {})).json == {"stopped": True}
     assert turn.is_over
 
 
-async def test_completions_are_those_of_the_core(own: Browser) -> None:
-    reply = await own.get("/api/completions?command=model&argument=name&typed=so")
+async def test_completions_are_those_of_the_core(browser: Browser) -> None:
+    reply = await browser.get("/api/completions?command=model&argument=name&typed=so")
     assert reply.json == {"values": ["sonnet"]}
-    assert (await own.get("/api/completions")).json == {"values": []}
+    assert (await browser.get("/api/completions")).json == {"values": []}
 
 
 @pytest.mark.parametrize(
@@ -170,43 +174,43 @@ async def test_completions_are_those_of_the_core(own: Browser) -> None:
     ],
 )
 async def test_earlier_messages_come_in_pages(
-    scene: Scene, own: Browser, query: str, ids: list[str], has_more: bool
+    scene: Scene, browser: Browser, query: str, ids: list[str], has_more: bool
 ) -> None:
     for number in range(5):
         await scene.reception.say(f"number {number}")
-    answer = (await own.get(f"/api/messages{query}")).json
+    answer = (await browser.get(f"/api/messages{query}")).json
     assert [message["id"] for message in answer["messages"]] == ids
     assert answer["has_more"] is has_more
 
 
-async def test_a_page_has_a_hundred_messages_at_most(scene: Scene, own: Browser) -> None:
+async def test_a_page_has_a_hundred_messages_at_most(scene: Scene, browser: Browser) -> None:
     for number in range(110):
         await scene.reception.say(f"number {number}")
-    answer = (await own.get("/api/messages?limit=500")).json
+    answer = (await browser.get("/api/messages?limit=500")).json
     assert (len(answer["messages"]), answer["has_more"]) == (100, True)
 
 
-async def test_what_was_read_is_kept(scene: Scene, own: Browser) -> None:
+async def test_what_was_read_is_kept(scene: Scene, browser: Browser) -> None:
     said = await scene.reception.say("hello")
-    assert (await own.post("/api/read", {"id": said.id})).status == 200
+    assert (await browser.post("/api/read", {"id": said.id})).status == 200
     assert scene.mark.value == said.id
 
 
-async def test_what_was_read_stays_read(scene: Scene, own: Browser) -> None:
+async def test_what_was_read_stays_read(scene: Scene, browser: Browser) -> None:
     first = await scene.reception.say("one")
     scene.clock.jump(60)
     second = await scene.reception.say("two")
-    await own.post("/api/read", {"id": second.id})
-    assert (await own.post("/api/read", {"id": first.id})).status == 200
+    await browser.post("/api/read", {"id": second.id})
+    assert (await browser.post("/api/read", {"id": first.id})).status == 200
     assert scene.mark.value == second.id
 
 
-async def test_a_message_that_is_not_there_cannot_be_read(scene: Scene, own: Browser) -> None:
+async def test_a_message_that_is_not_there_cannot_be_read(scene: Scene, browser: Browser) -> None:
     scene.mark.value = MessageId("gone")
-    reply = await own.post("/api/read", {"id": "m99"})
+    reply = await browser.post("/api/read", {"id": "m99"})
     assert (reply.status, reply.error) == (404, texts.NO_MESSAGE)
     said = await scene.reception.say("hello")
-    await own.post("/api/read", {"id": said.id})
+    await browser.post("/api/read", {"id": said.id})
     assert scene.mark.value == said.id
 
 
@@ -219,26 +223,28 @@ async def test_a_message_that_is_not_there_cannot_be_read(scene: Scene, own: Bro
 )
 @pytest.mark.parametrize("path", ["/api/commands", "/api/read"])
 async def test_what_cannot_be_understood_is_refused_plainly(
-    scene: Scene, own: Browser, path: str, body: bytes
+    scene: Scene, browser: Browser, path: str, body: bytes
 ) -> None:
-    reply = await own.ask("POST", path, data=body)
+    reply = await browser.ask("POST", path, data=body)
     assert (reply.status, reply.error) == (400, texts.NOT_UNDERSTOOD)
     assert scene.reception.lines == []
 
 
 @pytest.mark.parametrize("path", ["/api/commands", "/api/read", "/api/interrupt"])
-async def test_a_body_that_is_too_large_is_refused_with_the_limit(own: Browser, path: str) -> None:
-    reply = await own.ask("POST", path, data=b'{"line": "' + b"x" * 70_000 + b'"}')
+async def test_a_body_that_is_too_large_is_refused_with_the_limit(
+    browser: Browser, path: str
+) -> None:
+    reply = await browser.ask("POST", path, data=b'{"line": "' + b"x" * 70_000 + b'"}')
     assert reply.status == 413
     assert "64 kB" in reply.error
 
 
 async def test_a_body_that_never_comes_is_not_waited_for(tmp_path: Path) -> None:
     scene = make_scene(tmp_path, limits=WebLimits(body_seconds=0.05))
-    async with running(scene), browser(scene) as own:
+    async with running(scene), signed_in_browser(scene) as browser:
         head = (
             f"POST /api/commands HTTP/1.1\r\nHost: 127.0.0.1:{scene.surface.port}\r\n"
-            f"Origin: {scene.url}\r\nAuthorization: Bearer {own.session}\r\n"
+            f"Origin: {scene.url}\r\nAuthorization: Bearer {browser.session}\r\n"
             "Content-Length: 100\r\nConnection: close\r\n\r\n{"
         )
         answer = await raw(scene, head)
@@ -270,28 +276,30 @@ async def test_a_body_that_never_comes_is_not_waited_for(tmp_path: Path) -> None
     ],
 )
 async def test_what_is_not_there_is_refused_plainly(
-    own: Browser, method: str, path: str, status: int
+    browser: Browser, method: str, path: str, status: int
 ) -> None:
-    reply = await own.ask(method, path, headers={"Origin": own.origin})
+    reply = await browser.ask(method, path, headers={"Origin": browser.origin})
     assert reply.status == status
     assert reply.error.endswith(".")
     assert ("Allow" in reply.headers) is (status == 405)
 
 
-async def test_head_is_get_without_the_body(scene: Scene, own: Browser) -> None:
+async def test_head_is_get_without_the_body(scene: Scene, browser: Browser) -> None:
     await scene.reception.say("hello")
     for path in ("/", "/api/messages", "/static/main.js"):
-        get, head = await own.get(path), await own.ask("HEAD", path)
+        get, head = await browser.get(path), await browser.ask("HEAD", path)
         assert (get.status, head.status, head.body) == (200, 200, b"")
         assert head.headers["Content-Length"] == get.headers["Content-Length"]
 
 
-async def test_a_search_answers_with_the_words_around_its_match(scene: Scene, own: Browser) -> None:
+async def test_a_search_answers_with_the_words_around_its_match(
+    scene: Scene, browser: Browser
+) -> None:
     for number in range(60):
         await scene.reception.say(f"message {number}", Author.BACKGROUND)
     said = await scene.reception.say("The *old* dentist is on Friday.")
     await scene.reception.say("Something else.")
-    [result] = (await own.get("/api/search?words=dent")).json["results"]
+    [result] = (await browser.get("/api/search?words=dent")).json["results"]
     assert datetime.fromisoformat(result.pop("at")) == SUNDAY
     assert result == {
         "id": said.id,
@@ -303,7 +311,7 @@ async def test_a_search_answers_with_the_words_around_its_match(scene: Scene, ow
             {"text": " is on Friday.", "is_match": False},
         ],
     }
-    around = (await own.get(f"/api/messages/around?id={said.id}")).json["messages"]
+    around = (await browser.get(f"/api/messages/around?id={said.id}")).json["messages"]
     assert [each["text"] for each in around] == [
         *(f"message {number}" for number in range(35, 60)),
         "The *old* dentist is on Friday.",
@@ -311,8 +319,8 @@ async def test_a_search_answers_with_the_words_around_its_match(scene: Scene, ow
     ]
 
 
-async def test_a_search_that_cannot_be_made_says_why(own: Browser) -> None:
-    reply = await own.get("/api/search?words=%3F")
+async def test_a_search_that_cannot_be_made_says_why(browser: Browser) -> None:
+    reply = await browser.get("/api/search?words=%3F")
     assert (reply.status, reply.json) == (400, {"error": "Say a word to look for."})
-    reply = await own.get("/api/messages/around?id=none")
+    reply = await browser.get("/api/messages/around?id=none")
     assert (reply.status, reply.json) == (404, {"error": texts.NO_MESSAGE})

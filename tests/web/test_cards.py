@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from tests.web.browser import Browser, eventually, stranger
+from tests.web.browser import Browser, eventually, unknown_browser
 from tests.web.hostile_markdown import HOSTILE_HTML
 from tests.web.markdown_texts import TEXTS
 from tests.web.scene import Scene
@@ -31,7 +31,7 @@ TEA = Card(
 )
 
 
-class Words(HTMLParser):
+class TextContent(HTMLParser):
     """The text of what a browser would show."""
 
     def __init__(self, html: str) -> None:
@@ -56,9 +56,9 @@ def used(message: dict[str, Any]) -> list[bool]:
     return [button["is_used"] for button in message["card"]["buttons"]]
 
 
-async def test_a_card_comes_rendered_and_its_text_only_once(scene: Scene, own: Browser) -> None:
+async def test_a_card_comes_rendered_and_its_text_only_once(scene: Scene, browser: Browser) -> None:
     await said(scene)
-    [shown] = (await own.get("/api/messages")).json["messages"]
+    [shown] = (await browser.get("/api/messages")).json["messages"]
     assert (shown["html"], shown["text"]) == ("", TEA.text)
     assert shown["card"] == {
         "title": "Tea",
@@ -90,26 +90,26 @@ async def test_a_card_comes_rendered_and_its_text_only_once(scene: Scene, own: B
     }
 
 
-async def test_a_long_card_comes_whole(scene: Scene, own: Browser) -> None:
+async def test_a_long_card_comes_whole(scene: Scene, browser: Browser) -> None:
     await said(scene, replace(TEA, description="word " * 800))
-    [shown] = (await own.get("/api/messages")).json["messages"]
-    assert Words(shown["card"]["html"]).text.split() == ["word"] * 800
+    [shown] = (await browser.get("/api/messages")).json["messages"]
+    assert TextContent(shown["card"]["html"]).text.split() == ["word"] * 800
 
 
-async def test_a_background_message_names_its_job(scene: Scene, own: Browser) -> None:
+async def test_a_background_message_names_its_job(scene: Scene, browser: Browser) -> None:
     await scene.reception.say("Good morning.", Author.BACKGROUND, job="Morning briefing")
-    [shown] = (await own.get("/api/messages")).json["messages"]
+    [shown] = (await browser.get("/api/messages")).json["messages"]
     assert shown["job"] == "Morning briefing"
 
 
 async def test_a_click_is_answered_and_uses_the_button_up_in_every_tab(
-    scene: Scene, own: Browser
+    scene: Scene, browser: Browser
 ) -> None:
     message = await said(scene)
     scene.reception.answers[DONE.custom_id] = CommandAnswer("*Well* done.")
-    async with own.tab() as (first, hello), own.tab() as (second, _):
+    async with browser.tab() as (first, hello), browser.tab() as (second, _):
         assert used(hello["messages"][0]) == [False, False]
-        reply = await own.post("/api/clicks", click(message.id))
+        reply = await browser.post("/api/clicks", click(message.id))
         frames = [await tab.until("message") for tab in (first, second)]
     assert reply.json == {
         "text": "*Well* done.",
@@ -120,35 +120,35 @@ async def test_a_click_is_answered_and_uses_the_button_up_in_every_tab(
     assert scene.reception.clicks == [("web", message.id, DONE.custom_id)]
 
 
-async def test_a_click_without_words_to_say_has_no_html(scene: Scene, own: Browser) -> None:
+async def test_a_click_without_words_to_say_has_no_html(scene: Scene, browser: Browser) -> None:
     message = await said(scene)
     scene.reception.answers[DONE.custom_id] = CommandAnswer()
-    reply = await own.post("/api/clicks", click(message.id))
+    reply = await browser.post("/api/clicks", click(message.id))
     assert reply.json == {"text": "", "html": "", "is_error": False}
 
 
-async def test_the_words_of_an_answer_come_with_the_click(scene: Scene, own: Browser) -> None:
+async def test_the_words_of_an_answer_come_with_the_click(scene: Scene, browser: Browser) -> None:
     other = Button("Other…", "snooze", "r1:other", asks="When?")
     message = await scene.reception.say("Water", card=Card("Water", buttons=(other,)))
     body = click(message.id, other.custom_id) | {"words": "at 9"}
-    assert (await own.post("/api/clicks", body)).status == 200
+    assert (await browser.post("/api/clicks", body)).status == 200
     assert scene.reception.calls == [f"{other.custom_id} at 9"]
 
 
 async def test_a_used_button_answers_with_a_sentence_and_does_nothing(
-    scene: Scene, own: Browser
+    scene: Scene, browser: Browser
 ) -> None:
     message = await said(scene, replace(TEA, buttons=(replace(DONE, is_used=True),)))
-    reply = await own.post("/api/clicks", click(message.id))
+    reply = await browser.post("/api/clicks", click(message.id))
     assert (reply.status, reply.json["is_error"]) == (200, True)
     assert reply.json["text"].endswith(".")
     assert scene.reception.clicks == []
 
 
-async def test_two_clicks_at_once_are_one(scene: Scene, own: Browser) -> None:
+async def test_two_clicks_at_once_are_one(scene: Scene, browser: Browser) -> None:
     message = await said(scene)
     scene.reception.may_answer.clear()
-    asking = [asyncio.create_task(own.post("/api/clicks", click(message.id))) for _ in range(2)]
+    asking = [asyncio.create_task(browser.post("/api/clicks", click(message.id))) for _ in range(2)]
     await eventually(lambda: len(scene.reception.calls) == 2)
     scene.reception.may_answer.set()
     replies = await asyncio.gather(*asking)
@@ -158,22 +158,22 @@ async def test_two_clicks_at_once_are_one(scene: Scene, own: Browser) -> None:
 
 @pytest.mark.parametrize("custom_id", ["act:agent:k9", "act:agent:", "k1", "ACT:agent:k1", "\0"])
 async def test_only_a_button_of_that_message_can_be_clicked(
-    scene: Scene, own: Browser, custom_id: str
+    scene: Scene, browser: Browser, custom_id: str
 ) -> None:
     message = await said(scene)
     await said(scene, replace(TEA, buttons=(Button("Other", "agent", "k9"),)))
-    reply = await own.post("/api/clicks", click(message.id, custom_id))
+    reply = await browser.post("/api/clicks", click(message.id, custom_id))
     assert (reply.status, reply.error) == (404, texts.NO_BUTTON)
     assert scene.reception.calls == []
 
 
 async def test_what_has_no_card_or_is_not_there_cannot_be_clicked(
-    scene: Scene, own: Browser
+    scene: Scene, browser: Browser
 ) -> None:
     message = await scene.reception.say("no card")
-    reply = await own.post("/api/clicks", click(message.id))
+    reply = await browser.post("/api/clicks", click(message.id))
     assert (reply.status, reply.error) == (404, texts.NO_BUTTON)
-    reply = await own.post("/api/clicks", click("m99"))
+    reply = await browser.post("/api/clicks", click("m99"))
     assert (reply.status, reply.error) == (404, texts.NO_MESSAGE)
     assert scene.reception.calls == []
 
@@ -186,65 +186,65 @@ async def test_what_has_no_card_or_is_not_there_cannot_be_clicked(
     ],
 )
 async def test_a_click_on_nothing_is_refused_plainly(
-    scene: Scene, own: Browser, body: object
+    scene: Scene, browser: Browser, body: object
 ) -> None:
     await said(scene)
-    reply = await own.post("/api/clicks", body)
+    reply = await browser.post("/api/clicks", body)
     assert (reply.status, reply.error) == (400, texts.NOT_UNDERSTOOD)
     assert scene.reception.calls == []
 
 
-async def test_nobody_else_can_click(scene: Scene, own: Browser) -> None:
+async def test_nobody_else_can_click(scene: Scene, browser: Browser) -> None:
     message = await said(scene)
     for origin in ("https://evil.example", "null", ""):
-        reply = await own.post("/api/clicks", click(message.id), Origin=origin)
+        reply = await browser.post("/api/clicks", click(message.id), Origin=origin)
         assert (reply.status, reply.error) == (403, texts.WRONG_ORIGIN)
-    async with stranger(scene) as other:
+    async with unknown_browser(scene) as other:
         assert (await other.post("/api/clicks", click(message.id))).status == 401
     assert scene.reception.calls == []
 
 
-async def test_a_hostile_card_is_harmless(scene: Scene, own: Browser) -> None:
-    """What is rendered is sanitised as any message is; all else goes as the text that it is."""
+async def test_a_hostile_card_is_harmless(scene: Scene, browser: Browser) -> None:
+    """Rendered parts are sanitised like any message; all other parts are sent as plain text."""
     for text in HOSTILE_HTML:
         button = Button(text, "agent", text)
         await said(scene, Card(text, text, fields=(CardField(text, text),), buttons=(button,)))
-        [shown] = (await own.get("/api/messages?limit=1")).json["messages"]
+        [shown] = (await browser.get("/api/messages?limit=1")).json["messages"]
         card = shown["card"]
         assert card["html"] == card["fields"][0]["html"] == render(text)
         names = [card["title"], card["fields"][0]["name"], card["buttons"][0]["label"]]
         assert names == [text] * 3
-        clicked = await own.post("/api/clicks", click(shown["id"], button.custom_id))
+        clicked = await browser.post("/api/clicks", click(shown["id"], button.custom_id))
         assert clicked.status == 200
 
 
 async def test_a_tab_that_comes_back_is_told_which_buttons_were_used(
-    scene: Scene, own: Browser
+    scene: Scene, browser: Browser
 ) -> None:
     message = await said(scene)
     await said(scene, replace(TEA, buttons=()))
     await scene.reception.say("later")
     change = await scene.reception.last_change()
-    await own.post("/api/clicks", click(message.id))
-    async with own.tab(change) as (_, hello):
+    await browser.post("/api/clicks", click(message.id))
+    async with browser.tab(change) as (_, hello):
         assert [(each["id"], used(each)) for each in hello["missed"]] == [
             (message.id, [True, False])
         ]
 
 
-async def test_a_quote_is_without_marks(scene: Scene, own: Browser) -> None:
+async def test_a_quote_is_without_marks(scene: Scene, browser: Browser) -> None:
     text = "# Plan\n\n1. **Buy** `milk`, see [the list](https://example.org/a_b_c)\n> soon"
     message = await scene.reception.say(text)
-    shown = (await own.send("why?", reply_to=message.id)).json["message"]
+    shown = (await browser.send("why?", reply_to=message.id)).json["message"]
     assert shown["reply_to"]["excerpt"] == "Plan Buy milk, see the list soon"
 
 
-async def test_a_card_is_quoted_by_its_words(scene: Scene, own: Browser) -> None:
+async def test_a_card_is_quoted_by_its_words(scene: Scene, browser: Browser) -> None:
     message = await said(scene)
-    shown = (await own.send("why?", reply_to=message.id)).json["message"]
+    shown = (await browser.send("why?", reply_to=message.id)).json["message"]
     assert shown["reply_to"]["excerpt"] == "Tea It is ready. Where: kitchen Kind: green"
 
 
 @given(TEXTS)
 def test_plain_words_are_those_that_are_shown(text: str) -> None:
-    assert "".join(plain(text).split()) == "".join(Words(render(text)).text.split())
+    assert "".join(plain(text).split()) == "".join(TextContent(render(text)).text.split())

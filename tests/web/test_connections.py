@@ -1,4 +1,4 @@
-"""Strangers who connect and say nothing take nothing away from the owner."""
+"""Idle connections of others do not keep the owner from the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.log_sink import root_logger_restored, sink
-from tests.web.browser import SECONDS, browser, eventually, raw, stranger
+from tests.web.browser import SECONDS, eventually, raw, signed_in_browser, unknown_browser
 from tests.web.scene import Scene, make_scene, running
 
 from ollim_bot.connections import Connections, allow_many_descriptors
@@ -27,17 +27,17 @@ HELD = WebLimits().strangers
 
 @pytest.fixture(autouse=True)
 def descriptors() -> Iterator[None]:
-    """For both sides of a crowd, since both are in this process."""
+    """Allow enough file descriptors for both ends of all connections: both are in this process."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     allow_many_descriptors()
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-async def gathered(
+async def open_connections(
     port: int, count: int, said: bytes = b"", source: str = ""
 ) -> list[socket.socket]:
-    """In steps, since the server is in this loop and has to accept them."""
+    """Connect in steps, since the server accepts them in this event loop."""
     made = []
     for _ in range(count):
         each = socket.socket()
@@ -51,8 +51,8 @@ async def gathered(
     return made
 
 
-async def gathered_and_left(port: int, count: int, held: int) -> None:
-    idle = await gathered(port, count)
+async def open_and_close_connections(port: int, count: int, held: int) -> None:
+    idle = await open_connections(port, count)
     await eventually(lambda: sum(map(is_open, idle)) <= held)
     for each in idle:
         each.close()
@@ -72,8 +72,8 @@ async def test_a_crowd_that_says_nothing_keeps_nobody_out(tmp_path: Path, said: 
     with root_logger_restored():
         log = sink(LogFormat.TEXT, level=LogLevel.DEBUG)
         scene = make_scene(tmp_path)
-        async with running(scene), browser(scene) as own, own.tab() as (tab, _):
-            idle = await gathered(scene.surface.port, CROWD, said)
+        async with running(scene), signed_in_browser(scene) as browser, browser.tab() as (tab, _):
+            idle = await open_connections(scene.surface.port, CROWD, said)
             try:
                 await check_service(scene, log)
                 await scene.reception.say("news")
@@ -85,7 +85,7 @@ async def test_a_crowd_that_says_nothing_keeps_nobody_out(tmp_path: Path, said: 
 
 
 async def check_service(scene: Scene, log: io.StringIO) -> None:
-    async with stranger(scene) as supervisor, browser(scene) as owner:
+    async with unknown_browser(scene) as supervisor, signed_in_browser(scene) as owner:
         began = time.perf_counter()
         assert (await supervisor.get("/healthz")).status == 200
         assert time.perf_counter() - began < 10
@@ -98,7 +98,7 @@ async def check_service(scene: Scene, log: io.StringIO) -> None:
 
 
 async def test_a_stranger_that_only_drips_is_hung_up_on(tmp_path: Path) -> None:
-    """However often it says a little: headers, or a body, or one request after another."""
+    """It may keep sending a little: headers, a body, or one request after another."""
     limits = WebLimits(stranger_seconds=0.3)
     pieces = (
         b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n",
@@ -108,7 +108,7 @@ async def test_a_stranger_that_only_drips_is_hung_up_on(tmp_path: Path) -> None:
     async with running(make_scene(tmp_path, limits=limits)) as scene:
 
         async def drip(head: bytes) -> None:
-            [wire] = await gathered(scene.surface.port, 1, head)
+            [wire] = await open_connections(scene.surface.port, 1, head)
             drop = head if b"healthz" in head else b"X"
             async with asyncio.timeout(SECONDS):
                 while is_open(wire):
@@ -125,11 +125,11 @@ async def test_the_owners_connections_stay_however_old_they_are(tmp_path: Path) 
     # Long enough for the owner to get in on a busy machine.
     limits = WebLimits(stranger_seconds=3, strangers=3, connections=8)
     scene = make_scene(tmp_path, limits=limits)
-    async with running(scene), browser(scene) as own, own.tab() as (tab, _):
-        [witness] = await gathered(scene.surface.port, 1, b"GET / HTTP/1.1\r\n")
+    async with running(scene), signed_in_browser(scene) as browser, browser.tab() as (tab, _):
+        [witness] = await open_connections(scene.surface.port, 1, b"GET / HTTP/1.1\r\n")
         await eventually(lambda: not is_open(witness))
         witness.close()
-        await gathered_and_left(scene.surface.port, 60, 3)
+        await open_and_close_connections(scene.surface.port, 60, 3)
         await scene.reception.say("still here")
         assert (await tab.next())["message"]["text"] == "still here"
 
@@ -137,8 +137,8 @@ async def test_the_owners_connections_stay_however_old_they_are(tmp_path: Path) 
 async def test_who_has_spoken_stays_longer_than_who_has_not(tmp_path: Path) -> None:
     limits = WebLimits(strangers=4)
     async with running(make_scene(tmp_path, limits=limits)) as scene:
-        [speaking] = await gathered(scene.surface.port, 1, b"GET /healthz HTTP/1.1\r\n")
-        idle = await gathered(scene.surface.port, 12)
+        [speaking] = await open_connections(scene.surface.port, 1, b"GET /healthz HTTP/1.1\r\n")
+        idle = await open_connections(scene.surface.port, 12)
         await eventually(lambda: sum(map(is_open, idle)) == 3)
         assert is_open(speaking)
         assert [is_open(each) for each in idle] == [False] * 9 + [True] * 3
@@ -149,23 +149,29 @@ async def test_who_has_spoken_stays_longer_than_who_has_not(tmp_path: Path) -> N
 @pytest.mark.skipif(sys.platform != "linux", reason="needs more loopback addresses")
 async def test_many_peers_have_no_more_than_all_together_may(tmp_path: Path) -> None:
     limits = WebLimits(strangers=10, connections=30)
-    async with running(make_scene(tmp_path, limits=limits)) as scene, browser(scene) as own:
+    async with (
+        running(make_scene(tmp_path, limits=limits)) as scene,
+        signed_in_browser(scene) as browser,
+    ):
         idle = []
         for number in range(2, 9):
-            idle += await gathered(scene.surface.port, 12, source=f"127.0.0.{number}")
+            idle += await open_connections(scene.surface.port, 12, source=f"127.0.0.{number}")
         await eventually(lambda: scene.surface.connections <= 30)
-        assert (await own.get("/api/messages")).status == 200
+        assert (await browser.get("/api/messages")).status == 200
         for each in idle:
             each.close()
 
 
 async def test_where_all_places_are_the_owners_a_stranger_finds_none(tmp_path: Path) -> None:
     limits = WebLimits(connections=2, strangers=2)
-    async with running(make_scene(tmp_path, limits=limits)) as scene, browser(scene) as own:
-        async with own.tab(), own.tab():
+    async with (
+        running(make_scene(tmp_path, limits=limits)) as scene,
+        signed_in_browser(scene) as browser,
+    ):
+        async with browser.tab(), browser.tab():
             assert await raw(scene, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") == b""
         await eventually(lambda: scene.surface.connections < 2)
-        async with stranger(scene) as other:
+        async with unknown_browser(scene) as other:
             assert (await other.get("/healthz")).status == 200
 
 

@@ -1,4 +1,4 @@
-"""The page about the page says what it really says, and how much it takes."""
+"""The documentation of the web page has the real messages and limits."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_blocks_are_finished_when_the_next_one_has_begun(text: str, blocks: int,
 
 
 def test_a_long_answer_is_rendered_in_pieces() -> None:
-    """What is rendered again for each draft does not grow with the answer."""
+    """The part that is rendered again for each draft does not grow with the answer."""
     draft = HtmlDraft()
     for number in range(200):
         draft = draft.added(f"Paragraph {number} of a long answer.\n\n").settled()

@@ -1,4 +1,4 @@
-"""The page's own files and the files of messages: these can be had, and no others."""
+"""The server hands out the files of the page and of messages, and no other files."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from ollim_bot.surfaces.web.server import FOLDER
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
 
-async def test_the_page_and_its_files_have_their_types(own: Browser) -> None:
-    page = await own.get("/")
+async def test_the_page_and_its_files_have_their_types(browser: Browser) -> None:
+    page = await browser.get("/")
     assert page.headers["Content-Type"] == "text/html; charset=utf-8"
     assert b"<!doctype html>" in page.body.lower()
-    script = await own.get("/static/main.js")
+    script = await browser.get("/static/main.js")
     assert script.headers["Content-Type"] == "text/javascript; charset=utf-8"
 
 
-async def test_every_file_of_the_folder_can_be_had(own: Browser) -> None:
+async def test_every_file_of_the_folder_can_be_had(browser: Browser) -> None:
     names = [path.name for path in FOLDER.iterdir() if path.is_file()]
     assert "main.js" in names
     for name in names:
-        reply = await own.get(f"/static/{name}")
+        reply = await browser.get(f"/static/{name}")
         assert (reply.status, reply.body) == (200, (FOLDER / name).read_bytes())
 
 
-async def test_a_file_that_did_not_change_is_not_sent_again(own: Browser) -> None:
+async def test_a_file_that_did_not_change_is_not_sent_again(browser: Browser) -> None:
     path = "/static/main.js"
-    first = await own.get(path)
+    first = await browser.get(path)
     assert first.headers["Cache-Control"] == "no-cache"
     tag = first.headers["ETag"]
-    again = await own.ask("GET", path, headers={"If-None-Match": tag})
+    again = await browser.ask("GET", path, headers={"If-None-Match": tag})
     assert (again.status, again.body, again.headers["ETag"]) == (304, b"", tag)
-    other = await own.ask("GET", path, headers={"If-None-Match": '"other"'})
+    other = await browser.ask("GET", path, headers={"If-None-Match": '"other"'})
     assert other.status == 200
 
 
-async def test_a_file_of_this_start_is_asked_for_once(own: Browser) -> None:
-    shell = (await own.get("/")).body.decode()
+async def test_a_file_of_this_start_is_asked_for_once(browser: Browser) -> None:
+    shell = (await browser.get("/")).body.decode()
     [script] = re.findall(r'src="(/static/[0-9a-f]{16}/main\.js)"', shell)
-    assert "immutable" in (await own.get(script)).headers["Cache-Control"]
+    assert "immutable" in (await browser.get(script)).headers["Cache-Control"]
 
 
 TRICKS = (
@@ -78,9 +78,11 @@ TRICKS = (
 
 
 @pytest.mark.parametrize("path", TRICKS)
-async def test_no_spelling_leads_out_of_the_folder(scene: Scene, own: Browser, path: str) -> None:
-    """Sent byte by byte, since a client would tidy the path up."""
-    right = f"Authorization: Bearer {own.session}"
+async def test_no_spelling_leads_out_of_the_folder(
+    scene: Scene, browser: Browser, path: str
+) -> None:
+    """Sent as raw bytes, since an HTTP client would normalise the path."""
+    right = f"Authorization: Bearer {browser.session}"
     answer = await raw(
         scene,
         f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{right}\r\nConnection: close\r\n\r\n",
@@ -90,18 +92,18 @@ async def test_no_spelling_leads_out_of_the_folder(scene: Scene, own: Browser, p
     assert b"root:" not in answer
 
 
-async def test_an_attachment_is_sent_as_it_was(own: Browser) -> None:
+async def test_an_attachment_is_sent_as_it_was(browser: Browser) -> None:
     content = bytes(range(256)) * 3000
-    sent = (await own.send("", ('größe "x".html', content))).json["message"]
+    sent = (await browser.send("", ('größe "x".html', content))).json["message"]
     url = sent["attachments"][0]["url"]
-    reply = await own.get(url)
+    reply = await browser.get(url)
     assert (reply.status, reply.body) == (200, content)
     assert reply.headers["Content-Length"] == str(len(content))
     assert reply.headers["Content-Type"] == "application/octet-stream"
     assert reply.headers["Content-Disposition"] == (
         "attachment; filename*=UTF-8''gr%C3%B6%C3%9Fe%20%22x%22.html"
     )
-    assert (await own.ask("HEAD", url)).headers["Content-Length"] == str(len(content))
+    assert (await browser.ask("HEAD", url)).headers["Content-Length"] == str(len(content))
 
 
 @pytest.mark.parametrize(
@@ -114,10 +116,10 @@ async def test_an_attachment_is_sent_as_it_was(own: Browser) -> None:
     ],
 )
 async def test_an_image_is_shown_by_what_it_is_whatever_its_name(
-    own: Browser, start: bytes, kind: str
+    browser: Browser, start: bytes, kind: str
 ) -> None:
-    sent = (await own.send("", ("page.html", start))).json["message"]
-    reply = await own.get(sent["attachments"][0]["url"])
+    sent = (await browser.send("", ("page.html", start))).json["message"]
+    reply = await browser.get(sent["attachments"][0]["url"])
     assert reply.headers["Content-Type"] == kind
     assert reply.headers["Content-Disposition"].startswith("inline")
     assert reply.headers["Content-Security-Policy"] == "default-src 'none'; sandbox"
@@ -134,19 +136,19 @@ async def test_an_image_is_shown_by_what_it_is_whatever_its_name(
     ],
 )
 async def test_what_only_says_that_it_is_an_image_is_to_be_saved(
-    own: Browser, content: bytes
+    browser: Browser, content: bytes
 ) -> None:
-    sent = (await own.send("", ("photo.png", content))).json["message"]
-    reply = await own.get(sent["attachments"][0]["url"])
+    sent = (await browser.send("", ("photo.png", content))).json["message"]
+    reply = await browser.get(sent["attachments"][0]["url"])
     assert (reply.status, reply.body) == (200, content)
     assert reply.headers["Content-Type"] == "application/octet-stream"
     assert reply.headers["Content-Disposition"].startswith("attachment")
 
 
-async def shown(scene: Scene, own: Browser, path: str) -> int:
-    """The status for an attachment that claims to stand there."""
+async def shown(scene: Scene, browser: Browser, path: str) -> int:
+    """The status of a request for an attachment whose message names this path."""
     message = await scene.reception.say("x", attachments=(Attachment("x", path, "text/plain", 1),))
-    reply = await own.get(f"/api/attachments/{message.id}/0")
+    reply = await browser.get(f"/api/attachments/{message.id}/0")
     if reply.status != 200:
         assert reply.error == texts.NO_ATTACHMENT
     return reply.status
@@ -179,7 +181,7 @@ async def shown(scene: Scene, own: Browser, path: str) -> int:
     ],
 )
 async def test_no_path_leads_outside_or_to_what_is_hidden_or_kept_in_state(
-    scene: Scene, own: Browser, path: str
+    scene: Scene, browser: Browser, path: str
 ) -> None:
     downloads = scene.folder / "downloads"
     for folder in (downloads / "folder", scene.folder / "notes", scene.folder / ".git"):
@@ -192,18 +194,18 @@ async def test_no_path_leads_outside_or_to_what_is_hidden_or_kept_in_state(
     (downloads / "link.txt").symlink_to(scene.folder / "secret.txt")
     (downloads / "linked").symlink_to(scene.folder)
     os.mkfifo(downloads / "pipe")
-    assert await shown(scene, own, "downloads/ok.txt") == 200
-    assert await shown(scene, own, path.format(root=scene.folder)) == 404
+    assert await shown(scene, browser, "downloads/ok.txt") == 200
+    assert await shown(scene, browser, path.format(root=scene.folder)) == 404
 
 
 async def test_a_file_that_the_bot_sent_and_a_picture_that_is_kept_can_be_had(
-    scene: Scene, own: Browser
+    scene: Scene, browser: Browser
 ) -> None:
     for path in ("notes/plan.md", "state/attachments/cat.png"):
         file = scene.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("x")
-        assert await shown(scene, own, path) == 200
+        assert await shown(scene, browser, path) == 200
 
 
 @pytest.mark.parametrize(
@@ -217,10 +219,10 @@ async def test_a_file_that_the_bot_sent_and_a_picture_that_is_kept_can_be_had(
     ],
 )
 async def test_no_spelling_of_an_address_leads_to_another_file(
-    scene: Scene, own: Browser, path: str
+    scene: Scene, browser: Browser, path: str
 ) -> None:
     await scene.reception.say("x")
-    right = f"Authorization: Bearer {own.session}"
+    right = f"Authorization: Bearer {browser.session}"
     answer = await raw(
         scene,
         f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{right}\r\nConnection: close\r\n\r\n",

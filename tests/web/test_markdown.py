@@ -1,4 +1,4 @@
-"""What stands on the page is text with a little form, whoever wrote it and whatever they tried."""
+"""Markdown on the page is text with a little formatting, even if its author wants more."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LINK = re.compile(r"(https?://[^/\s]|mailto:[^/\s])", re.IGNORECASE)
 
 
 class Dom(HTMLParser):
-    """The elements of a text as a browser would build them; fails at what may not be there."""
+    """The elements that a browser would build from the HTML. Fails at a forbidden element."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class Dom(HTMLParser):
 @pytest.mark.parametrize("text", HOSTILE_HTML)
 def test_html_in_a_text_stays_text(text: str) -> None:
     dom = Dom(render(text))
-    assert dom.links == dom.labels  # Nothing but addresses that stand there to be read.
+    assert dom.links == dom.labels  # Each address is readable.
     assert "input" not in dom.tags or text.startswith("- [x]")
 
 

@@ -24,8 +24,8 @@ from ollim_bot.surfaces.web.markdown import render
 READ = ToolStarted("1", "Read", {"file_path": "/data/notes/today.md"})
 
 
-class Watcher:
-    """Does what the page does with the frames of a turn."""
+class PageReplay:
+    """Applies the frames of a turn as the page does."""
 
     def __init__(self, tab: Tab) -> None:
         self._tab = tab
@@ -56,9 +56,9 @@ class Watcher:
         return "".join([*self.live["blocks"], self.live["tail"]])
 
 
-async def test_a_turn_is_seen_as_soon_as_it_begins(scene: Scene, own: Browser) -> None:
-    asked = (await own.send("hello")).json["message"]["id"]
-    async with own.tab() as (tab, _):
+async def test_a_turn_is_seen_as_soon_as_it_begins(scene: Scene, browser: Browser) -> None:
+    asked = (await browser.send("hello")).json["message"]["id"]
+    async with browser.tab() as (tab, _):
         turn = scene.reception.begin(asked)
         assert await tab.next() == {
             "type": "turn",
@@ -77,11 +77,11 @@ async def test_a_turn_is_seen_as_soon_as_it_begins(scene: Scene, own: Browser) -
 
 
 async def test_the_last_draft_is_whole_and_the_message_comes_before_the_end(
-    scene: Scene, own: Browser
+    scene: Scene, browser: Browser
 ) -> None:
     text = "# Hello\n\nOne *two* three.\n\n- a\n- b\n\n```py\nx = 1\n```\n\nThe end."
-    async with own.tab() as (tab, _):
-        watcher = Watcher(tab)
+    async with browser.tab() as (tab, _):
+        replay = PageReplay(tab)
         turn = scene.reception.begin()
         for start in range(0, len(text), 3):
             await turn.show(TextStreamed(text[start : start + 3]))
@@ -89,30 +89,30 @@ async def test_the_last_draft_is_whole_and_the_message_comes_before_the_end(
         await scene.clock.advance(1)
         answer = await turn.end(text)
         assert answer is not None
-        message = await watcher.until("message")
-        assert watcher.html == render(text)
+        message = await replay.until("message")
+        assert replay.html == render(text)
         assert message["message"]["turn"] == turn.start.turn
         assert message["message"]["html"] == render(text)
-        assert (await watcher.next()) == {"type": "ended", "turn": turn.start.turn}
+        assert (await replay.next()) == {"type": "ended", "turn": turn.start.turn}
 
 
 async def test_a_turn_without_an_answer_ends_with_all_that_was_written(
-    scene: Scene, own: Browser
+    scene: Scene, browser: Browser
 ) -> None:
-    async with own.tab() as (tab, _):
-        watcher = Watcher(tab)
+    async with browser.tab() as (tab, _):
+        replay = PageReplay(tab)
         turn = scene.reception.begin()
         await turn.show(TextStreamed("half a "))
-        await watcher.until("draft")
+        await replay.until("draft")
         await turn.show(TextStreamed("senten"))
         await turn.end(cause=EndCause.INTERRUPTED)
-        await watcher.until("draft")
-        assert watcher.html == "<p>half a senten</p>\n"
-        assert await watcher.next() == {"type": "ended", "turn": turn.start.turn}
+        await replay.until("draft")
+        assert replay.html == "<p>half a senten</p>\n"
+        assert await replay.next() == {"type": "ended", "turn": turn.start.turn}
 
 
-async def test_drafts_come_at_most_twenty_times_a_second(scene: Scene, own: Browser) -> None:
-    async with own.tab() as (tab, _):
+async def test_drafts_come_at_most_twenty_times_a_second(scene: Scene, browser: Browser) -> None:
+    async with browser.tab() as (tab, _):
         turn = scene.reception.begin()
         for number in range(100):
             await turn.show(TextStreamed(f"{number} "))
@@ -124,17 +124,17 @@ async def test_drafts_come_at_most_twenty_times_a_second(scene: Scene, own: Brow
     assert 15 <= kinds.count("draft") <= 21
 
 
-async def test_the_first_word_does_not_wait_for_the_pace(scene: Scene, own: Browser) -> None:
-    async with own.tab() as (tab, _):
+async def test_the_first_word_does_not_wait_for_the_pace(scene: Scene, browser: Browser) -> None:
+    async with browser.tab() as (tab, _):
         turn = scene.reception.begin()
         await turn.show(TextStreamed("hello"))
         assert (await tab.until("draft"))["tail"] == "<p>hello</p>\n"
         await turn.end()
 
 
-async def test_what_is_written_is_sent_once(scene: Scene, own: Browser) -> None:
-    """A draft has new blocks and the tail, not all that stands already."""
-    async with own.tab() as (tab, _):
+async def test_what_is_written_is_sent_once(scene: Scene, browser: Browser) -> None:
+    """A draft has the new blocks and the tail, not the blocks that were sent before."""
+    async with browser.tab() as (tab, _):
         turn = scene.reception.begin()
         sent = 0
         for number in range(50):
@@ -147,8 +147,8 @@ async def test_what_is_written_is_sent_once(scene: Scene, own: Browser) -> None:
     assert sent < 4 * 50 * len("<p>paragraph 50</p>\n")
 
 
-async def test_tools_thoughts_and_notes_are_the_status_line(scene: Scene, own: Browser) -> None:
-    async with own.tab() as (tab, _):
+async def test_tools_thoughts_and_notes_are_the_status_line(scene: Scene, browser: Browser) -> None:
+    async with browser.tab() as (tab, _):
         turn = scene.reception.begin()
         await turn.show(Noted("catching up on background activity..."), READ)
         running = await tab.until("activity")
@@ -166,8 +166,8 @@ async def test_tools_thoughts_and_notes_are_the_status_line(scene: Scene, own: B
     assert (done["phase"], done["tools"][0]["state"]) == ("Thinking…", "done")
 
 
-async def test_thoughts_alone_say_nothing_new(scene: Scene, own: Browser) -> None:
-    async with own.tab() as (tab, _):
+async def test_thoughts_alone_say_nothing_new(scene: Scene, browser: Browser) -> None:
+    async with browser.tab() as (tab, _):
         turn = scene.reception.begin()
         for _ in range(20):
             await turn.show(ThinkingStreamed("hm"))
@@ -176,9 +176,11 @@ async def test_thoughts_alone_say_nothing_new(scene: Scene, own: Browser) -> Non
         assert [(await tab.next())["type"] for _ in range(2)] == ["turn", "ended"]
 
 
-async def test_what_was_withdrawn_goes_and_what_is_whole_stays(scene: Scene, own: Browser) -> None:
-    async with own.tab() as (tab, _):
-        watcher = Watcher(tab)
+async def test_what_was_withdrawn_goes_and_what_is_whole_stays(
+    scene: Scene, browser: Browser
+) -> None:
+    async with browser.tab() as (tab, _):
+        replay = PageReplay(tab)
         turn = scene.reception.begin()
         for event in (
             TextStreamed("One.\n\nTwo."),
@@ -189,15 +191,15 @@ async def test_what_was_withdrawn_goes_and_what_is_whole_stays(scene: Scene, own
         ):
             await turn.show(event)
             await scene.clock.advance(0.1)
-        while "Three" not in (watcher.live or {"tail": ""})["tail"]:
-            await watcher.next()
-        assert watcher.html == "<p>One.</p>\n<p>Two.</p>\n<p>Three.</p>\n"
+        while "Three" not in (replay.live or {"tail": ""})["tail"]:
+            await replay.next()
+        assert replay.html == "<p>One.</p>\n<p>Two.</p>\n<p>Three.</p>\n"
         await turn.end()
 
 
-async def test_a_late_tab_sees_the_turn_as_the_others_do(scene: Scene, own: Browser) -> None:
-    async with own.tab() as (tab, _):
-        early = Watcher(tab)
+async def test_a_late_tab_sees_the_turn_as_the_others_do(scene: Scene, browser: Browser) -> None:
+    async with browser.tab() as (tab, _):
+        early = PageReplay(tab)
         turn = scene.reception.begin()
         await turn.show(READ, TextStreamed("One.\n\nTwo.\n\nThr"))
         await scene.clock.advance(7)
@@ -205,8 +207,8 @@ async def test_a_late_tab_sees_the_turn_as_the_others_do(scene: Scene, own: Brow
         while "Three" not in (early.live or {"tail": ""})["tail"]:
             await early.next()
         await turn.show(TextStreamed(" is not drawn yet"))
-        async with own.tab() as (late_tab, hello):
-            late = Watcher(late_tab)
+        async with browser.tab() as (late_tab, hello):
+            late = PageReplay(late_tab)
             late.live = hello["live"]
             assert late.live is not None
             assert late.live["elapsed"] == 7.0
@@ -215,22 +217,22 @@ async def test_a_late_tab_sees_the_turn_as_the_others_do(scene: Scene, own: Brow
             await scene.clock.advance(0.1)
             await turn.show(TextStreamed("!\n\nFour"))
             await scene.clock.advance(0.1)
-            for watcher in (early, late):
-                while "Four" not in (watcher.live or {"tail": ""})["tail"]:
-                    await watcher.next()
+            for replay in (early, late):
+                while "Four" not in (replay.live or {"tail": ""})["tail"]:
+                    await replay.next()
             assert early.live is not None
             assert (early.html, early.live["tools"]) == (late.html, late.live["tools"])
             await turn.end()
 
 
-async def test_after_the_answer_nothing_more_is_drafted(scene: Scene, own: Browser) -> None:
-    async with own.tab() as (tab, _):
+async def test_after_the_answer_nothing_more_is_drafted(scene: Scene, browser: Browser) -> None:
+    async with browser.tab() as (tab, _):
         turn = scene.reception.begin()
         await turn.show(TextStreamed("Hello"))
         await scene.reception.say("Hello", turn=turn.start.turn)
         await turn.show(TextStreamed(" there"), READ)
         await scene.clock.advance(1)
-        async with own.tab() as (_, hello):
+        async with browser.tab() as (_, hello):
             assert hello["live"] is None
             assert hello["messages"][-1]["text"] == "Hello"
         await turn.end()
@@ -238,8 +240,10 @@ async def test_after_the_answer_nothing_more_is_drafted(scene: Scene, own: Brows
         assert (await tab.next())["type"] == "ended"
 
 
-async def test_a_remark_of_the_program_does_not_end_the_drafts(scene: Scene, own: Browser) -> None:
-    async with own.tab() as (tab, _):
+async def test_a_remark_of_the_program_does_not_end_the_drafts(
+    scene: Scene, browser: Browser
+) -> None:
+    async with browser.tab() as (tab, _):
         turn = scene.reception.begin()
         await tab.until("turn")
         await scene.reception.say("by the way", Author.PROGRAM, turn=turn.start.turn)
@@ -248,8 +252,8 @@ async def test_a_remark_of_the_program_does_not_end_the_drafts(scene: Scene, own
         await turn.end()
 
 
-async def test_a_new_turn_ends_the_old_one_on_the_page(scene: Scene, own: Browser) -> None:
-    async with own.tab() as (tab, _):
+async def test_a_new_turn_ends_the_old_one_on_the_page(scene: Scene, browser: Browser) -> None:
+    async with browser.tab() as (tab, _):
         first = scene.reception.begin()
         await first.show(TextStreamed("one"))
         await tab.until("draft")
@@ -267,14 +271,16 @@ async def test_a_new_turn_ends_the_old_one_on_the_page(scene: Scene, own: Browse
         await second.end()
 
 
-async def test_a_turn_whose_events_break_off_ends_on_the_page(scene: Scene, own: Browser) -> None:
-    async with own.tab() as (tab, _):
+async def test_a_turn_whose_events_break_off_ends_on_the_page(
+    scene: Scene, browser: Browser
+) -> None:
+    async with browser.tab() as (tab, _):
         turn = scene.reception.begin()
         await turn.show(TextStreamed("one"))
         await tab.until("draft")
         turn.cancel()
         assert await tab.next() == {"type": "ended", "turn": turn.start.turn}
-        async with own.tab() as (_, hello):
+        async with browser.tab() as (_, hello):
             assert hello["live"] is None
 
 

@@ -1,12 +1,12 @@
-"""How far the owner has read is one mark, which is kept and goes forward only."""
+"""The read mark of the owner is stored, and only moves forward."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.web.browser import browser
-from tests.web.scene import SUNDAY, MarkInMemory, make_scene, running
+from tests.web.browser import signed_in_browser
+from tests.web.scene import SUNDAY, InMemoryReadMark, make_scene, running
 
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.surfaces.web.frames import Json
@@ -39,7 +39,7 @@ async def test_it_goes_forward_only_and_tells_each_step_once(
     reception: FakeReception, clock: ManualClock
 ) -> None:
     told: list[Json] = []
-    kept = MarkInMemory()
+    kept = InMemoryReadMark()
     mark = ReadMark(kept, reception, told.append)
     await mark.load()
     ids = []
@@ -53,7 +53,7 @@ async def test_it_goes_forward_only_and_tells_each_step_once(
 
 
 async def test_messages_of_one_moment_can_be_read_one_by_one(reception: FakeReception) -> None:
-    mark = ReadMark(MarkInMemory(), reception, lambda _: None)
+    mark = ReadMark(InMemoryReadMark(), reception, lambda _: None)
     first, second = await reception.say("one"), await reception.say("two")
     await mark.move(first.id)
     await mark.move(second.id)
@@ -63,7 +63,7 @@ async def test_messages_of_one_moment_can_be_read_one_by_one(reception: FakeRece
 async def test_a_mark_at_a_message_that_is_gone_does_not_hold_up(
     reception: FakeReception,
 ) -> None:
-    kept = MarkInMemory()
+    kept = InMemoryReadMark()
     kept.value = MessageId("gone")
     mark = ReadMark(kept, reception, lambda _: None)
     await mark.load()
@@ -76,8 +76,8 @@ async def test_a_mark_at_a_message_that_is_gone_does_not_hold_up(
 
 async def test_it_is_there_after_a_restart(tmp_path: Path) -> None:
     scene = make_scene(tmp_path)
-    async with running(scene), browser(scene) as own:
+    async with running(scene), signed_in_browser(scene) as browser:
         said = await scene.reception.say("one")
-        await own.post("/api/read", {"id": said.id})
-    async with running(scene), browser(scene) as own, own.tab() as (_, hello):
+        await browser.post("/api/read", {"id": said.id})
+    async with running(scene), signed_in_browser(scene) as browser, browser.tab() as (_, hello):
         assert hello["read"] == said.id

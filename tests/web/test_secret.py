@@ -1,4 +1,4 @@
-"""The secret of the page is made once, kept for the owner alone, and never taken for granted."""
+"""The secret of the page is made once, only its owner can read it, and a bad one is refused."""
 
 from __future__ import annotations
 

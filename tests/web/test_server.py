@@ -1,4 +1,4 @@
-"""The server as a neighbour: on loopback only, patient with nobody, and silent about the secret."""
+"""The server listens on loopback only, limits slow clients, and never shows the secret."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.log_sink import root_logger_restored, sink
-from tests.web.browser import SECONDS, Browser, browser, eventually, raw, stranger
+from tests.web.browser import SECONDS, Browser, eventually, raw, signed_in_browser, unknown_browser
 from tests.web.scene import SECRET, Scene, make_scene, running
 
 from ollim_bot.errors import OllimError
@@ -31,7 +31,7 @@ async def test_a_port_that_is_taken_is_told_with_the_setting_that_changes_it(
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a second loopback address")
 async def test_only_this_machine_is_served(scene: Scene) -> None:
     with socket.socket() as elsewhere:
-        # Another address of the same machine and port is still free, so nobody listens to all.
+        # Another loopback address has this port free, so the server is not on all addresses.
         elsewhere.bind(("127.0.0.2", scene.surface.port))
 
 
@@ -51,7 +51,7 @@ async def test_after_its_end_nobody_answers(tmp_path: Path) -> None:
 async def test_it_can_be_started_again_at_the_same_port(tmp_path: Path) -> None:
     async with running(make_scene(tmp_path)) as scene:
         port = scene.surface.port
-    async with running(scene), stranger(scene) as other:
+    async with running(scene), unknown_browser(scene) as other:
         assert scene.surface.port == port
         assert (await other.get("/healthz")).status == 200
 
@@ -62,29 +62,29 @@ async def test_a_start_that_fails_can_be_repeated(scene: Scene, tmp_path: Path) 
         async with running(second):
             pass
     third = make_scene(tmp_path / "third")
-    async with running(third), browser(third) as own:
-        assert (await own.get("/")).status == 200
+    async with running(third), signed_in_browser(third) as browser:
+        assert (await browser.get("/")).status == 200
 
 
 async def test_it_ends_soon_though_a_command_runs(tmp_path: Path) -> None:
     scene = make_scene(tmp_path)
     scene.reception.may_answer.clear()
-    async with asyncio.timeout(SECONDS), stranger(scene) as own:
+    async with asyncio.timeout(SECONDS), unknown_browser(scene) as browser:
         async with running(scene):
-            await own.enter()
-            asking = asyncio.create_task(own.post("/api/commands", {"line": "/compact"}))
+            await browser.enter()
+            asking = asyncio.create_task(browser.post("/api/commands", {"line": "/compact"}))
             await eventually(lambda: scene.reception.calls)
         await asyncio.gather(asking, return_exceptions=True)
     assert scene.reception.lines == []
 
 
-async def test_who_goes_away_does_not_end_a_command(scene: Scene, own: Browser) -> None:
+async def test_who_goes_away_does_not_end_a_command(scene: Scene, browser: Browser) -> None:
     scene.reception.may_answer.clear()
-    asking = asyncio.create_task(own.post("/api/commands", {"line": "/compact"}))
+    asking = asyncio.create_task(browser.post("/api/commands", {"line": "/compact"}))
     await eventually(lambda: scene.reception.calls)
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
-    assert (await own.get("/api/completions")).status == 200
+    assert (await browser.get("/api/completions")).status == 200
     scene.reception.may_answer.set()
     await eventually(lambda: scene.reception.lines)
 
@@ -125,19 +125,19 @@ async def test_what_is_no_http_is_refused_and_not_logged(
 
 
 async def test_the_secret_is_in_no_answer_and_in_no_log(scene: Scene) -> None:
-    """Not even where nobody told the log what the secret is."""
+    """This holds even if the log does not know the secret."""
     with root_logger_restored():
         log = sink(LogFormat.TEXT, level=LogLevel.DEBUG)
-        async with stranger(scene) as own:
-            await own.enter()
-            replies = [await own.get("/"), await own.get("/api/messages")]
-            replies += [await own.get(f"/?token={SECRET.reveal()}x")]
-            replies += [await own.get(f"/{SECRET.reveal()}"), await own.post("/", {})]
-            replies += [await own.get(f"/api/messages?before={SECRET.reveal()}")]
+        async with unknown_browser(scene) as browser:
+            await browser.enter()
+            replies = [await browser.get("/"), await browser.get("/api/messages")]
+            replies += [await browser.get(f"/?token={SECRET.reveal()}x")]
+            replies += [await browser.get(f"/{SECRET.reveal()}"), await browser.post("/", {})]
+            replies += [await browser.get(f"/api/messages?before={SECRET.reveal()}")]
             scene.reception.refusal = LookupError("oh")
-            replies += [await own.send("hello")]
+            replies += [await browser.send("hello")]
             scene.reception.refusal = None
-            async with own.tab() as (_, hello):
+            async with browser.tab() as (_, hello):
                 assert SECRET.reveal() not in str(hello)
     for reply in replies:
         assert SECRET.reveal() not in f"{reply.headers}{reply.body!r}"
@@ -147,21 +147,21 @@ async def test_the_secret_is_in_no_answer_and_in_no_log(scene: Scene) -> None:
 
 
 async def test_requests_leave_no_trace_in_the_log(
-    own: Browser, caplog: pytest.LogCaptureFixture
+    browser: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    await own.get("/")
-    await own.send("a private word")
-    async with own.tab():
+    await browser.get("/")
+    await browser.send("a private word")
+    async with browser.tab():
         pass
     assert caplog.text == ""
 
 
-async def test_fifty_requests_at_once_get_their_own_answers(scene: Scene, own: Browser) -> None:
+async def test_fifty_requests_at_once_get_their_own_answers(scene: Scene, browser: Browser) -> None:
     for number in range(50):
         await scene.reception.say(f"number {number}")
     replies = await asyncio.gather(
-        *(own.get(f"/api/messages?limit=1&before=m{number}") for number in range(2, 51))
+        *(browser.get(f"/api/messages?limit=1&before=m{number}") for number in range(2, 51))
     )
     assert [reply.json["messages"][0]["id"] for reply in replies] == [
         f"m{number}" for number in range(1, 50)

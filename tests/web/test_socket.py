@@ -1,4 +1,4 @@
-"""Every tab is greeted with what it needs, catches up on what it missed, and sees the same."""
+"""Every tab gets the state when it connects, then what it missed, and all tabs see the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.web.browser import Browser, browser, eventually, stranger
+from tests.web.browser import Browser, eventually, signed_in_browser, unknown_browser
 from tests.web.scene import SECRET, Scene, make_scene, running
 from tests.web.sign_in import NONCE
 
@@ -31,14 +31,14 @@ def ids(messages: list[dict[str, Any]]) -> list[str]:
     return [message["id"] for message in messages]
 
 
-async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, own: Browser) -> None:
+async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, browser: Browser) -> None:
     await scene.reception.say("one")
-    await own.post("/api/read", {"id": "m1"})
-    async with own.tab() as (_, hello):
+    await browser.post("/api/read", {"id": "m1"})
+    async with browser.tab() as (_, hello):
         messages = hello.pop("messages")
         commands = {command["name"]: command for command in hello.pop("commands")}
-        assert own.key is not None
-        assert hello.pop("proof") == mac(bot_key(SECRET, own.key.browser), "socket", NONCE)
+        assert browser.key is not None
+        assert hello.pop("proof") == mac(bot_key(SECRET, browser.key.browser), "socket", NONCE)
         assert hello == {
             "type": "hello",
             "status": {
@@ -77,21 +77,23 @@ async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, own: Browser) -
     }
 
 
-async def test_a_new_tab_gets_the_newest_messages_oldest_first(scene: Scene, own: Browser) -> None:
+async def test_a_new_tab_gets_the_newest_messages_oldest_first(
+    scene: Scene, browser: Browser
+) -> None:
     for number in range(70):
         await scene.reception.say(f"number {number}")
-    async with own.tab() as (_, hello):
+    async with browser.tab() as (_, hello):
         assert ids(hello["messages"]) == [f"m{number}" for number in range(11, 71)]
         assert hello["has_more"] is True
 
 
-async def test_two_tabs_agree(scene: Scene, own: Browser) -> None:
-    async with own.tab() as (first, _), own.tab() as (second, _):
-        await own.send("hello")
+async def test_two_tabs_agree(scene: Scene, browser: Browser) -> None:
+    async with browser.tab() as (first, _), browser.tab() as (second, _):
+        await browser.send("hello")
         await scene.reception.say("an answer", turn=None)
         await scene.reception.say("a ping", Author.BACKGROUND)
         await scene.reception.change(is_busy=True)
-        await own.post("/api/read", {"id": "m2"})
+        await browser.post("/api/read", {"id": "m2"})
         seen = [[await tab.next() for _ in range(5)] for tab in (first, second)]
     assert seen[0] == seen[1]
     assert [frame["type"] for frame in seen[0]] == [
@@ -110,63 +112,68 @@ async def test_two_tabs_agree(scene: Scene, own: Browser) -> None:
     assert seen[0][4] == {"type": "read", "id": "m2"}
 
 
-async def test_a_tab_that_comes_back_is_told_what_it_missed(scene: Scene, own: Browser) -> None:
+async def test_a_tab_that_comes_back_is_told_what_it_missed(scene: Scene, browser: Browser) -> None:
     await scene.reception.say("one")
-    async with own.tab():
+    async with browser.tab():
         pass
     await scene.reception.say("two")
     await scene.reception.say("three")
-    async with own.tab(change=1) as (tab, hello):
+    async with browser.tab(change=1) as (tab, hello):
         assert (hello["messages"], ids(hello["missed"])) == (None, ["m2", "m3"])
         await scene.reception.say("four")
         assert (await tab.next())["message"]["id"] == "m4"
-    async with own.tab(change=4) as (_, hello):
+    async with browser.tab(change=4) as (_, hello):
         assert (hello["messages"], hello["missed"]) == (None, [])
 
 
 @pytest.mark.parametrize("change", [1, 6])
 async def test_a_tab_that_was_away_for_too_long_begins_anew(
-    scene: Scene, own: Browser, change: int
+    scene: Scene, browser: Browser, change: int
 ) -> None:
     for number in range(5):
         await scene.reception.say(f"number {number}")
     scene.reception.remembers = 3
-    async with own.tab(change=change) as (_, hello):
+    async with browser.tab(change=change) as (_, hello):
         assert hello["missed"] is None
         assert ids(hello["messages"]) == ["m1", "m2", "m3", "m4", "m5"]
 
 
 async def test_a_gap_of_many_messages_begins_anew_too(tmp_path: Path) -> None:
     limits = WebLimits(missed_messages=3)
-    async with running(make_scene(tmp_path, limits=limits)) as scene, browser(scene) as own:
+    async with (
+        running(make_scene(tmp_path, limits=limits)) as scene,
+        signed_in_browser(scene) as browser,
+    ):
         for number in range(6):
             await scene.reception.say(f"number {number}")
-        async with own.tab(change=3) as (_, hello):
+        async with browser.tab(change=3) as (_, hello):
             assert ids(hello["missed"]) == ["m4", "m5", "m6"]
-        async with own.tab(change=2) as (_, hello):
+        async with browser.tab(change=2) as (_, hello):
             assert (hello["missed"], len(hello["messages"])) == (None, 6)
 
 
 async def test_a_restart_of_the_bot_needs_no_reload(tmp_path: Path) -> None:
     scene = make_scene(tmp_path)
-    async with stranger(scene) as own:
+    async with unknown_browser(scene) as browser:
         async with running(scene):
-            await own.enter()
+            await browser.enter()
             await scene.reception.say("seen")
-            async with own.tab() as (_, hello):
+            async with browser.tab() as (_, hello):
                 assert ids(hello["messages"]) == ["m1"]
             await scene.reception.say("missed")
         again = make_scene(tmp_path, port=scene.surface.port)
         again.reception.messages = scene.reception.messages
         again.reception.changes = scene.reception.changes
         async with running(again):
-            await own.enter()
-            async with own.tab(change=1) as (_, hello):
+            await browser.enter()
+            async with browser.tab(change=1) as (_, hello):
                 assert (hello["messages"], ids(hello["missed"])) == (None, ["m2"])
 
 
-async def test_no_message_is_lost_or_doubled_round_the_greeting(scene: Scene, own: Browser) -> None:
-    """Messages are posted all the time while tabs come."""
+async def test_no_message_is_lost_or_doubled_round_the_greeting(
+    scene: Scene, browser: Browser
+) -> None:
+    """Messages are posted all the time while tabs connect."""
     stop = asyncio.Event()
 
     async def talk() -> None:
@@ -177,7 +184,7 @@ async def test_no_message_is_lost_or_doubled_round_the_greeting(scene: Scene, ow
     talking = asyncio.create_task(talk())
     try:
         for _ in range(5):
-            async with own.tab() as (tab, hello):
+            async with browser.tab() as (tab, hello):
                 seen = ids(hello["messages"])
                 while len(seen) < 90:
                     seen.append((await tab.next())["message"]["id"])
@@ -190,11 +197,11 @@ async def test_no_message_is_lost_or_doubled_round_the_greeting(scene: Scene, ow
 
 @pytest.mark.parametrize("change", [None, 1])
 async def test_what_comes_during_the_greeting_comes_after_it(
-    scene: Scene, own: Browser, change: int | None
+    scene: Scene, browser: Browser, change: int | None
 ) -> None:
     await scene.reception.say("one")
     scene.reception.may_answer.clear()
-    async with own.connection() as tab:
+    async with browser.connection() as tab:
         await tab.socket.send_json({"type": "hello", "change": change})
         await eventually(lambda: scene.reception.looks)
         await scene.reception.say("two")
@@ -212,9 +219,9 @@ async def test_what_comes_during_the_greeting_comes_after_it(
 
 
 async def test_messages_come_in_their_order_though_one_takes_longer(
-    scene: Scene, own: Browser
+    scene: Scene, browser: Browser
 ) -> None:
-    async with own.tab() as (tab, _):
+    async with browser.tab() as (tab, _):
         texts = ["*long* " * 3000, "short", "*long* " * 3000, "shorter"]
         await asyncio.gather(*map(scene.reception.say, texts))
         assert [(await tab.next())["message"]["text"] for _ in texts] == texts
@@ -228,9 +235,9 @@ async def test_what_is_kept_of_messages_does_not_grow_with_the_conversation(scen
     assert len(book) == 10
 
 
-async def test_a_message_that_is_changed_comes_again(scene: Scene, own: Browser) -> None:
+async def test_a_message_that_is_changed_comes_again(scene: Scene, browser: Browser) -> None:
     said = await scene.reception.say("one")
-    async with own.tab() as (tab, _):
+    async with browser.tab() as (tab, _):
         await scene.reception.post(replace(said, text="two"))
         shown = (await tab.next())["message"]
         assert (shown["id"], shown["html"]) == ("m1", "<p>two</p>\n")
@@ -242,7 +249,7 @@ async def test_what_is_shown_before_anybody_serves_is_no_error(tmp_path: Path) -
     turn = scene.reception.begin()
     await turn.show(TextStreamed("hello"))
     await scene.reception.change(is_busy=True)
-    async with running(scene), browser(scene) as own, own.tab() as (tab, hello):
+    async with running(scene), signed_in_browser(scene) as browser, browser.tab() as (tab, hello):
         assert ids(hello["messages"]) == ["m1"]
         assert hello["live"]["turn"] == turn.start.turn
         assert hello["status"]["is_busy"] is True
@@ -250,23 +257,25 @@ async def test_what_is_shown_before_anybody_serves_is_no_error(tmp_path: Path) -
         assert (await tab.until("ended"))["turn"] == turn.start.turn
 
 
-async def test_every_tab_knows_what_does_not_work_elsewhere(scene: Scene, own: Browser) -> None:
+async def test_every_tab_knows_what_does_not_work_elsewhere(scene: Scene, browser: Browser) -> None:
     trouble = "Discord cannot be reached now."
-    async with own.tab() as (tab, _):
+    async with browser.tab() as (tab, _):
         await scene.reception.change(trouble=trouble)
         assert (await tab.until("status"))["status"]["trouble"] == trouble
-        async with own.tab() as (_, hello):
+        async with browser.tab() as (_, hello):
             assert hello["status"]["trouble"] == trouble
 
 
-async def test_every_tab_knows_the_fork_and_what_was_said_in_it(scene: Scene, own: Browser) -> None:
+async def test_every_tab_knows_the_fork_and_what_was_said_in_it(
+    scene: Scene, browser: Browser
+) -> None:
     fork = {"topic": "taxes", "card": "m1"}
-    async with own.tab() as (tab, _):
+    async with browser.tab() as (tab, _):
         card = await scene.reception.say("Side conversation", Author.PROGRAM, in_fork=True)
         await scene.reception.change(fork=OpenFork("taxes", card.id))
         assert (await tab.until("message"))["message"]["in_fork"] is True
         assert (await tab.until("status"))["status"]["fork"] == fork
-        async with own.tab() as (_, hello):
+        async with browser.tab() as (_, hello):
             assert hello["status"]["fork"] == fork
             assert [message["in_fork"] for message in hello["messages"]] == [True]
         await scene.reception.change(fork=None)

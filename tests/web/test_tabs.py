@@ -1,4 +1,4 @@
-"""A tab that does not read, does not speak or is gone holds up nobody."""
+"""A tab that does not read, does not answer or is gone does not delay others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.web.browser import SECONDS, Browser, browser, eventually, stranger
+from tests.web.browser import SECONDS, Browser, eventually, signed_in_browser, unknown_browser
 from tests.web.scene import Scene, make_scene, running
 from tests.web.sign_in import protocols
 
@@ -20,8 +20,8 @@ from ollim_bot.surfaces.web.limits import WebLimits
 async def test_a_tab_that_does_not_read_is_dropped_and_slows_nobody(tmp_path: Path) -> None:
     limits = WebLimits(queued_frames=20, heartbeat_seconds=60)
     scene = make_scene(tmp_path, limits=limits)
-    async with running(scene), browser(scene) as own, own.tab() as (good, _):
-        writer = await deaf_tab(scene, own)
+    async with running(scene), signed_in_browser(scene) as browser, browser.tab() as (good, _):
+        writer = await deaf_tab(scene, browser)
         await eventually(lambda: scene.surface.tabs == 2)
         for _ in range(300):
             if scene.surface.tabs == 1:
@@ -35,9 +35,9 @@ async def test_a_tab_that_does_not_read_is_dropped_and_slows_nobody(tmp_path: Pa
         writer.transport.abort()
 
 
-async def deaf_tab(scene: Scene, own: Browser) -> asyncio.StreamWriter:
-    """A tab that says hello and then never reads what comes."""
-    offered = ", ".join(protocols(own.session))
+async def deaf_tab(scene: Scene, browser: Browser) -> asyncio.StreamWriter:
+    """A tab that says hello and then never reads from its socket."""
+    offered = ", ".join(protocols(browser.session))
     wire = socket.socket()
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     wire.connect(("127.0.0.1", scene.surface.port))
@@ -62,8 +62,8 @@ async def test_a_tab_that_is_gone_is_noticed(tmp_path: Path) -> None:
     """Its machine sleeps: nothing is closed, and nothing answers the heartbeat."""
     limits = WebLimits(heartbeat_seconds=0.1)
     scene = make_scene(tmp_path, limits=limits)
-    async with running(scene), browser(scene) as own:
-        writer = await deaf_tab(scene, own)
+    async with running(scene), signed_in_browser(scene) as browser:
+        writer = await deaf_tab(scene, browser)
         await eventually(lambda: scene.surface.tabs == 1)
         await eventually(lambda: scene.surface.tabs == 0)
         writer.transport.abort()
@@ -76,24 +76,26 @@ async def test_a_tab_that_is_gone_is_noticed(tmp_path: Path) -> None:
         "x" * 70_000,
     ],
 )
-async def test_who_does_not_say_hello_is_hung_up_on(scene: Scene, own: Browser, first: str) -> None:
-    async with own.connection() as tab:
+async def test_who_does_not_say_hello_is_hung_up_on(
+    scene: Scene, browser: Browser, first: str
+) -> None:
+    async with browser.connection() as tab:
         await tab.socket.send_str(first)
         assert await tab.closing() in (1008, 1009)
     await eventually(lambda: scene.surface.tabs == 0)
 
 
 async def test_a_tab_that_cannot_be_greeted_is_hung_up_on_and_the_others_stay(
-    scene: Scene, own: Browser, caplog: pytest.LogCaptureFixture
+    scene: Scene, browser: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with own.tab() as (good, _), own.connection() as tab:
+    async with browser.tab() as (good, _), browser.connection() as tab:
         scene.reception.refusal = WriteFailed(Path("state/messages.jsonl"), "cannot be read.")
         await tab.socket.send_json({"type": "hello", "change": None})
         assert await tab.closing() == 1006
         assert "cannot be read" in caplog.text
         await scene.reception.say("still here")
         assert (await good.next())["type"] == "message"
-    async with own.connection() as tab:
+    async with browser.connection() as tab:
         scene.reception.refusal = None
         await tab.socket.send_json({"type": "hello", "change": None})
         assert (await tab.next())["type"] == "hello"
@@ -101,19 +103,19 @@ async def test_a_tab_that_cannot_be_greeted_is_hung_up_on_and_the_others_stay(
 
 async def test_who_says_nothing_is_hung_up_on(tmp_path: Path) -> None:
     scene = make_scene(tmp_path, limits=WebLimits(hello_seconds=0.05))
-    async with running(scene), browser(scene) as own, own.connection() as tab:
+    async with running(scene), signed_in_browser(scene) as browser, browser.connection() as tab:
         assert await tab.closing() == 1008
 
 
 @pytest.mark.parametrize("change", [-1, 1.5, 10**30, [], {}, "1", False])
-async def test_a_strange_change_is_none(own: Browser, change: object) -> None:
-    async with own.connection() as tab:
+async def test_a_strange_change_is_none(browser: Browser, change: object) -> None:
+    async with browser.connection() as tab:
         await tab.socket.send_json({"type": "hello", "change": change})
         assert (await tab.next())["messages"] == []
 
 
-async def test_whatever_else_a_tab_says_is_ignored(scene: Scene, own: Browser) -> None:
-    async with own.tab() as (tab, _):
+async def test_whatever_else_a_tab_says_is_ignored(scene: Scene, browser: Browser) -> None:
+    async with browser.tab() as (tab, _):
         await tab.socket.send_str("nonsense")
         await tab.socket.send_bytes(b"\0")
         await scene.reception.say("hello")
@@ -122,25 +124,25 @@ async def test_whatever_else_a_tab_says_is_ignored(scene: Scene, own: Browser) -
 
 async def test_there_is_an_end_to_how_many_tabs_are_served(tmp_path: Path) -> None:
     scene = make_scene(tmp_path, limits=WebLimits(tabs=2))
-    async with running(scene), browser(scene) as own, own.tab(), own.tab():
+    async with running(scene), signed_in_browser(scene) as browser, browser.tab(), browser.tab():
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-            async with own.tab():
+            async with browser.tab():
                 pass
         assert refused.value.status == 503
 
 
 async def test_tabs_are_told_goodbye_when_the_bot_ends(tmp_path: Path) -> None:
     scene = make_scene(tmp_path)
-    async with stranger(scene) as own:
+    async with unknown_browser(scene) as browser:
         async with running(scene):
-            await own.enter()
+            await browser.enter()
             greeted = asyncio.Event()
-            reading = asyncio.create_task(end_of_tab(own, greeted))
+            reading = asyncio.create_task(end_of_tab(browser, greeted))
             await greeted.wait()
         assert await reading == aiohttp.WSCloseCode.GOING_AWAY
 
 
-async def end_of_tab(own: Browser, greeted: asyncio.Event) -> int | None:
-    async with own.tab() as (tab, _):
+async def end_of_tab(browser: Browser, greeted: asyncio.Event) -> int | None:
+    async with browser.tab() as (tab, _):
         greeted.set()
         return await tab.closing()

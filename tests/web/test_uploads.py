@@ -1,4 +1,4 @@
-"""Files come in as streams, within limits, and leave nothing behind."""
+"""Uploads are streamed and limited, and failed ones leave no files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.web.browser import Browser, browser, eventually, stranger
+from tests.web.browser import Browser, eventually, signed_in_browser, unknown_browser
 from tests.web.scene import Scene, make_scene, running
 
 from ollim_bot.domain.chat import Author
@@ -32,7 +32,7 @@ async def small(tmp_path: Path) -> AsyncIterator[Scene]:
 
 @pytest.fixture
 async def sender(small: Scene) -> AsyncIterator[Browser]:
-    async with browser(small) as sender:
+    async with signed_in_browser(small) as sender:
         yield sender
 
 
@@ -40,9 +40,9 @@ def left_over(scene: Scene) -> list[Path]:
     return list((scene.folder / "state" / "uploads").iterdir())
 
 
-async def test_files_reach_the_core_as_they_were(scene: Scene, own: Browser) -> None:
+async def test_files_reach_the_core_as_they_were(scene: Scene, browser: Browser) -> None:
     content = bytes(range(256)) * 5000
-    reply = await own.send("look", ("notes.txt", content), ("a.png", b"\x89PNG"))
+    reply = await browser.send("look", ("notes.txt", content), ("a.png", b"\x89PNG"))
     first, second = reply.json["message"]["attachments"]
     assert first == {
         "name": "notes.txt",
@@ -56,8 +56,8 @@ async def test_files_reach_the_core_as_they_were(scene: Scene, own: Browser) -> 
     assert left_over(scene) == []
 
 
-async def test_a_file_alone_is_a_message(scene: Scene, own: Browser) -> None:
-    assert (await own.send("", ("notes.txt", b"x"))).status == 200
+async def test_a_file_alone_is_a_message(scene: Scene, browser: Browser) -> None:
+    assert (await browser.send("", ("notes.txt", b"x"))).status == 200
     assert scene.reception.messages[0].author is Author.OWNER
 
 
@@ -75,9 +75,9 @@ async def test_a_file_alone_is_a_message(scene: Scene, own: Browser) -> None:
     ],
 )
 async def test_a_name_is_a_name_and_no_path(
-    scene: Scene, own: Browser, given: str, kept: str
+    scene: Scene, browser: Browser, given: str, kept: str
 ) -> None:
-    await own.send("look", (given, b"x"))
+    await browser.send("look", (given, b"x"))
     [file] = scene.reception.received[0].files
     assert file.name == kept
     assert file.path.name == "0"
@@ -115,7 +115,7 @@ async def test_a_text_that_is_too_long_is_refused(sender: Browser, text: str) ->
 
 
 async def test_a_stranger_cannot_put_a_file_on_the_disk(scene: Scene) -> None:
-    async with stranger(scene) as other:
+    async with unknown_browser(scene) as other:
         assert (await other.send("", ("x.bin", b"x" * 100_000))).status == 401
     assert left_over(scene) == []
 
@@ -152,8 +152,8 @@ def part(name: str, content: str, **more: str) -> str:
         pytest.param(part("_charset_", "x" * 50) + f"--{BOUNDARY}--\r\n", id="charset"),
     ],
 )
-async def test_a_malformed_form_is_refused(scene: Scene, own: Browser, body: str) -> None:
-    reply = await own.ask("POST", "/api/messages", data=body.encode(), headers=FORM)
+async def test_a_malformed_form_is_refused(scene: Scene, browser: Browser, body: str) -> None:
+    reply = await browser.ask("POST", "/api/messages", data=body.encode(), headers=FORM)
     assert reply.status == 400
     assert reply.error.endswith(".")
     assert (scene.reception.received, left_over(scene)) == ([], [])
@@ -163,29 +163,34 @@ async def test_a_malformed_form_is_refused(scene: Scene, own: Browser, body: str
     "kind",
     ["application/json", "text/plain", "multipart/mixed; boundary=x", "multipart/form-data", ""],
 )
-async def test_what_is_no_form_is_refused(scene: Scene, own: Browser, kind: str) -> None:
-    reply = await own.ask("POST", "/api/messages", data=b"x", headers={"Content-Type": kind})
+async def test_what_is_no_form_is_refused(scene: Scene, browser: Browser, kind: str) -> None:
+    reply = await browser.ask("POST", "/api/messages", data=b"x", headers={"Content-Type": kind})
     assert reply.status in (400, 415)
     assert reply.error == texts.NO_FORM
     assert left_over(scene) == []
 
 
 async def upload(
-    scene: Scene, own: Browser, *pieces: str
+    scene: Scene, browser: Browser, *pieces: str
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A request that is not finished."""
     reader, writer = await asyncio.open_connection("127.0.0.1", scene.surface.port)
     head = (
         f"POST /api/messages HTTP/1.1\r\nHost: 127.0.0.1:{scene.surface.port}\r\n"
-        f"Origin: {scene.url}\r\nAuthorization: Bearer {own.session}\r\nContent-Length: 1000000\r\n"
+        f"Origin: {scene.url}\r\nAuthorization: Bearer {browser.session}\r\n"
+        f"Content-Length: 1000000\r\n"
         f"Content-Type: {FORM['Content-Type']}\r\n\r\n"
     )
     writer.write("".join([head, *pieces]).encode())
     return reader, writer
 
 
-async def test_an_upload_that_breaks_off_leaves_nothing_behind(scene: Scene, own: Browser) -> None:
-    _, writer = await upload(scene, own, part("id", ID), part("file", "x" * 50_000, filename="a"))
+async def test_an_upload_that_breaks_off_leaves_nothing_behind(
+    scene: Scene, browser: Browser
+) -> None:
+    _, writer = await upload(
+        scene, browser, part("id", ID), part("file", "x" * 50_000, filename="a")
+    )
     await eventually(lambda: left_over(scene))
     writer.transport.abort()
     await eventually(lambda: not left_over(scene))
@@ -205,7 +210,10 @@ async def test_an_upload_that_stalls_is_ended(small: Scene, sender: Browser) -> 
 async def test_an_upload_without_end_is_ended(tmp_path: Path) -> None:
     """Each piece comes in time, but there is always another one."""
     limits = WebLimits(upload_seconds=0.3)
-    async with running(make_scene(tmp_path, limits=limits)) as scene, browser(scene) as own:
+    async with (
+        running(make_scene(tmp_path, limits=limits)) as scene,
+        signed_in_browser(scene) as browser,
+    ):
 
         async def drops() -> AsyncIterator[bytes]:
             yield part("id", ID).encode()
@@ -215,23 +223,23 @@ async def test_an_upload_without_end_is_ended(tmp_path: Path) -> None:
 
         # The server may have hung up before the client comes to read its answer.
         with suppress(aiohttp.ClientError):
-            reply = await own.ask("POST", "/api/messages", data=drops(), headers=FORM)
+            reply = await browser.ask("POST", "/api/messages", data=drops(), headers=FORM)
             assert (reply.status, reply.error) == (408, texts.TOO_SLOW)
         assert left_over(scene) == []
 
 
 async def test_a_disk_that_refuses_is_told_by_the_name_of_the_file(
-    scene: Scene, own: Browser
+    scene: Scene, browser: Browser
 ) -> None:
     with no_file_larger_than(1_000_000):
-        reply = await own.send("", ("x.bin", b"x" * 2_000_000))
+        reply = await browser.send("", ("x.bin", b"x" * 2_000_000))
     assert (reply.status, reply.error) == (507, texts.not_saved("x.bin", "File too large"))
     assert (scene.reception.received, left_over(scene)) == ([], [])
 
 
 @contextmanager
 def no_file_larger_than(size: int) -> Iterator[None]:
-    """For this process, as a full disk would have it."""
+    """Limit file sizes of this process, so that a write fails as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -241,19 +249,19 @@ def no_file_larger_than(size: int) -> Iterator[None]:
 
 
 async def test_a_message_that_finds_no_place_on_the_disk_is_refused_with_the_reason(
-    scene: Scene, own: Browser
+    scene: Scene, browser: Browser
 ) -> None:
     folder = scene.folder / "state" / "uploads"
     folder.rmdir()
     folder.touch()
-    reply = await own.send("only words")
+    reply = await browser.send("only words")
     assert (reply.status, reply.error) == (507, texts.not_saved("The message", "Not a directory"))
     assert scene.reception.received == []
 
 
-async def test_a_folder_that_was_removed_is_made_again(scene: Scene, own: Browser) -> None:
+async def test_a_folder_that_was_removed_is_made_again(scene: Scene, browser: Browser) -> None:
     (scene.folder / "state" / "uploads").rmdir()
-    assert (await own.send("", ("x.bin", b"x"))).status == 200
+    assert (await browser.send("", ("x.bin", b"x"))).status == 200
     assert left_over(scene) == []
 
 

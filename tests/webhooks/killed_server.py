@@ -14,8 +14,8 @@ import sys
 import threading
 from pathlib import Path
 
-from tests.store.killed_worker import Moments, MortalConnection
-from tests.store.places import NOW, Place
+from tests.store.killed_worker import CrashingConnection, CrashPoint
+from tests.store.scene import NOW, StoreScene
 from tests.webhooks.calls import bearer, call
 from tests.webhooks.scene import DATA, SECRET, hook
 
@@ -28,13 +28,13 @@ CALLERS = 2
 CALLS = 20
 
 
-async def live(place: Place, moments: Moments) -> None:
+async def live(place: StoreScene, moments: CrashPoint) -> None:
     def mortal(path: Path) -> sqlite3.Connection:
         connect(path).close()
         connection = sqlite3.connect(
-            path, isolation_level=None, factory=MortalConnection, check_same_thread=False
+            path, isolation_level=None, factory=CrashingConnection, check_same_thread=False
         )
-        connection.come = moments.come
+        connection.reach = moments.reach
         connection.execute("PRAGMA wal_autocheckpoint=0")
         return connection
 
@@ -43,7 +43,7 @@ async def live(place: Place, moments: Moments) -> None:
     server = WebhookServer(0, {"rain": hook()}.get, lambda _: SECRET.encode(), store, clock)
     serving = asyncio.create_task(server.run())
     await server.ready()
-    moments.are_counted = True
+    moments.is_armed = True
     for caller in range(CALLERS):
         arguments = (server.port, caller, place.root / "acknowledged")
         threading.Thread(target=call_all, args=arguments, daemon=True).start()
@@ -64,7 +64,7 @@ def main() -> None:
     for number in range(1, count + 1):
         child = os.fork()
         if child == 0:
-            asyncio.run(live(Place(folder / str(number)), Moments(number)))
+            asyncio.run(live(StoreScene(folder / str(number)), CrashPoint(number)))
             os._exit(1)
         _, status = os.waitpid(child, 0)
         assert os.WIFSIGNALED(status), f"the process at moment {number} was not killed"

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import Answer, Terminal
+from tests.cli.terminal import CommandResult, Terminal
 from tests.ports import unused_port
 from tests.webhooks.scene import NOW, SECRET, HookScene, hook
 
@@ -33,8 +33,8 @@ class Console:
             f"webhooks/{hook_id}.md", f"---\n{written}\n---\nLook at {{{{title}}}}.\n"
         )
 
-    async def run(self, *words: str, is_running: bool = True) -> Answer:
-        def call() -> Answer:
+    async def run(self, *words: str, is_running: bool = True) -> CommandResult:
+        def call() -> CommandResult:
             if not is_running:
                 return self.terminal.run("webhook", *words)
             with single_instance(self.terminal.paths.bot_pid):

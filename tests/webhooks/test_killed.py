@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.store.places import Place
+from tests.store.scene import StoreScene
 from tests.stores import on_store
 from tests.webhooks.calls import bearer
 from tests.webhooks.killed_server import CALLERS
@@ -20,23 +20,23 @@ MOMENTS = 6
 
 
 @pytest.fixture
-def killed(tmp_path: Path) -> list[Place]:
+def killed(tmp_path: Path) -> list[StoreScene]:
     """The data directories of servers that were killed, each at another moment."""
     module = "tests.webhooks.killed_server"
     command = [sys.executable, "-m", module, str(tmp_path), str(MOMENTS)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return [Place(tmp_path / str(moment)) for moment in range(1, MOMENTS + 1)]
+    return [StoreScene(tmp_path / str(moment)) for moment in range(1, MOMENTS + 1)]
 
 
 async def test_an_acknowledged_call_is_there_after_a_kill_and_no_call_is_there_twice(
-    killed: list[Place],
+    killed: list[StoreScene],
 ) -> None:
     for place in killed:
         await check_after_a_kill(place)
 
 
-async def check_after_a_kill(place: Place) -> None:
+async def check_after_a_kill(place: StoreScene) -> None:
     acknowledged = (place.root / "acknowledged").read_text().split()
     scene = new_scene()
     store = SqliteStore(place.open(), scene.clock)
@@ -57,7 +57,7 @@ async def check_after_a_kill(place: Place) -> None:
     every = kept.keys() | {f"webhook:rain:{key}" for key in keys}
     assert rows_of(scene) == sorted((run, "due") for run in every)
     await store.close()
-    assert place.told == []
+    assert place.problems == []
 
 
 def rows_of(scene: HookScene) -> list[tuple[str, str]]:

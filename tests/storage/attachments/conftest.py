@@ -3,11 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.storage.attachments.desk import Desk
-from tests.storage.places import DataDirectory
+from tests.storage.attachments.scene import AttachmentScene
+from tests.storage.data_directory import DataDirectory
 
 
 @pytest.fixture
-def desk(data: DataDirectory, tmp_path: Path) -> Desk:
+def scene(data: DataDirectory, tmp_path: Path) -> AttachmentScene:
     (tmp_path / "inbox").mkdir()
-    return Desk(data, tmp_path / "inbox")
+    return AttachmentScene(data, tmp_path / "inbox")

@@ -17,7 +17,7 @@ FORMATS = {
 }
 
 
-# To make them takes most of the time of the tests, and how small the files are is no matter.
+# Encoding takes most of the time of the tests, and the size of the files does not matter.
 _QUICK: dict[str, dict[str, object]] = {"PNG": {"compress_level": 1}, "WEBP": {"method": 0}}
 
 
@@ -35,7 +35,7 @@ def picture(media_type: str = "image/png", size: tuple[int, int] = (40, 30)) -> 
 
 
 def noise(size: tuple[int, int], mode: str = "RGB") -> Image.Image:
-    """Nothing in it can be made shorter."""
+    """A picture that cannot be compressed."""
     count = size[0] * size[1] * len(mode)
     return Image.frombytes(mode, size, random.Random(7).randbytes(count))
 
@@ -47,7 +47,7 @@ def opened(data: bytes) -> Image.Image:
 
 
 def png_bomb(width: int, height: int) -> bytes:
-    """A few bytes that would unfold to a picture of any size."""
+    """A few bytes that decompress to a picture of any size."""
     header = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(b"\0"))
 
@@ -72,7 +72,7 @@ def many_chunks(count: int) -> bytes:
 
 
 def many_scans(count: int, edge: int = 5000) -> bytes:
-    """A grey JPEG that goes over the whole picture so many times, each time without a word."""
+    """A grey JPEG with this many scans of the whole picture, each of them empty."""
     frame = struct.pack(">BHHBBBB", 8, edge, edge, 1, 1, 0x11, 0)
     # One code of one bit: `0` and 14 bits, "nothing more in the next 27306 blocks".
     tables = bytes([0x10, 1, *bytes(15), 0xE0, 0x00, 1, *bytes(15), 0])

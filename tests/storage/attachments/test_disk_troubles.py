@@ -1,4 +1,4 @@
-"""A file is kept for good or stays where it was, whatever the disk does."""
+"""After any disk failure, an incoming file is either stored durably or still where it was."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.storage.attachments.desk import Desk
 from tests.storage.attachments.pictures import picture
+from tests.storage.attachments.scene import AttachmentScene
 from tests.storage.test_power_cut import PowerCut
 
 from ollim_bot.domain.chat import Attachment
@@ -22,36 +22,38 @@ PNG = picture("image/png")
 
 
 @pytest.mark.parametrize("content", [b"words", PNG], ids=["file", "picture"])
-def test_a_disk_that_refuses_leaves_the_file_where_it_was(desk: Desk, content: bytes) -> None:
+def test_a_disk_that_refuses_leaves_the_file_where_it_was(
+    scene: AttachmentScene, content: bytes
+) -> None:
     for step in ("write", "sync", "link", "sync_folder"):
 
         def refuse(happening: str, _: Path, step: str = step) -> None:
             if happening == step:
                 raise OSError(28, "No space left on device")
 
-        file = desk.file(content)
+        file = scene.file(content)
         with pytest.raises(WriteFailed, match="No space left on device"):
-            desk.keeper(disk=SteppedDisk(OsDisk(), refuse)).keep(InputId("m1"), file)
+            scene.store(disk=SteppedDisk(OsDisk(), refuse)).keep(InputId("m1"), file)
         assert file.path.read_bytes() == content
-        assert not list(desk.data.paths.root.rglob(".*.tmp"))
+        assert not list(scene.data.paths.root.rglob(".*.tmp"))
 
 
 @pytest.mark.parametrize("content", [b"words", PNG], ids=["file", "picture"])
 def test_what_was_kept_survives_a_power_cut(
-    desk: Desk, content: bytes, pytestconfig: pytest.Config
+    scene: AttachmentScene, content: bytes, pytestconfig: pytest.Config
 ) -> None:
-    """And one that comes while it is being kept leaves it whole in its place, or where it was."""
+    """A power cut during the storing leaves the file whole: stored, or where it was."""
     for steps in range(10):
-        luck = random.Random(f"{pytestconfig.option.chaos_seed} {steps}")
-        disk = PowerCutDisk(OsDisk(), luck)
-        file = desk.file(content, f"{steps}.txt")
+        rng = random.Random(f"{pytestconfig.option.chaos_seed} {steps}")
+        disk = PowerCutDisk(OsDisk(), rng)
+        file = scene.file(content, f"{steps}.txt")
         kept: list[Attachment] = []
         with suppress(PowerCut):
             counted = SteppedDisk(disk, until(steps))
-            kept.append(desk.keeper(disk=counted).keep(InputId(str(steps)), file))
+            kept.append(scene.store(disk=counted).keep(InputId(str(steps)), file))
         disk.cut()
         if kept:
-            assert desk.kept(kept[0]) == content
+            assert scene.content_of(kept[0]) == content
         else:
             assert file.path.read_bytes() == content
     assert kept

@@ -1,4 +1,4 @@
-"""Any name that anybody gives becomes one that is safe to have in a folder."""
+"""Any file name becomes a name that is safe in a folder."""
 
 from __future__ import annotations
 

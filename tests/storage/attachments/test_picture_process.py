@@ -1,4 +1,4 @@
-"""A picture is looked at by a process that can be ended, so that none costs more than seconds."""
+"""Pictures are decoded in a separate process, which is killed after some seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from tests.storage.attachments.desk import Desk
 from tests.storage.attachments.pictures import (
     FORMATS,
     encoded,
@@ -21,6 +20,7 @@ from tests.storage.attachments.pictures import (
     picture,
     png_bomb,
 )
+from tests.storage.attachments.scene import AttachmentScene
 
 from ollim_bot.errors import WrongInput
 from ollim_bot.store.attachments import decoding, pictures
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 
 SLOW_JPEG = many_scans(40_000)
 SLOW_PNG = many_chunks(800_000)
-# The tests end it; nothing else does.
+# So long that only the test ends the process.
 PATIENT = PictureLimits(cpu=300, wall=300, waiting=300)
 TOO_SLOW = "photo takes too long to read. Send a smaller copy of it."
 
@@ -41,7 +41,7 @@ def limits(picture_limits: PictureLimits) -> AttachmentLimits:
 
 
 def children(parent: int | None = None) -> list[int]:
-    """The processes that look at pictures for `parent`, or for us."""
+    """The picture processes that are children of `parent`, or of this process."""
     found = []
     for folder in Path("/proc").iterdir():
         try:
@@ -56,7 +56,7 @@ def children(parent: int | None = None) -> list[int]:
 
 
 async def confined_child(parent: int | None = None) -> int:
-    """The one process, once it has set its limits."""
+    """The only picture process, after it has set its limits."""
     async with asyncio.timeout(60):
         while True:
             for pid in children(parent):
@@ -65,30 +65,34 @@ async def confined_child(parent: int | None = None) -> int:
             await asyncio.sleep(0.01)
 
 
-async def refusal(desk: Desk, data: bytes, picture_limits: PictureLimits) -> str:
-    keeper = desk.keeper(limits(picture_limits))
-    attachment = desk.keep(data, "photo")
-    assert desk.kept(attachment) == data
+async def refusal(scene: AttachmentScene, data: bytes, picture_limits: PictureLimits) -> str:
+    store = scene.store(limits(picture_limits))
+    attachment = scene.keep(data, "photo")
+    assert scene.content_of(attachment) == data
     with pytest.raises(WrongInput) as wrong:
-        await keeper.image(attachment)
+        await store.image(attachment)
     assert children() == []
-    assert desk.kept(attachment) == data
+    assert scene.content_of(attachment) == data
     return str(wrong.value)
 
 
 @pytest.mark.parametrize("content", [SLOW_JPEG, SLOW_PNG], ids=["scans", "chunks"])
-async def test_a_picture_that_is_made_to_be_slow_is_given_up(desk: Desk, content: bytes) -> None:
-    assert await refusal(desk, content, PictureLimits(cpu=300, wall=0.25)) == TOO_SLOW
+async def test_a_picture_that_is_made_to_be_slow_is_given_up(
+    scene: AttachmentScene, content: bytes
+) -> None:
+    assert await refusal(scene, content, PictureLimits(cpu=300, wall=0.25)) == TOO_SLOW
 
 
-async def test_the_processor_is_not_kept_busy_for_longer_than_allowed(desk: Desk) -> None:
-    assert await refusal(desk, SLOW_JPEG, PictureLimits(cpu=1, wall=300)) == TOO_SLOW
+async def test_the_processor_is_not_kept_busy_for_longer_than_allowed(
+    scene: AttachmentScene,
+) -> None:
+    assert await refusal(scene, SLOW_JPEG, PictureLimits(cpu=1, wall=300)) == TOO_SLOW
 
 
-async def test_memory_is_not_filled(desk: Desk) -> None:
+async def test_memory_is_not_filled(scene: AttachmentScene) -> None:
     wide = encoded(Image.new("RGBA", (4000, 3000)), "PNG")
-    assert await refusal(desk, wide, PictureLimits(memory=100 * 1024 * 1024)) == TOO_SLOW
-    assert (await desk.keeper().image(desk.keep(wide)))[0] == "image/png"
+    assert await refusal(scene, wide, PictureLimits(memory=100 * 1024 * 1024)) == TOO_SLOW
+    assert (await scene.store().image(scene.keep(wide)))[0] == "image/png"
 
 
 @pytest.mark.parametrize(
@@ -105,31 +109,31 @@ async def test_memory_is_not_filled(desk: Desk) -> None:
     ids=["cut off", "words", "png bomb", "gif bomb"],
 )
 async def test_a_picture_that_cannot_be_read_is_kept_and_said_to_be_so(
-    desk: Desk, content: bytes, sentence: str
+    scene: AttachmentScene, content: bytes, sentence: str
 ) -> None:
-    assert await refusal(desk, content, PictureLimits()) == sentence
+    assert await refusal(scene, content, PictureLimits()) == sentence
 
 
 @pytest.mark.parametrize("media_type", FORMATS)
-async def test_honest_pictures_come_through(desk: Desk, media_type: str) -> None:
+async def test_honest_pictures_come_through(scene: AttachmentScene, media_type: str) -> None:
     small, large = picture(media_type), picture(media_type, (1600, 800))
-    keeper = desk.keeper()
-    assert await keeper.image(desk.keep(small)) == (media_type, small)
-    shown_type, shown = await keeper.image(desk.keep(large))
+    store = scene.store()
+    assert await store.image(scene.keep(small)) == (media_type, small)
+    shown_type, shown = await store.image(scene.keep(large))
     assert shown_type == ("image/jpeg" if media_type == "image/jpeg" else "image/png")
     assert shown != large
 
 
 async def test_a_slow_picture_keeps_nobody_waiting_and_ends_when_it_is_not_wanted(
-    desk: Desk,
+    scene: AttachmentScene,
 ) -> None:
-    keeper = desk.keeper(limits(PATIENT))
-    slow = asyncio.create_task(keeper.image(desk.keep(SLOW_JPEG)))
+    store = scene.store(limits(PATIENT))
+    slow = asyncio.create_task(store.image(scene.keep(SLOW_JPEG)))
     pid = await confined_child()
 
-    assert desk.keep(b"words").path == "downloads/notes.txt"
+    assert scene.keep(b"words").path == "downloads/notes.txt"
     small = picture()
-    assert await keeper.image(desk.keep(small)) == ("image/png", small)
+    assert await store.image(scene.keep(small)) == ("image/png", small)
     assert not slow.done()
     assert children() == [pid]
 
@@ -140,27 +144,27 @@ async def test_a_slow_picture_keeps_nobody_waiting_and_ends_when_it_is_not_wante
 
 
 async def test_no_more_than_some_are_looked_at_together_and_others_do_not_wait_for_ever(
-    desk: Desk,
+    scene: AttachmentScene,
 ) -> None:
-    keeper = desk.keeper(limits(PictureLimits(cpu=300, wall=300, at_once=1, waiting=0.01)))
-    slow = asyncio.create_task(keeper.image(desk.keep(SLOW_JPEG)))
+    store = scene.store(limits(PictureLimits(cpu=300, wall=300, at_once=1, waiting=0.01)))
+    slow = asyncio.create_task(store.image(scene.keep(SLOW_JPEG)))
     pid = await confined_child()
     with pytest.raises(WrongInput, match="takes too long to read"):
-        await keeper.image(desk.keep(picture()))
+        await store.image(scene.keep(picture()))
     assert children() == [pid]
     slow.cancel()
     await asyncio.wait([slow])
-    assert (await keeper.image(desk.keep(picture())))[0] == "image/png"
+    assert (await store.image(scene.keep(picture())))[0] == "image/png"
 
 
 async def test_the_process_has_nothing_of_ours_but_the_picture(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    scene: AttachmentScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DISCORD_TOKEN", "a secret")
-    left_open = os.open(desk.data.paths.identity, os.O_RDONLY)
+    left_open = os.open(scene.data.paths.identity, os.O_RDONLY)
     os.set_inheritable(left_open, True)
-    attachment = desk.keep(SLOW_JPEG)
-    slow = asyncio.create_task(desk.keeper(limits(PATIENT)).image(attachment))
+    attachment = scene.keep(SLOW_JPEG)
+    slow = asyncio.create_task(scene.store(limits(PATIENT)).image(attachment))
     pid = await confined_child()
     place = Path(f"/proc/{pid}")
     try:
@@ -168,7 +172,7 @@ async def test_the_process_has_nothing_of_ours_but_the_picture(
         assert Path(os.readlink(place / "cwd")) == Path("/")
         opened = {entry.name: os.readlink(entry) for entry in (place / "fd").iterdir()}
         assert set(opened) == {"0", "1", "2"}
-        assert opened["0"] == str(desk.data.paths.root / attachment.path)
+        assert opened["0"] == str(scene.data.paths.root / attachment.path)
         assert opened["1"].startswith("pipe:")
         assert opened["2"] == os.devnull
         assert os.getsid(pid) == pid

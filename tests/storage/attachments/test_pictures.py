@@ -1,4 +1,4 @@
-"""Pictures reach the model as they are, or smaller; what is no picture is said to be none."""
+"""Pictures reach the model unchanged or smaller; for a broken picture the reason is given."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def given(data: bytes) -> tuple[str, bytes]:
 
 
 def fit(data: bytes) -> tuple[str, Image.Image, bytes]:
-    """What the model would get; in every case something that it takes."""
+    """What the model gets, which is always within its limits."""
     media_type, out = given(data)
     image = opened(out)
     assert media_type_of(out) == media_type
@@ -207,11 +207,11 @@ def test_a_canvas_that_nothing_is_painted_on_is_no_picture() -> None:
 def test_damaged_pictures_are_readable_or_refused_and_nothing_else(
     media_type: str, seed: int
 ) -> None:
-    luck = random.Random(seed)
+    rng = random.Random(seed)
     data = bytearray(picture(media_type, (1700, 2)))
-    for _ in range(luck.randint(1, 20)):
-        data[luck.randrange(len(data))] = luck.randrange(256)
-    del data[luck.randrange(len(data)) + 20 :]
+    for _ in range(rng.randint(1, 20)):
+        data[rng.randrange(len(data))] = rng.randrange(256)
+    del data[rng.randrange(len(data)) + 20 :]
     if media_type_of(bytes(data)) != media_type:
         return
     try:

@@ -4,12 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.storage.journal.git_repos import Kept
+from tests.storage.journal.git_repos import JournalScene
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of its own, so that nobody's git settings are read."""
+    """An empty home, so that git reads no settings of this machine."""
     for name in list(os.environ):
         if name.startswith(("GIT_", "XDG_")):
             monkeypatch.delenv(name)
@@ -21,14 +21,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Kept:
+def scene(tmp_path: Path) -> JournalScene:
     root = tmp_path / "data"
     root.mkdir()
-    return Kept(root)
+    return JournalScene(root)
 
 
 @pytest.fixture
-def repository(kept: Kept) -> Kept:
-    kept.become_repository()
-    kept.commit_by_hand("README.md")
-    return kept
+def repository(scene: JournalScene) -> JournalScene:
+    scene.become_repository()
+    scene.commit_by_hand("README.md")
+    return scene

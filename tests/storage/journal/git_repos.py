@@ -1,4 +1,4 @@
-"""A data directory with a real git, and programs that stand in for git when it misbehaves."""
+"""Git repositories for tests of the journal, and scripts that replace git."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pathlib import Path
 from ollim_bot.store.files import FileLock
 from ollim_bot.store.journal import GitJournal
 
-AS_SOMEBODY = ("-c", "user.name=Somebody", "-c", "user.email=somebody@localhost")
+COMMIT_IDENTITY = ("-c", "user.name=Somebody", "-c", "user.email=somebody@localhost")
 REAL_GIT = shutil.which("git") or "git"
 
 
 @dataclass
-class Folder:
-    """A folder seen through a person's own git."""
+class GitFolder:
+    """A folder, with git as a person would use it in there."""
 
     root: Path
 
@@ -32,7 +32,7 @@ class Folder:
 
     def git(self, *arguments: str, succeeds: bool = True) -> str:
         done = subprocess.run(
-            (REAL_GIT, *AS_SOMEBODY, *arguments),
+            (REAL_GIT, *COMMIT_IDENTITY, *arguments),
             cwd=self.root,
             capture_output=True,
             check=succeeds,
@@ -41,7 +41,7 @@ class Folder:
         return os.fsdecode(done.stdout)
 
     def messages(self) -> list[str]:
-        """Of all commits, the newest first, without the line end that closes each."""
+        """The messages of all commits, the newest first, without their last line end."""
         log = self.git("log", "-z", "--format=%B", succeeds=False)
         return [message.removesuffix("\n") for message in log.split("\0") if message]
 
@@ -76,8 +76,8 @@ class Folder:
 
 
 @dataclass
-class Kept(Folder):
-    """A data directory, and journals for it that report here."""
+class JournalScene(GitFolder):
+    """A data directory, and journals for it that report into `problems`."""
 
     problems: list[str] = field(default_factory=list)
 
@@ -100,17 +100,17 @@ class Kept(Folder):
         )
 
 
-def program(path: Path, *lines: str) -> Path:
-    """A shell script that is run in place of git; `$GIT` is the real one."""
+def git_script(path: Path, *lines: str) -> Path:
+    """A shell script that runs instead of git; `$GIT` is the real git."""
     path.write_text("\n".join(("#!/bin/sh", f"GIT={REAL_GIT}", *lines, "")), encoding="utf-8")
     path.chmod(0o755)
     return path
 
 
-def releasing(path: Path, lock: Path) -> Path:
-    """A git that takes the lock away when it has failed once."""
+def git_that_removes_lock(path: Path, lock: Path) -> Path:
+    """A git that removes the lock file after a command has failed."""
     lines = ('"$GIT" "$@"', "code=$?", f"[ $code = 0 ] || rm -f '{lock}'", "exit $code")
-    return program(path, *lines)
+    return git_script(path, *lines)
 
 
 def eventually(holds: Callable[[], bool], within: float = 20.0) -> bool:

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.storage.journal.git_repos import Folder, Kept
+from tests.storage.journal.git_repos import GitFolder, JournalScene
 
 
-def test_commits_have_their_own_author_and_branch(kept: Kept) -> None:
-    journal = kept.journal()
-    journal.note(kept.write("a.md"), "add a")
+def test_commits_have_their_own_author_and_branch(scene: JournalScene) -> None:
+    journal = scene.journal()
+    journal.note(scene.write("a.md"), "add a")
     journal.flush()
-    assert kept.git("log", "--format=%an <%ae> %cn <%ce> %D") == (
+    assert scene.git("log", "--format=%an <%ae> %cn <%ce> %D") == (
         "ollim-bot <ollim-bot@localhost> ollim-bot <ollim-bot@localhost> HEAD -> main\n"
     )
 
 
-def test_notes_without_a_change_make_no_commit(repository: Kept) -> None:
+def test_notes_without_a_change_make_no_commit(repository: JournalScene) -> None:
     journal = repository.journal()
     journal.note(repository.root / "README.md", "auto: edit README.md")
     journal.note(repository.root / "never.md", "auto: write never.md")
@@ -30,7 +30,7 @@ def test_notes_without_a_change_make_no_commit(repository: Kept) -> None:
     assert repository.problems == []
 
 
-def test_a_removed_file_is_committed_as_removed(repository: Kept) -> None:
+def test_a_removed_file_is_committed_as_removed(repository: JournalScene) -> None:
     journal = repository.journal()
     (repository.root / "README.md").unlink()
     journal.note(repository.root / "README.md", "remove it")
@@ -39,7 +39,7 @@ def test_a_removed_file_is_committed_as_removed(repository: Kept) -> None:
     assert repository.tracked() == set()
 
 
-def test_what_came_and_went_within_a_batch_leaves_no_trace(repository: Kept) -> None:
+def test_what_came_and_went_within_a_batch_leaves_no_trace(repository: JournalScene) -> None:
     journal = repository.journal()
     passing = repository.write("reminders/passing.md")
     journal.note(passing, "add reminder passing")
@@ -50,7 +50,7 @@ def test_what_came_and_went_within_a_batch_leaves_no_trace(repository: Kept) -> 
     assert repository.messages()[0] == "add reminder lasting"
 
 
-def test_a_file_that_was_staged_and_is_gone_hinders_nothing(repository: Kept) -> None:
+def test_a_file_that_was_staged_and_is_gone_hinders_nothing(repository: JournalScene) -> None:
     journal = repository.journal()
     gone = repository.write("gone.md")
     repository.git("add", "gone.md")
@@ -62,69 +62,71 @@ def test_a_file_that_was_staged_and_is_gone_hinders_nothing(repository: Kept) ->
     assert repository.git("status", "--porcelain") == ""
 
 
-def test_a_note_about_a_folder_speaks_of_the_files_in_it(kept: Kept) -> None:
-    kept.write("skills/cooking/SKILL.md")
-    kept.write("skills/cooking/pasta.md")
-    journal = kept.journal()
-    journal.note(kept.root / "skills/cooking", "add skill cooking")
+def test_a_note_about_a_folder_speaks_of_the_files_in_it(scene: JournalScene) -> None:
+    scene.write("skills/cooking/SKILL.md")
+    scene.write("skills/cooking/pasta.md")
+    journal = scene.journal()
+    journal.note(scene.root / "skills/cooking", "add skill cooking")
     journal.flush()
-    assert kept.messages() == ["add skill cooking"]
-    assert kept.committed() == {"skills/cooking/SKILL.md", "skills/cooking/pasta.md"}
+    assert scene.messages() == ["add skill cooking"]
+    assert scene.committed() == {"skills/cooking/SKILL.md", "skills/cooking/pasta.md"}
 
 
-def test_a_file_in_a_linked_folder_is_committed_where_it_really_is(kept: Kept) -> None:
-    kept.write("skills/cooking/SKILL.md")
-    kept.write(".claude/agents/a.md")
-    (kept.root / ".claude/skills").symlink_to("../skills")
-    journal = kept.journal()
-    journal.note(kept.root / ".claude/skills/cooking/SKILL.md", "edit skill cooking")
+def test_a_file_in_a_linked_folder_is_committed_where_it_really_is(scene: JournalScene) -> None:
+    scene.write("skills/cooking/SKILL.md")
+    scene.write(".claude/agents/a.md")
+    (scene.root / ".claude/skills").symlink_to("../skills")
+    journal = scene.journal()
+    journal.note(scene.root / ".claude/skills/cooking/SKILL.md", "edit skill cooking")
     journal.flush()
-    assert kept.committed() == {"skills/cooking/SKILL.md"}
+    assert scene.committed() == {"skills/cooking/SKILL.md"}
 
 
-def test_nothing_outside_the_data_directory_is_committed(kept: Kept, tmp_path: Path) -> None:
-    secret = Folder(tmp_path / "elsewhere").write("secret.md")
-    (kept.root / "way-out").symlink_to(secret.parent)
-    journal = kept.journal()
-    for path in (secret, kept.root / "way-out/secret.md", kept.root / "../elsewhere/secret.md"):
+def test_nothing_outside_the_data_directory_is_committed(
+    scene: JournalScene, tmp_path: Path
+) -> None:
+    secret = GitFolder(tmp_path / "elsewhere").write("secret.md")
+    (scene.root / "way-out").symlink_to(secret.parent)
+    journal = scene.journal()
+    for path in (secret, scene.root / "way-out/secret.md", scene.root / "../elsewhere/secret.md"):
         journal.note(path, "auto: write secret")
     assert journal.flush()
-    assert kept.messages() == []
+    assert scene.messages() == []
 
 
 @pytest.mark.parametrize("path", ["nul\0byte", "\ud800", "a" * 3000])
-def test_impossible_paths_hinder_nothing(kept: Kept, path: str) -> None:
-    journal = kept.journal()
+def test_impossible_paths_hinder_nothing(scene: JournalScene, path: str) -> None:
+    journal = scene.journal()
     journal.note(Path(path), "write it")
-    journal.note(kept.write("a.md"), "add a")
+    journal.note(scene.write("a.md"), "add a")
     assert journal.flush()
-    assert kept.messages() == ["add a"]
+    assert scene.messages() == ["add a"]
 
 
-def test_private_files_are_never_committed_even_if_nothing_is_ignored(kept: Kept) -> None:
+def test_private_files_are_never_committed_even_if_nothing_is_ignored(scene: JournalScene) -> None:
     private = [".env", ".env.local", "state/token.json", "state/a/b.json", "downloads/invoice.pdf"]
-    journal = kept.journal()
-    kept.write(".gitignore", "")
+    journal = scene.journal()
+    scene.write(".gitignore", "")
     for name in [*private, "state/session_history.jsonl"]:
-        journal.note(kept.write(name), f"auto: write {name}")
-    journal.note(kept.root, "everything")
-    journal.note(kept.root / "state", "the state")
+        journal.note(scene.write(name), f"auto: write {name}")
+    journal.note(scene.root, "everything")
+    journal.note(scene.root / "state", "the state")
     journal.flush()
-    kept.journal().prepare()
-    assert kept.tracked() == {"state/session_history.jsonl", ".gitignore"}
+    scene.journal().prepare()
+    assert scene.tracked() == {"state/session_history.jsonl", ".gitignore"}
 
 
-def test_ignored_files_are_left_out_and_the_others_committed(kept: Kept) -> None:
-    kept.write(".gitignore", "*.log\n")
-    journal = kept.journal()
-    journal.note(kept.write("run.log"), "write log")
-    journal.note(kept.write("a.md"), "add a")
+def test_ignored_files_are_left_out_and_the_others_committed(scene: JournalScene) -> None:
+    scene.write(".gitignore", "*.log\n")
+    journal = scene.journal()
+    journal.note(scene.write("run.log"), "write log")
+    journal.note(scene.write("a.md"), "add a")
     assert journal.flush()
-    assert kept.messages() == ["add a"]
-    assert kept.problems == []
+    assert scene.messages() == ["add a"]
+    assert scene.problems == []
 
 
-def test_a_file_its_owner_untracked_stays_untracked(repository: Kept) -> None:
+def test_a_file_its_owner_untracked_stays_untracked(repository: JournalScene) -> None:
     repository.write(".gitignore", "README.md\n")
     repository.git("rm", "--quiet", "--cached", "README.md")
     journal = repository.journal()
@@ -133,7 +135,7 @@ def test_a_file_its_owner_untracked_stays_untracked(repository: Kept) -> None:
     assert repository.git("status", "--porcelain", "README.md") == "D  README.md\n"
 
 
-def test_what_a_person_has_staged_stays_staged_and_uncommitted(repository: Kept) -> None:
+def test_what_a_person_has_staged_stays_staged_and_uncommitted(repository: JournalScene) -> None:
     repository.write("mine.md")
     repository.git("add", "mine.md")
     journal = repository.journal()
@@ -161,15 +163,15 @@ ODD_NAMES = [
 ]
 
 
-def test_odd_names_are_names(kept: Kept) -> None:
+def test_odd_names_are_names(scene: JournalScene) -> None:
     raw = os.fsdecode(b"\xff\xfe.md")
-    bystander = kept.write("b.md")
-    journal = kept.journal()
+    bystander = scene.write("b.md")
+    journal = scene.journal()
     for name in (*ODD_NAMES, raw):
-        journal.note(kept.write(name), f"auto: write {name}")
+        journal.note(scene.write(name), f"auto: write {name}")
     assert journal.flush()
-    assert kept.committed() == {*ODD_NAMES, raw}
-    assert bystander.name in kept.git("status", "--porcelain")
+    assert scene.committed() == {*ODD_NAMES, raw}
+    assert bystander.name in scene.git("status", "--porcelain")
 
 
 @given(message=st.text())
@@ -178,19 +180,19 @@ def test_odd_names_are_names(kept: Kept) -> None:
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_any_message_can_be_committed(kept: Kept, message: str) -> None:
-    journal = kept.journal()
-    journal.note(kept.write("a.md", f"{time.monotonic_ns()}\n"), message)
+def test_any_message_can_be_committed(scene: JournalScene, message: str) -> None:
+    journal = scene.journal()
+    journal.note(scene.write("a.md", f"{time.monotonic_ns()}\n"), message)
     assert journal.flush()
     expected = message.replace("\0", " ").strip() or "change a.md"
-    raw = kept.git("cat-file", "commit", "HEAD").partition("\n\n")[2]
+    raw = scene.git("cat-file", "commit", "HEAD").partition("\n\n")[2]
     assert raw == f"{expected.encode('utf-8', 'backslashreplace').decode()}\n"
-    assert kept.problems == []
+    assert scene.problems == []
 
 
 @pytest.mark.parametrize("message", ["# no comment", "-m", "--amend", "\udcff", "a\0b", ""])
-def test_hard_messages_can_be_committed(kept: Kept, message: str) -> None:
-    journal = kept.journal()
-    journal.note(kept.write("a.md"), message)
+def test_hard_messages_can_be_committed(scene: JournalScene, message: str) -> None:
+    journal = scene.journal()
+    journal.note(scene.write("a.md"), message)
     assert journal.flush()
-    assert len(kept.messages()) == 1
+    assert len(scene.messages()) == 1

@@ -1,4 +1,4 @@
-"""Whatever git runs into, nothing is lost, and it is told once."""
+"""If git fails in any way, nothing is lost, and the problem is reported once."""
 
 from __future__ import annotations
 
@@ -7,78 +7,86 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.storage.journal.git_repos import REAL_GIT, Kept, eventually, program, releasing
+from tests.storage.journal.git_repos import (
+    REAL_GIT,
+    JournalScene,
+    eventually,
+    git_script,
+    git_that_removes_lock,
+)
 
 
-def test_a_file_that_git_will_not_take_is_told_once_and_hinders_nothing(kept: Kept) -> None:
-    journal = kept.journal()
+def test_a_file_that_git_will_not_take_is_told_once_and_hinders_nothing(
+    scene: JournalScene,
+) -> None:
+    journal = scene.journal()
     for text in ("first\n", "second\n"):
         for name in ("a.md", "b.md", "git~1", "c.md"):
-            journal.note(kept.write(name, text), f"auto: write {name}")
+            journal.note(scene.write(name, text), f"auto: write {name}")
         assert journal.flush()
-    assert len(kept.messages()) == 2
-    assert kept.tracked() == {"a.md", "b.md", "c.md"}
-    assert kept.problems == ["git~1 is not in the history: invalid path 'git~1'."]
+    assert len(scene.messages()) == 2
+    assert scene.tracked() == {"a.md", "b.md", "c.md"}
+    assert scene.problems == ["git~1 is not in the history: invalid path 'git~1'."]
 
 
 @pytest.mark.parametrize("name", [".gitignore", ".gitattributes", "notes/deep/.gitattributes"])
-def test_git_is_not_left_waiting_at_a_pipe(kept: Kept, name: str) -> None:
-    """Git itself would wait until it is stopped, half a minute for each command."""
-    journal = kept.journal()
-    journal.note(kept.write("notes/deep/a.md"), "add a")
-    os.mkfifo(kept.root / name)
+def test_git_is_not_left_waiting_at_a_pipe(scene: JournalScene, name: str) -> None:
+    """Git would block on such a file, until the time limit stops each command."""
+    journal = scene.journal()
+    journal.note(scene.write("notes/deep/a.md"), "add a")
+    os.mkfifo(scene.root / name)
     began = time.monotonic()
     assert not journal.flush()
     assert time.monotonic() - began < 10
-    (problem,) = kept.problems
+    (problem,) = scene.problems
     assert f"{name} is not a regular file; move it away." in problem
-    (kept.root / name).unlink()
+    (scene.root / name).unlink()
     assert journal.flush()
-    assert kept.tracked() == {"notes/deep/a.md"}
+    assert scene.tracked() == {"notes/deep/a.md"}
 
 
-def test_a_huge_file_is_not_put_into_the_history_and_hinders_nothing(kept: Kept) -> None:
-    journal = kept.journal()
-    os.truncate(kept.write("huge.md"), 1_500_000_000)
+def test_a_huge_file_is_not_put_into_the_history_and_hinders_nothing(scene: JournalScene) -> None:
+    journal = scene.journal()
+    os.truncate(scene.write("huge.md"), 1_500_000_000)
     for name in ("a.md", "huge.md"):
-        journal.note(kept.write(name) if name == "a.md" else kept.root / name, f"add {name}")
+        journal.note(scene.write(name) if name == "a.md" else scene.root / name, f"add {name}")
     assert journal.flush()
-    assert kept.tracked() == {"a.md"}
-    assert kept.problems == ["huge.md is not in the history: it is larger than 25 MB."]
+    assert scene.tracked() == {"a.md"}
+    assert scene.problems == ["huge.md is not in the history: it is larger than 25 MB."]
 
 
 @pytest.mark.parametrize("entry", [".", "", "bin", "./bin"])
 def test_no_program_of_the_folder_itself_is_taken_for_git(
-    kept: Kept, entry: str, monkeypatch: pytest.MonkeyPatch
+    scene: JournalScene, entry: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a search path has an entry that depends on the folder, as many have by a slip."""
-    for folder in (kept.root, kept.root / "bin"):
+    """The PATH has a relative entry, as many PATHs have by mistake."""
+    for folder in (scene.root, scene.root / "bin"):
         folder.mkdir(parents=True, exist_ok=True)
-        program(folder / "git", f"touch {kept.root / 'ran'}", f'exec {REAL_GIT} "$@"')
-    monkeypatch.chdir(kept.root)
+        git_script(folder / "git", f"touch {scene.root / 'ran'}", f'exec {REAL_GIT} "$@"')
+    monkeypatch.chdir(scene.root)
     monkeypatch.setenv("PATH", f"{entry}:{os.environ['PATH']}")
-    journal = kept.journal(git="git")
-    journal.note(kept.write("a.md"), "add a")
+    journal = scene.journal(git="git")
+    journal.note(scene.write("a.md"), "add a")
     assert journal.flush()
-    assert not (kept.root / "ran").exists()
+    assert not (scene.root / "ran").exists()
     monkeypatch.setenv("PATH", entry)
-    journal.note(kept.write("b.md"), "add b")
+    journal.note(scene.write("b.md"), "add b")
     assert not journal.flush()
-    assert "git was not found" in kept.problems[-1]
-    assert not (kept.root / "ran").exists()
+    assert "git was not found" in scene.problems[-1]
+    assert not (scene.root / "ran").exists()
 
 
-def test_a_problem_can_be_printed_whatever_the_file_is_called(kept: Kept) -> None:
-    journal = kept.journal()
-    journal.note(kept.write("a.md"), "add a")
-    journal.note(kept.write(os.fsdecode(b"\xff/git~1")), "auto: write it")
+def test_a_problem_can_be_printed_whatever_the_file_is_called(scene: JournalScene) -> None:
+    journal = scene.journal()
+    journal.note(scene.write("a.md"), "add a")
+    journal.note(scene.write(os.fsdecode(b"\xff/git~1")), "auto: write it")
     assert journal.flush()
-    (problem,) = kept.problems
+    (problem,) = scene.problems
     assert problem.isprintable()
     assert problem.encode("utf-8").startswith(b"\\udcff/git~1 is not in the history: ")
 
 
-def test_when_git_can_take_nothing_everything_waits(repository: Kept) -> None:
+def test_when_git_can_take_nothing_everything_waits(repository: JournalScene) -> None:
     repository.git("config", "filter.broken.clean", "false")
     repository.git("config", "filter.broken.required", "true")
     repository.write(".gitattributes", "[ab].md filter=broken\n")
@@ -93,17 +101,19 @@ def test_when_git_can_take_nothing_everything_waits(repository: Kept) -> None:
     assert repository.committed() == {"a.md", "b.md"}
 
 
-def test_a_lock_that_is_released_in_time_is_waited_for(repository: Kept, tmp_path: Path) -> None:
+def test_a_lock_that_is_released_in_time_is_waited_for(
+    repository: JournalScene, tmp_path: Path
+) -> None:
     lock = repository.root / ".git/index.lock"
     lock.touch()
-    journal = repository.journal(git=releasing(tmp_path / "git", lock))
+    journal = repository.journal(git=git_that_removes_lock(tmp_path / "git", lock))
     journal.note(repository.write("a.md"), "add a")
     assert journal.flush()
     assert repository.messages()[0] == "add a"
     assert repository.problems == []
 
 
-def test_a_lock_that_stays_is_told_once_and_nothing_is_lost(repository: Kept) -> None:
+def test_a_lock_that_stays_is_told_once_and_nothing_is_lost(repository: JournalScene) -> None:
     lock = repository.root / ".git/index.lock"
     lock.touch()
     journal = repository.journal()
@@ -132,7 +142,7 @@ def test_a_lock_that_stays_is_told_once_and_nothing_is_lost(repository: Kept) ->
     ],
 )
 def test_an_unfinished_merge_is_left_to_its_owner(
-    repository: Kept, join: list[str], give_up: list[str]
+    repository: JournalScene, join: list[str], give_up: list[str]
 ) -> None:
     repository.leave_conflict("README.md", *join)
     repository.write("README.md", "resolved\n")
@@ -150,7 +160,7 @@ def test_an_unfinished_merge_is_left_to_its_owner(
     assert repository.messages()[0] == "add a"
 
 
-def test_a_conflict_is_left_to_its_owner(repository: Kept) -> None:
+def test_a_conflict_is_left_to_its_owner(repository: JournalScene) -> None:
     repository.leave_conflict("README.md", "read-tree", "-m", "main~1", "main")
     journal = repository.journal()
     journal.note(repository.write("README.md", "<<<<<<<\n"), "auto: edit README.md")
@@ -163,18 +173,18 @@ def test_a_conflict_is_left_to_its_owner(repository: Kept) -> None:
 
 @pytest.mark.parametrize("executable", [True, False])
 def test_without_git_everything_works_and_it_is_told_once(
-    kept: Kept, tmp_path: Path, executable: bool
+    scene: JournalScene, tmp_path: Path, executable: bool
 ) -> None:
     no_git = tmp_path / "git"
     if not executable:
         no_git.touch(0o644)
-    journal = kept.journal(git=no_git)
+    journal = scene.journal(git=no_git)
     journal.prepare()
-    journal.note(kept.write("a.md"), "add a")
+    journal.note(scene.write("a.md"), "add a")
     assert not journal.flush()
     assert not journal.flush()
     assert not journal.available
-    (problem,) = kept.problems
+    (problem,) = scene.problems
     assert problem == (
         f"{no_git} was not found; changes are kept but without history. "
         "Install git, for example with `apt install git`."
@@ -182,14 +192,14 @@ def test_without_git_everything_works_and_it_is_told_once(
     no_git.unlink(missing_ok=True)
     no_git.symlink_to(REAL_GIT)
     assert journal.flush()
-    assert kept.messages() == ["add a"]
+    assert scene.messages() == ["add a"]
 
 
-def test_a_git_that_hangs_is_ended_with_its_children(kept: Kept, tmp_path: Path) -> None:
+def test_a_git_that_hangs_is_ended_with_its_children(scene: JournalScene, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    hanging = program(tmp_path / "git", f"exec 9> '{pipe}'", "echo alive >&9", "sleep 60 & wait")
+    hanging = git_script(tmp_path / "git", f"exec 9> '{pipe}'", "echo alive >&9", "sleep 60 & wait")
 
     def nobody_holds_the_pipe() -> bool:
         try:
@@ -197,20 +207,20 @@ def test_a_git_that_hangs_is_ended_with_its_children(kept: Kept, tmp_path: Path)
         except BlockingIOError:
             return False
 
-    journal = kept.journal(git=hanging, time_limit=0.3)
-    journal.note(kept.write("a.md"), "add a")
+    journal = scene.journal(git=hanging, time_limit=0.3)
+    journal.note(scene.write("a.md"), "add a")
     started = time.monotonic()
     assert not journal.flush()
     assert time.monotonic() - started < 10
-    assert "was stopped after 0.3 s" in kept.problems[0]
+    assert "was stopped after 0.3 s" in scene.problems[0]
     assert eventually(nobody_holds_the_pipe)
     os.close(reader)
 
 
-def test_a_lock_file_that_cannot_be_opened_is_a_problem_and_no_crash(kept: Kept) -> None:
-    journal = kept.journal()
-    (kept.root.parent / "journal.lock").mkdir()
-    journal.note(kept.write("a.md"), "add a")
+def test_a_lock_file_that_cannot_be_opened_is_a_problem_and_no_crash(scene: JournalScene) -> None:
+    journal = scene.journal()
+    (scene.root.parent / "journal.lock").mkdir()
+    journal.note(scene.write("a.md"), "add a")
     assert not journal.flush()
-    (problem,) = kept.problems
+    (problem,) = scene.problems
     assert "not a regular file" in problem

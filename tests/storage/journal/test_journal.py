@@ -1,4 +1,4 @@
-"""Notes become commits, in batches, from anywhere."""
+"""Notes become commits, in batches, from any thread or process."""
 
 from __future__ import annotations
 
@@ -7,58 +7,60 @@ import sys
 import threading
 from pathlib import Path
 
-from tests.storage.journal.git_repos import Kept, eventually, program
+from tests.storage.journal.git_repos import JournalScene, eventually, git_script
 
 from ollim_bot.testing.journal import RecordingJournal
 
 
-def test_notes_become_one_commit(kept: Kept) -> None:
-    journal = kept.journal()
-    journal.note(kept.write("routines/a.md"), "add routine a1b2c3d4")
-    journal.note(kept.write("reminders/b.md"), "add reminder 0f0f0f0f")
+def test_notes_become_one_commit(scene: JournalScene) -> None:
+    journal = scene.journal()
+    journal.note(scene.write("routines/a.md"), "add routine a1b2c3d4")
+    journal.note(scene.write("reminders/b.md"), "add reminder 0f0f0f0f")
     assert journal.flush()
-    (message,) = kept.messages()
+    (message,) = scene.messages()
     assert message == (
         "2 changes: add routine a1b2c3d4, add reminder 0f0f0f0f\n"
         "\n"
         "add routine a1b2c3d4\n"
         "add reminder 0f0f0f0f"
     )
-    assert kept.committed() == {"routines/a.md", "reminders/b.md"}
-    assert kept.problems == []
+    assert scene.committed() == {"routines/a.md", "reminders/b.md"}
+    assert scene.problems == []
 
 
-def test_a_thousand_writes_are_one_commit_of_a_few_processes(kept: Kept, tmp_path: Path) -> None:
+def test_a_thousand_writes_are_one_commit_of_a_few_processes(
+    scene: JournalScene, tmp_path: Path
+) -> None:
     calls = tmp_path / "calls"
-    counting = program(tmp_path / "git", f"echo call >> '{calls}'", 'exec "$GIT" "$@"')
-    journal = kept.journal(git=counting)
+    counting = git_script(tmp_path / "git", f"echo call >> '{calls}'", 'exec "$GIT" "$@"')
+    journal = scene.journal(git=counting)
     for number in range(1000):
-        journal.note(kept.write(f"reminders/{number}.md"), f"add reminder {number:08x}")
+        journal.note(scene.write(f"reminders/{number}.md"), f"add reminder {number:08x}")
     assert journal.flush()
-    assert len(kept.messages()) == 1
-    assert len(kept.committed()) == 1000
+    assert len(scene.messages()) == 1
+    assert len(scene.committed()) == 1000
     assert len(calls.read_text().splitlines()) <= 5
 
 
-def test_preparing_makes_a_repository_and_commits_what_changed_unseen(kept: Kept) -> None:
-    kept.write("routines/a.md")
-    kept.journal().prepare()
-    assert kept.messages() == ["begin with: routines/a.md"]
-    kept.write("routines/a.md", "edited\n")
-    kept.write("routines/b.md")
-    kept.journal().prepare()
-    kept.journal().prepare()
-    newest, oldest = kept.messages()
+def test_preparing_makes_a_repository_and_commits_what_changed_unseen(scene: JournalScene) -> None:
+    scene.write("routines/a.md")
+    scene.journal().prepare()
+    assert scene.messages() == ["begin with: routines/a.md"]
+    scene.write("routines/a.md", "edited\n")
+    scene.write("routines/b.md")
+    scene.journal().prepare()
+    scene.journal().prepare()
+    newest, oldest = scene.messages()
     assert newest.startswith("2 changes: by hand: routines/a.md, by hand: routines/b.md\n")
     assert oldest == "begin with: routines/a.md"
 
 
-def test_looking_for_obstacles_changes_nothing(kept: Kept) -> None:
-    assert kept.journal().available
-    assert list(kept.root.iterdir()) == []
+def test_looking_for_obstacles_changes_nothing(scene: JournalScene) -> None:
+    assert scene.journal().available
+    assert list(scene.root.iterdir()) == []
 
 
-def test_two_processes_commit_everything_once(kept: Kept) -> None:
+def test_two_processes_commit_everything_once(scene: JournalScene) -> None:
     script = (
         "import sys\n"
         "from pathlib import Path\n"
@@ -74,56 +76,56 @@ def test_two_processes_commit_everything_once(kept: Kept) -> None:
         "    assert journal.flush()\n"
     )
     processes = [
-        subprocess.Popen((sys.executable, "-c", script, str(kept.root), name)) for name in "ab"
+        subprocess.Popen((sys.executable, "-c", script, str(scene.root), name)) for name in "ab"
     ]
     assert [process.wait(60) for process in processes] == [0, 0]
     expected = {f"{name}-{number}" for name in "ab" for number in range(10)}
-    assert sorted(kept.messages()) == sorted(f"add {stem}" for stem in expected)
-    assert kept.tracked() == {f"{stem}.md" for stem in expected}
+    assert sorted(scene.messages()) == sorted(f"add {stem}" for stem in expected)
+    assert scene.tracked() == {f"{stem}.md" for stem in expected}
 
 
 def test_a_file_written_again_during_its_commit_is_committed_again(
-    kept: Kept, tmp_path: Path
+    scene: JournalScene, tmp_path: Path
 ) -> None:
     reached, go = tmp_path / "reached", tmp_path / "go"
-    slow = program(
+    slow = git_script(
         tmp_path / "git",
         '"$GIT" "$@" || exit $?',
         'case "$*" in *" commit "*) ;; *) exit 0 ;; esac',
         f"touch '{reached}'",
         f"until [ -e '{go}' ]; do sleep 0.02; done",
     )
-    journal = kept.journal(git=slow)
-    journal.note(kept.write("a.md", "first\n"), "auto: edit a.md")
+    journal = scene.journal(git=slow)
+    journal.note(scene.write("a.md", "first\n"), "auto: edit a.md")
     committing = threading.Thread(target=journal.flush)
     committing.start()
     assert eventually(reached.exists)
-    journal.note(kept.write("a.md", "second\n"), "auto: edit a.md")
+    journal.note(scene.write("a.md", "second\n"), "auto: edit a.md")
     go.touch()
     committing.join()
     assert journal.flush()
-    assert kept.git("show", "HEAD:a.md") == "second\n"
-    assert len(kept.messages()) == 2
+    assert scene.git("show", "HEAD:a.md") == "second\n"
+    assert len(scene.messages()) == 2
 
 
-def test_of_too_many_notes_the_oldest_lose_their_message_only(kept: Kept) -> None:
-    journal = kept.journal()
-    journal.note(kept.write("oldest.md"), "add oldest")
-    journal.note(kept.write("second.md"), "add second")
+def test_of_too_many_notes_the_oldest_lose_their_message_only(scene: JournalScene) -> None:
+    journal = scene.journal()
+    journal.note(scene.write("oldest.md"), "add oldest")
+    journal.note(scene.write("second.md"), "add second")
     for number in range(9999):
-        journal.note(kept.root / f"{number}.md", "come and gone")
+        journal.note(scene.root / f"{number}.md", "come and gone")
     assert journal.flush()
-    assert kept.messages() == ["add second"]
+    assert scene.messages() == ["add second"]
     journal.prepare()
-    assert kept.messages() == ["by hand: oldest.md", "add second"]
+    assert scene.messages() == ["by hand: oldest.md", "add second"]
 
 
-def test_notes_from_many_threads_all_arrive(kept: Kept) -> None:
-    journal = kept.journal()
+def test_notes_from_many_threads_all_arrive(scene: JournalScene) -> None:
+    journal = scene.journal()
 
     def write(name: str) -> None:
         for number in range(20):
-            journal.note(kept.write(f"{name}-{number}.md"), f"add {name}-{number}")
+            journal.note(scene.write(f"{name}-{number}.md"), f"add {name}-{number}")
 
     writers = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
     for writer in writers:
@@ -131,7 +133,7 @@ def test_notes_from_many_threads_all_arrive(kept: Kept) -> None:
     for writer in writers:
         writer.join()
     assert journal.flush()
-    assert len(kept.tracked()) == 80
+    assert len(scene.tracked()) == 80
 
 
 def test_the_double_remembers_what_was_noted(tmp_path: Path) -> None:

@@ -1,19 +1,19 @@
-"""Neither a person's settings nor other repositories get in the way."""
+"""Neither the git settings of a person nor other repositories disturb the journal."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.storage.journal.git_repos import Folder, Kept, program
+from tests.storage.journal.git_repos import GitFolder, JournalScene, git_script
 
 
 def test_a_repository_around_the_data_directory_is_not_touched(tmp_path: Path) -> None:
-    outer = Folder(tmp_path / "outer")
+    outer = GitFolder(tmp_path / "outer")
     outer.become_repository()
     outer.commit_by_hand("theirs.md")
     before = outer.git("status", "--porcelain", "--untracked-files=no")
-    inner = Kept(outer.root / "data")
+    inner = JournalScene(outer.root / "data")
     inner.root.mkdir()
     (inner.root / ".git").mkdir()
     journal = inner.journal()
@@ -25,11 +25,11 @@ def test_a_repository_around_the_data_directory_is_not_touched(tmp_path: Path) -
 
 
 def test_a_worktree_is_a_repository_of_its_own(tmp_path: Path) -> None:
-    main = Folder(tmp_path / "main")
+    main = GitFolder(tmp_path / "main")
     main.become_repository()
     main.commit_by_hand("a.md")
     main.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "tree"))
-    tree = Kept(tmp_path / "tree")
+    tree = JournalScene(tmp_path / "tree")
     journal = tree.journal()
     journal.note(tree.write("b.md"), "add b")
     assert journal.flush()
@@ -38,37 +38,39 @@ def test_a_worktree_is_a_repository_of_its_own(tmp_path: Path) -> None:
 
 
 def test_the_surroundings_do_not_lead_git_elsewhere(
-    kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scene: JournalScene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as surroundings:
         surroundings.setenv("GIT_DIR", str(tmp_path / "elsewhere.git"))
         surroundings.setenv("GIT_INDEX_FILE", str(tmp_path / "elsewhere.index"))
         surroundings.setenv("GIT_AUTHOR_NAME", "Somebody")
-        journal = kept.journal()
-        journal.note(kept.write("a.md"), "add a")
+        journal = scene.journal()
+        journal.note(scene.write("a.md"), "add a")
         assert journal.flush()
-    assert kept.git("log", "--format=%an %s") == "ollim-bot add a\n"
+    assert scene.git("log", "--format=%an %s") == "ollim-bot add a\n"
 
 
-def test_commits_are_not_signed_and_ask_nobody(kept: Kept, home: Path, tmp_path: Path) -> None:
+def test_commits_are_not_signed_and_ask_nobody(
+    scene: JournalScene, home: Path, tmp_path: Path
+) -> None:
     asked = tmp_path / "asked"
-    ask = program(tmp_path / "ask", f"touch '{asked}'", "exit 1")
+    ask = git_script(tmp_path / "ask", f"touch '{asked}'", "exit 1")
     (home / ".gitconfig").write_text(
         f"[commit]\n gpgsign = true\n[gpg]\n program = {ask}\n[core]\n editor = {ask}\n"
     )
-    journal = kept.journal()
-    journal.note(kept.write("a.md"), "add a")
+    journal = scene.journal()
+    journal.note(scene.write("a.md"), "add a")
     assert journal.flush()
-    assert kept.messages() == ["add a"]
+    assert scene.messages() == ["add a"]
     assert not asked.exists()
 
 
-def test_hooks_are_not_run(repository: Kept, tmp_path: Path) -> None:
+def test_hooks_are_not_run(repository: JournalScene, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     hooks = repository.root / ".git/hooks"
     hooks.mkdir(exist_ok=True)
     for name in ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit"):
-        program(hooks / name, f"touch '{ran}'", "exit 1")
+        git_script(hooks / name, f"touch '{ran}'", "exit 1")
     journal = repository.journal()
     journal.note(repository.write("a.md"), "add a")
     assert journal.flush()
@@ -76,28 +78,28 @@ def test_hooks_are_not_run(repository: Kept, tmp_path: Path) -> None:
     assert not ran.exists()
 
 
-def test_a_repository_inside_is_told_once_and_hinders_nothing(kept: Kept) -> None:
-    inner = Folder(kept.root / "skills/tool")
+def test_a_repository_inside_is_told_once_and_hinders_nothing(scene: JournalScene) -> None:
+    inner = GitFolder(scene.root / "skills/tool")
     inner.become_repository()
     inner.commit_by_hand("theirs.md")
-    journal = kept.journal()
+    journal = scene.journal()
     for text in ("first\n", "second\n"):
         journal.note(inner.write("SKILL.md", text), "edit skill tool")
-        journal.note(kept.write("a.md", text), "auto: write a.md")
+        journal.note(scene.write("a.md", text), "auto: write a.md")
         assert journal.flush()
-    kept.journal().prepare()
-    assert kept.tracked() == {"a.md"}
+    scene.journal().prepare()
+    assert scene.tracked() == {"a.md"}
     assert inner.messages() == ["by a person"]
-    assert kept.problems == [
+    assert scene.problems == [
         "skills/tool is not in the history: it is a repository of its own.",
     ]
 
 
 def test_a_broken_repository_is_not_mistaken_for_the_one_around_it(tmp_path: Path) -> None:
-    outer = Folder(tmp_path / "outer")
+    outer = GitFolder(tmp_path / "outer")
     outer.become_repository()
     outer.commit_by_hand("theirs.md")
-    inner = Kept(outer.root / "data")
+    inner = JournalScene(outer.root / "data")
     inner.write(".git/HEAD", "garbage\n")
     journal = inner.journal()
     journal.note(inner.write("a.md"), "add a")
@@ -107,22 +109,22 @@ def test_a_broken_repository_is_not_mistaken_for_the_one_around_it(tmp_path: Pat
     assert problem.startswith(f"git refuses {inner.root}: ")
 
 
-def test_a_link_to_a_repository_that_is_gone_is_told(kept: Kept) -> None:
-    kept.write(".git", "gitdir: /nowhere\n")
-    journal = kept.journal()
-    journal.note(kept.write("a.md"), "add a")
+def test_a_link_to_a_repository_that_is_gone_is_told(scene: JournalScene) -> None:
+    scene.write(".git", "gitdir: /nowhere\n")
+    journal = scene.journal()
+    journal.note(scene.write("a.md"), "add a")
     assert not journal.flush()
-    (problem,) = kept.problems
-    assert problem.startswith(f"git refuses {kept.root}: not a git repository: /nowhere")
+    (problem,) = scene.problems
+    assert problem.startswith(f"git refuses {scene.root}: not a git repository: /nowhere")
 
 
 def test_a_repository_of_another_user_is_told_once_and_left_alone(
-    repository: Kept, tmp_path: Path
+    repository: JournalScene, tmp_path: Path
 ) -> None:
-    stranger = program(
+    other_git = git_script(
         tmp_path / "git", "export GIT_TEST_ASSUME_DIFFERENT_OWNER=1", 'exec "$GIT" "$@"'
     )
-    journal = repository.journal(git=stranger)
+    journal = repository.journal(git=other_git)
     journal.prepare()
     journal.note(repository.write("a.md"), "add a")
     assert not journal.flush()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.engine.scene import ChangingTools, Scene, ask, scene
-from tests.storage.places import DataDirectory
+from tests.storage.data_directory import DataDirectory
 from tests.tools.server.test_toolset import PARAMETERS
 from tests.tools.server.tool_scene import NOW, ToolScene, make_tool_scene
 

@@ -1,6 +1,6 @@
-"""Stand-ins at the edge of an update: an environment whose Python and `uv` play the installer.
+"""A fake installed program: an environment whose `python` and `uv` are scripts of the test.
 
-The versions that can be installed, and how each behaves, are in a file that the stand-ins read.
+A plan file says which versions can be installed, and how each version behaves.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ollim_bot.upkeep.installed_program import InstalledProgram, InstallKind, fi
 OLD, NEW = Version(0, 12, 0), Version(0, 13, 0)
 NOW = datetime(2026, 11, 16, 6, 0, tzinfo=UTC)
 
-# Answers as `python` in an environment, and as `uv`. Everything asked is noted in a log. Started
-# often, so it loads next to nothing.
+# Acts as the `python` of an environment, and as `uv`. Each call is logged. It is started often, so
+# it imports almost nothing.
 _STAND_IN = """#!{python} -SE
 import os, sys
 index = {index!r}
@@ -111,7 +111,7 @@ def trial():
             fail("sqlite3.OperationalError: no such column: x")
     if behaviour == "hang":
         import time
-        # Also gone if the one that tries it is killed.
+        # Ends too if the process that started the trial is killed.
         while os.getppid() == parent:
             time.sleep(0.02)
 
@@ -156,8 +156,8 @@ elif words[-1] == "ollim_bot":
 
 
 @dataclass
-class StandIns:
-    """An installed program in `home`, with nothing real but files and git."""
+class FakeInstallation:
+    """An installed program in `home`. Only its files and git are real."""
 
     home: Path
     newest: str = str(NEW)
@@ -177,7 +177,7 @@ class StandIns:
         for path in (self.stand_in, self.programs / "uv"):
             path.write_text(text)
             path.chmod(0o755)
-        self.plan()
+        self.write_plan()
 
     @property
     def environ(self) -> dict[str, str]:
@@ -188,8 +188,8 @@ class StandIns:
             "DISCORD_TOKEN": "a-token",
         }
 
-    def plan(self, **more: object) -> None:
-        """Say how the stand-ins behave from now on."""
+    def write_plan(self, **more: object) -> None:
+        """Set how the fake programs behave from now on."""
         plan = {
             "newest": self.newest,
             "changelog": self.changelog,
@@ -200,8 +200,8 @@ class StandIns:
         }
         self.index.write_text(repr(plan))
 
-    def asked(self) -> list[list[str]]:
-        """What was asked of the stand-ins, with the name of the environment first."""
+    def calls(self) -> list[list[str]]:
+        """The command lines of the fake programs, each with the name of its environment first."""
         log = self.index.with_name("asked.log")
         return [literal_eval(line) for line in log.read_text().splitlines()] if log.exists() else []
 
@@ -229,7 +229,7 @@ class StandIns:
     def installation(self, kind: InstallKind = InstallKind.PIP) -> InstalledProgram:
         return InstalledProgram(kind, self.environment(), OLD)
 
-    def state(self) -> None:
+    def make_state(self) -> None:
         """A data directory with a database and mirrors."""
         self.paths.state.mkdir(parents=True, mode=0o700)
         with closing(sqlite3.connect(self.paths.state / "ollim.db")) as database:
@@ -243,17 +243,17 @@ class StandIns:
 class Checkout:
     """A bare repository, and a clone of it in which the old version is installed."""
 
-    def __init__(self, at: StandIns) -> None:
-        self._at = at
+    def __init__(self, fake: FakeInstallation) -> None:
+        self._fake = fake
         self.remote, self.work, self.path = (
-            at.home / name for name in ("remote.git", "work", "checkout")
+            fake.home / name for name in ("remote.git", "work", "checkout")
         )
         run("git", "init", "--quiet", "--bare", "--initial-branch=main", str(self.remote))
         run("git", "clone", "--quiet", str(self.remote), str(self.work))
         self.release(OLD)
         run("git", "clone", "--quiet", str(self.remote), str(self.path))
         origin = {"url": self.path.as_uri(), "dir_info": {"editable": True}}
-        self.environment = at.environment("checkout/.venv", origin=origin)
+        self.environment = fake.environment("checkout/.venv", origin=origin)
         self.site = self.environment / "lib/python3.11/site-packages"
         (self.site / "_editable_impl_ollim_bot.pth").write_text(str(self.path / "src"))
 
@@ -262,7 +262,7 @@ class Checkout:
         package = self.work / "src" / "ollim_bot"
         package.mkdir(parents=True, exist_ok=True)
         (package / "__init__.py").write_text(f'__version__ = "{version}"\n')
-        (self.work / "CHANGELOG.md").write_text(self._at.changelog)
+        (self.work / "CHANGELOG.md").write_text(self._fake.changelog)
         (self.work / "requirements.lock").write_text(f"a==1 # for {version}\n")
         (self.work / ".gitignore").write_text(".venv*/\n")
         git(self.work, "add", "--all")

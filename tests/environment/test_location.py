@@ -1,4 +1,4 @@
-"""Where settings and data are found, and how little of it has to be right for a command."""
+"""Where settings and data are found, and that most commands work with wrong settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.environment.machine import Machine
+from tests.environment.machine import FakeMachine
 
 from ollim_bot.environment import locate
 from ollim_bot.errors import BadSettings
@@ -17,12 +17,12 @@ from ollim_bot.settings import LogLevel
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
+def machine(tmp_path: Path) -> FakeMachine:
+    return FakeMachine(tmp_path)
 
 
 def test_the_environment_wins_over_the_folder_and_the_folder_over_the_data_directory(
-    machine: Machine,
+    machine: FakeMachine,
 ) -> None:
     machine.write("OLLIM_USER_NAME=folder\nOLLIM_BOT_NAME=folder\n")
     machine.write(
@@ -36,7 +36,7 @@ def test_the_environment_wins_over_the_folder_and_the_folder_over_the_data_direc
 
 
 def test_an_empty_value_is_as_good_as_none_and_space_around_one_is_not_part_of_it(
-    machine: Machine,
+    machine: FakeMachine,
 ) -> None:
     machine.write("OLLIM_USER_NAME=folder\nWEBHOOK_PORT=\n")
     settings = machine.settings(OLLIM_USER_NAME=" ", DISCORD_TOKEN="", OLLIM_BOT_NAME=" Ollie\n")
@@ -55,20 +55,22 @@ def test_an_empty_value_is_as_good_as_none_and_space_around_one_is_not_part_of_i
     ],
 )
 def test_the_data_directory_can_be_moved(
-    machine: Machine, tmp_path: Path, value: str, below_root: str
+    machine: FakeMachine, tmp_path: Path, value: str, below_root: str
 ) -> None:
     machine.write(f'OLLIM_DATA_DIR="{value}"')
     assert machine.settings().paths.root == tmp_path / below_root
     assert locate({"HOME": str(machine.home)}, machine.cwd).paths.root == tmp_path / below_root
 
 
-def test_the_env_file_of_a_moved_data_directory_is_read(machine: Machine, tmp_path: Path) -> None:
+def test_the_env_file_of_a_moved_data_directory_is_read(
+    machine: FakeMachine, tmp_path: Path
+) -> None:
     machine.write("OLLIM_DATA_DIR=../data")
     machine.write("OLLIM_TIMEZONE=Asia/Tokyo", folder=tmp_path / "data")
     assert machine.settings().zone.key == "Asia/Tokyo"
 
 
-def test_the_data_directory_cannot_be_moved_from_inside(machine: Machine) -> None:
+def test_the_data_directory_cannot_be_moved_from_inside(machine: FakeMachine) -> None:
     path = machine.write("\nOLLIM_DATA_DIR=/elsewhere", folder=machine.home / ".ollim-bot")
     assert machine.problems() == (
         (
@@ -78,14 +80,14 @@ def test_the_data_directory_cannot_be_moved_from_inside(machine: Machine) -> Non
     )
 
 
-def test_started_in_the_data_directory_its_file_is_read_once(machine: Machine) -> None:
+def test_started_in_the_data_directory_its_file_is_read_once(machine: FakeMachine) -> None:
     path = machine.write("broken\nOLLIM_DATA_DIR=.", mode=0o644)
     assert machine.problems() == (
         f"{path}:1: has no `=`. Write NAME=value, or # before a comment.",
     )
 
 
-def test_a_file_cannot_be_the_data_directory(machine: Machine) -> None:
+def test_a_file_cannot_be_the_data_directory(machine: FakeMachine) -> None:
     (machine.cwd / "data").touch()
     assert machine.problems(OLLIM_DATA_DIR="data") == (
         "environment: OLLIM_DATA_DIR: 'data' is a file. Right: a folder, such as ~/.ollim-bot.",
@@ -101,13 +103,13 @@ def test_without_a_home_the_data_directory_has_to_be_named(tmp_path: Path) -> No
     assert locate({"OLLIM_DATA_DIR": "/srv/x"}, tmp_path).paths.root == Path("/srv/x")
 
 
-def test_a_folder_called_env_is_somebody_elses(machine: Machine) -> None:
+def test_a_folder_called_env_is_somebody_elses(machine: FakeMachine) -> None:
     (machine.cwd / ".env").mkdir()
     assert machine.settings().user_name == "friend"
 
 
-def test_a_file_without_permission_is_a_problem(machine: Machine) -> None:
-    """Root may read everything, so the reading is done by a child that is not root any more."""
+def test_a_file_without_permission_is_a_problem(machine: FakeMachine) -> None:
+    """Root may read everything, so a child process without root reads the file."""
     machine.write("OLLIM_USER_NAME=x", mode=0)
     machine.cwd.chmod(0o755)
     child = """
@@ -124,7 +126,7 @@ print(load_env_file(Path(".env")).problems[0].sentence)
     assert told.startswith("cannot be read (Permission denied). Make it a text file of yours")
 
 
-def test_a_place_is_found_whatever_else_is_wrong(machine: Machine) -> None:
+def test_a_place_is_found_whatever_else_is_wrong(machine: FakeMachine) -> None:
     machine.write("broken\nOLLIM_LOG=loud\nWEBHOOK_PORT=x\nOLLIM_TIMEZONE=Asia/Tokyo\nA='")
     place = locate({"HOME": str(machine.home), "OLLIM_WEB_PORT": "x"}, machine.cwd)
     assert place.paths.root == machine.home / ".ollim-bot"
@@ -134,14 +136,14 @@ def test_a_place_is_found_whatever_else_is_wrong(machine: Machine) -> None:
 @pytest.mark.parametrize(
     "line", ["OLLIM_DATA_DIR /srv", "OLLIM_TIMEZONE='UTC", "OLLIM_TIMEZONE=Nowhere"]
 )
-def test_a_place_is_refused_when_its_own_lines_are_wrong(machine: Machine, line: str) -> None:
+def test_a_place_is_refused_when_its_own_lines_are_wrong(machine: FakeMachine, line: str) -> None:
     path = machine.write(f"# first\n{line}")
     with pytest.raises(BadSettings) as caught:
         locate({"HOME": str(machine.home)}, machine.cwd)
     assert [problem.startswith(f"{path}:2: ") for problem in caught.value.problems] == [True]
 
 
-def test_a_place_that_the_environment_gives_needs_no_file(machine: Machine) -> None:
+def test_a_place_that_the_environment_gives_needs_no_file(machine: FakeMachine) -> None:
     machine.write("OLLIM_TIMEZONE=Nowhere")
     given = {"OLLIM_DATA_DIR": str(machine.home), "OLLIM_TIMEZONE": "UTC"}
     assert locate(given, machine.cwd).paths.root == machine.home

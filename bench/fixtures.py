@@ -1,4 +1,4 @@
-"""Data directories and programs to measure."""
+"""Data directories and processes to measure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def prepared(root: Path) -> tuple[DataPaths, Stores]:
 
 
 def new_database(root: Path) -> Database:
-    """The database of a data directory, which is prepared for it."""
+    """Prepare a data directory, and open its database."""
     paths = DataPaths(root)
     prepare_data_directory(paths)
     return open_database(paths, lambda: NOW, is_holder=True, report=_report)
@@ -61,10 +61,10 @@ def write_routines(folder: Path, count: int, weekday: int) -> None:
 
 
 @contextmanager
-def a_process(
+def python_process(
     folder: Path, command: Sequence[str], settings: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A Python program in a home of its own; the bot without an account has its built-in model."""
+    """A Python program in its own home. The bot uses its built-in model there."""
     folder.mkdir(parents=True, exist_ok=True)
     environ = {
         "PATH": os.environ["PATH"],

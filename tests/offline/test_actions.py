@@ -1,4 +1,4 @@
-"""The offline model does what is wished for by its tools, once, and says what came of it."""
+"""The offline model does a request with its tools, once, and reports the result."""
 
 from __future__ import annotations
 
@@ -297,7 +297,7 @@ def test_buttons_can_set_reminders_too(tag: str) -> None:
     assert answer(said(f"{tag}{WATER}"), tools=TOOLS) == (ADD_WATER,)
 
 
-# What the texts tell people to write is understood: each gets a call of a tool or a list.
+# The phrases that the texts suggest are understood: each leads to a tool call or a list.
 EXAMPLES = sorted(
     {
         example

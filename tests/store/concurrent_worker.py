@@ -1,4 +1,4 @@
-"""Run as a program: change the state beside another process; print how many claims were won.
+"""Run as a program: change the state while another process does too; print the claims it won.
 
 Arguments: a data directory, a name and the number of steps.
 """
@@ -9,7 +9,7 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-from tests.store.places import NOW, Place
+from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import Occurrence
@@ -28,13 +28,13 @@ def step(tx: Transaction, name: str, number: int) -> bool:
 
 
 def main() -> None:
-    place, name, count = Place(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])
-    database = place.open(is_holder=False)
+    scene, name, count = StoreScene(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])
+    database = scene.open(is_holder=False)
     won = 0
     for number in range(count):
         won += database.run(lambda tx, number=number: step(tx, name, number))  # type: ignore[misc]
     print(won)
-    place.close()
+    scene.close()
 
 
 if __name__ == "__main__":

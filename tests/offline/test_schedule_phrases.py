@@ -1,4 +1,4 @@
-"""Wishes about reminders and routines are understood whole, or nothing is done about them."""
+"""Phrases about reminders and routines are understood completely, or nothing is done."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.offline.wishes import (
+from tests.offline.schedule_phrases import (
     ASKED_BACK,
     CANCELLING,
     LEFT_ALONE,
@@ -66,24 +66,24 @@ COURTEOUS = st.sampled_from(["hi! ", "hey ollim, ", "please ", "Hello there.\n",
 THANKFUL = st.sampled_from([", thanks!", " please", "\nthank you", ", thank you so much", "."])
 
 
-def acts(wish: ScheduleIntent | None) -> bool:
-    return isinstance(wish, Remind | Repeat | Change)
+def is_action(intent: ScheduleIntent | None) -> bool:
+    return isinstance(intent, Remind | Repeat | Change)
 
 
-@pytest.mark.parametrize(("text", "wish"), CLEAR)
-def test_a_clear_wish_is_understood(text: str, wish: ScheduleIntent) -> None:
-    assert schedule_intent(text, NOW) == wish
+@pytest.mark.parametrize(("text", "intent"), CLEAR)
+def test_a_clear_phrase_is_understood(text: str, intent: ScheduleIntent) -> None:
+    assert schedule_intent(text, NOW) == intent
 
 
 @pytest.mark.parametrize("text", ASKED_BACK)
-def test_a_doubtful_wish_is_asked_back_with_what_to_write(text: str) -> None:
-    wish = schedule_intent(text, NOW)
-    assert isinstance(wish, AmbiguousIntent)
-    assert "Nothing was done." in wish.reason
+def test_a_doubtful_phrase_is_asked_back_with_what_to_write(text: str) -> None:
+    intent = schedule_intent(text, NOW)
+    assert isinstance(intent, AmbiguousIntent)
+    assert "Nothing was done." in intent.reason
 
 
 @pytest.mark.parametrize("text", LEFT_ALONE)
-def test_what_is_no_wish_is_left_alone(text: str) -> None:
+def test_a_phrase_without_a_request_is_left_alone(text: str) -> None:
     assert schedule_intent(text, NOW) is None
 
 
@@ -103,9 +103,9 @@ def test_the_order_of_words_and_courtesies_change_nothing(
 
 @given(st.sampled_from(FRAMES), st.sampled_from(VAGUE), st.sampled_from(TASKS))
 def test_an_unclear_moment_is_never_guessed(frame: str, when: str, task: str) -> None:
-    assert not acts(schedule_intent(f"{frame} {when} to {task}", NOW))
-    assert not acts(schedule_intent(f"{frame} to {task} {when}", NOW))
-    assert not acts(schedule_intent(f"{when} {frame} to {task}", NOW))
+    assert not is_action(schedule_intent(f"{frame} {when} to {task}", NOW))
+    assert not is_action(schedule_intent(f"{frame} to {task} {when}", NOW))
+    assert not is_action(schedule_intent(f"{when} {frame} to {task}", NOW))
 
 
 @given(st.sampled_from(CLEAR), st.sampled_from(DENIED), st.data())
@@ -114,7 +114,7 @@ def test_a_word_that_turns_the_meaning_round_stops_everything(
 ) -> None:
     words = clear[0].split(" ")
     place = data.draw(st.integers(0, len(words)))
-    assert not acts(schedule_intent(" ".join([*words[:place], word, *words[place:]]), NOW))
+    assert not is_action(schedule_intent(" ".join([*words[:place], word, *words[place:]]), NOW))
 
 
 @given(st.sampled_from(CLEAR), st.sampled_from(QUESTIONS))
@@ -122,7 +122,7 @@ def test_a_question_about_it_or_a_story_of_it_does_nothing(
     clear: tuple[str, ScheduleIntent], asked: str
 ) -> None:
     text = clear[0]
-    assert not acts(schedule_intent(f"{asked} {text[0].lower()}{text[1:]}", NOW))
+    assert not is_action(schedule_intent(f"{asked} {text[0].lower()}{text[1:]}", NOW))
 
 
 @given(st.sampled_from(CLEAR), st.sampled_from(JOINTS), st.sampled_from(OTHERS))
@@ -130,8 +130,8 @@ def test_of_two_things_none_is_done(
     clear: tuple[str, ScheduleIntent], joint: str, other: str
 ) -> None:
     text = clear[0].rstrip("?!.")
-    assert not acts(schedule_intent(f"{text}{joint}{other}", NOW))
-    assert not acts(schedule_intent(f"{other}{joint}{text}", NOW))
+    assert not is_action(schedule_intent(f"{text}{joint}{other}", NOW))
+    assert not is_action(schedule_intent(f"{other}{joint}{text}", NOW))
 
 
 @st.composite
@@ -146,19 +146,19 @@ def with_one_word_more(draw: st.DrawFn) -> tuple[str, str]:
 @given(with_one_word_more())
 def test_no_word_is_overlooked(case: tuple[str, str]) -> None:
     text, word = case
-    wish = schedule_intent(text, NOW)
-    if isinstance(wish, Remind):
-        assert word in wish.task.split(" ") or f"{word}:" in wish.task
-    if isinstance(wish, Repeat):
-        assert word in wish.message
+    intent = schedule_intent(text, NOW)
+    if isinstance(intent, Remind):
+        assert word in intent.task.split(" ") or f"{word}:" in intent.task
+    if isinstance(intent, Repeat):
+        assert word in intent.message
 
 
 @given(st.text() | st.builds("remind me {} to {}".format, st.text(), st.text()))
 def test_whatever_is_promised_lies_ahead_and_was_said(text: str) -> None:
-    wish = schedule_intent(text, NOW)
-    if isinstance(wish, Remind):
-        assert parse_moment(wish.when, NOW) > NOW
-        assert set(wish.task.split()) <= {word.rstrip(".!?,") for word in text.split()} | set(
+    intent = schedule_intent(text, NOW)
+    if isinstance(intent, Remind):
+        assert parse_moment(intent.when, NOW) > NOW
+        assert set(intent.task.split()) <= {word.rstrip(".!?,") for word in text.split()} | set(
             text.split()
         )
 
@@ -169,10 +169,10 @@ def test_a_rhythm_comes_at_the_time_and_on_the_day_that_were_said(
 ) -> None:
     date = NOW + timedelta(days=day)
     clock = f"{hour % 12 or 12}:{minute:02}{'am' if hour < 12 else 'pm'}"
-    wish = schedule_intent(f"every {date:%A} at {clock} remind me to stretch", NOW)
+    intent = schedule_intent(f"every {date:%A} at {clock} remind me to stretch", NOW)
     if (hour, minute) == (0, 0):
-        assert isinstance(wish, AmbiguousIntent)
+        assert isinstance(intent, AmbiguousIntent)
         return
-    assert isinstance(wish, Repeat)
-    following = Cron.parse(wish.cron).next(NOW, UTC)
+    assert isinstance(intent, Repeat)
+    following = Cron.parse(intent.cron).next(NOW, UTC)
     assert (following.hour, following.minute, f"{following:%A}") == (hour, minute, f"{date:%A}")

@@ -1,4 +1,4 @@
-"""The places that the page about installing lists for removal."""
+"""The paths that the installation page lists for removal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.wheels import ROOT
 _ROW = re.compile(r"^\| (`~/[^|]*`) \|", re.MULTILINE)
 
 
-def listed_places() -> set[str]:
-    """As the page writes them: `~/.ollim-bot`, or with a `*`."""
+def listed_paths() -> set[str]:
+    """The paths as the page writes them: `~/.ollim-bot`, or with a `*`."""
     page = (ROOT / "docs" / "install.md").read_text().partition("## Removing it all")[2]
     return {place for cell in _ROW.findall(page) for place in re.findall(r"`([^`]+)`", cell)}

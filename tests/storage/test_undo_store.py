@@ -1,4 +1,4 @@
-"""A change is kept until it was seen, and can be undone once if the file was not changed since."""
+"""A change can be undone once, unless the file was changed since."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.storage.places import NOW, DataDirectory
+from tests.storage.data_directory import NOW, DataDirectory
 
 from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder, ProfileFile, UndoOutcome
 from ollim_bot.errors import Unreadable, WriteFailed
@@ -21,57 +21,57 @@ DAILY = JobFile(JobFolder.ROUTINES, "daily.md")
 KEY = "0123abcd"
 
 
-def former(data: DataDirectory) -> UndoStore:
-    """As a new process would see it."""
+def undo_store(data: DataDirectory) -> UndoStore:
+    """The store, opened as by a new process."""
     return UndoStore(data.paths, data.journal)
 
 
 def changed(data: DataDirectory, before: str | None, after: str, key: str = KEY) -> Path:
     path = data.paths.routines / "daily.md"
     path.write_text(after, newline="")
-    former(data).keep(FileChange(key, DAILY, before, after, NOW))
+    undo_store(data).keep(FileChange(key, DAILY, before, after, NOW))
     return path
 
 
 def test_a_changed_file_gets_back_what_it_held(data: DataDirectory) -> None:
     path = changed(data, "before\r\n\udcff", "after\n")
-    assert former(data).undo(KEY) == (UndoOutcome.RESTORED, DAILY)
+    assert undo_store(data).undo(KEY) == (UndoOutcome.RESTORED, DAILY)
     assert path.read_bytes() == b"before\r\n\xff"
     assert data.journal.notes == [(path, "undo: routines/daily.md")]
 
 
 def test_a_new_file_goes_away_again(data: DataDirectory) -> None:
     path = changed(data, None, "after\n")
-    assert former(data).undo(KEY) == (UndoOutcome.REMOVED, DAILY)
+    assert undo_store(data).undo(KEY) == (UndoOutcome.REMOVED, DAILY)
     assert not path.exists()
 
 
 def removed(data: DataDirectory, before: str) -> Path:
-    former(data).keep(FileChange(KEY, DAILY, before, None, NOW))
+    undo_store(data).keep(FileChange(KEY, DAILY, before, None, NOW))
     return data.paths.routines / "daily.md"
 
 
 def test_a_removed_file_comes_back(data: DataDirectory) -> None:
     path = removed(data, "before\n")
-    assert former(data).undo(KEY) == (UndoOutcome.RESTORED, DAILY)
+    assert undo_store(data).undo(KEY) == (UndoOutcome.RESTORED, DAILY)
     assert path.read_text() == "before\n"
-    assert former(data).undo(KEY) == (UndoOutcome.GONE, None)
+    assert undo_store(data).undo(KEY) == (UndoOutcome.GONE, None)
 
 
 def test_a_removed_file_in_whose_place_another_stands_is_left_gone(data: DataDirectory) -> None:
     path = removed(data, "before\n")
     path.write_text("another\n")
-    assert former(data).undo(KEY) == (UndoOutcome.CHANGED_SINCE, DAILY)
+    assert undo_store(data).undo(KEY) == (UndoOutcome.CHANGED_SINCE, DAILY)
     assert path.read_text() == "another\n"
 
 
 def test_it_works_once(data: DataDirectory) -> None:
     path = changed(data, "before", "after")
     with ThreadPoolExecutor(4) as threads:
-        ends = sorted(end for end, _ in threads.map(lambda _: former(data).undo(KEY), range(4)))
+        ends = sorted(end for end, _ in threads.map(lambda _: undo_store(data).undo(KEY), range(4)))
     assert ends == [UndoOutcome.GONE] * 3 + [UndoOutcome.RESTORED]
     path.write_text("after")
-    assert former(data).undo(KEY) == (UndoOutcome.GONE, None)
+    assert undo_store(data).undo(KEY) == (UndoOutcome.GONE, None)
     assert path.read_text() == "after"
 
 
@@ -81,7 +81,7 @@ def test_what_was_changed_since_is_left_alone(data: DataDirectory, now: str | No
     path.unlink()
     if now is not None:
         path.write_text(now)
-    assert former(data).undo(KEY) == (UndoOutcome.CHANGED_SINCE, DAILY)
+    assert undo_store(data).undo(KEY) == (UndoOutcome.CHANGED_SINCE, DAILY)
     assert (path.read_text() if path.exists() else None) == now
     assert data.journal.notes == []
 
@@ -89,8 +89,8 @@ def test_what_was_changed_since_is_left_alone(data: DataDirectory, now: str | No
 def test_after_a_crash_on_the_way_it_is_brought_to_its_end(data: DataDirectory) -> None:
     path = changed(data, "before", "after")
     path.write_text("before")
-    assert former(data).undo(KEY) == (UndoOutcome.RESTORED, DAILY)
-    assert former(data).undo(KEY) == (UndoOutcome.GONE, None)
+    assert undo_store(data).undo(KEY) == (UndoOutcome.RESTORED, DAILY)
+    assert undo_store(data).undo(KEY) == (UndoOutcome.GONE, None)
 
 
 def test_a_later_change_under_the_same_key_is_undone_to_the_first_text(
@@ -98,7 +98,7 @@ def test_a_later_change_under_the_same_key_is_undone_to_the_first_text(
 ) -> None:
     changed(data, "before", "after")
     path = changed(data, "before", "later")
-    assert former(data).undo(KEY)[0] is UndoOutcome.RESTORED
+    assert undo_store(data).undo(KEY)[0] is UndoOutcome.RESTORED
     assert path.read_text() == "before"
 
 
@@ -106,7 +106,7 @@ def test_a_link_stays_a_link(data: DataDirectory) -> None:
     real = data.paths.root / "plan.md"
     (data.paths.routines / "daily.md").symlink_to(real)
     path = changed(data, "before", "after")
-    former(data).undo(KEY)
+    undo_store(data).undo(KEY)
     assert path.is_symlink()
     assert real.read_text() == "before"
 
@@ -120,13 +120,13 @@ def test_what_is_kept_is_for_nobody_else_and_for_thirty_days(data: DataDirectory
         os.utime(kept, (written, written))
         changed(data, "x", "y", key="99999999")
         assert kept.exists() is is_there
-    assert former(data).undo(KEY) == (UndoOutcome.GONE, None)
+    assert undo_store(data).undo(KEY) == (UndoOutcome.GONE, None)
 
 
 @pytest.mark.parametrize("key", ["", f"../undo/{KEY}", "0123ABCD", "0123abcd0", "ffffffff"])
 def test_an_unknown_key_undoes_nothing(data: DataDirectory, key: str) -> None:
     changed(data, "before", "after")
-    assert former(data).undo(key) == (UndoOutcome.GONE, None)
+    assert undo_store(data).undo(key) == (UndoOutcome.GONE, None)
 
 
 def row(**changes: object) -> str:
@@ -141,7 +141,7 @@ def row(**changes: object) -> str:
 def test_what_cannot_be_understood_undoes_nothing(data: DataDirectory, content: str) -> None:
     path = changed(data, "before", "after")
     (data.paths.state / "undo" / f"{KEY}.json").write_text(content)
-    assert former(data).undo(KEY) == (UndoOutcome.GONE, None)
+    assert undo_store(data).undo(KEY) == (UndoOutcome.GONE, None)
     assert path.read_text() == "after"
 
 
@@ -158,7 +158,7 @@ def test_a_full_disk_leaves_everything_as_it_is(data: DataDirectory) -> None:
     with pytest.raises(WriteFailed):
         full.keep(FileChange("11111111", DAILY, None, "x", NOW))
     assert path.read_text() == "after"
-    assert former(data).undo(KEY)[0] is UndoOutcome.RESTORED
+    assert undo_store(data).undo(KEY)[0] is UndoOutcome.RESTORED
 
 
 def test_a_file_that_cannot_be_read_is_left_alone(data: DataDirectory) -> None:
@@ -166,24 +166,26 @@ def test_a_file_that_cannot_be_read_is_left_alone(data: DataDirectory) -> None:
     path.unlink()
     path.mkdir()
     with pytest.raises(Unreadable):
-        former(data).undo(KEY)
+        undo_store(data).undo(KEY)
 
 
-def noted(data: DataDirectory, before: str | None, after: str | None, key: str = KEY) -> FileChange:
-    """As a command does it that is killed before it comes to its change."""
+def note_without_change(
+    data: DataDirectory, before: str | None, after: str | None, key: str = KEY
+) -> FileChange:
+    """The note of a command that is killed before its change."""
     change = FileChange(key, DAILY, before, after, NOW, by="conversation")
-    former(data).leave(change)
+    undo_store(data).leave(change)
     return change
 
 
 def test_a_noted_change_is_unseen_until_it_is_forgotten(data: DataDirectory) -> None:
-    change = noted(data, None, "after\udcff\r\n")
+    change = note_without_change(data, None, "after\udcff\r\n")
     (data.paths.routines / "daily.md").write_bytes(b"after\xff\r\n")
-    assert former(data).unseen() == [change]
+    assert undo_store(data).unseen() == [change]
     (kept,) = (data.paths.state / "unseen_changes").iterdir()
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    former(data).forget(KEY)
-    assert former(data).unseen() == ()
+    undo_store(data).forget(KEY)
+    assert undo_store(data).unseen() == ()
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, "x"), ("x", "y"), ("x", None)])
@@ -192,28 +194,31 @@ def test_what_was_noted_and_never_done_is_forgotten(
 ) -> None:
     if before is not None:
         (data.paths.routines / "daily.md").write_text(before)
-    noted(data, before, after)
-    assert list(former(data).unseen()) == []
-    assert list(former(data).unseen()) == []
+    note_without_change(data, before, after)
+    assert list(undo_store(data).unseen()) == []
+    assert list(undo_store(data).unseen()) == []
 
 
 def test_what_came_and_went_was_done(data: DataDirectory) -> None:
-    changes = [noted(data, None, "x", "00000001"), noted(data, "x", None, "00000002")]
-    assert former(data).unseen() == changes
+    changes = [
+        note_without_change(data, None, "x", "00000001"),
+        note_without_change(data, "x", None, "00000002"),
+    ]
+    assert undo_store(data).unseen() == changes
 
 
 def test_what_somebody_has_changed_since_was_done(data: DataDirectory) -> None:
-    change = noted(data, None, "x")
+    change = note_without_change(data, None, "x")
     (data.paths.routines / "daily.md").write_text("by hand")
-    assert former(data).unseen() == [change]
+    assert undo_store(data).unseen() == [change]
 
 
 def test_a_command_that_is_at_it_is_waited_for(data: DataDirectory) -> None:
-    """Between its note and its change, the change looks as if it were never done."""
+    """Between note and change, the change would look as if it was never made."""
     with ThreadPoolExecutor(1) as threads:
         with FileLock(data.paths.lock_of(data.paths.routines)).held():
-            change = noted(data, None, "x")
-            unseen = threads.submit(former(data).unseen)
+            change = note_without_change(data, None, "x")
+            unseen = threads.submit(undo_store(data).unseen)
             with pytest.raises(TimeoutError):
                 unseen.result(0.2)
             (data.paths.routines / "daily.md").write_text("x")
@@ -222,17 +227,17 @@ def test_a_command_that_is_at_it_is_waited_for(data: DataDirectory) -> None:
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", row(), row(after=7, at="x"), row(version=2)])
 def test_a_note_that_cannot_be_understood_is_left_alone(data: DataDirectory, content: str) -> None:
-    change = noted(data, None, "x")
+    change = note_without_change(data, None, "x")
     (data.paths.routines / "daily.md").write_text("x")
     odd = data.paths.state / "unseen_changes" / "0-00000000.json"
     odd.write_text(content)
-    assert former(data).unseen() == [change]
+    assert undo_store(data).unseen() == [change]
     assert odd.exists()
 
 
 def test_the_profile_is_put_back_too(data: DataDirectory) -> None:
     data.paths.identity.write_text("after")
     change = FileChange(KEY, ProfileFile.IDENTITY, "before", "after", NOW)
-    former(data).keep(change)
-    assert former(data).undo(KEY) == (UndoOutcome.RESTORED, ProfileFile.IDENTITY)
+    undo_store(data).keep(change)
+    assert undo_store(data).undo(KEY) == (UndoOutcome.RESTORED, ProfileFile.IDENTITY)
     assert data.paths.identity.read_text() == "before"

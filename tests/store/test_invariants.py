@@ -1,4 +1,4 @@
-"""The tables say what the rows of the domain amount to, in any order."""
+"""The tables hold the same state as the rows of the domain, in any order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.domain import strategies
 from tests.domain.test_inbox import histories
 from tests.storage.chat_strategies import chat_messages
-from tests.store.places import NOW
+from tests.store.scene import NOW
 
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.definitions import Armed

@@ -1,4 +1,4 @@
-"""What an owner might wish for about reminders and routines, and how it may be read."""
+"""Phrases about reminders and routines, with the intent that each must be read as."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ CANCELLING: tuple[tuple[str, ScheduleIntent], ...] = (
     ("cancel reminder 3f2a9c1b", Change("cancel", JobKind.REMINDER, "3f2a9c1b")),
 )  # fmt: skip
 
-# Each of these has two readings, or lacks something, or goes beyond what can be done.
+# Each of these is ambiguous, incomplete, or more than the model can do.
 ASKED_BACK = (
     "remind me to buy milk",
     "remind me later to call mum",
@@ -181,7 +181,7 @@ ASKED_BACK = (
     "cancel the water reminder but not the tea reminder",
 )
 
-# No wish at all, or not one that is for us.
+# Not a request, or not one to the bot.
 LEFT_ALONE = (
     "don't remind me at 5pm to call mum",
     "never remind me at 5pm to call mum",

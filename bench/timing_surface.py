@@ -1,4 +1,4 @@
-"""A surface that looks at the clock: when it is first told of a turn, and of its first words."""
+"""A surface that measures when a turn is first shown, and when its first words come."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ollim_bot.ports import ChatService, IncomingMessage, Status, TurnStart
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Latency:
     """Seconds from the arrival of a message to the first sign of its turn and to its words."""
 
     sign: float
     words: float
 
 
-class WatchingSurface:
+class TimingSurface:
     name = "bench"
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class WatchingSurface:
         self._is_answered = False
         self._sign = self._words = 0.0
 
-    async def ask(self, words: str) -> Seen:
+    async def ask(self, words: str) -> Latency:
         reception = await self._reception
         self._ended.clear()
         self._is_answered = False
@@ -39,7 +39,7 @@ class WatchingSurface:
         began = time.perf_counter()
         await reception.receive(IncomingMessage(InputId(str(uuid4())), self.name, words))
         await self._ended.wait()
-        return Seen(self._sign - began, self._words - began)
+        return Latency(self._sign - began, self._words - began)
 
     async def run(self, reception: ChatService) -> None:
         self._reception.set_result(reception)

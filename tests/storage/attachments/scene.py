@@ -1,4 +1,4 @@
-"""Where attachments come in and are kept, for tests."""
+"""A data directory for tests of attachments, with files that come in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.storage.places import DataDirectory, QuickDisk
+from tests.storage.data_directory import DataDirectory, QuickDisk
 
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.inputs import InputId
@@ -15,20 +15,20 @@ from ollim_bot.ports import AttachmentStore, Disk, IncomingFile
 from ollim_bot.store.attachments.files import AttachmentLimits, FileAttachments
 
 
-def _a_noon_to_come() -> datetime:
-    """Far from the real time, which the file system writes down too."""
+def _noon_in_the_far_future() -> datetime:
+    """Far from the real time, so that time stamps of the file system never match it."""
     return datetime.now(UTC).replace(hour=12) + timedelta(days=1000)
 
 
 @dataclass
-class Desk:
-    """A data directory, a folder where surfaces put what they fetched, and a clock."""
+class AttachmentScene:
+    """A data directory, a folder for the files that surfaces have fetched, and a clock."""
 
     data: DataDirectory
     inbox: Path
-    now: datetime = field(default_factory=_a_noon_to_come)
+    now: datetime = field(default_factory=_noon_in_the_far_future)
 
-    def keeper(
+    def store(
         self, limits: AttachmentLimits | None = None, disk: Disk | None = None
     ) -> AttachmentStore:
         used = disk or QuickDisk()
@@ -42,9 +42,9 @@ class Desk:
     def keep(
         self, content: bytes, name: str = "notes.txt", limits: AttachmentLimits | None = None
     ) -> Attachment:
-        return self.keeper(limits).keep(InputId("m1"), self.file(content, name))
+        return self.store(limits).keep(InputId("m1"), self.file(content, name))
 
-    def kept(self, attachment: Attachment) -> bytes:
+    def content_of(self, attachment: Attachment) -> bytes:
         return (self.data.paths.root / attachment.path).read_bytes()
 
     def downloads(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Stores in a temporary data directory, as the program itself opens them."""
+"""A temporary data directory whose stores are opened as the program opens them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 
 
 class QuickDisk(OsDisk):
-    """The real files without the waiting, for tests that ask nothing about power cuts."""
+    """Real files without syncs, which take time and matter only for a power cut."""
 
     def append(self, path: Path, data: bytes, mode: int, *, sync: bool) -> None:  # noqa: ARG002
         super().append(path, data, mode, sync=False)
@@ -40,7 +40,7 @@ class QuickDisk(OsDisk):
 
 
 class DataDirectory:
-    """A prepared data directory; every `open` is as a new process would see it."""
+    """A prepared data directory. Every `open` sees it as a new process would."""
 
     def __init__(self, root: Path) -> None:
         self.paths = DataPaths(root)
@@ -49,7 +49,7 @@ class DataDirectory:
         prepare_data_directory(self.paths)
 
     def open(self, disk: Disk | None = None, now: datetime = NOW) -> Stores:
-        """Made and migrated, as by the bot."""
+        """Open the stores as the bot does: the database is created or migrated."""
         database = open_database(
             self.paths, lambda: now, is_holder=True, report=self.problems.append
         )
@@ -59,12 +59,12 @@ class DataDirectory:
         return open_shelves(self.paths, self.journal, disk)
 
     def file_store(self, path: Path, codec: Codec[T], disk: Disk | None = None) -> FileStore[T]:
-        """A value in a file of its own, as a new process would see it."""
+        """A store for one value in one file, opened as by a new process."""
         lock = FileLock(self.paths.lock_of(path))
         return FileStore(path, codec, lock, disk=disk or OsDisk(), report=self.problems.append)
 
     def run(self, step: Callable[[Transaction], R], *, is_holder: bool = False) -> R:
-        """Run a step on the database, as another process than the bot; `is_holder` makes it."""
+        """Run a step on the database, by default as a process other than the bot."""
         database = open_database(
             self.paths, lambda: NOW, is_holder=is_holder, report=self.problems.append
         )
