@@ -7,8 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.scheduling.doom import Tale, whenever_it_dies
-from tests.scheduling.scene import NOW, Day, day
+from tests.scheduling.crash_scenario import CrashScenario, crash_at_every_step
+from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import pings
 from tests.storage.places import DataDirectory, QuickDisk
 
@@ -26,7 +26,7 @@ MAIL = Occurrence.parse("routine:mail:2026-02-24T10:16:00Z")
 ROUTINE = '---\nid: plan\ncron: "16 10 * * *"\nbackground: {}\n---\nPlan the day.\n'
 
 
-def judge(at: Day, where: str) -> None:
+def verify(at: ScheduleScene, where: str) -> None:
     said = [one.text for one in at.log if one.author is not Author.PROGRAM and not one.is_cut_off]
     ends = [*at.ended("w1"), *at.ended("plan")]
     assert len(ends) == 1, (where, at.states("w1"), at.states("plan"))
@@ -37,15 +37,15 @@ def judge(at: Day, where: str) -> None:
     assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
 
 
-def has_gone(at: Day) -> bool:
+def has_gone(at: ScheduleScene) -> bool:
     return at.reminders == [] and bool(at.ended("w1"))
 
 
-def has_looked(at: Day) -> bool:
+def has_looked(at: ScheduleScene) -> bool:
     return at.scheduler.heartbeat_age is not None
 
 
-def has_planned(at: Day) -> bool:
+def has_planned(at: ScheduleScene) -> bool:
     return bool(at.ended("plan")) and at.talk.state.is_quiet
 
 
@@ -55,9 +55,9 @@ def has_planned(at: Day) -> bool:
 async def test_whenever_the_bot_dies_a_reminder_comes_once(
     tmp_path: Path, agent: Sequence[Step]
 ) -> None:
-    tale = Tale(tmp_path / "bot", agent)
-    tale.write("reminders/w1.md", REMINDER)
-    steps = await whenever_it_dies(tale, has_gone, judge, seconds=2.5)
+    scenario = CrashScenario(tmp_path / "bot", agent)
+    scenario.write("reminders/w1.md", REMINDER)
+    steps = await crash_at_every_step(scenario, has_gone, verify, seconds=2.5)
     assert "after the file is removed" in steps
     rows = [step for step in steps if step.startswith("after") and "ledger" in step]
     assert len(rows) >= len(["armed", "due", "running", "done", "delivered"])
@@ -72,26 +72,28 @@ async def test_whenever_the_bot_dies_a_routine_is_run_and_ends_once(
     tmp_path: Path, background: str, agent: CallsTool | Says
 ) -> None:
     """It is due when the schedule writes down that it has watched until then."""
-    tale = Tale(tmp_path / "bot", [agent], ManualClock(NOW.replace(second=30)))
-    tale.write("routines/plan.md", ROUTINE.format(background))
-    steps = await whenever_it_dies(tale, has_planned, judge, seconds=30.5)
+    scenario = CrashScenario(tmp_path / "bot", [agent], ManualClock(NOW.replace(second=30)))
+    scenario.write("routines/plan.md", ROUTINE.format(background))
+    steps = await crash_at_every_step(scenario, has_planned, verify, seconds=30.5)
     assert "after a step that changes ledger" in steps
 
 
 async def test_a_crash_of_the_very_first_start_leaves_nothing_armed_without_a_trace(
     tmp_path: Path,
 ) -> None:
-    tale = Tale(tmp_path / "bot", clock=ManualClock(NOW.replace(second=30)), is_new=True)
-    tale.write("routines/plan.md", ROUTINE.format("true"))
+    scenario = CrashScenario(
+        tmp_path / "bot", clock=ManualClock(NOW.replace(second=30)), is_new=True
+    )
+    scenario.write("routines/plan.md", ROUTINE.format("true"))
 
-    def judge(at: Day, where: str) -> None:
+    def verify(at: ScheduleScene, where: str) -> None:
         assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
 
-    steps = await whenever_it_dies(tale, has_looked, judge, seconds=30.5)
+    steps = await crash_at_every_step(scenario, has_looked, verify, seconds=30.5)
     assert any("ledger" in each for each in steps)
 
 
-def has_told(at: Day) -> bool:
+def has_told(at: ScheduleScene) -> bool:
     """All that there is to tell, the agent included."""
     is_told = bool(at.told) and at.stores.state.query(lambda tx: tx.notices.get()).untold == ()
     return is_told and has_looked(at) and bool(at.ended("mail"))
@@ -102,11 +104,11 @@ async def test_whenever_the_bot_dies_what_was_missed_is_told_once(
     tmp_path: Path, hours: int
 ) -> None:
     """Also if more was missed by the time of the next start."""
-    tale = Tale(tmp_path / "bot", clock=ManualClock(NOW + HOUR))
-    tale.write("routines/mail.md", MISSED.format("mail", "0 11 * * *"))
-    tale.write("routines/news.md", MISSED.format("news", "0 13 * * *"))
+    scenario = CrashScenario(tmp_path / "bot", clock=ManualClock(NOW + HOUR))
+    scenario.write("routines/mail.md", MISSED.format("mail", "0 11 * * *"))
+    scenario.write("routines/news.md", MISSED.format("news", "0 13 * * *"))
 
-    def judge(at: Day, where: str) -> None:
+    def verify(at: ScheduleScene, where: str) -> None:
         left = [update.message for update in at.stores.updates.read().entries]
         missed = [name for name in ("mail", "news") if at.ended(name)]
         for said in ("\n".join(at.told), "\n".join(left)):
@@ -116,8 +118,8 @@ async def test_whenever_the_bot_dies_what_was_missed_is_told_once(
         assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
 
     # Between two notices there are ten minutes.
-    steps = await whenever_it_dies(
-        tale, has_told, judge, seconds=3, away=hours * 3600, then=600 if hours else None
+    steps = await crash_at_every_step(
+        scenario, has_told, verify, seconds=3, away=hours * 3600, then=600 if hours else None
     )
     assert "after a step that changes ledger, mirrors, notices, updates" in steps
 
@@ -126,31 +128,31 @@ async def test_whenever_the_bot_dies_what_was_missed_is_told_once(
 async def test_whenever_the_bot_dies_what_was_cut_off_is_told_once(
     tmp_path: Path, rows: list[str]
 ) -> None:
-    tale = Tale(tmp_path / "bot", clock=ManualClock(NOW + HOUR))
-    tale.write("routines/mail.md", MISSED.format("mail", "16 10 * * *"))
-    ledger = DataDirectory(tale.root).open(QuickDisk()).ledger
+    scenario = CrashScenario(tmp_path / "bot", clock=ManualClock(NOW + HOUR))
+    scenario.write("routines/mail.md", MISSED.format("mail", "16 10 * * *"))
+    ledger = DataDirectory(scenario.root).open(QuickDisk()).ledger
     states = ["due", "running", *rows]
     ledger.append(*(LedgerRow(NOW + MINUTE, state, MAIL) for state in states))
 
-    def judge(at: Day, where: str) -> None:
+    def verify(at: ScheduleScene, where: str) -> None:
         left = [update.message for update in at.stores.updates.read().entries]
         assert [text.count("was cut off") for text in (*at.told, *left)] == [1, 1], where
         assert len(at.ended("mail")) == 1, where
 
-    steps = await whenever_it_dies(tale, has_told, judge, seconds=3)
+    steps = await crash_at_every_step(scenario, has_told, verify, seconds=3)
     assert "after a step that changes ledger, mirrors, notices, updates" in steps
 
 
 async def test_a_crash_between_two_late_runs_forgets_none_of_them(tmp_path: Path) -> None:
     names, clock, engine = ("mail", "news", "plan"), ManualClock(NOW), ScriptedEngine()
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         for name in names:
             at.routine(name, "0 11 * * *", background="true", late="run")
-        await at.passes(20)
+        await at.advance(20)
     await clock.advance(3600)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         await at.until(lambda: at.ended("mail"))
-    async with day(engine, tmp_path, clock=clock) as at:
-        await at.passes(20)
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
+        await at.advance(20)
         assert [len(at.ended(name)) for name in names] == [1, 1, 1]
         assert check(at.rows, clock.now(), clock.now()) == []

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.scheduling.scene import Day, day
+from tests.scheduling.scene import ScheduleScene, schedule_scene
 from tests.storage.places import QuickDisk
 
 from ollim_bot.domain.events import AgentEvent
@@ -82,7 +82,7 @@ class Story(NamedTuple):
     ping: Ping
 
 
-def write_jobs(at: Day) -> None:
+def write_jobs(at: ScheduleScene) -> None:
     hour, minute = timedelta(hours=1), timedelta(minutes=1)
     at.routine("mail", "5-59/20 * * * *", background="true")
     at.routine("every-minute", "10-25 5 * * *", background="true", **{"allow-ping": "false"})
@@ -104,7 +104,7 @@ def write_jobs(at: Day) -> None:
     at.remind("overdue", -7 * hour)
 
 
-def prepare(at: Day) -> Rehearsal:
+def prepare(at: ScheduleScene) -> Rehearsal:
     """The bot was last there six hours ago; two runs go at once; one moment is to be left out."""
     write_jobs(at)
     watched_until = NIGHT - timedelta(hours=6)
@@ -153,7 +153,7 @@ def moments(fires: Sequence[Fire]) -> Iterator[datetime]:
             yield now
 
 
-async def as_foretold(at: Day, engine: TalkativeEngine, plan: Rehearsal) -> bool:
+async def as_foretold(at: ScheduleScene, engine: TalkativeEngine, plan: Rehearsal) -> bool:
     """Wait until as many have begun and ended as should have; False if something else happens."""
     now = at.clock.now()
     begun = sum(1 for fire in plan.fires if fire.starts is not None and fire.starts <= now)
@@ -164,12 +164,12 @@ async def as_foretold(at: Day, engine: TalkativeEngine, plan: Rehearsal) -> bool
     return False
 
 
-def is_awake(at: Day) -> bool:
+def is_awake(at: ScheduleScene) -> bool:
     age = at.scheduler.heartbeat_age
     return age is not None and age <= SCAN_SECONDS
 
 
-def ends(at: Day) -> int:
+def ends(at: ScheduleScene) -> int:
     return sum(OccurrenceState(row.state).is_end for row in at.rows if row.state in STATES)
 
 
@@ -180,7 +180,7 @@ def foretold(fires: Sequence[Fire]) -> Iterator[Story]:
         yield Story(alike, fire.state, fire.reason, fire.starts, fire.ping)
 
 
-def happened(at: Day, jobs: Mapping[JobKey, ScheduledJob]) -> Iterator[Story]:
+def happened(at: ScheduleScene, jobs: Mapping[JobKey, ScheduledJob]) -> Iterator[Story]:
     for occurrence, told in History.of(at.rows).stories.items():
         job = jobs[JobKey(occurrence.kind, occurrence.job_id)]
         alike = (occurrence.kind.value, occurrence.key, job.spec.background)
@@ -204,10 +204,12 @@ def ping_of(job: ScheduledJob, told: RunStory) -> Ping:
 async def test_the_real_schedule_does_what_the_rehearsal_has_said(tmp_path: Path) -> None:
     clock = ManualClock(NIGHT)
     engine = TalkativeEngine(clock)
-    async with day(engine, tmp_path, clock=clock, runs=False, disk=QuickDisk()) as before:
+    async with schedule_scene(
+        engine, tmp_path, clock=clock, runs=False, disk=QuickDisk()
+    ) as before:
         plan = prepare(before)
     fires = [fire for fire in plan.fires if fire.at <= MORNING]
-    async with day(engine, tmp_path, clock=clock, disk=QuickDisk()) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock, disk=QuickDisk()) as at:
         for moment in moments(fires):
             await clock.advance((moment - clock.now()).total_seconds())
             if not await as_foretold(at, engine, plan):

@@ -60,7 +60,7 @@ def is_right(at: Scene) -> bool:
 async def back(at: Scene) -> list[str]:
     """What is on Discord after the bot has run again for a while."""
     async with at.bot() as bot:
-        await bot.passes(90)
+        await bot.advance(90)
         await bot.until(lambda: bot.reminders == [])
     return at.service.texts
 
@@ -85,7 +85,7 @@ async def test_what_is_due_while_the_bot_is_dead_comes_once_with_its_buttons(dea
         await bot.until(lambda: bot.told)
         assert "While I was away, my watch brought “Take the blue pill” at 10:25." in bot.told[-1]
         assert dead.service.texts.count(PILL) == 1
-        await bot.passes(11 * MINUTE, step=30)
+        await bot.advance(11 * MINUTE, step=30)
         assert f"{PILL.removesuffix('.')} · 10 min ago" in " ".join(dead.service.texts)
     assert is_right(dead)
 
@@ -105,7 +105,7 @@ async def test_what_is_cancelled_or_changed_in_the_last_minutes_is_so(dead: Scen
         files = [
             bot.remind(name, timedelta(minutes=10), PILL, **MUST) for name in ("gone", "changed")
         ]
-        await bot.passes(31)
+        await bot.advance(31)
     dead.clock.jump(6 * MINUTE)
     time = SentinelTime(dead.clock)
 
@@ -192,13 +192,13 @@ async def test_a_death_beside_the_sending_leads_to_one_message(
 async def test_a_stuck_bot_that_comes_back_does_not_say_it_again(dead: Scene) -> None:
     async with dead.bot() as bot:
         bot.remind("pill", timedelta(minutes=10), PILL, **MUST)
-        await bot.passes(31)
+        await bot.advance(31)
         # From here on nothing of the bot runs: the sentinel does not give way to the loop.
         dead.clock.jump(10 * MINUTE)
         with single_instance(dead.paths.bot_pid):
             report = dead.watch()
         assert [each.through for each in report.outcomes] == [("discord",)]
-        await bot.passes(3 * MINUTE)
+        await bot.advance(3 * MINUTE)
         await bot.until(lambda: bot.reminders == [])
         assert dead.service.texts.count(PILL) == 1
         assert bot.states("pill") == ["due", "done", "delivered"]
@@ -207,13 +207,13 @@ async def test_a_stuck_bot_that_comes_back_does_not_say_it_again(dead: Scene) ->
 
 async def test_a_stuck_bot_knows_the_job_that_the_sentinel_saw_first(dead: Scene) -> None:
     async with dead.bot() as bot:
-        await bot.passes(31)
+        await bot.advance(31)
         dead.clock.jump(6 * MINUTE)
         bot.remind("pill", timedelta(minutes=1), PILL, **MUST, nag="10m x 2")
         bot.routine("late", "22 10 * * *", PILL, **MUST)
         with single_instance(dead.paths.bot_pid):
             assert len(dead.watch().outcomes) == 2
-        await bot.passes(3 * MINUTE)
+        await bot.advance(3 * MINUTE)
         await bot.until(lambda: bot.reminders == [])
     assert dead.service.texts.count(PILL) == 2
     assert is_right(dead)
@@ -232,9 +232,9 @@ async def test_a_bot_that_comes_back_in_the_middle_delivers_nothing_twice(dead: 
             time.meanwhile = partial(_pause_from, at, time, point, pause)
         await pause.begin(partial(at.watch, time=time, channel=channel))
         async with at.bot() as bot:
-            await bot.passes(20)
+            await bot.advance(20)
             await pause.end()
-            await bot.passes(MINUTE)
+            await bot.advance(MINUTE)
             await bot.until(lambda bot=bot: bot.reminders == [])  # type: ignore[misc]
         assert at.service.texts.count(PILL) == 1, point
         assert [row.state for row in rows_of(at)] == ["due", "done", "delivered"], point
@@ -299,7 +299,7 @@ async def test_the_supervisor_is_asked_once_for_each_silence(dead: Scene) -> Non
     async with dead.bot() as bot:
         for minutes in (10, 18):
             bot.remind(f"pill-{minutes}", timedelta(minutes=minutes), PILL, **MUST)
-        await bot.passes(31)
+        await bot.advance(31)
     dead.clock.jump(10 * MINUTE)
     asked: list[bool] = []
 
@@ -452,14 +452,14 @@ async def test_the_run_of_a_stuck_bot_cannot_say_what_the_sentinel_has_said(dead
     engine.then(pings("The blue one, now!"))
     async with dead.bot(engine) as bot:
         bot.remind("pill", timedelta(minutes=2), PILL)
-        await bot.passes(2 * MINUTE + 5)
+        await bot.advance(2 * MINUTE + 5)
         assert bot.states("pill")[:1] == ["due"]
         dead.clock.jump(6 * MINUTE)
         with single_instance(dead.paths.bot_pid):
             dead.watch()
         assert dead.service.texts == [PILL]
         engine.may_go_on.set()
-        await bot.passes(3 * MINUTE)
+        await bot.advance(3 * MINUTE)
         await bot.until(lambda: bot.reminders == [])
         assert bot.pings == [PILL]
         assert bot.states("pill").count("delivered") == 1
@@ -499,7 +499,7 @@ async def test_what_the_bot_had_committed_and_not_sent_is_sent(dead: Scene) -> N
     dead.service.is_down = True
     async with dead.bot() as bot:
         bot.remind("pill", timedelta(minutes=1), PILL, **MUST)
-        await bot.passes(2 * MINUTE)
+        await bot.advance(2 * MINUTE)
         assert bot.pings == [PILL]
     dead.service.is_down = False
     dead.clock.jump(6 * MINUTE)
@@ -513,7 +513,7 @@ async def test_what_the_bot_had_claimed_and_not_said_comes_first(dead: Scene) ->
     async with dead.bot(engine) as bot:
         bot.routine("old", "17 10 * * *", "Old words.", must="true", background="true")
         bot.remind("pill", timedelta(minutes=8), PILL, **MUST)
-        await bot.passes(125)
+        await bot.advance(125)
         assert bot.states("old")[:1] == ["due"]
         assert dead.service.texts == []
     dead.clock.jump(5 * MINUTE)
@@ -524,7 +524,7 @@ async def test_what_the_bot_had_claimed_and_not_said_comes_first(dead: Scene) ->
 async def test_a_moment_that_is_skipped_or_too_late_stays_away(dead: Scene) -> None:
     async with dead.bot() as bot:
         bot.routine("pill", "25 10 * * *", PILL, **MUST)
-        await bot.passes(31)
+        await bot.advance(31)
     dead.clock.jump(5 * 60 * MINUTE)
     assert dead.watch().outcomes == []
 
@@ -532,7 +532,7 @@ async def test_a_moment_that_is_skipped_or_too_late_stays_away(dead: Scene) -> N
 async def test_a_routine_that_must_come_has_a_dose_with_its_own_words(dead: Scene) -> None:
     async with dead.bot() as bot:
         bot.routine("pill", "25 10 * * *", PILL, kind="dose")
-        await bot.passes(31)
+        await bot.advance(31)
     dead.clock.jump(10 * MINUTE)
     dead.watch()
     (item,) = dead.ask(lambda tx: tx.due_items.open())
@@ -541,14 +541,14 @@ async def test_a_routine_that_must_come_has_a_dose_with_its_own_words(dead: Scen
     assert message.card is not None
     assert [each.label for each in message.card.buttons[:2]] == ["Taken", "Skipped"]
     async with dead.bot() as bot:
-        await bot.passes(MINUTE)
+        await bot.advance(MINUTE)
         assert bot.states("pill") == ["due", "done", "delivered"]
     assert is_right(dead)
 
 
 async def test_a_reminder_that_was_written_while_the_bot_was_dead_comes_too(dead: Scene) -> None:
     async with dead.bot() as bot:
-        await bot.passes(31)
+        await bot.advance(31)
     at = (dead.clock.now() + timedelta(minutes=8)).astimezone(UTC).isoformat()
     head = f'---\nid: pill\nrun-at: "{at}"\n---\n'
     (dead.paths.reminders / "pill.md").write_text(f"{head}{PILL}\n")
@@ -561,9 +561,9 @@ async def test_a_reminder_that_was_written_while_the_bot_was_dead_comes_too(dead
 async def test_of_a_file_that_became_wrong_the_last_right_version_comes(dead: Scene) -> None:
     async with dead.bot() as bot:
         file = bot.remind("pill", timedelta(minutes=10), PILL, **MUST)
-        await bot.passes(12)
+        await bot.advance(12)
         file.write_text("---\nid: pill\nrun-at: never\n---\nno\n")
-        await bot.passes(31)
+        await bot.advance(31)
     dead.clock.jump(10 * MINUTE)
     dead.watch()
     assert dead.service.texts[1:] == [PILL]

@@ -1,4 +1,4 @@
-"""Lives of the bot that end at a chosen step, for one job in one data directory."""
+"""Runs of the bot that crash at a chosen step, for one job in one data directory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conversation.fate import Fate, fated
-from tests.scheduling.scene import NOW, Day, day
+from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.storage.places import DataDirectory, QuickDisk
 from tests.stores import Stores
 
@@ -28,8 +28,8 @@ from ollim_bot.testing.engine import ScriptedEngine, Step
 _TURNS = 3
 
 
-class SteppedShelf:
-    """Of all that is done with a shelf, taking a file off is two steps."""
+class CrashingReminderShelf:
+    """A shelf with a crash point before and after the removal of a file."""
 
     def __init__(self, shelf: Any, fate: Fate) -> None:
         self._shelf = shelf
@@ -46,23 +46,23 @@ class SteppedShelf:
         return path
 
 
-def doomed(fate: Fate, stores: Stores) -> Stores:
-    """The same stores, for one life."""
-    reminders = SteppedShelf(stores.reminders, fate)
+def with_crash_points(fate: Fate, stores: Stores) -> Stores:
+    """The same stores for one run, which crashes when `fate` says so."""
+    reminders = CrashingReminderShelf(stores.reminders, fate)
     shelves = replace(stores.shelves, reminders=reminders)
     return replace(fated(stores, fate), shelves=shelves)
 
 
 def _new_directory(root: Path) -> Path:
-    """All tales of a test begin in a copy of it: to make one takes several times as long."""
+    """The data directory that all scenarios of a test copy: a new one takes much longer."""
     if not root.exists():
         DataDirectory(root).run(lambda _: None, is_holder=True)
     return root
 
 
 @dataclass(frozen=True)
-class Death:
-    """All that a bot leaves that dies at a step: its files, and what others have been given."""
+class CrashSnapshot:
+    """All that remains after a crash: the files, the engine's sessions and the sent messages."""
 
     where: str
     files: Path
@@ -71,7 +71,7 @@ class Death:
 
 
 @dataclass
-class Tale:
+class CrashScenario:
     """A bot that has run before, unless it `is_new`; its agent does the same in each turn."""
 
     root: Path
@@ -91,8 +91,8 @@ class Tale:
     def write(self, name: str, text: str) -> None:
         (self.root / name).write_text(text)
 
-    def kept(self, database: sqlite3.Connection) -> tuple[object, ...]:
-        """What outlives a death: time, disk, and what the model and the channels were given."""
+    def persistent_state(self, database: sqlite3.Connection) -> tuple[object, ...]:
+        """What survives a crash: time, disk, and what the model and the channels were given."""
         files = (
             path for path in sorted(self.root.rglob("*")) if not path.name.startswith(DATABASE)
         )
@@ -105,33 +105,33 @@ class Tale:
             [repr((one.history, one.drafts, one.ends, one.tries)) for one in self.channels],
         )
 
-    def die(self, where: str, files: Path) -> Death:
-        """Keep what a death now would leave; the life goes on."""
-        # The next life makes the index of the log anew, as after a power cut.
+    def snapshot(self, where: str, files: Path) -> CrashSnapshot:
+        """Copy what a crash at this moment would leave; the run goes on."""
+        # The next run makes the index of the log anew, as after a power cut.
         left_out = shutil.ignore_patterns(BALLAST_FILE, f"{DATABASE}-shm")
         shutil.copytree(self.root, files, symlinks=True, ignore=left_out)
         (files / "state" / BALLAST_FILE).hardlink_to(self.root / "state" / BALLAST_FILE)
         channels = [one.copied(self.clock) for one in self.channels]
-        return Death(where, files, self.engine.copied(), channels)
+        return CrashSnapshot(where, files, self.engine.copied(), channels)
 
-    def take_up(self, death: Death, at: ManualClock) -> None:
-        """Go on after a death, in the same directory."""
+    def restore(self, snapshot: CrashSnapshot, clock: ManualClock) -> None:
+        """Make the snapshot the state of this scenario, in the same directory."""
         shutil.rmtree(self.root)
-        death.files.rename(self.root)
-        self.clock, self.engine = at, death.engine
-        self.channels = [one.copied(at) for one in death.channels]
+        snapshot.files.rename(self.root)
+        self.clock, self.engine = clock, snapshot.engine
+        self.channels = [one.copied(clock) for one in snapshot.channels]
 
     @asynccontextmanager
-    async def life(
-        self, fate: Fate, is_over: Callable[[Day], bool], seconds: float
-    ) -> AsyncIterator[Day]:
-        """A life that has lasted until it `is_over`."""
-        async with day(
+    async def run(
+        self, fate: Fate, is_over: Callable[[ScheduleScene], bool], seconds: float
+    ) -> AsyncIterator[ScheduleScene]:
+        """A run of the bot for so many `seconds`, and then until it `is_over`."""
+        async with schedule_scene(
             self.engine,
             self.root,
             clock=self.clock,
             disk=QuickDisk(),
-            seen=partial(doomed, fate),
+            seen=partial(with_crash_points, fate),
             channels=self.channels,
         ) as at:
             await at.until(lambda: at.clock.sleeping > 1)
@@ -140,53 +140,53 @@ class Tale:
             yield at
 
 
-class UncutLife(Fate):
-    """Notes a death for each step at which something new has been kept.
+class SnapshottingRun(Fate):
+    """Crashes nowhere, and takes a snapshot at each step that changed the persistent state.
 
-    All that a dead bot leaves is on disk and with others, so that to die where nothing was kept
-    since the step before is to die there.
+    A crash at any other step leaves the same state as a crash at the step before it.
     """
 
-    def __init__(self, tale: Tale, database: sqlite3.Connection) -> None:
+    def __init__(self, scenario: CrashScenario, database: sqlite3.Connection) -> None:
         super().__init__()
-        self.deaths: list[Death] = []
-        self._tale = tale
+        self.snapshots: list[CrashSnapshot] = []
+        self._scenario = scenario
         self._database = database
-        self._seen: object = None
+        self._last_state: object = None
 
     def step(self, what: str) -> None:
         super().step(what)
-        kept = self._tale.kept(self._database)
-        if kept != self._seen:
-            self._seen = kept
-            files = self._tale.root.with_name(f"death-{len(self.deaths)}")
+        state = self._scenario.persistent_state(self._database)
+        if state != self._last_state:
+            self._last_state = state
+            files = self._scenario.root.with_name(f"crash-{len(self.snapshots)}")
             where = f"crash at step {len(self.steps)}: {what}"
-            self.deaths.append(self._tale.die(where, files))
+            self.snapshots.append(self._scenario.snapshot(where, files))
 
 
-async def whenever_it_dies(
-    tale: Tale,
-    is_over: Callable[[Day], bool],
-    judge: Callable[[Day, str], None],
+async def crash_at_every_step(
+    scenario: CrashScenario,
+    is_over: Callable[[ScheduleScene], bool],
+    verify: Callable[[ScheduleScene, str], None],
     *,
     seconds: float,
     away: float = 0.0,
     then: float | None = None,
 ) -> list[str]:
-    """Tell the tale without a death, then take it up again after each death that it could have.
+    """Run the scenario once without a crash, then restart it from each crash that it could have.
 
-    A life lasts so many `seconds`; one after a death begins when the first has ended and the bot
-    was `away`, and lasts as long, or until `then`. Gives the steps of the life without a death.
+    The first run lasts so many `seconds`. Each restart begins when the bot was `away` for so long
+    after the end of the first run, and lasts as long as the first, or `then` seconds. Each run is
+    verified at its end. Returns the steps of the first run.
     """
-    path = tale.root / "state" / DATABASE
+    path = scenario.root / "state" / DATABASE
     with closing(sqlite3.connect(path, check_same_thread=False)) as database:
-        life = UncutLife(tale, database)
-        async with tale.life(life, is_over, seconds) as at:
-            judge(at, "no crash")
-    end = tale.clock.now() + timedelta(seconds=away)
-    last = tale.die("a restart after the end", tale.root.with_name("end"))
-    for death in (*life.deaths, last):
-        tale.take_up(death, ManualClock(end))
-        async with tale.life(Fate(), is_over, then or seconds) as at:
-            judge(at, death.where)
-    return life.steps
+        first = SnapshottingRun(scenario, database)
+        async with scenario.run(first, is_over, seconds) as at:
+            verify(at, "no crash")
+    end = scenario.clock.now() + timedelta(seconds=away)
+    last = scenario.snapshot("a restart after the end", scenario.root.with_name("end"))
+    for snapshot in (*first.snapshots, last):
+        scenario.restore(snapshot, ManualClock(end))
+        async with scenario.run(Fate(), is_over, then or seconds) as at:
+            verify(at, snapshot.where)
+    return first.steps
