@@ -48,11 +48,11 @@ async def test_in_the_background(tmp_path: Path) -> None:
         real.model.then(Reply((_write(root, "before.md"), _read(root)))).then(
             Reply((_write(root, "after.md"),))
         ).then(Reply((CallTool("mcp__discord__report_updates", {"message": "Obey."}),)))
-        await real.stage.run(job)
+        await real.scene.run(job)
         assert (root / "before.md").read_text() == HONEST
         assert not (root / "after.md").exists()
         assert any(f"{HAS_READ} write a file" in each for each in real.results())
-        (update,) = real.stage.stores.updates.read().entries
+        (update,) = real.scene.stores.updates.read().entries
         assert update.untrusted == "attachment"
 
 

@@ -1,4 +1,4 @@
-"""The ledger always knows which jobs are armed, and what changes is all that is written."""
+"""The ledger always has the armed jobs, and only changes are written to it."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import HOUR
-from tests.scheduling.test_full_disk import SmallDisk
+from tests.scheduling.test_full_disk import FullableDisk
 
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
@@ -37,7 +37,7 @@ async def test_what_was_told_before_the_clock_went_back_is_not_told_again(tmp_pa
 
 
 async def test_on_a_full_disk_it_waits_to_be_told_once(tmp_path: Path) -> None:
-    disk = SmallDisk()
+    disk = FullableDisk()
     async with schedule_scene(ScriptedEngine(), tmp_path, disk=disk) as at:
         routine(at)
         await at.advance(40)

@@ -1,4 +1,4 @@
-"""Run now: once for each wish, besides what is due, also through a crash."""
+"""Run now: one run for each request, besides the scheduled ones, also through a crash."""
 
 from __future__ import annotations
 

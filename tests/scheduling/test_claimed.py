@@ -1,4 +1,4 @@
-"""What was claimed and not done when the bot died: it goes on, gives way, or comes too late."""
+"""An occurrence that was claimed before a crash is run, superseded or missed after it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ollim_bot.testing.engine import ScriptedEngine
 PLAN = Occurrence.parse("routine:plan:2026-02-24T11:00:00Z")
 
 
-def left_behind(at: ScheduleScene, clock: ManualClock, one: Occurrence, rows: list[str]) -> None:
-    """By a bot that died now, having claimed what was due."""
+def leave_claimed(at: ScheduleScene, clock: ManualClock, one: Occurrence, rows: list[str]) -> None:
+    """Write what a bot leaves that claimed the occurrence and crashed now."""
     at.stores.ledger.append(*(LedgerRow(clock.now(), state, one) for state in rows))
     HeartbeatFile(at.paths).write(clock.now())
 
@@ -33,7 +33,7 @@ async def test_of_what_was_not_done_and_what_was_missed_only_the_newest_is_run(
         at.routine("plan", "0 * * * *", background=background, late="run")
         await at.advance(20)
     await clock.advance(45 * 60)
-    left_behind(at, clock, PLAN, rows)
+    leave_claimed(at, clock, PLAN, rows)
     await clock.advance(2.5 * 3600)
     async with schedule_scene(engine, tmp_path, clock=clock) as at:
         await at.until(lambda: len(at.ended("plan")) == 3)
@@ -46,13 +46,13 @@ async def test_of_what_was_not_done_and_what_was_missed_only_the_newest_is_run(
 
 
 async def test_what_was_not_done_is_done_if_the_newer_one_has_ended(tmp_path: Path) -> None:
-    """As where the newer one was left out since the one before it was still going."""
+    """The newer one was skipped because the older one was still running."""
     engine, clock = ScriptedEngine(), ManualClock(NOW)
     async with schedule_scene(engine, tmp_path, clock=clock) as at:
         at.routine("plan", "0 * * * *", background="true", late="run")
         await at.advance(20)
     await clock.advance(45 * 60)
-    left_behind(at, clock, PLAN, ["due"])
+    leave_claimed(at, clock, PLAN, ["due"])
     await clock.advance(3600)
     noon = Occurrence.parse("routine:plan:2026-02-24T12:00:00Z")
     at.stores.ledger.append(*(LedgerRow(clock.now(), state, noon) for state in ("due", "skipped")))
@@ -70,7 +70,7 @@ async def test_what_was_claimed_and_not_begun_is_missed_if_it_is_too_late_for_it
         at.routine("plan", "0 11 * * *", background="true", late=late)
         await at.advance(20)
     await clock.advance(45 * 60)
-    left_behind(at, clock, PLAN, ["due"])
+    leave_claimed(at, clock, PLAN, ["due"])
     await clock.advance(5 * 3600)
     for _ in range(2):
         async with schedule_scene(engine, tmp_path, clock=clock) as at:
@@ -88,7 +88,7 @@ async def test_but_what_the_owner_wanted_left_out_is_not_told_as_missed(tmp_path
         at.routine("plan", "0 11 * * *", background="true", late="tell")
         await at.advance(20)
     await clock.advance(45 * 60)
-    left_behind(at, clock, PLAN, ["due"])
+    leave_claimed(at, clock, PLAN, ["due"])
     skips = Skips().with_moment(PLAN, clock.now())
     at.stores.state.run(lambda tx: tx.skips.put(skips))
     await clock.advance(5 * 3600)

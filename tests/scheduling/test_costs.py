@@ -1,4 +1,4 @@
-"""The daily cap: jobs do not ask the model above it, and what was ordered comes all the same."""
+"""The daily cap: above it, jobs do not ask the model, and reminders come nevertheless."""
 
 from __future__ import annotations
 

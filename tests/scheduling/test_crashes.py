@@ -1,4 +1,4 @@
-"""A crash at any step of a job's life: its words come once, it ends once, and its file goes."""
+"""A crash at any step of a job: its message comes once, it ends once, its file is removed."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def verify(at: ScheduleScene, where: str) -> None:
     ends = [*at.ended("w1"), *at.ended("plan")]
     assert len(ends) == 1, (where, at.states("w1"), at.states("plan"))
     assert at.reminders == [], where
-    # What had begun to act is not repeated, but told; what was ordered comes nevertheless.
-    is_cut = ends[0].state == "interrupted" and not has_gone(at)
+    # A run that had called a tool is not repeated, but told; a reminder comes nevertheless.
+    is_cut = ends[0].state == "interrupted" and not reminder_is_over(at)
     assert said in ([["Drink water."], ["Planned."]] if not is_cut else [[], ["Planned."]]), where
     assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
 
 
-def has_gone(at: ScheduleScene) -> bool:
+def reminder_is_over(at: ScheduleScene) -> bool:
     return at.reminders == [] and bool(at.ended("w1"))
 
 
-def has_looked(at: ScheduleScene) -> bool:
+def has_heartbeat(at: ScheduleScene) -> bool:
     return at.scheduler.heartbeat_age is not None
 
 
-def has_planned(at: ScheduleScene) -> bool:
+def routine_is_over(at: ScheduleScene) -> bool:
     return bool(at.ended("plan")) and at.talk.state.is_quiet
 
 
@@ -57,7 +57,7 @@ async def test_whenever_the_bot_dies_a_reminder_comes_once(
 ) -> None:
     scenario = CrashScenario(tmp_path / "bot", agent)
     scenario.write("reminders/w1.md", REMINDER)
-    steps = await crash_at_every_step(scenario, has_gone, verify, seconds=2.5)
+    steps = await crash_at_every_step(scenario, reminder_is_over, verify, seconds=2.5)
     assert "after the file is removed" in steps
     rows = [step for step in steps if step.startswith("after") and "ledger" in step]
     assert len(rows) >= len(["armed", "due", "running", "done", "delivered"])
@@ -71,10 +71,10 @@ async def test_whenever_the_bot_dies_a_reminder_comes_once(
 async def test_whenever_the_bot_dies_a_routine_is_run_and_ends_once(
     tmp_path: Path, background: str, agent: CallsTool | Says
 ) -> None:
-    """It is due when the schedule writes down that it has watched until then."""
+    """It is due at the moment of a heartbeat of the schedule."""
     scenario = CrashScenario(tmp_path / "bot", [agent], ManualClock(NOW.replace(second=30)))
     scenario.write("routines/plan.md", ROUTINE.format(background))
-    steps = await crash_at_every_step(scenario, has_planned, verify, seconds=30.5)
+    steps = await crash_at_every_step(scenario, routine_is_over, verify, seconds=30.5)
     assert "after a step that changes ledger" in steps
 
 
@@ -89,21 +89,21 @@ async def test_a_crash_of_the_very_first_start_leaves_nothing_armed_without_a_tr
     def verify(at: ScheduleScene, where: str) -> None:
         assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
 
-    steps = await crash_at_every_step(scenario, has_looked, verify, seconds=30.5)
+    steps = await crash_at_every_step(scenario, has_heartbeat, verify, seconds=30.5)
     assert any("ledger" in each for each in steps)
 
 
-def has_told(at: ScheduleScene) -> bool:
-    """All that there is to tell, the agent included."""
+def all_is_told(at: ScheduleScene) -> bool:
+    """Whether the owner and the agent were told all."""
     is_told = bool(at.told) and at.stores.state.query(lambda tx: tx.notices.get()).untold == ()
-    return is_told and has_looked(at) and bool(at.ended("mail"))
+    return is_told and has_heartbeat(at) and bool(at.ended("mail"))
 
 
 @pytest.mark.parametrize("hours", [0, 3], ids=["at once", "later"])
 async def test_whenever_the_bot_dies_what_was_missed_is_told_once(
     tmp_path: Path, hours: int
 ) -> None:
-    """Also if more was missed by the time of the next start."""
+    """Also if another job is missed before the next start."""
     scenario = CrashScenario(tmp_path / "bot", clock=ManualClock(NOW + HOUR))
     scenario.write("routines/mail.md", MISSED.format("mail", "0 11 * * *"))
     scenario.write("routines/news.md", MISSED.format("news", "0 13 * * *"))
@@ -117,9 +117,9 @@ async def test_whenever_the_bot_dies_what_was_missed_is_told_once(
         assert "mail" in missed, where
         assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
 
-    # Between two notices there are ten minutes.
+    # Notices come ten minutes apart.
     steps = await crash_at_every_step(
-        scenario, has_told, verify, seconds=3, away=hours * 3600, then=600 if hours else None
+        scenario, all_is_told, verify, seconds=3, away=hours * 3600, then=600 if hours else None
     )
     assert "after a step that changes ledger, mirrors, notices, updates" in steps
 
@@ -139,7 +139,7 @@ async def test_whenever_the_bot_dies_what_was_cut_off_is_told_once(
         assert [text.count("was cut off") for text in (*at.told, *left)] == [1, 1], where
         assert len(at.ended("mail")) == 1, where
 
-    steps = await crash_at_every_step(scenario, has_told, verify, seconds=3)
+    steps = await crash_at_every_step(scenario, all_is_told, verify, seconds=3)
     assert "after a step that changes ledger, mirrors, notices, updates" in steps
 
 

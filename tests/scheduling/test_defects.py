@@ -1,4 +1,4 @@
-"""The ways in which schedulers are known to fail: each has a test here, or is said where it is."""
+"""Known defects of schedulers: each has a test here, or names its test in another file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.scheduling.scene import NOW, schedule_scene
 from tests.scheduling.test_firing import MINUTE, pings
-from tests.scheduling.test_full_disk import SmallDisk
+from tests.scheduling.test_full_disk import FullableDisk
 
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.jobs import JobSpec, Reminder
@@ -64,7 +64,7 @@ def test_each_known_defect_has_its_test(place: str) -> None:
 
 
 async def test_what_is_noticed_some_seconds_late_is_run_and_is_not_late(tmp_path: Path) -> None:
-    """As on a machine that is very busy."""
+    """On a very busy machine, for example."""
     async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
         at.routine("plan", "16 10 * * *", background="true")
         at.remind("w1", MINUTE)
@@ -102,7 +102,7 @@ async def test_a_moment_without_an_offset_is_one_of_the_owners_clock(tmp_path: P
 
 
 async def test_a_reminder_that_could_not_be_delivered_keeps_its_file(tmp_path: Path) -> None:
-    engine, disk = ScriptedEngine().then(Fails(FailureKind.OVERLOADED)), SmallDisk("ollim.db")
+    engine, disk = ScriptedEngine().then(Fails(FailureKind.OVERLOADED)), FullableDisk("ollim.db")
     async with schedule_scene(engine, tmp_path, disk=disk) as at:
         at.remind("w1", MINUTE)
         await at.advance(30)

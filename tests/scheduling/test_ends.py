@@ -1,4 +1,4 @@
-"""What is not run ends too: once, in a way that the ledger allows, and nobody hears of it again."""
+"""An occurrence that is not run ends too: once, as the ledger allows, and without a repetition."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_a_reminder_that_waits_behind_a_long_answer_comes_and_ends(tmp_pat
 async def test_a_reminder_that_was_left_out_does_not_come_after_a_crash(
     tmp_path: Path, end: tuple[str, str]
 ) -> None:
-    """The crash came before its file could go."""
+    """The bot crashed before it removed the file."""
     clock, (state, reason) = ManualClock(NOW), end
     async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
         at.remind("w1", MINUTE)

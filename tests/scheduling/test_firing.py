@@ -1,4 +1,4 @@
-"""What is due fires once, at its moment, and the ledger tells its story."""
+"""A due job runs once, at its moment, and the ledger has each of its states."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ async def test_the_program_does_not_speak_for_a_ping_that_waits_for_the_owners_t
         await at.advance(5)
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Time to drink."]
-        # It waited for more than a minute, and says so.
+        # It comes more than a minute late, and says so.
         assert at.log[-1].footer.startswith("Late: it was due ")
 
 

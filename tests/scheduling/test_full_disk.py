@@ -1,4 +1,4 @@
-"""A disk that takes nothing more: nothing is run, what was ordered comes, and all is caught up."""
+"""A full disk: no job runs, reminders come nevertheless, and the rest is caught up later."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ollim_bot.testing.disks import SteppedDisk
 from ollim_bot.testing.engine import Fails, ScriptedEngine, Step, Waits
 
 
-class SmallDisk(SteppedDisk):
-    """While it `is_full`, no file grows of those whose names begin so; removing goes on."""
+class FullableDisk(SteppedDisk):
+    """While it `is_full`, it refuses writes to files whose names begin with `names`."""
 
     def __init__(self, names: str = "") -> None:
         super().__init__(QuickDisk(), self._room)
@@ -38,14 +38,13 @@ class SmallDisk(SteppedDisk):
 
 
 def shown(at: ScheduleScene) -> list[str]:
-    """What came by itself, as it is seen: what is posted under an id takes the place of the one
-    before it."""
+    """Background messages as the owner sees them: a post replaces an earlier one with its id."""
     seen = {one.id: one.text for one in at.surface.posts if one.author is Author.BACKGROUND}
     return list(seen.values())
 
 
 async def test_a_reminder_comes_once_although_it_cannot_be_claimed(tmp_path: Path) -> None:
-    disk, engine = SmallDisk(), ScriptedEngine().then(pings("Drink water!"))
+    disk, engine = FullableDisk(), ScriptedEngine().then(pings("Drink water!"))
     async with schedule_scene(engine, tmp_path, disk=disk) as at:
         at.remind("w1", MINUTE)
         await at.advance(30)
@@ -64,7 +63,7 @@ async def test_a_reminder_comes_once_although_it_cannot_be_claimed(tmp_path: Pat
 
 
 async def test_a_routine_waits_for_room_and_is_run_once(tmp_path: Path) -> None:
-    disk, engine = SmallDisk(), ScriptedEngine()
+    disk, engine = FullableDisk(), ScriptedEngine()
     async with schedule_scene(engine, tmp_path, disk=disk) as at:
         at.routine("plan", "16 10 * * *", background="true")
         await at.advance(30)
@@ -80,7 +79,7 @@ async def test_a_routine_waits_for_room_and_is_run_once(tmp_path: Path) -> None:
 
 
 async def test_that_the_disk_is_full_is_told_once(tmp_path: Path) -> None:
-    disk = SmallDisk("ollim.db")
+    disk = FullableDisk("ollim.db")
     async with schedule_scene(ScriptedEngine(), tmp_path, disk=disk) as at:
         at.remind("w1", MINUTE)
         at.remind("w2", MINUTE)
@@ -95,7 +94,7 @@ async def test_that_the_disk_is_full_is_told_once(tmp_path: Path) -> None:
 
 
 async def test_a_disk_that_fills_up_while_the_machine_sleeps_ends_nothing(tmp_path: Path) -> None:
-    disk, engine = SmallDisk(), ScriptedEngine()
+    disk, engine = FullableDisk(), ScriptedEngine()
     async with schedule_scene(engine, tmp_path, disk=disk) as at:
         at.remind("w1", HOUR)
         at.routine("plan", "0 * * * *", background="true")
@@ -115,8 +114,8 @@ async def test_a_disk_that_fills_up_while_the_machine_sleeps_ends_nothing(tmp_pa
 async def test_what_was_missed_is_kept_for_telling_before_the_ledger_says_so(
     tmp_path: Path,
 ) -> None:
-    """A kill while there is no room must not leave it untold."""
-    disk, clock = SmallDisk("ollim.db"), ManualClock(NOW)
+    """Nor does a kill while the disk is full keep it from the owner."""
+    disk, clock = FullableDisk("ollim.db"), ManualClock(NOW)
     async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock, disk=disk) as at:
         at.routine("plan", "0 11 * * *", background="true", late="tell")
         await at.advance(20)
@@ -134,7 +133,7 @@ async def test_what_was_missed_is_kept_for_telling_before_the_ledger_says_so(
 
 
 async def test_a_start_with_a_ledger_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
-    disk, engine, clock = SmallDisk("ollim.db"), ScriptedEngine().then(Waits()), ManualClock(NOW)
+    disk, engine, clock = FullableDisk("ollim.db"), ScriptedEngine().then(Waits()), ManualClock(NOW)
     async with schedule_scene(engine, tmp_path, clock=clock, disk=disk) as at:
         at.remind("w1", MINUTE)
         at.remind("w2", HOUR, "Stretch.")
@@ -153,10 +152,10 @@ async def test_a_start_with_a_ledger_that_cannot_be_written_ends_nothing(tmp_pat
         assert check(at.rows, clock.now(), clock.now()) == []
 
 
-class FillingEngine(ScriptedEngine):
-    """The disk is full when its first turn begins, which fails."""
+class DiskFillingEngine(ScriptedEngine):
+    """Fills the disk when its first turn begins; that turn fails."""
 
-    def __init__(self, disk: SmallDisk) -> None:
+    def __init__(self, disk: FullableDisk) -> None:
         super().__init__()
         self.then(Fails(FailureKind.OVERLOADED))
         self._disk = disk
@@ -172,8 +171,8 @@ class FillingEngine(ScriptedEngine):
 async def test_an_attempt_that_fails_on_a_full_disk_ends_before_the_next_begins(
     tmp_path: Path,
 ) -> None:
-    disk = SmallDisk()
-    engine = FillingEngine(disk)
+    disk = FullableDisk()
+    engine = DiskFillingEngine(disk)
     async with schedule_scene(engine, tmp_path, disk=disk) as at:
         at.routine("plan", "16 10 * * *", background="true")
         await at.advance(61)
@@ -188,8 +187,8 @@ async def test_an_attempt_that_fails_on_a_full_disk_ends_before_the_next_begins(
 
 
 async def test_what_was_only_shown_is_owed_until_it_is_in_the_log(tmp_path: Path) -> None:
-    """Nobody may have looked: the page may be closed, and a kill forgets what was shown."""
-    disk, engine = SmallDisk(), ScriptedEngine()
+    """The owner may not have seen it: the page may be closed, and a kill loses it."""
+    disk, engine = FullableDisk(), ScriptedEngine()
     async with schedule_scene(engine, tmp_path, disk=disk) as at:
         at.remind("w1", MINUTE)
         await at.advance(30)
@@ -211,7 +210,7 @@ async def test_what_was_only_shown_is_owed_until_it_is_in_the_log(tmp_path: Path
 async def test_a_reminder_that_was_claimed_before_the_disk_was_full_is_shown(
     tmp_path: Path,
 ) -> None:
-    disk, engine = SmallDisk(), ScriptedEngine().then(Waits())
+    disk, engine = FullableDisk(), ScriptedEngine().then(Waits())
     async with schedule_scene(engine, tmp_path, disk=disk) as at:
         at.remind("w1", MINUTE)
         await at.advance(61)
@@ -230,7 +229,7 @@ async def test_a_reminder_that_was_claimed_before_the_disk_was_full_is_shown(
 async def test_what_a_service_was_given_on_a_full_disk_it_is_given_once(
     tmp_path: Path, minutes: int
 ) -> None:
-    disk, clock = SmallDisk(), ManualClock(NOW)
+    disk, clock = FullableDisk(), ManualClock(NOW)
     service = FakeChatService(clock)
     async with schedule_scene(
         ScriptedEngine(), tmp_path, clock=clock, disk=disk, channels=[service]
@@ -254,7 +253,7 @@ async def test_what_a_service_was_given_on_a_full_disk_it_is_given_once(
 
 
 async def test_a_reminder_is_not_called_delivered_while_it_is_on_its_way(tmp_path: Path) -> None:
-    """The alarm hands it over, and the run ends before anybody knows what becomes of that."""
+    """The run ends after the program has sent the reminder and before the service answers."""
     engine, clock = ScriptedEngine().then(Waits()), ManualClock(NOW)
     service = FakeChatService(clock)
     async with schedule_scene(engine, tmp_path, clock=clock, channels=[service]) as at:
@@ -273,7 +272,7 @@ async def test_a_reminder_is_not_called_delivered_while_it_is_on_its_way(tmp_pat
 
 
 async def test_a_lost_answer_of_the_service_on_a_full_disk_doubles_nothing(tmp_path: Path) -> None:
-    disk, clock = SmallDisk(), ManualClock(NOW)
+    disk, clock = FullableDisk(), ManualClock(NOW)
     service = FakeChatService(clock)
     async with schedule_scene(
         ScriptedEngine(), tmp_path, clock=clock, disk=disk, channels=[service]

@@ -1,4 +1,4 @@
-"""What a person edits is committed as such, and what the bot writes is not said twice."""
+"""Edits by hand are committed as such, and what the bot writes is committed only once."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_what_the_agent_writes_of_them_is_not_by_hand(scene: JobIndexScene
     assert await settled(scene) == ["auto: write USER.md"]
 
 
-async def test_the_book_says_when_an_edit_will_be_noted(scene: JobIndexScene) -> None:
+async def test_the_index_says_when_an_edit_will_be_noted(scene: JobIndexScene) -> None:
     await scene.refresh()
     scene.plan.write_text(routine("plan"))
     wait = (await scene.refresh()).look_again_in

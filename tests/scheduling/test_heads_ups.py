@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.scheduling.crash_scenario import CrashScenario, crash_at_every_step
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import HOUR, MINUTE
-from tests.scheduling.test_full_disk import SmallDisk
+from tests.scheduling.test_full_disk import FullableDisk
 from tests.scheduling.test_plain_delivery import is_right
 
 from ollim_bot.domain.cron import Cron
@@ -111,7 +111,7 @@ async def test_a_heads_up_of_what_need_not_come_is_dropped_while_it_is_quiet(
 
 
 async def test_a_heads_up_that_cannot_be_recorded_is_tried_again(tmp_path: Path) -> None:
-    disk = SmallDisk()
+    disk = FullableDisk()
     async with schedule_scene(ScriptedEngine(), tmp_path, disk=disk) as at:
         at.remind("w1", 12 * MINUTE, "Dentist.", before="[10m]", plain="true")
         await at.advance(30)

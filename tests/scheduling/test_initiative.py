@@ -1,4 +1,4 @@
-"""What a background run sets is the bot's initiative: bounded, paid for when due, never louder."""
+"""Reminders that a background run sets are limited, cost a ping, and get no extra rights."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def test_what_stays_silent_gives_its_ping_back(tmp_path: Path) -> None:
 
 
 async def test_a_ping_that_is_refused_leaves_its_text(tmp_path: Path) -> None:
-    """While the owner is being answered, and if the run does not report it itself."""
+    """Also during an answer to the owner, and if the run itself does not report it."""
     engine = ScriptedEngine().then(sets("Water the plants.")).then(Waits()).then(pings("Water!"))
     async with schedule_scene(engine, tmp_path) as at:
         quiet_routine(at, "plan", "16 10 * * *")

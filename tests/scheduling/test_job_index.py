@@ -86,7 +86,7 @@ class _CoarseDisk(QuickDisk):
 async def test_a_change_within_the_grain_of_the_clock_is_seen(scene: JobIndexScene) -> None:
     disk = _CoarseDisk(routine("plan"))
     scene.open_index(disk)
-    # A machine that stalls between the writing and the look makes the file old.
+    # If the machine stalls between the write and the refresh, the file is too old: try again.
     for _ in range(100):
         begun = time.monotonic()
         scene.plan.write_text(routine("plan"))
@@ -162,7 +162,7 @@ async def test_only_files_that_changed_are_read_again(scene: JobIndexScene) -> N
         (scene.paths.routines / f"r{number}.md").write_text(routine(f"r{number}"))
     await scene.refresh()
     async with asyncio.timeout(60):
-        # What was written just now is read again, until the file system's clock has moved on.
+        # A new file is read again until the clock of the file system has moved on.
         while read:
             read.clear()
             await scene.refresh()
@@ -174,8 +174,8 @@ async def test_only_files_that_changed_are_read_again(scene: JobIndexScene) -> N
     assert read == ["r7.md"]
 
 
-async def given_up(scene: JobIndexScene) -> None:
-    """A look that goes on to its end, though nobody waits for what it finds."""
+async def refresh_given_up(scene: JobIndexScene) -> None:
+    """Cancel a refresh whose thread goes on to its end."""
     loop, begun, may_end = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
     loop.set_default_executor(ThreadPoolExecutor(1))
 
@@ -197,19 +197,19 @@ async def given_up(scene: JobIndexScene) -> None:
 async def test_a_look_that_was_given_up_loses_no_change(scene: JobIndexScene) -> None:
     await scene.refresh()
     scene.plan.write_text(routine("plan"))
-    await given_up(scene)
+    await refresh_given_up(scene)
     await scene.refresh()
     assert scene.routine_ids == {"plan"}
 
 
 async def test_a_look_that_was_given_up_does_not_leave_a_file_away(scene: JobIndexScene) -> None:
-    """Or else a copy of it could take its place."""
+    """Otherwise a copy of the file could take over its id."""
     scene.plan.write_text(routine("plan"))
     await scene.refresh()
     away = scene.plan.rename(scene.plan.with_name("away"))
     await scene.refresh()
     away.rename(scene.plan)
-    await given_up(scene)
+    await refresh_given_up(scene)
     scene.plan.with_name("a-copy.md").write_text(routine("plan", body="Copied."))
     await scene.refresh()
     assert scene.messages == {"plan": "Plan the day."}

@@ -71,7 +71,7 @@ steps = (
     | st.builds(removing, names)
     | st.builds(touching, names)
 )
-# How long to wait after a step before looking; None for not looking at all.
+# How long to wait between a step and a refresh; None for no refresh.
 pauses = st.none() | st.sampled_from([0.0, 0.3, 0.6, 2.0])
 
 

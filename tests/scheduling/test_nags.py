@@ -1,4 +1,4 @@
-"""What is not answered comes again: each time once, until it is answered or used up."""
+"""A nag repeats a card, each time once, until it is answered or its times are used up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.scheduling.crash_scenario import CrashScenario, crash_at_every_step
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import MINUTE
-from tests.scheduling.test_full_disk import SmallDisk
+from tests.scheduling.test_full_disk import FullableDisk
 from tests.scheduling.test_heads_ups import ZONES, parts
 from tests.scheduling.test_plain_delivery import is_right, items
 
@@ -156,7 +156,7 @@ async def test_what_need_not_come_waits_for_the_end_of_the_quiet(tmp_path: Path)
 
 
 async def test_a_time_that_cannot_be_stored_is_tried_again(tmp_path: Path) -> None:
-    disk = SmallDisk()
+    disk = FullableDisk()
     async with schedule_scene(ScriptedEngine(), tmp_path, disk=disk) as at:
         at.remind("w1", MINUTE, **WATER)
         await at.advance(10 * 60, step=30)

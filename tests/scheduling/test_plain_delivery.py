@@ -1,4 +1,4 @@
-"""What the program delivers by itself: plain jobs at their moment, and routines that must come."""
+"""The program itself delivers plain jobs at their moment, and routines that must come."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.scheduling.crash_scenario import CrashScenario, crash_at_every_step
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_costs import spend
 from tests.scheduling.test_firing import MINUTE, pings
-from tests.scheduling.test_full_disk import SmallDisk, shown
+from tests.scheduling.test_full_disk import FullableDisk, shown
 
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.events import FailureKind
@@ -71,7 +71,7 @@ async def test_a_plain_reminder_waits_for_no_slot_and_no_cost_cap(tmp_path: Path
 
 
 async def test_a_plain_reminder_comes_once_although_the_disk_is_full(tmp_path: Path) -> None:
-    disk = SmallDisk()
+    disk = FullableDisk()
     async with schedule_scene(ScriptedEngine(), tmp_path, disk=disk) as at:
         at.remind("w1", MINUTE, **PLAIN)
         await at.advance(30)

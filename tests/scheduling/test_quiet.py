@@ -22,7 +22,7 @@ from ollim_bot.testing.channel import FakeChatService
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine, Waits
 
-# A short night, since the clock of the tests walks through every half minute of it.
+# A short night, because the clock of the tests stops every half minute.
 EVENING = datetime(2026, 11, 16, 21, 59, tzinfo=UTC)
 NIGHT = "22:00-22:20"
 MORNING = EVENING.replace(hour=22, minute=20)
@@ -290,7 +290,7 @@ def came_once(at: ScheduleScene, service: FakeChatService, where: str) -> None:
     said = [each for each in at.log if "Tuesday is full." in each.text]
     assert sum("Tuesday is full." in each for each in service.texts) == len(said), where
     (end,) = at.ended("plan")
-    # A run that had begun to act is not repeated: it may not have pinged.
+    # A run that had called a tool is not repeated, and may not have pinged.
     assert len(said) in ([1] if end.state == "done" else [0, 1]), where
     assert all(each.at >= NOW.replace(minute=17) for each in said), where
 

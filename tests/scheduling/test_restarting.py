@@ -1,4 +1,4 @@
-"""After a stop, a sleep or a set clock: nothing lost, nothing twice, and late is said."""
+"""After a stop, a sleep or a set clock, no job is lost or run twice, and a late one says so."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_late_runs_begin_one_by_one_and_reminders_first(tmp_path: Path) ->
 
 
 async def test_a_machine_that_slept_over_the_moment_catches_up(tmp_path: Path) -> None:
-    """No process has ended: the clock on the wall went on, and the bot did not."""
+    """The process goes on afterwards: only the wall clock has moved."""
     async with schedule_scene(ScriptedEngine().then(pings("Late.")), tmp_path) as at:
         at.remind("w1", HOUR)
         await at.advance(60)
@@ -190,7 +190,7 @@ async def test_what_was_cut_off_and_has_no_file_any_more_is_closed(tmp_path: Pat
 
 
 async def test_the_heartbeat_waits_for_what_is_not_claimed_yet(tmp_path: Path) -> None:
-    """A crash before the claim is on disk must find the moment again."""
+    """After a crash before the claim is on disk, the moment must still be due."""
     clock = ManualClock(NOW)
     async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         at.routine("plan", "*/5 * * * *", background="true")

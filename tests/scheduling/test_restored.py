@@ -22,7 +22,7 @@ from ollim_bot.upkeep.restore import restore
 
 
 def started(paths: DataPaths, clock: ManualClock) -> AfterReturn | None:
-    """The first step of a start: what a return to a copy left open."""
+    """Open the database as the bot does at its start, after a restore."""
     told: list[AfterReturn] = []
     opened = open_for_bot(paths, clock.now, report=lambda _: None, told=told.append)
     opened.close()

@@ -1,4 +1,4 @@
-"""When the owner travels: jobs follow the new clock, none is lost untold, none comes twice."""
+"""When the owner travels, jobs follow the new zone; none comes twice, and a lost one is told."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_what_came_by_the_old_clock_does_not_come_again(tmp_path: Path) ->
             ("2026-02-24T14:00:00Z", "skipped"),
             ("2026-02-25T14:00:00Z", "done"),
         ]
-        # It had not come yet, so it comes by the new clock.
+        # It had not come yet, so it comes at the time of the new zone.
         assert came(at, "noon")[0] == ("2026-02-24T17:00:00Z", "done")
         await settled(at)
 
@@ -207,7 +207,7 @@ async def test_the_zone_of_the_machine_is_offered_once_and_not_taken(tmp_path: P
 
 @pytest.mark.parametrize("zone", [TOKYO, NEW_YORK])
 async def test_a_crash_after_the_change_repeats_nothing(tmp_path: Path, zone: str) -> None:
-    """The process dies after the configuration is stored, before anything has followed it."""
+    """The process crashes right after the configuration is stored."""
     clock = clock_in(BERLIN)
     async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await travel(at, BERLIN)

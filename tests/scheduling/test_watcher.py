@@ -1,4 +1,4 @@
-"""Whatever changes below the data directory is said soon, with the system's help or without."""
+"""Each change below the data directory is noticed soon, with or without file system events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def scene(tmp_path: Path) -> JobIndexScene:
 
 @asynccontextmanager
 async def watching(scene: JobIndexScene, events: Events = file_events) -> AsyncIterator[Watcher]:
-    """A watcher on a clock that stands still, so that only the system can wake it."""
+    """A watcher on a manual clock, so that only file system events wake it."""
     watcher = Watcher(scene.paths, scene.clock, scene.notices.tell, events=events)
     running = asyncio.create_task(watcher.run())
     try:
@@ -43,7 +43,7 @@ async def listening(scene: JobIndexScene, events: Events = file_events) -> Async
 
 
 async def refresh_until(scene: JobIndexScene, watcher: Watcher, *ids: str) -> None:
-    """Look whenever the watcher says so, until the index has exactly these routines."""
+    """Refresh at each signal of the watcher, until the index has exactly these routines."""
     async with asyncio.timeout(LIMIT):
         while scene.routine_ids != set(ids):
             await watcher.wait()
@@ -100,7 +100,7 @@ async def test_a_thousand_files_at_once_are_a_few_signals(scene: JobIndexScene) 
 
 
 async def test_looking_is_no_change(scene: JobIndexScene) -> None:
-    """Or else one look would lead to the next."""
+    """Otherwise each refresh would cause the next."""
     heard: list[set[str]] = []
 
     def noting(folders: Iterable[Path], stop: threading.Event) -> Iterator[Iterable[Path]]:
@@ -178,7 +178,7 @@ async def test_it_is_calm_only_while_the_system_is_listened_to_and_says_nothing(
 
 async def test_without_the_system_it_is_never_calm(scene: JobIndexScene) -> None:
     trouble = OSError(28, "No space left on device")
-    async with watching(scene, Silence(trouble)) as watcher:
+    async with watching(scene, NoEvents(trouble)) as watcher:
         async with asyncio.timeout(LIMIT):
             while not scene.notices.said:
                 await asyncio.to_thread(lambda: None)
@@ -205,8 +205,8 @@ async def test_when_the_system_falls_silent_it_is_no_longer_calm(scene: JobIndex
         assert not await waiting
 
 
-class Silence:
-    """Events of a file system that has none. Counts how often and where one began to listen."""
+class NoEvents:
+    """File system events that never come. `begun` has the folders of each time of listening."""
 
     def __init__(self, *troubles: OSError | None) -> None:
         self.begun: list[set[str]] = []
@@ -221,8 +221,8 @@ class Silence:
         stop.wait()
 
 
-async def passed(scene: JobIndexScene, seconds: float) -> None:
-    """Let time pass for those who sleep, and wait until the threads they went to are done."""
+async def advance(scene: JobIndexScene, seconds: float) -> None:
+    """Advance the clock, and wait for the threads of the tasks that it wakes."""
     await scene.clock.advance(seconds)
     for _ in range(3):
         await asyncio.to_thread(lambda: None)
@@ -231,7 +231,7 @@ async def passed(scene: JobIndexScene, seconds: float) -> None:
 async def test_without_any_events_it_is_time_to_look_every_ten_seconds(
     scene: JobIndexScene,
 ) -> None:
-    async with listening(scene, Silence()) as watcher:
+    async with listening(scene, NoEvents()) as watcher:
         for _ in range(3):
             waiting = asyncio.create_task(anext(watcher))
             await scene.clock.advance(SCAN_SECONDS - 0.1)
@@ -241,7 +241,7 @@ async def test_without_any_events_it_is_time_to_look_every_ten_seconds(
 
 
 async def test_one_who_cannot_wait_so_long_says_so(scene: JobIndexScene) -> None:
-    async with listening(scene, Silence()) as watcher:
+    async with listening(scene, NoEvents()) as watcher:
         waiting = asyncio.create_task(watcher.wait(0.5))
         await scene.clock.advance(0.5)
         await waiting
@@ -251,12 +251,12 @@ async def test_trouble_with_the_events_is_told_once_and_looking_goes_on(
     scene: JobIndexScene,
 ) -> None:
     full = OSError(28, "No space left on device")
-    silence = Silence(full, full, full)
-    async with watching(scene, silence) as watcher:
+    no_events = NoEvents(full, full, full)
+    async with watching(scene, no_events) as watcher:
         waiting = asyncio.create_task(watcher.wait())
         async with asyncio.timeout(LIMIT):
-            while len(silence.begun) < 3:
-                await passed(scene, 10)
+            while len(no_events.begun) < 3:
+                await advance(scene, 10)
         await waiting
     [said] = scene.notices.said
     assert "No space left on device" in said
@@ -276,7 +276,7 @@ async def test_events_that_come_to_work_again_are_listened_to(scene: JobIndexSce
     async with watching(scene, at_last) as watcher:
         async with asyncio.timeout(LIMIT):
             while tries < 2:
-                await passed(scene, 10)
+                await advance(scene, 10)
         scene.plan.write_text(routine("plan"))
         await refresh_until(scene, watcher, "plan")
 
@@ -289,16 +289,16 @@ async def test_events_that_fall_silent_are_told(scene: JobIndexScene) -> None:
 
 
 async def test_a_folder_swapped_unheard_is_found_in_ten_seconds(scene: JobIndexScene) -> None:
-    silence = Silence()
+    no_events = NoEvents()
     scene.paths.reminders.rmdir()
-    async with listening(scene, silence) as watcher:
+    async with listening(scene, no_events) as watcher:
         scene.paths.reminders.mkdir()
         waiting = asyncio.create_task(watcher.wait(1000))
         async with asyncio.timeout(LIMIT):
-            while len(silence.begun) < 2:
-                await passed(scene, 1)
+            while len(no_events.begun) < 2:
+                await advance(scene, 1)
         await waiting
-    assert silence.begun[1] - silence.begun[0] == {"reminders"}
+    assert no_events.begun[1] - no_events.begun[0] == {"reminders"}
 
 
 async def test_a_data_directory_that_is_not_there_is_no_trouble(
@@ -307,13 +307,13 @@ async def test_a_data_directory_that_is_not_there_is_no_trouble(
     away = scene.paths.root.rename(tmp_path / "away")
     async with watching(scene) as watcher:
         waiting = asyncio.create_task(watcher.wait())
-        await passed(scene, SCAN_SECONDS)
+        await advance(scene, SCAN_SECONDS)
         await waiting
         away.rename(scene.paths.root)
         scene.plan.write_text(routine("plan"))
         async with asyncio.timeout(LIMIT):
             while not scene.index.jobs:
-                await passed(scene, 1)
+                await advance(scene, 1)
                 await scene.refresh()
     assert scene.notices.said == []
 

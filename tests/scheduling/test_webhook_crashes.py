@@ -16,8 +16,8 @@ from ollim_bot.store.transaction import Transaction
 WASHED = "The washing is done after 40 min: towels"
 
 
-def begun(root: Path) -> CrashScenario:
-    """A bot that has accepted two calls and died."""
+def with_accepted_calls(root: Path) -> CrashScenario:
+    """A bot that has accepted two calls and crashed."""
     scenario = CrashScenario(root, [pings("Built.")])
     scenario.write("webhooks/build.md", HOOK)
     scenario.write("webhooks/washing.md", WASHING)
@@ -40,13 +40,15 @@ async def test_whenever_the_bot_dies_an_accepted_call_ends_once_and_comes_once(
 ) -> None:
     def verify(at: ScheduleScene, where: str) -> None:
         (built,), (washed,) = at.ended("build"), at.ended("washing")
-        # What had begun to act is not repeated, but told.
+        # A run that had called a tool is not repeated, but told.
         is_cut = built.state == "interrupted" and "Built." not in at.pings
         assert sorted(at.pings) == ([WASHED] if is_cut else ["Built.", WASHED]), where
         assert washed.state == "done", where
         assert built.state in ("done", "interrupted"), where
         assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
 
-    steps = await crash_at_every_step(begun(tmp_path / "bot"), is_over, verify, seconds=1)
+    steps = await crash_at_every_step(
+        with_accepted_calls(tmp_path / "bot"), is_over, verify, seconds=1
+    )
     assert "after a step that changes webhook_deliveries" in steps
     assert len(steps) > 20

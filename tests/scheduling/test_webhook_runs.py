@@ -1,4 +1,4 @@
-"""An accepted call of a webhook comes to one end, and its data stays only until then."""
+"""An accepted call of a webhook ends once, and its data is kept only until then."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def updates(at: ScheduleScene) -> list[PendingUpdate]:
 
 
 def sessions(engine: ScriptedEngine) -> list[ScriptedSession]:
-    """Those of background runs and of their screening."""
+    """The sessions of background runs and of their screening."""
     return [each for each in engine.opened if each.spec.is_bare or each.spec.occurrence]
 
 

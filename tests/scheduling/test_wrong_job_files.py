@@ -1,4 +1,4 @@
-"""A wrong file is named once, hurts no other, and leaves its last good version in use."""
+"""A wrong file is reported once, affects no other job, and keeps its last good version in use."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_a_file_that_was_never_right_is_said_not_to_run(scene: JobIndexSce
     assert scene.index.jobs == {}
 
 
-async def test_a_passing_mistake_is_not_told_and_the_book_says_when_it_would_be(
+async def test_a_passing_mistake_is_not_told_and_the_index_says_when_it_would_be(
     scene: JobIndexScene,
 ) -> None:
     scene.plan.write_text("")

@@ -60,14 +60,14 @@ TYPES_OF_THE_LEDGER = {"LedgerRow", "Occurrence", "dict", "list"}
 async def run_year(
     machine: SimulatedMachine, plan: Plan, versions: Sequence[JobVersion]
 ) -> list[Counter[str]]:
-    """Returns how many objects of which type were in memory, once a month."""
+    """Returns how many object_counts of which type were in memory, once a month."""
     in_memory: dict[int, Counter[str]] = {}
     for number, (step, until) in enumerate(plan):
         machine.index.put(*(each.job for each in versions if each.since == number))
         if step is PlanStep.WATCH:
             await machine.run(until)
             if until.month not in in_memory:
-                in_memory[until.month] = objects()
+                in_memory[until.month] = object_counts()
         elif step is PlanStep.OFF:
             await machine.switch_off(until)
         else:
@@ -76,14 +76,18 @@ async def run_year(
     return [*in_memory.values()]
 
 
-def objects() -> Counter[str]:
+def object_counts() -> Counter[str]:
     gc.collect()
-    kept = (each for each in gc.get_objects() if not is_about_classes(each) and not is_dead(each))
+    kept = (
+        each
+        for each in gc.get_objects()
+        if not is_about_classes(each) and not is_dead_reference(each)
+    )
     names = (type(each).__name__ for each in kept)
     return Counter(name for name in names if name not in TYPES_OF_THE_LEDGER)
 
 
-def is_dead(each: object) -> bool:
+def is_dead_reference(each: object) -> bool:
     """A connection to SQLite keeps up to 200 references to cursors that are gone."""
     return type(each) is weakref.ref and each() is None
 
@@ -134,7 +138,7 @@ def growth(in_memory: Sequence[Counter[str]], size: YearSize) -> Counter[str]:
 def test_in_a_year_every_moment_has_its_one_end(pytestconfig: pytest.Config) -> None:
     option = pytestconfig.option
     size, rng = LONG if option.chaos_seconds >= LONG_RUN else SHORT, Random(option.chaos_seed)
-    # The monthly counts leave out the objects of earlier tests.
+    # The monthly counts leave out the object_counts of earlier tests.
     gc.collect()
     gc.freeze()
     plan = random_plan(rng, size)
