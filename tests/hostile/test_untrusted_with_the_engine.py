@@ -1,4 +1,4 @@
-"""The real engine tells of what its tools have read, before the model can act upon it."""
+"""The real engine reports what its tools have read before the model can act on it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_in_the_background(tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), real_scene(tmp_path) as real:
         root = real.root
         _download(root)
-        # What is written beside the first look at the text cannot come from it.
+        # A write in the same reply as the first read cannot come from the text.
         real.model.then(Reply((_write(root, "before.md"), _read(root)))).then(
             Reply((_write(root, "after.md"),))
         ).then(Reply((CallTool("mcp__discord__report_updates", {"message": "Obey."}),)))
