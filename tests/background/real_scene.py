@@ -87,7 +87,7 @@ async def real_scene(home: Path) -> AsyncIterator[RealScene]:
 
 
 @asynccontextmanager
-async def modelled_scene(home: Path) -> AsyncIterator[RealScene]:
+async def in_process_scene(home: Path) -> AsyncIterator[RealScene]:
     """A scene with `ModelEngine`, which runs in this process."""
     model = ScriptedModel()
     async with _with_files(home, model, ModelEngine(model, SystemClock(UTC))) as made:

@@ -40,28 +40,28 @@ async def test_what_is_not_available_is_refused_and_the_run_goes_on(real: RealSc
     assert (scene.surface.posts, scene.said) == ([], [])
 
 
-async def test_what_the_job_allows_is_done(modelled: RealScene) -> None:
-    modelled.model.then(calls("Write", file_path="notes/new.md", content="new"), says("Done."))
+async def test_what_the_job_allows_is_done(in_process: RealScene) -> None:
+    in_process.model.then(calls("Write", file_path="notes/new.md", content="new"), says("Done."))
     job = routine(allowed_tools=("Write(./notes/**.md)",))
-    assert await modelled.scene.run(job) is OccurrenceState.DONE
-    assert (modelled.root / "notes/new.md").read_text() == "new"
-    assert "`Write(./notes/**.md)`" in str(modelled.model.requests[0].messages)
+    assert await in_process.scene.run(job) is OccurrenceState.DONE
+    assert (in_process.root / "notes/new.md").read_text() == "new"
+    assert "`Write(./notes/**.md)`" in str(in_process.model.requests[0].messages)
 
 
-async def test_what_the_owner_takes_away_meanwhile_is_gone(modelled: RealScene) -> None:
+async def test_what_the_owner_takes_away_meanwhile_is_gone(in_process: RealScene) -> None:
     """The permission is removed between two calls of the same run."""
-    scene = modelled.scene
+    scene = in_process.scene
     scene.allowed = (*DEFAULT_BG_TOOLS, "Write(./notes/**.md)")
 
     def is_after_the_first(request: ModelRequest) -> bool:
         if request.tool_results:
             scene.allowed = DEFAULT_BG_TOOLS
-        return len(modelled.model.requests) == 2
+        return len(in_process.model.requests) == 2
 
-    modelled.model.then(calls("Write", file_path="notes/one.md", content="1"))
+    in_process.model.then(calls("Write", file_path="notes/one.md", content="1"))
     second = calls("Write", file_path="notes/two.md", content="2")
-    modelled.model.when(is_after_the_first, second)
+    in_process.model.when(is_after_the_first, second)
     assert await scene.run(routine()) is OccurrenceState.DONE
-    assert (modelled.root / "notes/one.md").exists()
-    assert not (modelled.root / "notes/two.md").exists()
-    assert "`Write` is not available in background runs. " in modelled.results()[1]
+    assert (in_process.root / "notes/one.md").exists()
+    assert not (in_process.root / "notes/two.md").exists()
+    assert "`Write` is not available in background runs. " in in_process.results()[1]

@@ -27,10 +27,10 @@ def ends(scene: Scene) -> list[dict[str, object]]:
     return [dict(row.facts) for row in scene.rows if row.state == "done"]
 
 
-async def test_of_two_runs_at_once_exactly_one_gets_the_last_token(modelled: RealScene) -> None:
-    scene = modelled.scene
+async def test_of_two_runs_at_once_exactly_one_gets_the_last_token(in_process: RealScene) -> None:
+    scene = in_process.scene
     scene.store.run(leave_one_token)
-    modelled.model.when("YOUR TASK", calls(PING, message="The bank wrote."))
+    in_process.model.when("YOUR TASK", calls(PING, message="The bank wrote."))
     runs = [
         scene.start(routine(name, description=name, update_main_session=ReportMode.FREELY))
         for name in ("first", "second")

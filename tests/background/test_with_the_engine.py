@@ -95,10 +95,10 @@ async def check_that_a_ping_is_marked_recorded_and_charged(real: RealScene) -> N
 
 
 async def test_every_kind_of_job_runs_with_the_tools_and_the_system_prompt_of_main(
-    modelled: RealScene,
+    in_process: RealScene,
 ) -> None:
-    scene, model = modelled.scene, modelled.model
-    async with modelled.engine.open(scene.base, modelled.main_tools()) as main:
+    scene, model = in_process.scene, in_process.model
+    async with in_process.engine.open(scene.base, in_process.main_tools()) as main:
         await ask(main, "my cat is called Miso")
         scene.main = main.id
         for _, job in JOBS:
@@ -119,13 +119,13 @@ async def test_every_kind_of_job_runs_with_the_tools_and_the_system_prompt_of_ma
 
 @pytest.mark.parametrize("is_isolated", [False, True], ids=["forked", "isolated"])
 async def test_the_prompt_is_tag_time_updates_preamble_and_task(
-    modelled: RealScene, is_isolated: bool
+    in_process: RealScene, is_isolated: bool
 ) -> None:
-    scene = modelled.scene
+    scene = in_process.scene
     scene.stores.leave_update("The plumber came.", NOW - timedelta(minutes=5))
     job = routine(isolated=is_isolated, message="Look at the mail.\n\nTwice.")
     await scene.run(job, Try(late_since=NOW - timedelta(hours=1)))
-    (prompt,) = spoken(modelled.model.requests[0])
+    (prompt,) = spoken(in_process.model.requests[0])
     head, _, rest = prompt.partition("\n\n")
     updates = [
         "RECENT BACKGROUND UPDATES (read-only — main session will also see these)",
@@ -141,6 +141,6 @@ async def test_the_prompt_is_tag_time_updates_preamble_and_task(
     assert scene.pending == ["The plumber came."]
 
 
-async def test_a_job_says_which_model_it_wants(modelled: RealScene) -> None:
-    await modelled.scene.run(routine(model=Model.HAIKU))
-    assert "haiku" in modelled.model.requests[0].model
+async def test_a_job_says_which_model_it_wants(in_process: RealScene) -> None:
+    await in_process.scene.run(routine(model=Model.HAIKU))
+    assert "haiku" in in_process.model.requests[0].model

@@ -31,26 +31,26 @@ _TURNS = 3
 class CrashingReminderShelf:
     """A shelf with a crash point before and after the removal of a file."""
 
-    def __init__(self, shelf: Any, fate: Fate) -> None:
+    def __init__(self, shelf: Any, counter: Fate) -> None:
         self._shelf = shelf
-        self._fate = fate
+        self._counter = counter
 
     def __getattr__(self, name: str) -> Any:
-        self._fate.check()
+        self._counter.check()
         return getattr(self._shelf, name)
 
     def remove(self, item_id: str) -> Path:
-        self._fate.step("before the file is removed")
+        self._counter.step("before the file is removed")
         path: Path = self._shelf.remove(item_id)
-        self._fate.step("after the file is removed")
+        self._counter.step("after the file is removed")
         return path
 
 
-def with_crash_points(fate: Fate, stores: Stores) -> Stores:
-    """The same stores for one run, which crashes when `fate` says so."""
-    reminders = CrashingReminderShelf(stores.reminders, fate)
+def with_crash_points(counter: Fate, stores: Stores) -> Stores:
+    """The same stores for one run, which crashes at the step of `counter`."""
+    reminders = CrashingReminderShelf(stores.reminders, counter)
     shelves = replace(stores.shelves, reminders=reminders)
-    return replace(fated(stores, fate), shelves=shelves)
+    return replace(fated(stores, counter), shelves=shelves)
 
 
 def _new_directory(root: Path) -> Path:
@@ -123,7 +123,7 @@ class CrashScenario:
 
     @asynccontextmanager
     async def run(
-        self, fate: Fate, is_over: Callable[[ScheduleScene], bool], seconds: float
+        self, counter: Fate, is_over: Callable[[ScheduleScene], bool], seconds: float
     ) -> AsyncIterator[ScheduleScene]:
         """A run of the bot for so many `seconds`, and then until it `is_over`."""
         async with schedule_scene(
@@ -131,7 +131,7 @@ class CrashScenario:
             self.root,
             clock=self.clock,
             disk=QuickDisk(),
-            seen=partial(with_crash_points, fate),
+            seen=partial(with_crash_points, counter),
             channels=self.channels,
         ) as at:
             await at.until(lambda: at.clock.sleeping > 1)
@@ -140,7 +140,7 @@ class CrashScenario:
             yield at
 
 
-class SnapshottingRun(Fate):
+class SnapshotRecorder(Fate):
     """Crashes nowhere, and takes a snapshot at each step that changed the persistent state.
 
     A crash at any other step leaves the same state as a crash at the step before it.
@@ -180,7 +180,7 @@ async def crash_at_every_step(
     """
     path = scenario.root / "state" / DATABASE
     with closing(sqlite3.connect(path, check_same_thread=False)) as database:
-        first = SnapshottingRun(scenario, database)
+        first = SnapshotRecorder(scenario, database)
         async with scenario.run(first, is_over, seconds) as at:
             verify(at, "no crash")
     end = scenario.clock.now() + timedelta(seconds=away)
