@@ -1,4 +1,4 @@
-"""`python -m bench.year FOLDER`: a year of the real schedule and its files on a hurrying clock.
+"""`python -m bench.year FOLDER`: a year of the real schedule and its files in virtual time.
 
 It prints how many bytes are resident at the end of each month.
 """
@@ -14,8 +14,8 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.scheduling.hurrying import HurryingLoop
-from tests.scheduling.year import Agent, Machine
+from tests.scheduling.simulated_machine import FakeAgent, SimulatedMachine
+from tests.scheduling.virtual_time import VirtualTimeLoop
 from tests.stores import on_store
 
 from bench.fixtures import resident_bytes
@@ -55,7 +55,7 @@ def _unsynced_connection(path: Path) -> sqlite3.Connection:
     return connection
 
 
-class _MachineOnDisk(Machine):
+class _MachineOnDisk(SimulatedMachine):
     """Uses the real stores, so that only the bot itself can hold memory."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, paths: DataPaths, disk: Disk) -> None:
@@ -70,12 +70,12 @@ class _MachineOnDisk(Machine):
             connection=_unsynced_connection,
         )
         self.stores = on_store(self.stores, ImmediateStore(database))
-        self.agent = Agent(self.stores, self.clock)
+        self.agent = FakeAgent(self.stores, self.clock)
 
     def forget(self) -> None:
         """Drop what the fakes have recorded."""
         del self.agent.said[:-REMEMBERED]
-        self.teller.told.clear()
+        self.notices.told.clear()
 
 
 _MINUTES = range(DAILY)
@@ -83,12 +83,12 @@ _MINUTES = range(DAILY)
 
 async def run_year(machine: _MachineOnDisk) -> list[float]:
     """The machine is awake while its jobs are due, and sleeps for the rest of each day."""
-    machine.book.put(*(_routine(minute) for minute in _MINUTES))
+    machine.index.put(*(_routine(minute) for minute in _MINUTES))
     sizes: list[float] = []
     for day in range(DAYS):
         begin = START + timedelta(days=day)
-        machine.sleeps(begin - timedelta(seconds=30))
-        await machine.watches(begin + AWAKE)
+        machine.sleep(begin - timedelta(seconds=30))
+        await machine.run(begin + AWAKE)
         if day % MONTH == MONTH - 1:
             machine.forget()
             gc.collect()
@@ -107,7 +107,7 @@ def _routine(minute: int) -> Routine:
 def main(folder: Path) -> None:
     paths = DataPaths(folder)
     prepare_data_directory(paths)
-    with asyncio.Runner(loop_factory=HurryingLoop) as runner:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         machine = _MachineOnDisk(runner.get_loop(), paths, _UnsyncedDisk())
         print(json.dumps(runner.run(run_year(machine))))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from tests.e2e import warm
+from tests.e2e import fork_server
 from tests.engine.cheap_starts import CHEAP_STARTS
 from tests.wheels import build_wheel
 from tests.workers import WorkerPool
@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "chaos: real processes are killed at random moments")
     config.addinivalue_line("markers", "minutes: takes them; left to `make chaos`")
     if config.option.workers:
-        config.pluginmanager.register(WorkerPool(config.option.workers, warm.prepare))
+        config.pluginmanager.register(WorkerPool(config.option.workers, fork_server.prepare))
     if config.option.chaos_seed is None:
         # Long runs look for new failures; a short run is the same each time.
         config.option.chaos_seed = secrets.randbelow(1_000_000) if _is_long(config) else _USUAL_SEED
@@ -81,7 +81,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.set_threshold(*_RARE_COLLECTIONS)
     gc.enable()
     if not session.config.option.workers:
-        warm.prepare()
+        fork_server.prepare()
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import pytest
 from tests.app.test_app import NOW, running, settings, until
 from tests.ports import unused_port
 from tests.scheduling.scene import opened_store
-from tests.scheduling.test_full_disk import SmallDisk
+from tests.scheduling.test_full_disk import FullableDisk
 
 from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.chat import Author
@@ -35,7 +35,7 @@ LIMIT = 60.0
 
 
 async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
-    clock, disk, surface = ManualClock(NOW), SmallDisk(), RecordingSurface()
+    clock, disk, surface = ManualClock(NOW), FullableDisk(), RecordingSurface()
     paths = DataPaths(tmp_path / "data")
     prepare_data_directory(paths)
     stores = open_shelves(paths, RecordingJournal(), disk)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.background.real_scene import RealScene, modelled_scene, real_scene
+from tests.background.real_scene import RealScene, in_process_scene, real_scene
 from tests.engine.scene import LIMIT
 
 
@@ -18,6 +18,6 @@ async def real(tmp_path: Path) -> AsyncIterator[RealScene]:
 
 
 @pytest.fixture
-async def modelled(tmp_path: Path) -> AsyncIterator[RealScene]:
-    async with asyncio.timeout(LIMIT), modelled_scene(tmp_path) as made:
+async def in_process(tmp_path: Path) -> AsyncIterator[RealScene]:
+    async with asyncio.timeout(LIMIT), in_process_scene(tmp_path) as made:
         yield made

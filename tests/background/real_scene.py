@@ -1,7 +1,4 @@
-"""Background runs with real files, with the real engine or one in this process.
-
-The model answers by script.
-"""
+"""Background runs on real files and a scripted model, with the real engine or a doubled one."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
 
-from tests.background.scene import Scene, scene
+from tests.background.scene import Scene, background_scene
 from tests.e2e.model_engine import ModelEngine
 from tests.engine.processes import engines_at, eventually
 from tests.engine.scene import engine_at
@@ -35,53 +32,53 @@ REPORT = "mcp__discord__report_updates"
 
 @dataclass
 class RealScene:
-    """`stage` is where runs are started, `model` what answers them."""
+    """`scene` starts the runs, and `model` answers them."""
 
     home: Path
     model: ScriptedModel
     engine: AgentEngine
-    stage: Scene
+    scene: Scene
 
     @property
     def root(self) -> Path:
         return self.home / "data"
 
     def main_tools(self) -> Toolset:
-        stage = self.stage
-        run = Run(RunPolicy(RunKind.MAIN, MAIN_TOOLS), stage.clock.now())
+        scene = self.scene
+        run = Run(RunPolicy(RunKind.MAIN, MAIN_TOOLS), scene.clock.now())
         context = ToolContext(
             run,
-            stage.store,
-            stage.stores.shelves,
-            stage.clock,
+            scene.store,
+            scene.stores.shelves,
+            scene.clock,
             self.root,
-            stage.poster,
+            scene.poster,
             lambda: False,
         )
-        return toolset(context, _everything)
+        return toolset(context, _allow_all)
 
-    async def gone(self) -> None:
-        """All processes of the engine have ended."""
-        await self.processes(0)
+    async def until_no_processes(self) -> None:
+        """Wait until all processes of the engine have ended."""
+        await self.until_processes(0)
 
-    async def processes(self, number: int) -> None:
-        """So many are there, where the kernel says so."""
+    async def until_processes(self, number: int) -> None:
+        """Wait until the engine has so many processes. Only Linux can tell."""
         if sys.platform == "linux":
             await eventually(lambda: len(engines_at(self.home)) == number, within=60)
 
     def results(self) -> list[str]:
-        """What the model was told about its calls, in order."""
+        """The results of the model's calls, in order."""
         messages = self.model.requests[-1].messages
         return [result.text for message in messages for result in message.tool_results]
 
 
-async def _everything(_: ToolCall) -> Refusal | None:
+async def _allow_all(_: ToolCall) -> Refusal | None:
     return None
 
 
 @asynccontextmanager
 async def real_scene(home: Path) -> AsyncIterator[RealScene]:
-    """With the engine's program, which takes a second to start."""
+    """A scene with the program of the real engine, which takes a second to start."""
     async with (
         model_scene(home) as at,
         _with_files(home, at.model, engine_at(home, at.url)) as made,
@@ -90,8 +87,8 @@ async def real_scene(home: Path) -> AsyncIterator[RealScene]:
 
 
 @asynccontextmanager
-async def modelled_scene(home: Path) -> AsyncIterator[RealScene]:
-    """With an engine that keeps the contract of engines in this process."""
+async def in_process_scene(home: Path) -> AsyncIterator[RealScene]:
+    """A scene with `ModelEngine`, which runs in this process."""
     model = ScriptedModel()
     async with _with_files(home, model, ModelEngine(model, SystemClock(UTC))) as made:
         yield made
@@ -103,10 +100,10 @@ async def _with_files(
 ) -> AsyncIterator[RealScene]:
     data = DataDirectory(home / "data")
     stores = data.open(QuickDisk())
-    async with scene(engine, root=data.paths.root, stores=stores) as stage:
-        stage.base = SessionSpec("You help.", data.paths.root, thinking="adaptive")
-        stage.main = None
-        yield RealScene(home, model, engine, stage)
+    async with background_scene(engine, root=data.paths.root, stores=stores) as scene:
+        scene.base = SessionSpec("You help.", data.paths.root, thinking="adaptive")
+        scene.main = None
+        yield RealScene(home, model, engine, scene)
 
 
 def calls(tool: str, **arguments: object) -> Reply:
@@ -118,12 +115,12 @@ def says(text: str) -> Reply:
 
 
 def as_bytes(value: object) -> bytes:
-    """As it is sent, but for the marks of how far the cache goes, which move on with it."""
+    """The JSON of a part of a request, without the cache marks, which differ in each request."""
     return json.dumps(_unmarked(value), ensure_ascii=False).encode()
 
 
 def instructions(request: ModelRequest) -> list[bytes]:
-    """The system prompt, without the line in which the engine numbers conversations."""
+    """The system prompt without the billing line, which differs in each conversation."""
     system = request.body["system"]
     assert isinstance(system, list)
     return [each for each in map(as_bytes, system) if b"x-anthropic-billing-header" not in each]

@@ -1,4 +1,4 @@
-"""Background runs on doubles: an engine by script, stores in memory, a clock that stands."""
+"""Background runs on doubles: a scripted engine, stores in memory, a manual clock."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def report(words: str = "Three mails need replies.") -> CallsTool:
 
 
 class WatchedEngine(ScriptedEngine):
-    """Knows which sessions were closed, and how many were open at once.
+    """Records which sessions are open and which were closed.
 
-    While `may_close` is cleared, none can be closed.
+    While `may_close` is cleared, no session can be closed.
     """
 
     def __init__(self) -> None:
@@ -111,12 +111,12 @@ class WatchedEngine(ScriptedEngine):
                     self.closed.append(session)
 
 
-ONLY = Try()
+ONLY_TRY = Try()
 
 
 @dataclass
 class Scene:
-    """`main` is the main session; a test may say that there is none, or that it is busy."""
+    """`main` is the main session; a test may set it to None, or set `is_busy`."""
 
     engine: AgentEngine
     stores: Stores
@@ -177,12 +177,12 @@ class Scene:
         assert may_wait
         await self.surface.post(message)
 
-    async def run(self, job: Job, this: Try = ONLY) -> OccurrenceState:
+    async def run(self, job: Job, this: Try = ONLY_TRY) -> OccurrenceState:
         async with asyncio.timeout(LIMIT):
             return await self.runs.run_agent_background(job, self.occurrence(job), this)
 
     async def skip(self, job: Job) -> OccurrenceState:
-        """What dispatch does with a job that cannot run."""
+        """Skip a job that cannot run, as the dispatcher does."""
         missing = await self.runs.missing_skills(job)
         now = self.clock.now()
         decision = decide(job, Circumstances(now, now, UTC, missing_skills=missing))
@@ -210,7 +210,7 @@ class Scene:
                 await asyncio.sleep(0 if patience < 500 else 0.001)
 
     async def settled(self) -> None:
-        """Time enough for all that can go on to have gone on."""
+        """Wait until all tasks and threads that can run have run."""
         for _ in range(30):
             await asyncio.sleep(0)
             await asyncio.to_thread(int)
@@ -220,7 +220,7 @@ class Scene:
 
     @property
     def rows(self) -> Sequence[LedgerRow]:
-        """Those that move an occurrence on; the others only tell something of it."""
+        """The rows that change the state of an occurrence."""
         return [row for row in self.stores.ledger.read().entries if row.state != EFFECT]
 
     @property
@@ -246,7 +246,7 @@ class Scene:
         return [message.text for message in messages_of(self.store)]
 
     async def told(self) -> list[str]:
-        """What the program posts of itself, line by line."""
+        """The lines that the program posts itself from now on."""
         await self.fanout.catch_up()
         before = len(self.surface.posts)
         await self.notices.flush()
@@ -270,7 +270,7 @@ def _changed(config: RuntimeConfig, changes: dict[str, object]) -> RuntimeConfig
 
 
 @asynccontextmanager
-async def scene(
+async def background_scene(
     engine: AgentEngine,
     *,
     root: Path = HOME,
@@ -278,7 +278,7 @@ async def scene(
     seen: Callable[[Store], Store] = lambda store: store,
     now: datetime = NOW,
 ) -> AsyncIterator[Scene]:
-    """The runs have the store as `seen` shows it; `root` is the data directory."""
+    """The runs use the store that `seen` returns; `root` is the data directory."""
     clock = ManualClock(now)
     stores = stores or memory_stores(clock.now)
     surface = RecordingSurface()

@@ -1,4 +1,4 @@
-"""Background runs that go wrong: told once, by the job's name, and always with an end."""
+"""Background runs that fail: the owner is told once, by the job's name, and each run ends."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from tests.background.scene import (
     MAIN,
     WatchedEngine,
+    background_scene,
     ping,
     reminder,
     report,
     routine,
-    scene,
 )
 from tests.conversation.failing_stores import FailingOnceStore
 from tests.conversation.scene import InlineExecutor
@@ -40,52 +40,52 @@ def assert_told_by_name(told: list[str]) -> None:
 
 async def test_a_failure_is_told_once_and_the_agent_is_left_a_word() -> None:
     engine = WatchedEngine().then(Fails(FailureKind.OVERLOADED))
-    async with scene(engine) as stage:
-        assert await stage.run(routine()) is OccurrenceState.FAILED
+    async with background_scene(engine) as scene:
+        assert await scene.run(routine()) is OccurrenceState.FAILED
         sentence = "“Morning mail” did not work: It failed: overloaded."
-        assert await stage.told() == [sentence]
-        assert await stage.told() == []
-        assert stage.pending == [sentence]
-        assert stage.end.facts["error"] == "It failed: overloaded."
-        assert stage.end.facts["silent_because"] == "it did not come to its end"
+        assert await scene.told() == [sentence]
+        assert await scene.told() == []
+        assert scene.pending == [sentence]
+        assert scene.end.facts["error"] == "It failed: overloaded."
+        assert scene.end.facts["silent_because"] == "it did not come to its end"
 
 
 async def test_another_attempt_of_the_same_occurrence_is_not_told_again() -> None:
     engine = WatchedEngine().then(Fails(FailureKind.OTHER)).then(Fails(FailureKind.OTHER))
-    async with scene(engine) as stage:
-        await stage.run(routine())
-        await stage.run(routine(), Try(2))
-        assert_told_by_name(await stage.told())
+    async with background_scene(engine) as scene:
+        await scene.run(routine())
+        await scene.run(routine(), Try(2))
+        assert_told_by_name(await scene.told())
 
 
 async def test_a_job_that_fails_again_for_the_same_reason_is_told_once_until_it_works() -> None:
     fails = Fails(FailureKind.OTHER)
     engine = WatchedEngine().then(fails).then(fails).then(Says("ok"), report()).then(fails)
-    async with scene(engine) as stage:
+    async with background_scene(engine) as scene:
         for _ in range(2):
-            await stage.run(routine())
-            stage.clock.jump(3600)
-        assert len(await stage.told()) == 1
+            await scene.run(routine())
+            scene.clock.jump(3600)
+        assert len(await scene.told()) == 1
         for _ in range(2):
-            await stage.run(routine())
-            stage.clock.jump(3600)
-        assert len(await stage.told()) == 1
+            await scene.run(routine())
+            scene.clock.jump(3600)
+        assert len(await scene.told()) == 1
 
 
 async def test_a_job_that_fails_for_another_reason_is_told_again() -> None:
     engine = WatchedEngine().then(Fails(FailureKind.OTHER)).then(Fails(FailureKind.TOO_LONG))
-    async with scene(engine) as stage:
-        await stage.run(routine())
-        stage.clock.jump(3600)
-        await stage.run(routine())
-        assert len(await stage.told()) == 2
+    async with background_scene(engine) as scene:
+        await scene.run(routine())
+        scene.clock.jump(3600)
+        await scene.run(routine())
+        assert len(await scene.told()) == 2
 
 
 async def test_a_job_without_a_description_is_told_by_its_first_words() -> None:
     engine = WatchedEngine().then(Fails(FailureKind.OTHER))
-    async with scene(engine) as stage:
-        await stage.run(routine(description="", message="Look at\n\nthe mail, " + "and on " * 30))
-        [sentence] = await stage.told()
+    async with background_scene(engine) as scene:
+        await scene.run(routine(description="", message="Look at\n\nthe mail, " + "and on " * 30))
+        [sentence] = await scene.told()
         assert sentence.startswith("“Look at the mail, and on")
         assert len(sentence) < 120
 
@@ -93,74 +93,74 @@ async def test_a_job_without_a_description_is_told_by_its_first_words() -> None:
 async def test_a_run_that_takes_too_long_is_stopped_and_told() -> None:
     usage = Usage(context=900, output=100, cost_usd=0.5)
     engine = WatchedEngine().then(UsageReported(usage), ping(), Waits())
-    async with scene(engine) as stage:
-        running = stage.start(routine())
-        await stage.until(lambda: stage.said)
-        await stage.clock.advance(1799)
+    async with background_scene(engine) as scene:
+        running = scene.start(routine())
+        await scene.until(lambda: scene.said)
+        await scene.clock.advance(1799)
         assert not running.done()
-        await stage.clock.advance(1)
+        await scene.clock.advance(1)
         assert await running is OccurrenceState.TIMED_OUT
         assert engine.closed == engine.opened
-        told = [line for line in await stage.told() if line != "The bank wrote."]
+        told = [line for line in await scene.told() if line != "The bank wrote."]
         assert told == ["“Morning mail” did not work: it took longer than 30 min and was stopped."]
         assert_told_by_name(told)
-        assert stage.end.state == "timed_out"
-        assert stage.end.facts["tokens"] == 1000
-        assert len(stage.end.facts["pings"]) == 1  # type: ignore[arg-type]
-        assert stage.pending == told
-        assert stage.clock.sleeping == 0
+        assert scene.end.state == "timed_out"
+        assert scene.end.facts["tokens"] == 1000
+        assert len(scene.end.facts["pings"]) == 1  # type: ignore[arg-type]
+        assert scene.pending == told
+        assert scene.clock.sleeping == 0
 
 
 async def test_a_run_is_not_over_before_its_session_is_closed() -> None:
     engine = WatchedEngine().then(Waits())
-    async with scene(engine) as stage:
-        running = stage.start(routine())
-        await stage.until(lambda: engine.open_now)
+    async with background_scene(engine) as scene:
+        running = scene.start(routine())
+        await scene.until(lambda: engine.open_now)
         engine.may_close.clear()
-        await stage.clock.advance(1800)
-        await stage.settled()
-        assert stage.states == ["running"]
+        await scene.clock.advance(1800)
+        await scene.settled()
+        assert scene.states == ["running"]
         engine.may_close.set()
         assert await running is OccurrenceState.TIMED_OUT
 
 
 async def test_the_limit_is_the_one_that_is_set() -> None:
-    async with scene(WatchedEngine().then(Waits())) as stage:
-        stage.configure(bg_fork_timeout=5)
-        running = stage.start(routine())
-        await stage.until(lambda: stage.clock.sleeping)
-        await stage.clock.advance(5)
+    async with background_scene(WatchedEngine().then(Waits())) as scene:
+        scene.configure(bg_fork_timeout=5)
+        running = scene.start(routine())
+        await scene.until(lambda: scene.clock.sleeping)
+        await scene.clock.advance(5)
         assert await running is OccurrenceState.TIMED_OUT
 
 
 async def test_a_run_that_ends_in_time_leaves_no_alarm() -> None:
-    async with scene(WatchedEngine()) as stage:
-        await stage.run(routine())
-        assert stage.clock.sleeping == 0
+    async with background_scene(WatchedEngine()) as scene:
+        await scene.run(routine())
+        assert scene.clock.sleeping == 0
 
 
 async def test_waiting_for_a_place_does_not_count_as_running() -> None:
-    async with scene(WatchedEngine().then(Waits()).then(Waits())) as stage:
-        stage.configure(bg_concurrency=1)
-        first, second = stage.start(routine("first")), stage.start(routine("second"))
-        await stage.until(lambda: stage.clock.sleeping)
-        await stage.clock.advance(1800)
+    async with background_scene(WatchedEngine().then(Waits()).then(Waits())) as scene:
+        scene.configure(bg_concurrency=1)
+        first, second = scene.start(routine("first")), scene.start(routine("second"))
+        await scene.until(lambda: scene.clock.sleeping)
+        await scene.clock.advance(1800)
         assert await first is OccurrenceState.TIMED_OUT
-        await stage.until(lambda: stage.clock.sleeping)
-        await stage.clock.advance(1799)
+        await scene.until(lambda: scene.clock.sleeping)
+        await scene.clock.advance(1799)
         assert not second.done()
 
 
 async def test_wrong_tools_close_the_occurrence_and_are_told() -> None:
     engine = WatchedEngine()
-    async with scene(engine) as stage:
+    async with background_scene(engine) as scene:
         job = routine(allowed_tools=("Bash(*)", "Read(./**.md)"))
-        await stage.skip(job)
+        await scene.skip(job)
         assert engine.opened == []
-        assert stage.states == ["skipped"]
-        assert stage.end.facts["reason"] == "invalid tools"
-        assert stage.end.facts["silent_because"] == "it was not run"
-        told = await stage.told()
+        assert scene.states == ["skipped"]
+        assert scene.end.facts["reason"] == "invalid tools"
+        assert scene.end.facts["silent_because"] == "it was not run"
+        told = await scene.told()
         assert_told_by_name(told)
         assert told[0].startswith(
             "“Morning mail” was not run: `Bash(*)` would allow every command."
@@ -185,25 +185,25 @@ async def test_no_exception_gets_out_and_there_is_an_end(
     def seen(store: Store) -> Store:
         return store if changed is None else FailingOnceStore(store, error, changed)
 
-    async with scene(engine, seen=seen) as stage:
+    async with background_scene(engine, seen=seen) as scene:
         faults: dict[str, tuple[object, str]] = {
-            "spec": (stage, "_spec"),
-            "policy": (stage, "_usual"),
-            "main": (stage, "_main"),
+            "spec": (scene, "_spec"),
+            "policy": (scene, "_usual"),
+            "main": (scene, "_main"),
             "open": (engine, "open"),
             "turn": (engine, "next_script"),
         }
         if place in faults:
-            setattr(*faults[place], Raising(error).read)
-        assert await stage.run(routine()) is OccurrenceState.FAILED
-        assert stage.end.facts["error"] == said
-        assert await stage.told() == [f"“Morning mail” did not work: {said}"]
+            setattr(*faults[place], FailingReader(error).read)
+        assert await scene.run(routine()) is OccurrenceState.FAILED
+        assert scene.end.facts["error"] == said
+        assert await scene.told() == [f"“Morning mail” did not work: {said}"]
         assert engine.open_now == []
-        stage.configure(bg_concurrency=1)
-        assert (await stage.run(routine("next"))).is_end
+        scene.configure(bg_concurrency=1)
+        assert (await scene.run(routine("next"))).is_end
 
 
-class Raising:
+class FailingReader:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
@@ -212,50 +212,52 @@ class Raising:
 
 
 async def test_an_engine_that_says_nothing_has_failed() -> None:
-    async with scene(WatchedEngine().then(TurnEnded(EndCause.INTERRUPTED))) as stage:
-        assert await stage.run(routine()) is OccurrenceState.FAILED
-        assert stage.end.facts["error"] == "it was stopped before its end."
+    async with background_scene(WatchedEngine().then(TurnEnded(EndCause.INTERRUPTED))) as scene:
+        assert await scene.run(routine()) is OccurrenceState.FAILED
+        assert scene.end.facts["error"] == "it was stopped before its end."
 
 
 async def test_settings_that_cannot_be_read_are_the_defaults() -> None:
-    async with scene(WatchedEngine(), seen=lambda store: FailingOnceStore(store, FULL)) as stage:
-        assert await stage.run(routine()) is OccurrenceState.DONE
+    async with background_scene(
+        WatchedEngine(), seen=lambda store: FailingOnceStore(store, FULL)
+    ) as scene:
+        assert await scene.run(routine()) is OccurrenceState.DONE
 
 
 async def test_stopping_the_bot_cuts_a_run_off() -> None:
     engine = WatchedEngine().then(report("Half of it."), Waits())
-    async with scene(engine) as stage:
-        running = stage.start(reminder())
-        await stage.until(lambda: stage.pending)
+    async with background_scene(engine) as scene:
+        running = scene.start(reminder())
+        await scene.until(lambda: scene.pending)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert stage.states == ["running", "cut_off"]
-        facts = stage.rows[-1].facts
+        assert scene.states == ["running", "cut_off"]
+        facts = scene.rows[-1].facts
         assert facts["report"] == "Half of it."
         assert facts["tools"] == ["mcp__discord__report_updates"]
         assert facts["error"] == "the bot was stopped in the middle of it."
         assert engine.closed == engine.opened
-        assert await stage.told() == []
-        assert stage.clock.sleeping == 0
+        assert await scene.told() == []
+        assert scene.clock.sleeping == 0
 
 
 @pytest.mark.parametrize("steps_of_run", [(ping(), report()), (ping(),)], ids=["", "no report"])
 async def test_stopping_at_any_moment_leaves_one_last_row_or_none_at_all(
     steps_of_run: tuple[CallsTool, ...],
 ) -> None:
-    """However far it came: never without a last row once it began, never with two."""
+    """A run that has begun has exactly one last row, at whatever step it is stopped."""
     asyncio.get_running_loop().set_default_executor(InlineExecutor())
     seen = set[tuple[str, ...]]()
     for steps in range(300):
         engine = WatchedEngine().then(*steps_of_run, Says("x"))
-        async with scene(engine) as stage:
-            running = stage.start(routine())
+        async with background_scene(engine) as scene:
+            running = scene.start(routine())
             for _ in range(steps):
                 await asyncio.sleep(0)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-            states = tuple(stage.states)
+            states = tuple(scene.states)
             assert states in ((), ("running", "cut_off"), ("running", "done"))
             assert engine.open_now == []
             seen.add(states)
@@ -266,11 +268,11 @@ async def test_stopping_at_any_moment_leaves_one_last_row_or_none_at_all(
 
 async def test_main_goes_on_while_a_run_is_going() -> None:
     engine = WatchedEngine().then(Waits())
-    async with scene(engine) as stage:
-        _ = stage.start(routine())
-        await stage.until(lambda: engine.open_now)
+    async with background_scene(engine) as scene:
+        _ = scene.start(routine())
+        await scene.until(lambda: engine.open_now)
         assert engine.opened[0].spec.resume != MAIN
-        assert stage.stores.session.read() is None
+        assert scene.stores.session.read() is None
 
 
 async def test_what_a_call_did_is_known_even_if_the_run_was_stopped_in_it() -> None:
@@ -278,11 +280,11 @@ async def test_what_a_call_did_is_known_even_if_the_run_was_stopped_in_it() -> N
     engine = WatchedEngine()
     for steps in range(0, 60, 3):
         engine.then(ping(), Waits())
-        async with scene(engine) as stage:
-            running = stage.start(routine())
-            await stage.until(lambda: engine.open_now)
+        async with background_scene(engine) as scene:
+            running = scene.start(routine())
+            await scene.until(lambda: engine.open_now)
             for _ in range(steps):
                 await asyncio.sleep(0)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-            assert len(stage.said) == len(stage.rows[-1].facts.get("pings", []))  # type: ignore[arg-type]
+            assert len(scene.said) == len(scene.rows[-1].facts.get("pings", []))  # type: ignore[arg-type]

@@ -28,25 +28,25 @@ def one_report(words: str) -> Reply:
 
 
 async def pinging(at: RealScene, **fields: Any) -> asyncio.Task[OccurrenceState]:
-    """A run that wants to ping now, and is kept waiting."""
+    """Start a run whose ping waits for its turn."""
     at.model.then(calls(PING, message="Call mum."))
-    task = at.stage.start(reminder(update_main_session=ReportMode.FREELY, **fields))
-    await at.stage.until(lambda: at.stage.clock.sleeping == 2)
+    task = at.scene.start(reminder(update_main_session=ReportMode.FREELY, **fields))
+    await at.scene.until(lambda: at.scene.clock.sleeping == 2)
     return task
 
 
-def recorded(stage: Scene) -> list[str]:
-    """The sessions that replies to what was said lead to."""
-    return [record.fork_session_id for record in stage.store.run(lambda tx: tx.fork_messages.get())]
+def recorded(scene: Scene) -> list[str]:
+    """The sessions in which replies to the run's messages are answered."""
+    return [record.fork_session_id for record in scene.store.run(lambda tx: tx.fork_messages.get())]
 
 
-async def test_what_it_writes_is_read_by_nobody(modelled: RealScene) -> None:
-    modelled.model.answers("Nobody reads this.")
-    stage = modelled.stage
-    assert await stage.run(routine()) is OccurrenceState.DONE
-    assert (stage.said, stage.surface.posts, stage.pending) == ([], [], [])
-    assert "Nobody reads this." not in str(stage.rows)
-    assert stage.end.facts["silent_because"] == "it had nothing to say"
+async def test_what_it_writes_is_read_by_nobody(in_process: RealScene) -> None:
+    in_process.model.answers("Nobody reads this.")
+    scene = in_process.scene
+    assert await scene.run(routine()) is OccurrenceState.DONE
+    assert (scene.said, scene.surface.posts, scene.pending) == ([], [], [])
+    assert "Nobody reads this." not in str(scene.rows)
+    assert scene.end.facts["silent_because"] == "it had nothing to say"
 
 
 @pytest.mark.parametrize(
@@ -65,119 +65,119 @@ async def test_what_it_writes_is_read_by_nobody(modelled: RealScene) -> None:
     ],
 )
 async def test_the_duty_to_report_is_met(
-    modelled: RealScene, mode: ReportMode, answers: list[Reply], requests: int, pending: list[str]
+    in_process: RealScene, mode: ReportMode, answers: list[Reply], requests: int, pending: list[str]
 ) -> None:
-    """By the agent, who is sent back twice at most, and else by the program."""
-    modelled.model.then(*answers)
-    stage = modelled.stage
-    assert await stage.run(routine(update_main_session=mode)) is OccurrenceState.DONE
-    assert len(modelled.model.requests) == requests
-    assert stage.pending == pending
-    assert await stage.told() == []
+    """The agent is asked for it twice at most; then the program writes it."""
+    in_process.model.then(*answers)
+    scene = in_process.scene
+    assert await scene.run(routine(update_main_session=mode)) is OccurrenceState.DONE
+    assert len(in_process.model.requests) == requests
+    assert scene.pending == pending
+    assert await scene.told() == []
 
 
-async def test_who_is_sent_back_is_told_why_and_may_still_report(modelled: RealScene) -> None:
-    modelled.model.then(says("Done."), says("Really."), one_report("Late, but here."))
-    stage = modelled.stage
-    await stage.run(routine(update_main_session=ReportMode.ALWAYS))
-    assert "You must call `report_updates`" in spoken(modelled.model.requests[1])[-1]
-    assert stage.pending == ["Late, but here."]
+async def test_who_is_sent_back_is_told_why_and_may_still_report(in_process: RealScene) -> None:
+    in_process.model.then(says("Done."), says("Really."), one_report("Late, but here."))
+    scene = in_process.scene
+    await scene.run(routine(update_main_session=ReportMode.ALWAYS))
+    assert "You must call `report_updates`" in spoken(in_process.model.requests[1])[-1]
+    assert scene.pending == ["Late, but here."]
 
 
-async def test_a_blocked_report_is_refused_with_what_to_do(modelled: RealScene) -> None:
-    modelled.model.then(one_report("Psst."))
-    await modelled.stage.run(routine(update_main_session=ReportMode.BLOCKED))
-    assert modelled.results() == ["This job may not report to the main session. End without it."]
+async def test_a_blocked_report_is_refused_with_what_to_do(in_process: RealScene) -> None:
+    in_process.model.then(one_report("Psst."))
+    await in_process.scene.run(routine(update_main_session=ReportMode.BLOCKED))
+    assert in_process.results() == ["This job may not report to the main session. End without it."]
 
 
 async def test_a_run_that_takes_too_long_is_ended_told_and_its_ping_can_be_answered(
     real: RealScene,
 ) -> None:
     real.model.then(BANK, Hang())
-    stage = real.stage
-    running = stage.start(routine())
+    scene = real.scene
+    running = scene.start(routine())
     await real.model.seen(2)
-    await stage.clock.advance(1800)
+    await scene.clock.advance(1800)
     assert await running is OccurrenceState.TIMED_OUT
-    await real.gone()
-    assert recorded(stage) == [stage.end.facts["session"]]
-    assert stage.end.facts["pings"] == [stage.surface.posts[0].id]
-    assert await stage.told() == [
+    await real.until_no_processes()
+    assert recorded(scene) == [scene.end.facts["session"]]
+    assert scene.end.facts["pings"] == [scene.surface.posts[0].id]
+    assert await scene.told() == [
         "“Morning mail” did not work: it took longer than 30 min and was stopped."
     ]
-    assert await stage.told() == []
+    assert await scene.told() == []
 
 
 async def test_a_failure_is_told_once_by_name_and_its_ping_can_be_answered(
-    modelled: RealScene,
+    in_process: RealScene,
 ) -> None:
-    modelled.model.then(BANK).when(lambda request: bool(request.tool_results), FAILED)
-    stage = modelled.stage
-    assert await stage.run(routine()) is OccurrenceState.FAILED
-    modelled.model.when("YOUR TASK", FAILED)
-    assert await stage.run(routine(), Try(2)) is OccurrenceState.FAILED
-    first, second = (row for row in stage.rows if row.state == "failed")
-    assert recorded(stage) == [first.facts["session"]]
+    in_process.model.then(BANK).when(lambda request: bool(request.tool_results), FAILED)
+    scene = in_process.scene
+    assert await scene.run(routine()) is OccurrenceState.FAILED
+    in_process.model.when("YOUR TASK", FAILED)
+    assert await scene.run(routine(), Try(2)) is OccurrenceState.FAILED
+    first, second = (row for row in scene.rows if row.state == "failed")
+    assert recorded(scene) == [first.facts["session"]]
     assert "pings" not in second.facts
-    (sentence,) = await stage.told()
+    (sentence,) = await scene.told()
     assert sentence.startswith("“Morning mail” did not work: ")
     assert not any(word in sentence for word in ("abc123", "routine", str(MAIN)))
-    assert await stage.told() == []
+    assert await scene.told() == []
 
 
 async def test_a_ping_while_the_owner_is_answered_is_refused_and_told_to_the_agent(
-    modelled: RealScene,
+    in_process: RealScene,
 ) -> None:
-    modelled.model.then(BANK, one_report("The bank wrote."))
-    stage = modelled.stage
-    stage.is_busy = True
-    await stage.run(routine())
-    assert stage.said == []
-    assert modelled.results()[0] == (
+    in_process.model.then(BANK, one_report("The bank wrote."))
+    scene = in_process.scene
+    scene.is_busy = True
+    await scene.run(routine())
+    assert scene.said == []
+    assert in_process.results()[0] == (
         "The owner is in the middle of a conversation. "
         "Leave it with `report_updates`, or end without a message."
     )
-    assert stage.pending == ["The bank wrote."]
-    assert stage.store.run(lambda tx: tx.budget.get()).tokens == 5
+    assert scene.pending == ["The bank wrote."]
+    assert scene.store.run(lambda tx: tx.budget.get()).tokens == 5
 
 
 async def test_a_reminder_that_was_ordered_waits_for_the_end_of_the_answer(
-    modelled: RealScene,
+    in_process: RealScene,
 ) -> None:
-    stage = modelled.stage
-    stage.is_busy = True
-    task = await pinging(modelled, must=True)
-    await stage.clock.advance(30)
-    assert stage.said == []
-    stage.is_busy = False
-    await stage.clock.advance(1)
+    scene = in_process.scene
+    scene.is_busy = True
+    task = await pinging(in_process, must=True)
+    await scene.clock.advance(30)
+    assert scene.said == []
+    scene.is_busy = False
+    await scene.clock.advance(1)
     assert await task is OccurrenceState.DONE
-    assert stage.said == ["Call mum."]
-    assert stage.store.run(lambda tx: tx.budget.get()).tokens == 5
+    assert scene.said == ["Call mum."]
+    assert scene.store.run(lambda tx: tx.budget.get()).tokens == 5
 
 
-async def test_but_not_for_longer_than_two_minutes(modelled: RealScene) -> None:
-    stage = modelled.stage
-    stage.is_busy = True
-    task = await pinging(modelled, must=True)
-    await stage.clock.advance(120)
+async def test_but_not_for_longer_than_two_minutes(in_process: RealScene) -> None:
+    scene = in_process.scene
+    scene.is_busy = True
+    task = await pinging(in_process, must=True)
+    await scene.clock.advance(120)
     assert await task is OccurrenceState.DONE
-    assert stage.said == ["Call mum."]
+    assert scene.said == ["Call mum."]
 
 
-async def test_a_check_of_a_chain_sets_the_next_one(modelled: RealScene) -> None:
-    modelled.model.then(calls("mcp__discord__follow_up_chain", minutes_from_now=30))
-    stage = modelled.stage
-    await stage.run(reminder("root", chain=Chain(max=2)))
-    assert "CHAIN CONTEXT: check 1 of 3." in spoken(modelled.model.requests[0])[0]
-    (shelved,) = stage.stores.reminders.all()
+async def test_a_check_of_a_chain_sets_the_next_one(in_process: RealScene) -> None:
+    in_process.model.then(calls("mcp__discord__follow_up_chain", minutes_from_now=30))
+    scene = in_process.scene
+    await scene.run(reminder("root", chain=Chain(max=2)))
+    assert "CHAIN CONTEXT: check 1 of 3." in spoken(in_process.model.requests[0])[0]
+    (shelved,) = scene.stores.reminders.all()
     assert shelved.item.chain == Chain(max=2, depth=1, parent="root")
     assert shelved.item.spec.message == "Look at the mail."
 
 
-async def test_the_last_check_of_a_chain_sets_none(modelled: RealScene) -> None:
-    modelled.model.then(calls("mcp__discord__follow_up_chain", minutes_from_now=30))
-    stage = modelled.stage
-    await stage.run(reminder("last", chain=Chain(max=2, depth=2, parent="root")))
-    assert "This was the last check of the chain" in modelled.results()[0]
-    assert stage.stores.reminders.all() == []
+async def test_the_last_check_of_a_chain_sets_none(in_process: RealScene) -> None:
+    in_process.model.then(calls("mcp__discord__follow_up_chain", minutes_from_now=30))
+    scene = in_process.scene
+    await scene.run(reminder("last", chain=Chain(max=2, depth=2, parent="root")))
+    assert "This was the last check of the chain" in in_process.results()[0]
+    assert scene.stores.reminders.all() == []

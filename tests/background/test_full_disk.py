@@ -1,4 +1,4 @@
-"""A ledger that takes nothing more: runs wait for room, in order, and hold up nobody."""
+"""A ledger on a full disk: runs wait for room, in order, and delay no other run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.background.scene import WatchedEngine, reminder, report, routine, scene
+from tests.background.scene import WatchedEngine, background_scene, reminder, report, routine
 from tests.conversation.failing_stores import LedgerRefusingStore
 from tests.conversation.scene import InlineExecutor
 
@@ -17,19 +17,19 @@ from ollim_bot.errors import WriteFailed
 from ollim_bot.store.store import Store
 from ollim_bot.testing.engine import Fails, Waits
 
-pytestmark = pytest.mark.usefixtures("at_once")
+pytestmark = pytest.mark.usefixtures("no_threads")
 
 FULL = WriteFailed(Path("state/ollim.db"), "the disk is full.")
 
 
 @pytest.fixture
-async def at_once() -> None:
-    """Nothing happens in other threads, which a clock that is moved does not wait for."""
+async def no_threads() -> None:
+    """Run the work of threads at once: the manual clock does not wait for other threads."""
     asyncio.get_running_loop().set_default_executor(InlineExecutor())
 
 
-class SmallLedger:
-    """Has no room for rows with these states, of the job that is named if one is."""
+class FullLedger:
+    """Refuses rows with these states: those of `job`, or those of all jobs if none is given."""
 
     def __init__(self, *states: str, job: str = "") -> None:
         self.refused = {*states}
@@ -47,106 +47,106 @@ class SmallLedger:
 
 
 async def test_what_the_ledger_cannot_take_is_run_when_there_is_room() -> None:
-    engine, ledger = WatchedEngine(), SmallLedger("running")
-    async with scene(engine, seen=ledger) as stage:
-        running = stage.start(routine())
-        await stage.until(lambda: ledger.tries)
-        await stage.settled()
-        assert (engine.opened, stage.states) == ([], [])
+    engine, ledger = WatchedEngine(), FullLedger("running")
+    async with background_scene(engine, seen=ledger) as scene:
+        running = scene.start(routine())
+        await scene.until(lambda: ledger.tries)
+        await scene.settled()
+        assert (engine.opened, scene.states) == ([], [])
         ledger.refused.clear()
-        await stage.clock.advance(5)
+        await scene.clock.advance(5)
         assert await running is OccurrenceState.DONE
-        assert stage.states == ["running", "done"]
-        assert await stage.told() == ["state/ollim.db: the disk is full."]
+        assert scene.states == ["running", "done"]
+        assert await scene.told() == ["state/ollim.db: the disk is full."]
 
 
 async def test_what_had_to_wait_for_room_is_late() -> None:
-    engine, ledger = WatchedEngine(), SmallLedger("running")
-    async with scene(engine, seen=ledger) as stage:
-        running = stage.start(routine())
-        await stage.until(lambda: ledger.tries)
-        await stage.clock.advance(120)
+    engine, ledger = WatchedEngine(), FullLedger("running")
+    async with background_scene(engine, seen=ledger) as scene:
+        running = scene.start(routine())
+        await scene.until(lambda: ledger.tries)
+        await scene.clock.advance(120)
         ledger.refused.clear()
-        await stage.clock.advance(5)
+        await scene.clock.advance(5)
         await running
         assert "[late: was scheduled for 10:15 AM, running now]" in engine.prompts[0]
-        assert stage.end.facts["lateness"] == 125
+        assert scene.end.facts["lateness"] == 125
 
 
 @pytest.mark.parametrize("state", ["attempt_failed", "done", "failed", "skipped"])
 async def test_the_last_row_is_on_disk_before_anything_may_follow_it(state: str) -> None:
-    engine, ledger = WatchedEngine(), SmallLedger(state)
+    engine, ledger = WatchedEngine(), FullLedger(state)
     if state in ("attempt_failed", "failed"):
         engine.then(Fails(FailureKind.OVERLOADED))
     job = routine(allowed_tools=("Bash(*)",) if state == "skipped" else ())
-    async with scene(engine, seen=ledger) as stage:
+    async with background_scene(engine, seen=ledger) as scene:
         this = Try(may_fail=state == "attempt_failed")
-        doing = stage.skip(job) if state == "skipped" else stage.run(job, this)
+        doing = scene.skip(job) if state == "skipped" else scene.run(job, this)
         running = asyncio.create_task(doing)
-        stage.tasks.append(running)
-        await stage.until(lambda: ledger.tries)
-        await stage.clock.advance(60)
+        scene.tasks.append(running)
+        await scene.until(lambda: ledger.tries)
+        await scene.clock.advance(60)
         assert ledger.tries > 5
         assert not running.done()
         ledger.refused.clear()
-        await stage.clock.advance(5)
+        await scene.clock.advance(5)
         assert (await running).value == state
-        assert stage.states[-1] == state
-        assert stage.clock.sleeping == 0
+        assert scene.states[-1] == state
+        assert scene.clock.sleeping == 0
 
 
 async def test_an_end_that_waits_for_room_holds_up_nobody() -> None:
-    ledger = SmallLedger("done", job="first")
-    async with scene(WatchedEngine(), seen=ledger) as stage:
-        stage.configure(bg_concurrency=1)
-        first, second = stage.start(routine("first")), stage.start(routine("second"))
+    ledger = FullLedger("done", job="first")
+    async with background_scene(WatchedEngine(), seen=ledger) as scene:
+        scene.configure(bg_concurrency=1)
+        first, second = scene.start(routine("first")), scene.start(routine("second"))
         assert await second is OccurrenceState.DONE
         assert ledger.tries
         assert not first.done()
 
 
 async def test_who_stops_the_bot_does_not_wait_for_room() -> None:
-    ledger = SmallLedger("done")
-    async with scene(WatchedEngine(), seen=ledger) as stage:
-        running = stage.start(routine())
-        await stage.until(lambda: ledger.tries)
+    ledger = FullLedger("done")
+    async with background_scene(WatchedEngine(), seen=ledger) as scene:
+        running = scene.start(routine())
+        await scene.until(lambda: ledger.tries)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert stage.states == ["running"]
-        assert stage.clock.sleeping == 0
+        assert scene.states == ["running"]
+        assert scene.clock.sleeping == 0
 
 
 async def test_but_an_end_for_which_there_is_room_by_then_is_written() -> None:
-    ledger = SmallLedger("done")
-    async with scene(WatchedEngine(), seen=ledger) as stage:
-        running = stage.start(routine())
-        await stage.until(lambda: ledger.tries)
+    ledger = FullLedger("done")
+    async with background_scene(WatchedEngine(), seen=ledger) as scene:
+        running = scene.start(routine())
+        await scene.until(lambda: ledger.tries)
         ledger.refused.clear()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert stage.states == ["running", "done"]
+        assert scene.states == ["running", "done"]
 
 
 async def test_what_is_stopped_before_it_could_begin_leaves_no_trace() -> None:
-    engine, ledger = WatchedEngine(), SmallLedger("running")
-    async with scene(engine, seen=ledger) as stage:
-        running = stage.start(routine())
-        await stage.until(lambda: ledger.tries)
+    engine, ledger = WatchedEngine(), FullLedger("running")
+    async with background_scene(engine, seen=ledger) as scene:
+        running = scene.start(routine())
+        await scene.until(lambda: ledger.tries)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert (engine.opened, stage.states) == ([], [])
+        assert (engine.opened, scene.states) == ([], [])
 
 
 async def test_a_run_that_is_cut_off_on_a_full_disk_does_not_keep_the_bot_from_stopping() -> None:
-    engine, ledger = WatchedEngine().then(report("Half."), Waits()), SmallLedger("cut_off")
-    async with scene(engine, seen=ledger) as stage:
-        running = stage.start(reminder())
-        await stage.until(lambda: stage.pending)
+    engine, ledger = WatchedEngine().then(report("Half."), Waits()), FullLedger("cut_off")
+    async with background_scene(engine, seen=ledger) as scene:
+        running = scene.start(reminder())
+        await scene.until(lambda: scene.pending)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert stage.states == ["running"]
+        assert scene.states == ["running"]
         assert engine.open_now == []

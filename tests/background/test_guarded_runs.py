@@ -1,4 +1,4 @@
-"""Tools in background runs: allowed or refused, and nobody is asked."""
+"""Tools in background runs are allowed or refused; the owner is never asked."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ async def test_what_is_not_available_is_refused_and_the_run_goes_on(real: RealSc
             )
         )
     )
-    stage = real.stage
-    assert await stage.run(routine()) is OccurrenceState.DONE
+    scene = real.scene
+    assert await scene.run(routine()) is OccurrenceState.DONE
     write, fetch, bash, fork, names, read, listed = real.results()
     assert "`Write` is not available in background runs. " in write
     assert "`WebFetch` is not available in background runs. " in fetch
@@ -35,33 +35,33 @@ async def test_what_is_not_available_is_refused_and_the_run_goes_on(real: RealSc
     assert "`mcp__discord__update_names` is not available in background runs. " in names
     assert "buy milk" in read
     assert listed == "There are no reminders."
-    assert stage.end.facts["tools"] == ["Read", "mcp__discord__list_reminders"]
+    assert scene.end.facts["tools"] == ["Read", "mcp__discord__list_reminders"]
     assert (real.root / "note.md").read_text() == "buy milk"
-    assert (stage.surface.posts, stage.said) == ([], [])
+    assert (scene.surface.posts, scene.said) == ([], [])
 
 
-async def test_what_the_job_allows_is_done(modelled: RealScene) -> None:
-    modelled.model.then(calls("Write", file_path="notes/new.md", content="new"), says("Done."))
+async def test_what_the_job_allows_is_done(in_process: RealScene) -> None:
+    in_process.model.then(calls("Write", file_path="notes/new.md", content="new"), says("Done."))
     job = routine(allowed_tools=("Write(./notes/**.md)",))
-    assert await modelled.stage.run(job) is OccurrenceState.DONE
-    assert (modelled.root / "notes/new.md").read_text() == "new"
-    assert "`Write(./notes/**.md)`" in str(modelled.model.requests[0].messages)
+    assert await in_process.scene.run(job) is OccurrenceState.DONE
+    assert (in_process.root / "notes/new.md").read_text() == "new"
+    assert "`Write(./notes/**.md)`" in str(in_process.model.requests[0].messages)
 
 
-async def test_what_the_owner_takes_away_meanwhile_is_gone(modelled: RealScene) -> None:
-    """Between two calls of the same run."""
-    stage = modelled.stage
-    stage.allowed = (*DEFAULT_BG_TOOLS, "Write(./notes/**.md)")
+async def test_what_the_owner_takes_away_meanwhile_is_gone(in_process: RealScene) -> None:
+    """The permission is removed between two calls of the same run."""
+    scene = in_process.scene
+    scene.allowed = (*DEFAULT_BG_TOOLS, "Write(./notes/**.md)")
 
     def is_after_the_first(request: ModelRequest) -> bool:
         if request.tool_results:
-            stage.allowed = DEFAULT_BG_TOOLS
-        return len(modelled.model.requests) == 2
+            scene.allowed = DEFAULT_BG_TOOLS
+        return len(in_process.model.requests) == 2
 
-    modelled.model.then(calls("Write", file_path="notes/one.md", content="1"))
+    in_process.model.then(calls("Write", file_path="notes/one.md", content="1"))
     second = calls("Write", file_path="notes/two.md", content="2")
-    modelled.model.when(is_after_the_first, second)
-    assert await stage.run(routine()) is OccurrenceState.DONE
-    assert (modelled.root / "notes/one.md").exists()
-    assert not (modelled.root / "notes/two.md").exists()
-    assert "`Write` is not available in background runs. " in modelled.results()[1]
+    in_process.model.when(is_after_the_first, second)
+    assert await scene.run(routine()) is OccurrenceState.DONE
+    assert (in_process.root / "notes/one.md").exists()
+    assert not (in_process.root / "notes/two.md").exists()
+    assert "`Write` is not available in background runs. " in in_process.results()[1]

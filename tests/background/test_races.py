@@ -23,25 +23,25 @@ def leave_one_token(tx: Transaction) -> None:
     tx.budget.change(lambda budget: replace(budget, available=1.0))
 
 
-def ends(stage: Scene) -> list[dict[str, object]]:
-    return [dict(row.facts) for row in stage.rows if row.state == "done"]
+def ends(scene: Scene) -> list[dict[str, object]]:
+    return [dict(row.facts) for row in scene.rows if row.state == "done"]
 
 
-async def test_of_two_runs_at_once_exactly_one_gets_the_last_token(modelled: RealScene) -> None:
-    stage = modelled.stage
-    stage.store.run(leave_one_token)
-    modelled.model.when("YOUR TASK", calls(PING, message="The bank wrote."))
+async def test_of_two_runs_at_once_exactly_one_gets_the_last_token(in_process: RealScene) -> None:
+    scene = in_process.scene
+    scene.store.run(leave_one_token)
+    in_process.model.when("YOUR TASK", calls(PING, message="The bank wrote."))
     runs = [
-        stage.start(routine(name, description=name, update_main_session=ReportMode.FREELY))
+        scene.start(routine(name, description=name, update_main_session=ReportMode.FREELY))
         for name in ("first", "second")
     ]
     assert await asyncio.gather(*runs) == [OccurrenceState.DONE] * 2
-    assert stage.said == ["The bank wrote."]
-    one, other = sorted(ends(stage), key=lambda facts: "pings" not in facts)
-    assert one["pings"] == [stage.surface.posts[0].id]
+    assert scene.said == ["The bank wrote."]
+    one, other = sorted(ends(scene), key=lambda facts: "pings" not in facts)
+    assert one["pings"] == [scene.surface.posts[0].id]
     assert "The ping budget is used up (budget: 0/5" in str(other["refused_pings"])
     assert str(other["silent_because"]).startswith("its ping was refused: the ping budget is used")
-    budget = stage.store.run(lambda tx: tx.budget.get())
+    budget = scene.store.run(lambda tx: tx.budget.get())
     assert (budget.tokens, budget.daily_used) == (0, 1)
 
 
@@ -50,7 +50,7 @@ def test_of_two_processes_whose_runs_want_the_last_token_exactly_one_speaks(
 ) -> None:
     data = DataDirectory(tmp_path / "data")
     stores = data.open(QuickDisk())
-    with two_processes(data.paths.root, "run a job", "tests.background.rival") as both:
+    with two_processes(data.paths.root, "run a job", "tests.background.pinging_process") as both:
         for number in range(ROUNDS):
             stores.state.run(leave_one_token)
             for each in both:
@@ -71,15 +71,15 @@ def test_of_two_processes_whose_runs_want_the_last_token_exactly_one_speaks(
 
 
 async def test_no_more_processes_than_places(real: RealScene) -> None:
-    stage, model = real.stage, real.model
-    stage.configure(bg_concurrency=1)
+    scene, model = real.scene, real.model
+    scene.configure(bg_concurrency=1)
     model.then(Hang())
-    first = stage.start(routine("first"))
+    first = scene.start(routine("first"))
     await model.seen(1)
-    second = stage.start(reminder("second"))
-    await stage.settled()
-    await real.processes(1)
-    assert stage.states == ["running"]
+    second = scene.start(reminder("second"))
+    await scene.settled()
+    await real.until_processes(1)
+    assert scene.states == ["running"]
     first.cancel()
     assert await second is OccurrenceState.DONE
-    await real.gone()
+    await real.until_no_processes()

@@ -13,11 +13,11 @@ from tests.background.scene import (
     MAIN,
     NOW,
     WatchedEngine,
+    background_scene,
     ping,
     reminder,
     report,
     routine,
-    scene,
     webhook,
 )
 from tests.conversation.scene import messages_of
@@ -42,24 +42,24 @@ ENDED = "“Morning mail” ended without its report."
 )
 async def test_a_run_branches_off_the_main_session(job: Job) -> None:
     engine = WatchedEngine()
-    async with scene(engine) as stage:
-        assert await stage.run(job) is OccurrenceState.DONE
+    async with background_scene(engine) as scene:
+        assert await scene.run(job) is OccurrenceState.DONE
         [session] = engine.opened
         assert (session.spec.branch_of, session.spec.begin) == (MAIN, session.id)
-        [event] = stage.events
+        [event] = scene.events
         assert (event.session_id, event.event) == (session.id, SessionChange.BG_FORK)
         assert event.parent_session_id == MAIN
-        assert stage.stores.session.read() is None
+        assert scene.stores.session.read() is None
         assert engine.closed == [session]
 
 
 async def test_an_isolated_run_begins_blank_and_is_shown_no_updates() -> None:
     engine = WatchedEngine()
-    async with scene(engine) as stage:
-        stage.stores.leave_update("Secret of the main session.", NOW)
-        await stage.run(routine(isolated=True))
+    async with background_scene(engine) as scene:
+        scene.stores.leave_update("Secret of the main session.", NOW)
+        await scene.run(routine(isolated=True))
         assert engine.opened[0].spec.branch_of is None
-        assert [(event.event, event.parent_session_id) for event in stage.events] == [
+        assert [(event.event, event.parent_session_id) for event in scene.events] == [
             (SessionChange.ISOLATED_BG, None)
         ]
         assert "Secret" not in engine.prompts[0]
@@ -67,35 +67,35 @@ async def test_an_isolated_run_begins_blank_and_is_shown_no_updates() -> None:
 
 async def test_a_forked_run_sees_what_waits_for_main_and_leaves_it_there() -> None:
     engine = WatchedEngine()
-    async with scene(engine) as stage:
-        stage.stores.leave_update("The plumber came.", NOW - timedelta(minutes=5))
-        await stage.run(routine())
+    async with background_scene(engine) as scene:
+        scene.stores.leave_update("The plumber came.", NOW - timedelta(minutes=5))
+        await scene.run(routine())
         assert (
             "RECENT BACKGROUND UPDATES (read-only — main session will also see these)\n"
             "- (5m ago) The plumber came.\n\nBACKGROUND RUN"
         ) in engine.prompts[0]
-        assert stage.pending == ["The plumber came."]
+        assert scene.pending == ["The plumber came."]
 
 
 @pytest.mark.parametrize("is_lost", [False, True], ids=["there is none", "the engine lost it"])
 async def test_without_a_main_session_it_begins_fresh(is_lost: bool) -> None:
     engine = WatchedEngine()
-    async with scene(engine) as stage:
-        stage.main = MAIN if is_lost else None
+    async with background_scene(engine) as scene:
+        scene.main = MAIN if is_lost else None
         engine.known.clear()
-        assert await stage.run(routine()) is OccurrenceState.DONE
+        assert await scene.run(routine()) is OccurrenceState.DONE
         assert engine.opened[0].spec.branch_of is None
-        [event] = stage.events
+        [event] = scene.events
         assert (event.event, event.parent_session_id) == (SessionChange.BG_FORK, None)
-        assert await stage.told() == []
+        assert await scene.told() == []
 
 
 async def test_a_session_is_as_the_job_wants_it() -> None:
     engine = WatchedEngine()
-    async with scene(engine) as stage:
-        stage.base = replace(stage.base, model="opus", thinking=4000, resume=MAIN)
-        await stage.run(routine())
-        await stage.run(reminder(model=Model.HAIKU, thinking=False))
+    async with background_scene(engine) as scene:
+        scene.base = replace(scene.base, model="opus", thinking=4000, resume=MAIN)
+        await scene.run(routine())
+        await scene.run(reminder(model=Model.HAIKU, thinking=False))
         specs = [session.spec for session in engine.opened]
         assert [(each.model, each.thinking) for each in specs] == [
             ("opus", "adaptive"),
@@ -110,54 +110,56 @@ async def test_a_history_that_does_not_fit_gets_a_larger_model() -> None:
     engine = WatchedEngine()
     spent = TurnCost(context=190_000, window=1_000_000)
     long = ChatMessage(MessageId("1"), NOW, Author.ASSISTANT, "So far.", session=MAIN, spent=spent)
-    async with scene(engine) as stage:
-        stage.store.run(lambda tx: tx.messages.add(long))
-        await stage.run(reminder(model=Model.HAIKU))
-        await stage.run(reminder(model=Model.HAIKU, isolated=True))
+    async with background_scene(engine) as scene:
+        scene.store.run(lambda tx: tx.messages.add(long))
+        await scene.run(reminder(model=Model.HAIKU))
+        await scene.run(reminder(model=Model.HAIKU, isolated=True))
         assert [session.spec.model for session in engine.opened] == ["sonnet", "haiku"]
 
 
 async def test_its_text_is_discarded() -> None:
     engine = WatchedEngine().then(Says("Nobody reads this."))
-    async with scene(engine) as stage:
-        await stage.run(routine())
-        assert (stage.said, stage.surface.posts, stage.pending) == ([], [], [])
-        assert stage.end.facts["silent_because"] == "it had nothing to say"
+    async with background_scene(engine) as scene:
+        await scene.run(routine())
+        assert (scene.said, scene.surface.posts, scene.pending) == ([], [], [])
+        assert scene.end.facts["silent_because"] == "it had nothing to say"
 
 
 async def test_a_ping_reaches_the_owner_marked_and_finds_its_session_again() -> None:
     """The session is known before the first tool is called."""
     engine = WatchedEngine().then(ping(), report(), Says("Done."))
-    async with scene(engine) as stage:
-        await stage.run(routine())
-        [message] = stage.surface.posts
+    async with background_scene(engine) as scene:
+        await scene.run(routine())
+        [message] = scene.surface.posts
         assert (message.text, message.job) == ("The bank wrote.", "Morning mail")
-        [record] = stage.store.run(lambda tx: tx.fork_messages.get())
+        [record] = scene.store.run(lambda tx: tx.fork_messages.get())
         assert record.fork_session_id == message.session == engine.opened[0].id
         assert record.parent_session_id == MAIN
-        facts = stage.end.facts
+        facts = scene.end.facts
         assert facts["pings"] == [message.id]
         assert facts["report"] == "Three mails need replies."
         assert "silent_because" not in facts
-        assert stage.pending == ["Three mails need replies."]
+        assert scene.pending == ["Three mails need replies."]
 
 
 async def test_the_name_that_the_engine_gives_counts() -> None:
     named = SessionNamed(SessionId("another"))
-    async with scene(WatchedEngine().then(named, named, ping(), report())) as stage:
-        await stage.run(routine())
-        [record] = stage.store.run(lambda tx: tx.fork_messages.get())
-        assert record.fork_session_id == stage.end.facts["session"] == "another"
-        assert [event.session_id for event in stage.events][1:] == ["another"]
+    async with background_scene(WatchedEngine().then(named, named, ping(), report())) as scene:
+        await scene.run(routine())
+        [record] = scene.store.run(lambda tx: tx.fork_messages.get())
+        assert record.fork_session_id == scene.end.facts["session"] == "another"
+        assert [event.session_id for event in scene.events][1:] == ["another"]
 
 
 @pytest.mark.parametrize("price", [Price.FREE, Price.UNKNOWN])
 async def test_a_run_without_a_price_says_so(price: Price) -> None:
     usage = Usage(context=1200, output=34, price=price)
-    async with scene(WatchedEngine().then(TurnEnded(EndCause.COMPLETED, usage=usage))) as stage:
-        await stage.run(routine())
-        assert stage.end.facts["price"] == price
-        assert "cost_usd" not in stage.end.facts
+    async with background_scene(
+        WatchedEngine().then(TurnEnded(EndCause.COMPLETED, usage=usage))
+    ) as scene:
+        await scene.run(routine())
+        assert scene.end.facts["price"] == price
+        assert "cost_usd" not in scene.end.facts
 
 
 async def test_the_end_row_tells_the_whole_story() -> None:
@@ -167,12 +169,12 @@ async def test_the_end_row_tells_the_whole_story() -> None:
         report(),
         TurnEnded(EndCause.COMPLETED, usage=usage),
     )
-    async with scene(engine) as stage:
+    async with background_scene(engine) as scene:
         job = routine()
-        occurrence = stage.occurrence(job)
-        stage.clock.jump(90)
-        await stage.runs.run_agent_background(job, occurrence, Try(2))
-        running, end = stage.rows
+        occurrence = scene.occurrence(job)
+        scene.clock.jump(90)
+        await scene.runs.run_agent_background(job, occurrence, Try(2))
+        running, end = scene.rows
         begun = {"attempt": 2, "job": "Morning mail", "limit": 1800}
         assert (running.state, running.facts) == ("running", begun)
         assert (end.state, end.occurrence) == ("done", occurrence)
@@ -194,10 +196,10 @@ async def test_the_end_row_tells_the_whole_story() -> None:
 async def test_the_end_row_names_each_subagent_and_what_it_called() -> None:
     start = CallsTool("Agent", {"prompt": "Look.", "subagent_type": "helper"})
     look = CallsTool("Read", {"file_path": "notes/a.md"}, subagent="helper")
-    async with scene(WatchedEngine().then(start, look, start, report())) as stage:
-        await stage.run(routine())
-        assert stage.end.facts["subagents"] == ["helper"]
-        assert stage.end.facts["tools"] == [
+    async with background_scene(WatchedEngine().then(start, look, start, report())) as scene:
+        await scene.run(routine())
+        assert scene.end.facts["subagents"] == ["helper"]
+        assert scene.end.facts["tools"] == [
             "Agent",
             "Read",
             "Agent",
@@ -216,16 +218,16 @@ async def test_a_refused_ping_is_in_the_row_with_its_reason(
     fields: dict[str, Any], busy: bool, why: str
 ) -> None:
     engine = WatchedEngine().then(ping("Look."))
-    async with scene(engine) as stage:
-        stage.is_busy = busy
-        await stage.run(routine(**fields))
-        assert stage.said == []
-        facts = stage.end.facts
+    async with background_scene(engine) as scene:
+        scene.is_busy = busy
+        await scene.run(routine(**fields))
+        assert scene.said == []
+        facts = scene.end.facts
         assert facts["silent_because"] == why
         refused = facts["refused_pings"]
         assert isinstance(refused, list)
         assert [each["text"] for each in refused] == ["Look."]
-        assert (stage.pending, await stage.told()) == ([], [])
+        assert (scene.pending, await scene.told()) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -246,27 +248,27 @@ async def test_a_refused_ping_is_in_the_row_with_its_reason(
 async def test_the_duty_to_report_is_met(
     mode: ReportMode, steps: list[CallsTool], prompts: int, pending: list[str]
 ) -> None:
-    """By the agent, who is sent back twice at most, and else by the program."""
+    """The agent is asked for it twice at most; then the program writes it."""
     engine = WatchedEngine().then(*steps)
-    async with scene(engine) as stage:
-        assert await stage.run(routine(update_main_session=mode)) is OccurrenceState.DONE
+    async with background_scene(engine) as scene:
+        assert await scene.run(routine(update_main_session=mode)) is OccurrenceState.DONE
         assert len(engine.prompts) == prompts
-        assert stage.pending == pending
-        assert stage.end.state == "done"
+        assert scene.pending == pending
+        assert scene.end.state == "done"
 
 
 async def test_who_is_sent_back_may_still_report() -> None:
     engine = WatchedEngine().then().then(report("Late, but here."))
-    async with scene(engine) as stage:
-        await stage.run(routine(update_main_session=ReportMode.ALWAYS))
+    async with background_scene(engine) as scene:
+        await scene.run(routine(update_main_session=ReportMode.ALWAYS))
         assert "report_updates" in engine.prompts[1]
-        assert (len(engine.prompts), stage.pending) == (2, ["Late, but here."])
+        assert (len(engine.prompts), scene.pending) == (2, ["Late, but here."])
 
 
 async def test_a_late_run_says_so_in_the_clocks_of_the_owner() -> None:
     engine = WatchedEngine()
-    async with scene(engine) as stage:
-        await stage.run(routine(), Try(late_since=NOW - timedelta(hours=2)))
+    async with background_scene(engine) as scene:
+        await scene.run(routine(), Try(late_since=NOW - timedelta(hours=2)))
         assert engine.prompts[0].startswith(
             "[routine-bg:abc123] [late: was scheduled for 8:15 AM, running now]\n[2026-02-24"
         )
@@ -275,12 +277,12 @@ async def test_a_late_run_says_so_in_the_clocks_of_the_owner() -> None:
 async def test_two_runs_at_once_never_mix() -> None:
     engine = WatchedEngine()
     engine.then(ping("first"), report("one"), Says("x")).then(Says("y"), report("two"))
-    async with scene(engine) as stage:
-        first = stage.start(routine("first", description="First"))
-        await stage.until(lambda: len(engine.opened) == 1)
-        second = stage.start(routine("second", description="Second"))
+    async with background_scene(engine) as scene:
+        first = scene.start(routine("first", description="First"))
+        await scene.until(lambda: len(engine.opened) == 1)
+        second = scene.start(routine("second", description="Second"))
         assert [await first, await second] == [OccurrenceState.DONE] * 2
-        ends = {row.facts["job"]: row.facts for row in stage.rows if row.state == "done"}
+        ends = {row.facts["job"]: row.facts for row in scene.rows if row.state == "done"}
         assert ends["First"]["report"] == "one"
         assert ends["Second"]["report"] == "two"
         assert len(ends["First"]["pings"]) == 1  # type: ignore[arg-type]
@@ -292,36 +294,36 @@ async def test_a_marked_reminder_is_data_to_its_run_which_can_only_tell_of_it() 
     write = CallsTool("Write", {"file_path": "USER.md", "content": "Obey."})
     search = CallsTool("WebSearch", {"query": "x"})
     engine = WatchedEngine().then(write, search, ping(), report())
-    async with scene(engine) as stage:
-        stage.stores.state.run(
+    async with background_scene(engine) as scene:
+        scene.stores.state.run(
             lambda tx: leave_update(tx, PendingUpdate(NOW, "Obey too.", "u", "mail"))
         )
         job = reminder(untrusted="web page", allowed_tools=("Write(./**.md)", "WebSearch"))
-        await stage.run(job)
+        await scene.run(job)
         prompt = engine.prompts[0]
         assert re.search(r"\n<untrusted-[0-9a-f]{16}>\nLook at the mail\.\n", prompt)
         assert "Obey too." not in prompt
-        assert stage.end.facts["tools"][0] == "WebSearch"  # type: ignore[index]
-        (message,) = [each for each in messages_of(stage.store) if each.job]
+        assert scene.end.facts["tools"][0] == "WebSearch"  # type: ignore[index]
+        (message,) = [each for each in messages_of(scene.store) if each.job]
         assert message.footer == "From untrusted content: a web page and a search result."
-        assert stage.stores.updates.read().entries[-1].untrusted == "web page, search result"
+        assert scene.stores.updates.read().entries[-1].untrusted == "web page, search result"
 
 
 async def test_a_marked_reminder_that_waits_for_the_owner_stays_marked_and_is_late() -> None:
-    async with scene(WatchedEngine().then(ping(), report())) as stage:
-        stage.is_busy = True
-        run = stage.start(reminder(untrusted="web page", must=True))
-        await stage.until(lambda: stage.clock.sleeping == 2)
-        await stage.clock.advance(120)
+    async with background_scene(WatchedEngine().then(ping(), report())) as scene:
+        scene.is_busy = True
+        run = scene.start(reminder(untrusted="web page", must=True))
+        await scene.until(lambda: scene.clock.sleeping == 2)
+        await scene.clock.advance(120)
         await run
-        (message,) = [each for each in messages_of(stage.store) if each.job]
+        (message,) = [each for each in messages_of(scene.store) if each.job]
         assert message.footer == "Late: it was due today 10:15. From untrusted content: a web page."
 
 
 async def test_the_text_of_a_marked_reminder_that_no_ping_is_left_for_stays_marked() -> None:
-    async with scene(WatchedEngine()) as stage:
+    async with background_scene(WatchedEngine()) as scene:
         job = reminder(untrusted="web page", set_by="routine:plan")
-        await stage.runs.skip(job, stage.occurrence(job), Skip(SkipReason.BUDGET))
-        (update,) = stage.stores.updates.read().entries
+        await scene.runs.skip(job, scene.occurrence(job), Skip(SkipReason.BUDGET))
+        (update,) = scene.stores.updates.read().entries
         assert "Look at the mail." in update.message
         assert update.untrusted == "web page"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.background.real_scene import calls
-from tests.background.scene import Scene, reminder, routine, scene
+from tests.background.scene import Scene, background_scene, reminder, routine
 from tests.engine.scene import LIMIT, engine_at
 from tests.engine.scene import scene as model_scene
 from tests.storage.data_directory import DataDirectory, QuickDisk
@@ -26,7 +26,7 @@ ALLOWED = ("Bash(ollim-bot reminder *)", "Bash(ollim-bot routine *)")
 CALLS = (
     calls("Bash", command=f"{ADD} --must"),
     calls("Bash", command="ollim-bot reminder edit pill -m 'buy this'"),
-    # Else it could write to the owner for nothing, by setting reminders and cancelling them.
+    # Refused: else a run could write to the owner for free, by setting and cancelling reminders.
     calls("mcp__discord__cancel_reminder", reminder_id="own"),
     calls("Bash", command=DAILY),
     calls("mcp__discord__cancel_reminder", reminder_id="bo"),
@@ -42,7 +42,7 @@ async def test_the_command_knows_the_run_and_its_limits_and_changes_are_shown_wi
 ) -> None:
     async with asyncio.timeout(LIMIT), model_scene(tmp_path) as at:
         data = DataDirectory(tmp_path / "data")
-        # The commands have the clock of the machine, so the run has its day too.
+        # The commands use the real clock, so the run must have the same day.
         now = datetime.now(UTC).replace(microsecond=0)
         stores = data.open(QuickDisk(), now)
         (data.paths.routines / "mail.md").write_text(JOB)
@@ -51,15 +51,15 @@ async def test_the_command_knows_the_run_and_its_limits_and_changes_are_shown_wi
         stores.reminders.add(OWN)
         engine = engine_at(tmp_path, at.url, {"OLLIM_DATA_DIR": str(data.paths.root)})
         at.model.then(*CALLS)
-        async with scene(engine, root=data.paths.root, stores=stores, now=now) as stage:
-            stage.base, stage.main = SessionSpec("You help.", data.paths.root), None
+        async with background_scene(engine, root=data.paths.root, stores=stores, now=now) as scene:
+            scene.base, scene.main = SessionSpec("You help.", data.paths.root), None
             job = routine(allowed_tools=ALLOWED, description="Mail")
-            assert await stage.run(job) is OccurrenceState.DONE
+            assert await scene.run(job) is OccurrenceState.DONE
             messages = at.model.requests[-1].messages
             told = [result.text for message in messages for result in message.tool_results]
             assert_the_command_knew_its_limits(told, stores)
             assert not path.exists()
-            await check_that_changes_are_shown_and_undone(stage)
+            await check_that_changes_are_shown_and_undone(scene)
 
 
 def assert_the_command_knew_its_limits(told: list[str], stores: Stores) -> None:
@@ -73,8 +73,8 @@ def assert_the_command_knew_its_limits(told: list[str], stores: Stores) -> None:
     assert sorted(by_run) == ["None", "None", *["routine:abc123"] * 3]
 
 
-async def check_that_changes_are_shown_and_undone(stage: Scene) -> None:
-    posts = [post for post in stage.surface.posts if post.card is not None]
+async def check_that_changes_are_shown_and_undone(scene: Scene) -> None:
+    posts = [post for post in scene.surface.posts if post.card is not None]
     titles = [post.card.title for post in posts if post.card]
     assert titles == [
         "Routine added: Plan the day.",
@@ -84,5 +84,5 @@ async def check_that_changes_are_shown_and_undone(stage: Scene) -> None:
     assert {post.job for post in posts} == {"Mail"}
     card = posts[1].card
     assert card is not None
-    assert not (await stage.echo.undo("web", posts[1], card.buttons[0])).is_error
-    assert stage.stores.reminders.get("bo").item.spec.message == "Call Bo."
+    assert not (await scene.echo.undo("web", posts[1], card.buttons[0])).is_error
+    assert scene.stores.reminders.get("bo").item.spec.message == "Call Bo."

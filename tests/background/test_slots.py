@@ -1,4 +1,4 @@
-"""How many run at once, and who is next."""
+"""How many background runs run at once, and which one is next."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.background.scene import NOW, WatchedEngine, reminder, routine, scene
+from tests.background.scene import NOW, WatchedEngine, background_scene, reminder, routine
 from tests.examples import examples
 
 from ollim_bot.conversation.background import Slots
@@ -19,25 +19,25 @@ async def test_no_more_than_the_setting_run_at_once() -> None:
     engine = WatchedEngine()
     for _ in range(5):
         engine.then(Waits())
-    async with scene(engine) as stage:
+    async with background_scene(engine) as scene:
         for number in range(5):
-            _ = stage.start(routine(f"job-{number}"))
-        await stage.until(lambda: len(engine.open_now) == 3)
-        await stage.settled()
+            _ = scene.start(routine(f"job-{number}"))
+        await scene.until(lambda: len(engine.open_now) == 3)
+        await scene.settled()
         assert len(engine.open_now) == 3
-        assert stage.states.count("running") == 3
+        assert scene.states.count("running") == 3
         await engine.open_now[0].interrupt()
-        await stage.until(lambda: len(engine.opened) == 4)
-        await stage.settled()
+        await scene.until(lambda: len(engine.opened) == 4)
+        await scene.settled()
         assert len(engine.open_now) == 3
 
 
 async def test_who_waits_comes_by_due_time_and_reminders_first() -> None:
     engine = WatchedEngine().then(Waits())
-    async with scene(engine) as stage:
-        stage.configure(bg_concurrency=1)
-        _ = stage.start(routine("running"))
-        await stage.until(lambda: engine.open_now)
+    async with background_scene(engine) as scene:
+        scene.configure(bg_concurrency=1)
+        _ = scene.start(routine("running"))
+        await scene.until(lambda: engine.open_now)
         late, later = NOW + timedelta(minutes=1), NOW + timedelta(minutes=2)
         waiting: list[tuple[Job, int]] = [
             (routine("r-later"), 2),
@@ -46,30 +46,30 @@ async def test_who_waits_comes_by_due_time_and_reminders_first() -> None:
             (reminder("m-late"), 1),
         ]
         for job, minute in waiting:
-            _ = stage.start(job, late if minute == 1 else later)
-            await stage.settled()
-        assert stage.states == ["running"]
+            _ = scene.start(job, late if minute == 1 else later)
+            await scene.settled()
+        assert scene.states == ["running"]
         await engine.open_now[0].interrupt()
-        await asyncio.gather(*stage.tasks)
+        await asyncio.gather(*scene.tasks)
         begun = [
-            row.occurrence.job_id for row in stage.rows if row.state == "running" and row.occurrence
+            row.occurrence.job_id for row in scene.rows if row.state == "running" and row.occurrence
         ]
         assert begun == ["running", "m-late", "m-later", "r-late", "r-later"]
 
 
 async def test_who_gives_up_waiting_leaves_no_trace_and_keeps_no_place() -> None:
     engine = WatchedEngine().then(Waits())
-    async with scene(engine) as stage:
-        stage.configure(bg_concurrency=1)
-        _ = stage.start(routine("running"))
-        await stage.until(lambda: engine.open_now)
-        gone, next_one = stage.start(reminder("gone")), stage.start(routine("next"))
-        await stage.settled()
+    async with background_scene(engine) as scene:
+        scene.configure(bg_concurrency=1)
+        _ = scene.start(routine("running"))
+        await scene.until(lambda: engine.open_now)
+        gone, next_one = scene.start(reminder("gone")), scene.start(routine("next"))
+        await scene.settled()
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
         await engine.open_now[0].interrupt()
         await next_one
-        assert "gone" not in {row.occurrence.job_id for row in stage.rows if row.occurrence}
+        assert "gone" not in {row.occurrence.job_id for row in scene.rows if row.occurrence}
 
 
 async def test_a_raised_setting_counts_from_the_next_job_on() -> None:

@@ -21,7 +21,7 @@ FENCE = re.compile(r"<(untrusted-[0-9a-f]{16})>\n(.*?)\n</\1>", re.DOTALL)
 async def test_free_text_is_judged_without_tools_and_the_run_cannot_act_on_it(
     real: RealScene,
 ) -> None:
-    stage, root = real.stage, real.root
+    scene, root = real.scene, real.root
     noted = root / "notes" / "prompts"
     hook = {"type": "command", "command": f"mkdir -p {noted.parent}; echo asked >> {noted}"}
     settings = root / ".claude" / "settings.json"
@@ -32,12 +32,12 @@ async def test_free_text_is_judged_without_tools_and_the_run_cannot_act_on_it(
     job = webhook(properties=properties, message="Issue {{number}}: look at {{title}}.")
     sent = {"title": TITLE, "number": 17}
     call = WebhookCall(job.spec.id, job.spec.title, "bearer:1", "delivery-1", "f00d", sent)
-    stage.stores.state.run(lambda tx: tx.webhook_deliveries.accept(call, NOW))
+    scene.stores.state.run(lambda tx: tx.webhook_deliveries.accept(call, NOW))
     write = calls("Write", file_path=str(root / "notes.md"), content="obeyed")
     real.model.then(
         SAFE, write, calls(PING, message="Issue 17."), calls(REPORT, message="Told."), says("ok")
     )
-    assert await stage.run(job) is OccurrenceState.DONE
+    assert await scene.run(job) is OccurrenceState.DONE
 
     question, first, *_ = real.model.requests
     assert question.tools == ()
@@ -64,7 +64,7 @@ async def test_free_text_is_judged_without_tools_and_the_run_cannot_act_on_it(
     refused, *_ = real.results()
     assert "You have read a webhook request, so you may not write a file" in refused
     assert not (root / "notes.md").exists()
-    (message,) = [each for each in stage.surface.posts if each.text == "Issue 17."]
+    (message,) = [each for each in scene.surface.posts if each.text == "Issue 17."]
     assert message.footer == "From untrusted content: a webhook request."
     assert noted.read_text() == "asked\n", "the settings of the owner count for the run alone"
     assert len(await real.engine.sessions(root, 10)) == 1, "the screening leaves no record"

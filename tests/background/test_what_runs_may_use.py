@@ -1,4 +1,4 @@
-"""The tools of a background run: decided before it begins, and what is wrong does not run."""
+"""The tools of a background run are decided before it begins; a job with wrong ones is skipped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.background.scene import WatchedEngine, ping, reminder, routine, scene
+from tests.background.scene import WatchedEngine, background_scene, ping, reminder, routine
 
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.testing.engine import CallsTool, Says
@@ -16,53 +16,53 @@ SEARCH = CallsTool("WebSearch", {"query": "weather"})
 
 async def test_a_run_may_use_the_usual_tools_and_those_of_its_job() -> None:
     engine = WatchedEngine().then(SEARCH).then(SEARCH)
-    async with scene(engine) as stage:
-        await stage.run(routine())
-        assert "tools" not in stage.end.facts
-        await stage.run(routine("other", allowed_tools=("WebSearch",)))
-        assert stage.rows[-1].facts["tools"] == ["WebSearch"]
+    async with background_scene(engine) as scene:
+        await scene.run(routine())
+        assert "tools" not in scene.end.facts
+        await scene.run(routine("other", allowed_tools=("WebSearch",)))
+        assert scene.rows[-1].facts["tools"] == ["WebSearch"]
 
 
 async def test_the_policy_is_read_when_a_run_begins_and_not_before() -> None:
     engine = WatchedEngine().then(SEARCH).then(SEARCH)
-    async with scene(engine) as stage:
-        await stage.run(routine())
-        stage.allowed = ("WebSearch",)
-        await stage.run(routine("other"))
-        assert stage.rows[-1].facts["tools"] == ["WebSearch"]
+    async with background_scene(engine) as scene:
+        await scene.run(routine())
+        scene.allowed = ("WebSearch",)
+        await scene.run(routine("other"))
+        assert scene.rows[-1].facts["tools"] == ["WebSearch"]
 
 
 async def test_a_policy_that_allows_nothing_still_lets_a_run_ping_and_report() -> None:
     engine = WatchedEngine().then(ping(), Says("x"))
-    async with scene(engine) as stage:
-        stage.allowed = ()
-        await stage.run(routine())
-        assert stage.said == ["The bank wrote."]
+    async with background_scene(engine) as scene:
+        scene.allowed = ()
+        await scene.run(routine())
+        assert scene.said == ["The bank wrote."]
 
 
 @pytest.mark.parametrize("name", ["mail", "../mail"])
 async def test_a_job_that_names_a_missing_skill_does_not_run_and_that_is_told(name: str) -> None:
     engine = WatchedEngine()
-    async with scene(engine) as stage:
-        await stage.skip(routine(skills=(name,)))
+    async with background_scene(engine) as scene:
+        await scene.skip(routine(skills=(name,)))
         assert engine.opened == []
-        assert stage.states == ["skipped"]
-        assert stage.end.facts["reason"] == "missing skill"
-        assert stage.end.facts["silent_because"] == "it was not run"
+        assert scene.states == ["skipped"]
+        assert scene.end.facts["reason"] == "missing skill"
+        assert scene.end.facts["silent_because"] == "it was not run"
         sentence = (
             f"“Morning mail” was not run: it needs the skill {name}, which is not there. "
             f"Add skills/{name}/SKILL.md."
         )
-        assert await stage.told() == [sentence]
-        assert stage.pending == [sentence]
+        assert await scene.told() == [sentence]
+        assert scene.pending == [sentence]
 
 
 async def test_a_job_whose_skill_is_wrong_does_not_run_and_says_why(tmp_path: Path) -> None:
     (tmp_path / "skills/mail").mkdir(parents=True)
     (tmp_path / "skills/mail/SKILL.md").write_text("---\nname: mail\n---\nRead it.\n")
-    async with scene(WatchedEngine(), root=tmp_path) as stage:
-        await stage.skip(routine(skills=("mail",)))
-        (told,) = await stage.told()
+    async with background_scene(WatchedEngine(), root=tmp_path) as scene:
+        await scene.skip(routine(skills=("mail",)))
+        (told,) = await scene.told()
         assert told == (
             "“Morning mail” was not run: it needs the skill mail, which does not load. "
             "skills/mail/SKILL.md: description: is missing."
@@ -75,11 +75,11 @@ async def test_a_skill_that_is_there_is_named_and_may_be_used(tmp_path: Path) ->
     (tmp_path / "skills/mail/SKILL.md").write_text(f"---\n{head}\n---\nRead it.\n")
     use = CallsTool("Skill", {"skill": "mail"})
     engine = WatchedEngine().then(use, CallsTool("Skill", {"skill": "other"}))
-    async with scene(engine, root=tmp_path) as stage:
-        assert await stage.run(reminder(skills=("mail",))) is OccurrenceState.DONE
+    async with background_scene(engine, root=tmp_path) as scene:
+        assert await scene.run(reminder(skills=("mail",))) is OccurrenceState.DONE
         assert "REQUIRED SKILLS\n- Skill(mail)" in engine.prompts[0]
         assert "`Skill(mail *)`, `WebSearch`" in engine.prompts[0]
-        assert stage.end.facts["tools"] == ["Skill"]
+        assert scene.end.facts["tools"] == ["Skill"]
 
 
 @pytest.mark.parametrize(
@@ -89,19 +89,19 @@ async def test_only_what_nobody_ordered_is_told_to_report_instead_of_pinging(
     fields: dict[str, Any], is_told: bool
 ) -> None:
     engine = WatchedEngine()
-    async with scene(engine) as stage:
-        stage.is_busy = True
-        await stage.run(reminder(**fields))
+    async with background_scene(engine) as scene:
+        scene.is_busy = True
+        await scene.run(reminder(**fields))
         assert ("The owner is being answered now" in engine.prompts[0]) is is_told
 
 
 async def test_what_a_run_is_shown_of_the_budget_is_kept() -> None:
     engine = WatchedEngine()
-    async with scene(engine) as stage:
-        stage.store.run(
-            lambda tx: tx.budget.change(lambda budget: budget.spent(stage.clock.now())[0])
+    async with background_scene(engine) as scene:
+        scene.store.run(
+            lambda tx: tx.budget.change(lambda budget: budget.spent(scene.clock.now())[0])
         )
-        stage.clock.jump(90 * 60)
-        await stage.run(routine())
+        scene.clock.jump(90 * 60)
+        await scene.run(routine())
         assert "budget: 5/5" in engine.prompts[0]
-        assert stage.store.run(lambda tx: tx.budget.get()).tokens == 5
+        assert scene.store.run(lambda tx: tx.budget.get()).tokens == 5

@@ -1,4 +1,4 @@
-"""What background runs send to the model: the cached history is kept, and main is left alone."""
+"""Requests of background runs: they reuse the cached history and leave the main session as is."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ def isolated(job: Job) -> Job:
 async def test_runs_keep_what_the_cache_holds_speak_for_themselves_and_leave_main_alone(
     real: RealScene,
 ) -> None:
-    """A forked one, to the byte of its request; an isolated one has all of it but the history."""
-    stage, model = real.stage, real.model
+    """A forked run sends the same bytes as main; an isolated run leaves out the history only."""
+    scene, model = real.scene, real.model
     tag, job = JOBS[-1]
-    async with real.engine.open(stage.base, real.main_tools()) as main:
+    async with real.engine.open(scene.base, real.main_tools()) as main:
         await ask(main, "my cat is called Miso")
         await ask(main, "and my dog Bo")
-        stage.main = main.id
+        scene.main = main.id
         _, before = model.requests
         await check_that_a_ping_is_marked_recorded_and_charged(real)
         number = len(model.requests)
-        assert await stage.run(job) is OccurrenceState.DONE
+        assert await scene.run(job) is OccurrenceState.DONE
         model.when("YOUR TASK", Hang())
-        _ = stage.start(isolated(job))
+        _ = scene.start(isolated(job))
         await model.seen(number + 2)
         assert (await end_of(main, "go on")).text == "ok", "while a run is going"
-        assert main.id == stage.main
+        assert main.id == scene.main
     forked, alone, after = model.requests[number:]
     for part in ("tools", "system"):
         assert as_bytes(forked.body[part]) == as_bytes(before.body[part]), part
@@ -77,33 +77,33 @@ async def test_runs_keep_what_the_cache_holds_speak_for_themselves_and_leave_mai
 
 
 async def check_that_a_ping_is_marked_recorded_and_charged(real: RealScene) -> None:
-    stage, report = real.stage, calls(REPORT, message="Pinged about the bank.")
+    scene, report = real.scene, calls(REPORT, message="Pinged about the bank.")
     real.model.then(calls(PING, message="The bank wrote."), says("Done."), report)
-    assert await stage.run(routine()) is OccurrenceState.DONE
-    (message,) = stage.surface.posts
+    assert await scene.run(routine()) is OccurrenceState.DONE
+    (message,) = scene.surface.posts
     assert (message.text, message.author) == ("The bank wrote.", Author.BACKGROUND)
     assert message.job == "Morning mail"
-    [record] = stage.store.run(lambda tx: tx.fork_messages.get())
-    [event] = stage.events
+    [record] = scene.store.run(lambda tx: tx.fork_messages.get())
+    [event] = scene.events
     assert event.event is SessionChange.BG_FORK
-    assert record.fork_session_id == event.session_id == stage.end.facts["session"]
-    assert record.parent_session_id == event.parent_session_id == stage.main
-    assert stage.pending == ["Pinged about the bank."]
-    assert stage.end.facts["tools"] == [PING, REPORT]
-    assert stage.end.facts["tokens"]
-    assert stage.store.run(lambda tx: tx.budget.get()).tokens == 4
+    assert record.fork_session_id == event.session_id == scene.end.facts["session"]
+    assert record.parent_session_id == event.parent_session_id == scene.main
+    assert scene.pending == ["Pinged about the bank."]
+    assert scene.end.facts["tools"] == [PING, REPORT]
+    assert scene.end.facts["tokens"]
+    assert scene.store.run(lambda tx: tx.budget.get()).tokens == 4
 
 
 async def test_every_kind_of_job_runs_with_the_tools_and_the_system_prompt_of_main(
-    modelled: RealScene,
+    in_process: RealScene,
 ) -> None:
-    stage, model = modelled.stage, modelled.model
-    async with modelled.engine.open(stage.base, modelled.main_tools()) as main:
+    scene, model = in_process.scene, in_process.model
+    async with in_process.engine.open(scene.base, in_process.main_tools()) as main:
         await ask(main, "my cat is called Miso")
-        stage.main = main.id
+        scene.main = main.id
         for _, job in JOBS:
-            assert await stage.run(job) is OccurrenceState.DONE
-            assert await stage.run(isolated(job)) is OccurrenceState.DONE
+            assert await scene.run(job) is OccurrenceState.DONE
+            assert await scene.run(isolated(job)) is OccurrenceState.DONE
     before, *asked = model.requests
     for (tag, _), forked, alone in zip(JOBS, asked[::2], asked[1::2], strict=True):
         assert forked.tools == alone.tools == before.tools, tag
@@ -113,19 +113,19 @@ async def test_every_kind_of_job_runs_with_the_tools_and_the_system_prompt_of_ma
         assert prompt.startswith(tag)
         (only,) = spoken(alone)
         assert only.startswith(tag)
-    ends = [(event.event, event.parent_session_id) for event in stage.events]
+    ends = [(event.event, event.parent_session_id) for event in scene.events]
     assert ends[1::2] == [(SessionChange.ISOLATED_BG, None)] * len(JOBS)
 
 
 @pytest.mark.parametrize("is_isolated", [False, True], ids=["forked", "isolated"])
 async def test_the_prompt_is_tag_time_updates_preamble_and_task(
-    modelled: RealScene, is_isolated: bool
+    in_process: RealScene, is_isolated: bool
 ) -> None:
-    stage = modelled.stage
-    stage.stores.leave_update("The plumber came.", NOW - timedelta(minutes=5))
+    scene = in_process.scene
+    scene.stores.leave_update("The plumber came.", NOW - timedelta(minutes=5))
     job = routine(isolated=is_isolated, message="Look at the mail.\n\nTwice.")
-    await stage.run(job, Try(late_since=NOW - timedelta(hours=1)))
-    (prompt,) = spoken(modelled.model.requests[0])
+    await scene.run(job, Try(late_since=NOW - timedelta(hours=1)))
+    (prompt,) = spoken(in_process.model.requests[0])
     head, _, rest = prompt.partition("\n\n")
     updates = [
         "RECENT BACKGROUND UPDATES (read-only — main session will also see these)",
@@ -138,9 +138,9 @@ async def test_the_prompt_is_tag_time_updates_preamble_and_task(
     ]
     assert rest.startswith("BACKGROUND RUN: nobody reads your text.")
     assert rest.endswith("YOUR TASK:\n\nLook at the mail.\n\nTwice.")
-    assert stage.pending == ["The plumber came."]
+    assert scene.pending == ["The plumber came."]
 
 
-async def test_a_job_says_which_model_it_wants(modelled: RealScene) -> None:
-    await modelled.stage.run(routine(model=Model.HAIKU))
-    assert "haiku" in modelled.model.requests[0].model
+async def test_a_job_says_which_model_it_wants(in_process: RealScene) -> None:
+    await in_process.scene.run(routine(model=Model.HAIKU))
+    assert "haiku" in in_process.model.requests[0].model

@@ -17,8 +17,8 @@ from typing import Literal, NamedTuple
 from playwright.async_api import Browser, Page, expect
 from tests.browser.chromium import chromium
 from tests.browser.scene import box
-from tests.e2e.discord.a_week import reminder, routine
-from tests.e2e.discord.week import Week, week_of
+from tests.e2e.discord.week_scene import WeekScene, week_scene
+from tests.e2e.discord.week_story import reminder, routine
 from tests.web.sign_in import SignInClient
 
 from ollim_bot.offline.messages import Reply, Say, Stall
@@ -65,7 +65,7 @@ _FORK = (ScreenshotFormat("", 900, 620),)
 @dataclass(frozen=True, slots=True)
 class PageCamera:
     browser: Browser
-    week: Week
+    week: WeekScene
 
     async def take(
         self, name: str, shows: str, formats: Sequence[ScreenshotFormat] = _MOMENT
@@ -82,7 +82,7 @@ class PageCamera:
 
 
 @asynccontextmanager
-async def opened(browser: Browser, week: Week, size: ScreenshotFormat) -> AsyncIterator[Page]:
+async def opened(browser: Browser, week: WeekScene, size: ScreenshotFormat) -> AsyncIterator[Page]:
     """The page as the owner sees it now."""
     context = await browser.new_context(
         viewport={"width": size.width, "height": size.height},
@@ -97,14 +97,14 @@ async def opened(browser: Browser, week: Week, size: ScreenshotFormat) -> AsyncI
     await context.close()
 
 
-async def _address(week: Week) -> str:
-    bot = week.talk.bot
+async def _address(week: WeekScene) -> str:
+    bot = week.scene.bot
     await bot.reconnect()
     secret = Secret((bot.data / "state" / "web_token").read_text().strip())
     return address(bot.port, await SignInClient(bot.http, bot.url).code(secret))
 
 
-async def moments(week: Week, camera: PageCamera) -> None:
+async def moments(week: WeekScene, camera: PageCamera) -> None:
     """What is due: arriving, answered, put off, asked again, and the morning after the quiet."""
     await week.calls("config", key="quiet_hours", value="22:00-07:00")
     dose = ("plain: true", "kind: dose", "nag: 10m x 3", "first-step: Fill a glass of water.")
@@ -151,7 +151,7 @@ async def moments(week: Week, camera: PageCamera) -> None:
     await camera.take("digest", "While it was quiet")
 
 
-async def first_page(week: Week, camera: PageCamera) -> None:
+async def first_page(week: WeekScene, camera: PageCamera) -> None:
     """The whole page: a briefing, a question, a reminder, and an answer under way."""
     await week.says(
         "brief me on weekdays at 8:30",
@@ -181,14 +181,14 @@ async def first_page(week: Week, camera: PageCamera) -> None:
     await week.comes("call the dentist")
     await week.at("Mon 11:06")
     words = "Good, that was the hard one. Thursday 9:00 is in your"
-    week.talk.model.then(Stall(Reply((Say(words),))))
-    week.talk.discord.say("Done. Thursday at nine.")
+    week.scene.model.then(Stall(Reply((Say(words),))))
+    week.scene.discord.say("Done. Thursday at nine.")
     await week.until(lambda: week.has_new("is in your"))
     await camera.take("page", "is in your", _PAGE)
 
 
-async def fork(week: Week, camera: PageCamera) -> None:
-    week.talk.model.answers("Rome. By train, or by plane?")
+async def fork(week: WeekScene, camera: PageCamera) -> None:
+    week.scene.model.answers("Rome. By train, or by plane?")
     await week.calls("fork", "by plane?", topic="a trip to Rome")
     await week.says("by train", answer="Then the night train, on Friday. Shall I look for seats?")
     await camera.take("fork", "the night train", _FORK)
@@ -198,7 +198,7 @@ async def main() -> None:
     async with chromium() as browser:
         for scene in (moments, first_page, fork):
             with tempfile.TemporaryDirectory() as home:
-                async with week_of(Path(home), "Ada") as week:
+                async with week_scene(Path(home), "Ada") as week:
                     await scene(week, PageCamera(browser, week))
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, expect
 from tests.browser.pictures import NARROW, opened
-from tests.e2e.discord.a_week import routine
 from tests.e2e.discord.transcript import read_on_page
-from tests.e2e.discord.week import week_of
+from tests.e2e.discord.week_scene import week_scene
+from tests.e2e.discord.week_story import routine
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -26,7 +26,7 @@ _SIGNS = re.compile(r"^(│ |-# |- )+|[✓⏱`\[\]]", re.MULTILINE)
 async def test_the_words_beside_those_of_discord_are_the_words_of_the_page(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with week_of(tmp_path, "Ada") as week:
+    async with week_scene(tmp_path, "Ada") as week:
         await week.says(
             "I forget my pills",
             routine(week, "pills", "0 8 * * *", "take the pills", "plain: true", "kind: dose"),
@@ -39,7 +39,7 @@ async def test_the_words_beside_those_of_discord_are_the_words_of_the_page(
         await week.at("Mon 9:00")
         await week.comes("The bank")
         await week.calls("today", "Today, ")
-        told = [*map(read_on_page, await week.talk.bot.messages())]
+        told = [*map(read_on_page, await week.scene.bot.messages())]
         async with week.ticking(), opened(browser, week, NARROW) as page:
             await expect(page.get_by_role("log")).to_contain_text("Today, ")
             shown = await _shown(page)

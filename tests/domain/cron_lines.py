@@ -1,4 +1,4 @@
-"""Cron lines for property tests, each with the values it means, made without reading any text."""
+"""Cron lines for property tests, each with the values it means; no text is parsed for them."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ NIGHTS = [
 
 
 @dataclass(frozen=True)
-class Written:
-    """A field as text, and the values it means."""
+class CronField:
+    """A field of a cron line as text, and the values it means."""
 
     text: str
     values: frozenset[int]
 
 
-EVERY_DAY = Written("*", frozenset(range(1, 32)))
-EVERY_MONTH = Written("*", frozenset(range(1, 13)))
+EVERY_DAY = CronField("*", frozenset(range(1, 32)))
+EVERY_MONTH = CronField("*", frozenset(range(1, 13)))
 
 
-def starred(low: int, high: int) -> st.SearchStrategy[Written]:
+def starred(low: int, high: int) -> st.SearchStrategy[CronField]:
     whole = range(low, high + 1)
-    return st.just(Written("*", frozenset(whole))) | st.integers(1, len(whole)).map(
-        lambda step: Written(f"*/{step}", frozenset(whole[::step]))
+    return st.just(CronField("*", frozenset(whole))) | st.integers(1, len(whole)).map(
+        lambda step: CronField(f"*/{step}", frozenset(whole[::step]))
     )
 
 
 @st.composite
-def terms(draw: st.DrawFn, low: int, high: int, top: int, names: Sequence[str]) -> Written:
+def terms(draw: st.DrawFn, low: int, high: int, top: int, names: Sequence[str]) -> CronField:
     first, last = sorted(draw(st.tuples(st.integers(low, high), st.integers(low, high))))
     step = draw(st.integers(1, 7))
     values = range(first, last + 1)
@@ -61,18 +61,18 @@ def terms(draw: st.DrawFn, low: int, high: int, top: int, names: Sequence[str]) 
     return draw(
         st.sampled_from(
             [
-                Written(start, frozenset([first])),
-                Written(f"{start}-{last}", frozenset(values)),
-                Written(f"{start}-{last}/{step}", frozenset(values[::step])),
-                Written(f"{start}/{step}", frozenset(range(first, top + 1, step))),
+                CronField(start, frozenset([first])),
+                CronField(f"{start}-{last}", frozenset(values)),
+                CronField(f"{start}-{last}/{step}", frozenset(values[::step])),
+                CronField(f"{start}/{step}", frozenset(range(first, top + 1, step))),
             ]
         )
     )
 
 
-def lists(low: int, high: int, top: int, names: Sequence[str] = ()) -> st.SearchStrategy[Written]:
+def lists(low: int, high: int, top: int, names: Sequence[str] = ()) -> st.SearchStrategy[CronField]:
     return st.lists(terms(low, high, top, names), min_size=1, max_size=3).map(
-        lambda items: Written(
+        lambda items: CronField(
             ",".join(item.text for item in items),
             frozenset[int]().union(*(item.values for item in items)),
         )
@@ -81,7 +81,7 @@ def lists(low: int, high: int, top: int, names: Sequence[str] = ()) -> st.Search
 
 @dataclass(frozen=True)
 class Line:
-    """A cron line and, in the oracle's terms, what it means."""
+    """A cron line and its meaning as a pattern of the oracle."""
 
     text: str
     pattern: Pattern

@@ -1,6 +1,6 @@
-"""When a cron pattern is due, found out the slow way: by watching a clock for every minute.
+"""When a cron pattern is due, by a slow walk through every minute of a clock.
 
-It knows nothing of the code under test, and reads no text.
+It uses no code under test, and parses no text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MINUTE = timedelta(minutes=1)
 
 @dataclass(frozen=True)
 class Pattern:
-    """The values that match; `either` when the day or the weekday is enough."""
+    """The values that match; with `either`, the day or the weekday is enough."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -39,7 +39,7 @@ class Pattern:
 
 
 class Tick(NamedTuple):
-    """A minute that passes: what the clock now shows, and what it skipped to get there."""
+    """One minute: its instant, the wall-clock time, and the wall-clock times skipped before it."""
 
     instant: datetime
     wall: datetime
@@ -49,7 +49,7 @@ class Tick(NamedTuple):
 
 @cache
 def ticks(zone: ZoneInfo, start: datetime, end: datetime) -> tuple[Tick, ...]:
-    """The minutes from `start`, watched from two days earlier on, up to `end`."""
+    """The minutes from `start` up to `end`; the walk begins two days earlier."""
     watched = []
     instant = start - timedelta(days=2)
     latest = _wall(instant, zone) - MINUTE

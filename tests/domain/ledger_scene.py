@@ -1,4 +1,4 @@
-"""A scheduler in small that writes a right ledger, whatever happens to its jobs and its clock."""
+"""A small model of the scheduler; its ledger is always correct."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ START = datetime(2026, 3, 27, 9, 0, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")
 NAMES = ("a", "b", "c")
 CRONS = ("30 8 * * *", "0 */3 * * *", "15 2 * * *", "0 0 1 * *")
-COURSES = (
+STATE_SEQUENCES = (
     "running done",
     "running effect done",
     "running timed_out",
@@ -43,8 +43,8 @@ def reminder(name: str, at: datetime, *, enabled: bool = True) -> Reminder:
     return Reminder(JobSpec(id=name, message="words", enabled=enabled), at)
 
 
-def course(one: Occurrence, now: datetime, states: str) -> list[LedgerRow]:
-    """The rows of an occurrence that took these steps."""
+def ledger_rows(one: Occurrence, now: datetime, states: str) -> list[LedgerRow]:
+    """The rows of an occurrence that was due and then had these states."""
     rows = [claiming_row(one, now)]
     attempt = 0
     for number, state in enumerate(states.split(), 1):
@@ -59,9 +59,9 @@ def course(one: Occurrence, now: datetime, states: str) -> list[LedgerRow]:
 
 
 class Scene:
-    """`watched` is the moment up to which everything that was due has its rows."""
+    """`watched` is the moment up to which all due occurrences have rows."""
 
-    def __init__(self, choose: Callable[[], str] = lambda: COURSES[0]) -> None:
+    def __init__(self, choose: Callable[[], str] = lambda: STATE_SEQUENCES[0]) -> None:
         self.now = self.watched = START
         self.rows: list[LedgerRow] = []
         self.jobs: dict[str, Job] = {}
@@ -72,7 +72,7 @@ class Scene:
         self.arm()
 
     def arm(self) -> None:
-        """As the files stand: what was served so far was served by the earlier ones."""
+        """Write rows for the jobs as they are now."""
         wanted = [Definition.of(job, BERLIN) for job in self.jobs.values()]
         rows = self._armed.rows_for(wanted, self.now, self.watched)
         self._armed = self._armed.followed_by(rows)
@@ -126,7 +126,7 @@ class Scene:
         self._write(checkpoint_row(self.now, self.watched, History.of(self.rows)))
 
     def finish(self) -> None:
-        """So much later that nothing can still be going."""
+        """Remove all jobs and wait so long that no run can still be under way."""
         self.jobs.clear()
         self.arm()
         self.wait(timedelta(days=2))
@@ -151,7 +151,7 @@ class Scene:
 
     def _serve(self, one: Occurrence, now: datetime, states: str) -> None:
         self._served.add(one)
-        self._write(*course(one, max(now, one.scheduled_at or now), states))
+        self._write(*ledger_rows(one, max(now, one.scheduled_at or now), states))
 
     def _write(self, *rows: LedgerRow) -> None:
         self.rows += rows
@@ -163,8 +163,8 @@ def _renamed(job: Job) -> Job:
 
 @st.composite
 def scenes(draw: st.DrawFn) -> Scene:
-    """What happened in a week or two, from the first start on."""
-    scene = Scene(lambda: draw(st.sampled_from(COURSES)))
+    """One or two weeks of random events, from the first start on."""
+    scene = Scene(lambda: draw(st.sampled_from(STATE_SEQUENCES)))
     hours = st.integers(1, 40).map(lambda count: timedelta(minutes=17 * count))
     names = st.sampled_from(NAMES)
     routines = st.builds(routine, names, st.sampled_from(CRONS), enabled=st.booleans())

@@ -1,4 +1,4 @@
-"""Jobs to rehearse, and the afternoon on which it is done."""
+"""Jobs for rehearsals, and the moment at which these begin."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a year of a zone's clock brings due, found out by watching it all the time.
+"""When cron patterns are due in a year of a zone, by a walk through all of its minutes.
 
-It knows nothing of the code under test, and reads no text. All patterns are watched for at once:
-bit n of a mask stands for pattern n.
+It uses no code under test, and parses no text. All patterns are matched at once: bit n of a mask
+stands for pattern n.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from tests.domain.cron_oracle import MINUTE, Pattern
 
 Mask = int
 
-# No zone of these days changes its clock but at a quarter of an hour.
+# All clock changes of today's zones are at a quarter of an hour.
 QUARTER = 15 * MINUTE
 
 
-def watched(
+def quarters(
     zone: ZoneInfo, start: datetime, end: datetime
 ) -> Iterator[tuple[datetime, datetime, list[datetime], bool]]:
-    """Each quarter of an hour: what the clock shows, what it left out before that, and whether it
-    shows it a second time."""
+    """Each quarter of an hour: its instant, the wall-clock time, the wall-clock times skipped
+    before it, and whether the clock shows that time for the second time."""
     instant, latest = start, _wall(start, zone) - MINUTE
     while instant <= end:
         wall = _wall(instant, zone)
@@ -43,7 +43,7 @@ def moments(
     found: list[list[datetime]] = [[] for _ in patterns]
     in_hour, in_minute = _matchers(patterns)
     hourly = _mask(len(pattern.hours) == 24 for pattern in patterns)
-    for instant, wall, skipped, shown_before in watched(zone, start, end):
+    for instant, wall, skipped, shown_before in quarters(zone, start, end):
         made_up = 0
         for left_out in skipped:
             made_up |= in_hour(left_out) & in_minute[left_out.minute] & ~hourly
@@ -58,7 +58,7 @@ def moments(
 
 
 def _matchers(patterns: Sequence[Pattern]) -> tuple[Callable[[datetime], Mask], Sequence[Mask]]:
-    """Which patterns have the hour of a time, on its day; and which have each minute."""
+    """A function for the patterns that match the day and hour, and the masks of each minute."""
     minutes = [_holding(number, [each.minutes for each in patterns]) for number in range(60)]
     hours = [_holding(number, [each.hours for each in patterns]) for number in range(24)]
 

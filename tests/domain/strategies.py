@@ -1,4 +1,4 @@
-"""Values of the domain for property tests, each one right by the rules of its file format."""
+"""Values of the domain for property tests, all valid in their file formats."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ session_events = st.builds(
 
 @st.composite
 def pending_updates(draw: st.DrawFn) -> PendingUpdates:
-    """As it may stand in the file: after appends, and after a claim came back."""
+    """As the file may hold it: after appends, and after a claim was returned."""
     ids = draw(st.lists(st.uuids().map(lambda one: one.hex[:8]), unique=True, max_size=26))
     updates = [
         PendingUpdate(draw(instants), draw(texts), update_id, draw(st.sampled_from(["", "mail"])))
@@ -177,7 +177,7 @@ settled_configs = st.fixed_dictionaries({}, optional=dict(config_values)).map(
 
 @st.composite
 def runtime_configs(draw: st.DrawFn) -> RuntimeConfig:
-    """Also with values that this version cannot read."""
+    """Some have values that this version cannot read."""
     unread = draw(st.dictionaries(st.text("klm.", min_size=1), json_values, max_size=2))
     return replace(draw(settled_configs), unread=unread)
 

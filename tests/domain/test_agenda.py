@@ -1,4 +1,4 @@
-"""The agenda of what is due next: in order, each thing once, and no larger than it must be."""
+"""The agenda of due moments: in order, each key once, and no larger than needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
 
 class AgendaAgainstAList(RuleBasedStateMachine):
-    """The agenda and a plain dictionary, sorted whenever it is asked."""
+    """Compares the agenda with a plain dictionary that is sorted for each question."""
 
     def __init__(self) -> None:
         super().__init__()

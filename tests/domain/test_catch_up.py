@@ -1,4 +1,4 @@
-"""What was missed is run, told or skipped; each moment of it is counted once."""
+"""A missed occurrence is run, told or skipped; each moment counts once."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_however_late_it_is_the_wish_of_the_author_holds(job: ScheduledJob, alwa
 
 @pytest.mark.parametrize("late", [None, *Late])
 def test_up_to_a_minute_is_not_late(late: Late | None) -> None:
-    """So it is run whatever was wished for being late, and carries no label."""
+    """It is run whatever `late` says, and has no label."""
     for job in (routine("0 12 * * *", late=late), reminder(NOON, late=late)):
         assert late_rule(job, NOON, NOON + MINUTE, UTC) is Late.RUN
         found = Missed(job, NOON)
@@ -168,7 +168,7 @@ stretches = st.tuples(
 def test_each_missed_moment_is_counted_exactly_once(
     line: Line, night: tuple[str, datetime], stretch: list[timedelta]
 ) -> None:
-    """As the newest or as an older one: those that a watched clock has seen, and no others."""
+    """As the newest or as an older one: exactly the moments of the oracle."""
     zone, first = ZoneInfo(night[0]), night[1].replace(tzinfo=UTC) - 20 * HOUR
     heartbeat, now = (first + each for each in stretch)
     due = cron_oracle.moments(line.pattern, zone, first, first + 33 * HOUR)
@@ -187,7 +187,7 @@ def test_each_missed_moment_is_counted_exactly_once(
 def test_however_often_it_was_away_the_count_is_the_same(
     job: ScheduledJob, wakes: list[datetime], zone: ZoneInfo
 ) -> None:
-    """Each time away begins where the last one ended, so nothing is lost or doubled."""
+    """Each gap begins where the last one ended, so that no moment is lost or counted twice."""
     wakes = [wakes[0] + (wake - wakes[0]) / 10_000 for wake in wakes]
     whole = missed_since(job, wakes[0], wakes[-1], zone)
     parts = [missed_since(job, *pair, zone) for pair in pairwise(wakes)]
@@ -204,7 +204,7 @@ def count(found: Missed | None) -> int:
 def test_what_is_too_late_stays_too_late(
     job: ScheduledJob, after: datetime, zone: ZoneInfo, shares: list[float]
 ) -> None:
-    """From its moment to the next, it is first run and later not; never the other way round."""
+    """Between its moment and the next, it is run if little time has passed, and not later."""
     newest = next_due(job, after, zone)
     if newest is None:
         return

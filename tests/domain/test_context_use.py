@@ -1,4 +1,4 @@
-"""How full the window is, and from where on the owner hears of it."""
+"""How full the context window is, and at which level the owner is told."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_it_is_due_when_a_watched_clock_says_so(
 @pytest.mark.parametrize(("zone", "date"), NIGHTS)
 @pytest.mark.parametrize("text", ["0 1-3 * * *", "30 2 * * *", "*/20 0,23 * * *", "45 * * * *"])
 def test_the_whole_night_agrees(zone: str, date: datetime, text: str) -> None:
-    """Asked every 10 minutes, and right before, at and right after each moment."""
+    """Checked every 10 minutes, and right before, at and right after each moment."""
     cron, there, midnight = Cron.parse(text), ZoneInfo(zone), date.replace(tzinfo=UTC)
     end = midnight + 48 * HOUR
     due = in_utc(cron.between(midnight - 48 * HOUR, end, there))

@@ -77,7 +77,7 @@ ORDER: list[tuple[dict[str, Any], dict[str, Any], Decision]] = [
 
 
 def outcome(decision: Decision) -> tuple[object, ...]:
-    """The decision without the words about tools, which are tested where they are made."""
+    """The decision without its sentences about tools, which have their own tests."""
     is_tools = isinstance(decision, Skip) and decision.reason is SkipReason.INVALID_TOOLS
     return (type(decision), SkipReason.INVALID_TOOLS) if is_tools else (decision,)
 

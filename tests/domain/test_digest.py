@@ -1,4 +1,4 @@
-"""The digest at the end of the quiet: everything that waited, once, in order, with its time."""
+"""The digest after quiet hours has each message that waited, once, in order, with its time."""
 
 from __future__ import annotations
 

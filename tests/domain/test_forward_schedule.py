@@ -44,7 +44,7 @@ def reminder(at: datetime, name: str = "b") -> Reminder:
 
 
 def reminders(minutes: Sequence[float]) -> list[ScheduledJob]:
-    """Each so many minutes from now."""
+    """One reminder for each number of minutes from now."""
     return [reminder(NOON + each * MINUTE, f"r{n}") for n, each in enumerate(minutes)]
 
 
@@ -216,7 +216,7 @@ def test_of_very_very_many_it_says_that_there_are_still_more() -> None:
 def slowly(
     jobs: Sequence[ScheduledJob], now: datetime, zone: ZoneInfo
 ) -> tuple[int, list[tuple[datetime, JobKey]]]:
-    """By the letter: all moments of twelve hours, hour after hour."""
+    """The rule word by word: all moments of twelve hours, hour after hour."""
     ahead = sorted(
         (moment, key_of(job))
         for job in jobs

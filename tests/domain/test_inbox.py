@@ -91,7 +91,7 @@ def ended(*inputs: str) -> Ended:
 
 
 class InboxThroughRows(RuleBasedStateMachine):
-    """Any rows in any order, as after torn lines; a dictionary says where each input is."""
+    """Any rows in any order, as after torn lines; a dictionary holds the state of each input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class InboxThroughRows(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """With a log that was made short, and ids that nobody sends again."""
+        """From a compacted log, with the ids of all inputs as seen."""
         self.inbox = Inbox.of(self.inbox.rows())
         self.inbox = replace(self.inbox, seen=frozenset(map(InputId, self.place)))
 

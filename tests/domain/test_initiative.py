@@ -1,4 +1,4 @@
-"""What a background run sets: whose it is, what it may be, how often, and who pays for it."""
+"""Reminders that a background run sets: their owner, their limits, and their cost in pings."""
 
 from __future__ import annotations
 
@@ -179,8 +179,8 @@ def test_a_crash_between_the_row_and_the_payment_uses_what_was_set_aside() -> No
 
 
 @dataclass
-class Household:
-    """A day of background runs that set, fire and ping, however they like."""
+class SimulatedDay:
+    """One day of background runs that set reminders, run them and ping, in any order."""
 
     now: datetime = NOW
     known: SetInBackground = field(default_factory=SetInBackground)
@@ -257,7 +257,7 @@ STEPS = st.one_of(
 
 @given(st.lists(STEPS, max_size=120))
 def test_no_more_reaches_the_owner_in_a_day_than_the_budget_has_paid_for(steps: list[Any]) -> None:
-    at = Household()
+    at = SimulatedDay()
     for name, given_ in steps:
         if name == "wait":
             later = at.now + timedelta(**given_)

@@ -1,4 +1,4 @@
-"""The check of the ledger is silent about a right one, and names what was tampered with."""
+"""The check finds nothing in a correct ledger, and names each row that was tampered with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.domain.ledger_scene import BERLIN, START, Scene, course, reminder, routine, scenes
+from tests.domain.ledger_scene import BERLIN, START, Scene, ledger_rows, reminder, routine, scenes
 
 from ollim_bot.domain.definitions import Armed, Definition, removed_row
 from ollim_bot.domain.jobs import JobKind
@@ -30,7 +30,7 @@ def checked(scene: Scene, rows: list[LedgerRow] | None = None) -> list[str]:
     return check(scene.rows if rows is None else rows, scene.now, scene.watched)
 
 
-def a_week() -> Scene:
+def week_scene() -> Scene:
     scene = Scene()
     scene.put(routine("a", "30 8 * * *"))
     scene.put(reminder("b", START + 2 * DAY))
@@ -68,7 +68,7 @@ def test_a_row_that_is_deleted_is_named_alone(scene: Scene, data: st.DataObject)
 
 
 def _is_missed(scene: Scene, where: int) -> bool:
-    """Whether the rest cannot be: an end says by itself all that a pause before it says."""
+    """Whether the other rows show the gap: an end right after a pause makes the pause redundant."""
     after = scene.rows[where + 1 :]
     follower = next((row for row in after if row.occurrence == scene.rows[where].occurrence), None)
     is_pause = scene.rows[where].state in ("cut_off", "attempt_failed")
@@ -82,7 +82,7 @@ def test_a_story_that_is_deleted_whole_is_named_alone(scene: Scene, data: st.Dat
     timed = [one for one in due if not one.manual and one.scheduled_at]
     gone = data.draw(st.sampled_from(timed))
     rows = [row for row in scene.rows if row.occurrence != gone]
-    # What came before the clock was set back need not have come when it went on.
+    # Moments before a set-back of the clock need not be due again afterwards.
     said = [f"{gone.id}: was due, and nothing is known of it."]
     allowed = [said, []] if scene.was_set_back else [said]
     assert checked(scene, rows) in allowed
@@ -95,7 +95,7 @@ def test_a_story_that_is_invented_is_named(scene: Scene, data: st.DataObject) ->
     name = data.draw(st.sampled_from(["a", "b", "unknown"]))
     moment = START + data.draw(st.integers(0, 10_000)) * timedelta(minutes=1) + timedelta(seconds=7)
     one = Occurrence.scheduled(kind, name, moment)
-    rows = [*scene.rows[:where], *course(one, moment, "running done"), *scene.rows[where:]]
+    rows = [*scene.rows[:where], *ledger_rows(one, moment, "running done"), *scene.rows[where:]]
     said = check(rows, scene.now, scene.watched)
     assert said == [f"{one.id}: has no cause; no such job was due then."]
 
@@ -107,14 +107,14 @@ def _id(row: LedgerRow) -> str:
 
 @pytest.mark.parametrize("state", ["armed", "roster", "removed"])
 def test_a_definition_that_is_deleted_shows(state: str) -> None:
-    scene = a_week()
+    scene = week_scene()
     scene.take("routine a")
     scene.wait(2 * DAY)
     where = next(n for n, row in enumerate(scene.rows) if row.state == state)
     rows = [*scene.rows[:where], *scene.rows[where + 1 :]]
     said = checked(scene, rows)
     assert all("routine:a:" in text or text.startswith("routine a: ") for text in said)
-    # Without its first roster, a ledger has no beginning to hold it to.
+    # Without its first roster, a ledger has no start that the check could use.
     assert bool(said) is (state != "roster")
 
 
@@ -149,7 +149,7 @@ def test_a_change_of_what_was_never_armed_and_a_roster_that_does_not_fit_are_nam
 
 
 def test_what_was_due_while_the_bot_was_off_must_be_accounted_for_after_its_start() -> None:
-    scene = a_week()
+    scene = week_scene()
     off = scene.watched
     scene.now += 3 * DAY
     assert check(scene.rows, scene.now, off) == []
@@ -160,7 +160,7 @@ def test_what_was_due_while_the_bot_was_off_must_be_accounted_for_after_its_star
 
 
 def test_without_a_heartbeat_the_last_checkpoint_says_how_far_the_ledger_goes() -> None:
-    scene = a_week()
+    scene = week_scene()
     later = scene.now + 5 * DAY
     assert check(scene.rows, later) == []
     scene.watched = later
@@ -170,7 +170,7 @@ def test_without_a_heartbeat_the_last_checkpoint_says_how_far_the_ledger_goes() 
 
 
 def test_a_clock_behind_the_heartbeat_looks_for_nothing_that_is_still_to_come() -> None:
-    scene = a_week()
+    scene = week_scene()
     assert check(scene.rows, scene.now, scene.now + 5 * DAY) == []
 
 
@@ -179,7 +179,7 @@ def test_what_was_due_before_its_job_was_armed_has_no_cause() -> None:
     scene.put(routine("a", "30 8 * * *"))
     scene.wait(DAY / 24)
     early = Occurrence.scheduled(JobKind.ROUTINE, "a", START.replace(hour=7, minute=30))
-    said = checked(scene, scene.rows + course(early, scene.now, "skipped"))
+    said = checked(scene, scene.rows + ledger_rows(early, scene.now, "skipped"))
     assert said == [f"{early.id}: has no cause; no such job was due then."]
 
 
@@ -188,13 +188,13 @@ def test_a_reminder_that_was_overdue_at_the_first_start_may_come_but_need_not() 
     rows = Armed().rows_for([overdue], START, START)
     late = Occurrence.scheduled(JobKind.REMINDER, "b", START - DAY)
     assert check(rows, START + DAY, START + DAY) == []
-    assert check([*rows, *course(late, START, "running done")], START + DAY, START + DAY) == []
+    assert check([*rows, *ledger_rows(late, START, "running done")], START + DAY, START + DAY) == []
 
 
 def test_what_still_runs_is_no_finding_until_its_limit_is_over() -> None:
     scene = Scene()
     one = Occurrence.by_hand(JobKind.ROUTINE, "a", scene.now)
-    begun = course(one, scene.now, "running")
+    begun = ledger_rows(one, scene.now, "running")
     rows = [*scene.rows, *begun]
     for minutes, findings in ((0, 0), (34, 0), (36, 1)):
         now = begun[-1].ts + timedelta(minutes=minutes)
@@ -206,9 +206,9 @@ def test_what_still_runs_is_no_finding_until_its_limit_is_over() -> None:
 
 
 def test_a_bot_that_is_off_leaves_runs_without_an_end_to_its_next_start() -> None:
-    scene = a_week()
+    scene = week_scene()
     one = Occurrence.by_hand(JobKind.ROUTINE, "a", scene.now)
-    rows = [*scene.rows, *course(one, scene.now, "running")]
+    rows = [*scene.rows, *ledger_rows(one, scene.now, "running")]
     assert check(rows, scene.now + 90 * DAY, scene.watched) == []
 
 
@@ -216,7 +216,7 @@ def test_after_a_start_what_was_left_without_an_end_has_its_time_again() -> None
     scene = Scene()
     one = Occurrence.by_hand(JobKind.ROUTINE, "a", scene.now)
     later = scene.now + 3 * DAY
-    rows = [*scene.rows, *course(one, scene.now, "running")]
+    rows = [*scene.rows, *ledger_rows(one, scene.now, "running")]
     started = [*rows, LedgerRow(later, STARTED)]
     for minutes, findings in ((0, 0), (34, 0), (36, 1)):
         now = later + timedelta(minutes=minutes)
@@ -228,24 +228,24 @@ def test_after_a_start_what_was_left_without_an_end_has_its_time_again() -> None
 
 
 def test_two_ends_and_an_impossible_order_are_named_in_words() -> None:
-    scene = a_week()
+    scene = week_scene()
     one = Occurrence.by_hand(JobKind.ROUTINE, "a", scene.now)
-    both = [*course(one, scene.now, "running done"), LedgerRow(scene.now, "failed", one)]
+    both = [*ledger_rows(one, scene.now, "running done"), LedgerRow(scene.now, "failed", one)]
     assert checked(scene, scene.rows + both) == [f"{one.id}: has 2 ends: done, failed."]
-    odd = course(one, scene.now, "done")
+    odd = ledger_rows(one, scene.now, "done")
     assert checked(scene, scene.rows + odd) == [f"{one.id}: `done` cannot follow `due`."]
-    torn = course(one, scene.now, "running done")[1:]
+    torn = ledger_rows(one, scene.now, "running done")[1:]
     assert checked(scene, scene.rows + torn) == [f"{one.id}: begins with `running`."]
-    lost = [row for row in course(one, scene.now, "running failed") if row.state != "running"]
+    lost = [row for row in ledger_rows(one, scene.now, "running failed") if row.state != "running"]
     assert checked(scene, scene.rows + lost) == [f"{one.id}: an attempt is missing."]
 
 
 def test_each_planned_time_needs_an_end_soon_after_its_moment() -> None:
-    scene = a_week()
+    scene = week_scene()
     one = Occurrence.by_hand(JobKind.ROUTINE, "a", scene.now)
     at = scene.now + timedelta(minutes=10)
     planned = planned_row(one.again(2), "a", at, scene.now)
-    rows = [*scene.rows, *course(one, scene.now, "running done"), planned]
+    rows = [*scene.rows, *ledger_rows(one, scene.now, "running done"), planned]
     for minutes, findings in ((0, 0), (14, 0), (16, 1)):
         now = scene.now + timedelta(minutes=minutes)
         assert len(check(rows, now, now)) == findings
@@ -256,7 +256,7 @@ def test_each_planned_time_needs_an_end_soon_after_its_moment() -> None:
 
 
 def test_a_time_without_its_first_time_has_no_cause() -> None:
-    scene = a_week()
+    scene = week_scene()
     one = Occurrence.by_hand(JobKind.ROUTINE, "a", scene.now).again(2)
     rows = [planned_row(one, "a", scene.now, scene.now), LedgerRow(scene.now, "skipped", one)]
     no_cause = f"{one.id}: has no cause; no such job was due then."
@@ -264,7 +264,7 @@ def test_a_time_without_its_first_time_has_no_cause() -> None:
 
 
 def test_heads_ups_are_demanded_and_no_others_are_allowed() -> None:
-    scene = a_week()
+    scene = week_scene()
     job = routine("a", "0 12 * * *")
     told = replace(job, spec=replace(job.spec, before=(timedelta(minutes=30),)))
     scene.put(told)
@@ -284,7 +284,7 @@ def test_heads_ups_are_demanded_and_no_others_are_allowed() -> None:
 
 
 def test_a_ledger_whose_older_months_are_gone_is_judged_from_its_first_roster_on() -> None:
-    scene = a_week()
+    scene = week_scene()
     scene.sleep(40 * DAY)
     where = max(n for n, row in enumerate(scene.rows) if row.state == "roster")
     assert where > 1

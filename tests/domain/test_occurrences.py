@@ -98,7 +98,7 @@ def test_a_part_belongs_to_its_moment_and_a_heads_up_comes_before_it(one: Occurr
 @given(job_ids, instants, delivery_keys)
 @example("ci", NINE, "2026-11-16T08:00:00Z:manual")
 def test_a_delivery_never_passes_for_a_run_by_hand(job: str, now: datetime, key: str) -> None:
-    """Its key is made by a stranger."""
+    """A stranger chooses its key."""
     assert (
         Occurrence(JobKind.WEBHOOK, job, key).id != Occurrence.by_hand(JobKind.WEBHOOK, job, now).id
     )

@@ -1,4 +1,4 @@
-"""The outbox: what was begun waits until it has an end, and is paid for once."""
+"""The outbox: a message waits until its sending has ended, and is paid for once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modes decide what no pattern does; what is allowed for good is what was asked, and no more."""
+"""Modes decide calls that no pattern decides; a lasting grant allows only what was asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many refills of the ping budget come by a moment, told ahead."""
+"""The predicted number of refills of the ping budget up to a moment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ waits = st.timedeltas(timedelta(0), timedelta(days=400))
 def test_refills_are_what_time_adds_where_there_is_room(
     budget: PingBudget, wait: timedelta
 ) -> None:
-    """They are what is found then in a bucket that has not been full meanwhile."""
+    """They equal the growth of a budget that was never full in between."""
     now = budget.last_refill
     moment = now + wait
     refills = budget.refills_until(moment, now)

@@ -1,4 +1,4 @@
-"""Whether a background run may speak: the order of the checks, and what each answer costs."""
+"""Whether a background run may ping: the order of the checks, and the cost of each answer."""
 
 from __future__ import annotations
 

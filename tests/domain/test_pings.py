@@ -273,7 +273,7 @@ def test_the_status_line_says_what_is_left_and_when_more_comes(
 
 @given(ping_budgets())
 def test_the_status_line_keeps_its_word(budget: PingBudget) -> None:
-    """When the minutes it names are over there is a token more, and not a minute earlier."""
+    """After the minutes that it names there is one more token, and not a minute earlier."""
     now, line = budget.last_refill, budget.status_line(budget.last_refill)
     assert ("next refill" in line) is (budget.tokens < budget.capacity)
     assume("next refill" in line)

@@ -1,4 +1,4 @@
-"""A rehearsal goes by the rules of the schedule, and says in words where they would pinch."""
+"""A rehearsal follows the rules of the schedule, and names conflicts in words."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ LINES = st.sampled_from(
 def test_no_rule_is_ever_broken(
     lines: list[tuple[str, bool, bool]], places: int, length: int
 ) -> None:
-    """Each moment is there once; no place and no token is ever given twice."""
+    """Each moment is there once; no slot and no token is ever given twice."""
     jobs = [
         routine(f"j{number}", cron, background=background or not aloud, allow_ping=aloud)
         for number, (cron, background, aloud) in enumerate(lines)

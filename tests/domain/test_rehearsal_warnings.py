@@ -1,4 +1,4 @@
-"""A new job is warned of in a short sentence where it comes at a bad time, and not otherwise."""
+"""A short warning names a new job that comes at a bad time; other jobs have no warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rhythm in words is one cron line, or is refused with what would do."""
+"""A rhythm in words becomes one cron line, or is refused with a suggestion."""
 
 from __future__ import annotations
 

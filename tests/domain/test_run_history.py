@@ -1,4 +1,4 @@
-"""Stories of occurrences: what the ledger tells of each."""
+"""The story of each occurrence, from its rows in the ledger."""
 
 from __future__ import annotations
 

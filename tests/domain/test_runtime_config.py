@@ -46,7 +46,7 @@ DEFAULTS: dict[str, ConfigValue] = {
 EACH_KEY = pytest.mark.parametrize("key", DEFAULTS)
 HUGE = 10**400
 
-# What is wrong for a key, as JSON holds it or as a person types it.
+# Wrong values for a key, from JSON or as typed by a person.
 WRONG: dict[str, list[Any]] = {
     "model.main": ["", "two words", "-opus", "modèle", 4, True, ["opus"], {}, "x" * 300, "a\nb"],
     "thinking.main": ["", "on", "none", 0, -1, 1.5, True, None, "0", "-5", "1e3", 10**9, HUGE],
@@ -192,7 +192,7 @@ def test_a_default_is_not_stored_and_changes_nothing_else(config: RuntimeConfig,
     )
 )
 def test_no_stored_object_is_too_odd_to_read(stored: dict[str, object]) -> None:
-    """What is right is used, and all the rest is named and kept."""
+    """Valid values are used; the others are named and kept."""
     config, problems = parse_config(stored)
     assert len(problems) == len(config.unread)
     assert config.unread.items() <= stored.items()

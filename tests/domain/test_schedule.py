@@ -175,7 +175,7 @@ def test_moments_are_found_only_when_asked_for_and_no_more_than_wanted() -> None
 def test_start_is_left_out_and_end_is_not(
     line: Line, night: tuple[str, datetime], begin: timedelta, length: timedelta
 ) -> None:
-    """Agrees with a watched clock, however the stretch lies; its parts agree with the whole."""
+    """Agrees with the oracle in any span of time, and its parts agree with the whole."""
     zone, first = ZoneInfo(night[0]), night[1].replace(tzinfo=UTC) - 20 * HOUR
     start = first + begin
     end = min(start + length, first + 32 * HOUR)

@@ -1,4 +1,4 @@
-"""A year of routines and reminders: each is due when a watched clock says so, and only then."""
+"""A year of routines and reminders: each is due exactly when the oracle says so."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.domain import schedule_oracle
 from tests.domain.cron_lines import MONTHS as MONTH_NAMES
 from tests.domain.cron_lines import WEEKDAYS as WEEKDAY_NAMES
-from tests.domain.cron_lines import Line, Written
+from tests.domain.cron_lines import CronField, Line
 from tests.domain.cron_oracle import MINUTE, Pattern
 
 from ollim_bot.domain.cron import Cron
@@ -28,7 +28,7 @@ MOST_MOMENTS = 150
 HOURS, DAYS = frozenset(range(24)), frozenset(range(1, 32))
 MONTHS, WEEKDAYS = frozenset(range(1, 13)), frozenset(range(7))
 
-# From when on the clocks are about to change, forwards and back.
+# The nights in which the clocks go forward and back.
 ZONES = {
     "America/New_York": (datetime(2025, 3, 9), datetime(2025, 11, 2)),
     "Europe/Berlin": (datetime(2025, 3, 30), datetime(2025, 10, 26)),
@@ -37,28 +37,28 @@ ZONES = {
 }
 
 
-def field(luck: Random, low: int, high: int, top: int, names: Sequence[str] = ()) -> Written:
+def field(rng: Random, low: int, high: int, top: int, names: Sequence[str] = ()) -> CronField:
     """Values up to `high` in a field that goes up to `top`."""
-    first, last = sorted(luck.choices(range(low, high + 1), k=2))
-    step = luck.randint(2, 7)
+    first, last = sorted(rng.choices(range(low, high + 1), k=2))
+    step = rng.randint(2, 7)
     name = names[first - low] if names else str(first)
-    return luck.choice(
+    return rng.choice(
         [
-            Written(name, frozenset([first])),
-            Written(f"{first},{last}", frozenset([first, last])),
-            Written(f"{name}-{last}", frozenset(range(first, last + 1))),
-            Written(f"{first}-{last}/{step}", frozenset(range(first, last + 1, step))),
-            Written(f"*/{step}", frozenset(range(low, top + 1, step))),
+            CronField(name, frozenset([first])),
+            CronField(f"{first},{last}", frozenset([first, last])),
+            CronField(f"{name}-{last}", frozenset(range(first, last + 1))),
+            CronField(f"{first}-{last}/{step}", frozenset(range(first, last + 1, step))),
+            CronField(f"*/{step}", frozenset(range(low, top + 1, step))),
         ]
     )
 
 
-def any_line(luck: Random) -> Line:
-    minute = field(luck, 0, 59, 59)
-    hour = luck.choice([Written("*", HOURS), field(luck, 0, 23, 23), field(luck, 0, 4, 23)])
-    day = luck.choice([Written("*", DAYS), field(luck, 1, 31, 31)])
-    month = luck.choice([Written("*", MONTHS), field(luck, 1, 12, 12, MONTH_NAMES)])
-    weekday = luck.choice([Written("*", WEEKDAYS), field(luck, 0, 6, 6, WEEKDAY_NAMES)])
+def any_line(rng: Random) -> Line:
+    minute = field(rng, 0, 59, 59)
+    hour = rng.choice([CronField("*", HOURS), field(rng, 0, 23, 23), field(rng, 0, 4, 23)])
+    day = rng.choice([CronField("*", DAYS), field(rng, 1, 31, 31)])
+    month = rng.choice([CronField("*", MONTHS), field(rng, 1, 12, 12, MONTH_NAMES)])
+    weekday = rng.choice([CronField("*", WEEKDAYS), field(rng, 0, 6, 6, WEEKDAY_NAMES)])
     pattern = Pattern(
         minute.values,
         hour.values,
@@ -77,23 +77,23 @@ def moments_a_year(line: Line) -> int:
     return times_a_day * sum(map(line.pattern.matches, days))
 
 
-def some_lines(luck: Random, nights: Sequence[datetime]) -> list[Line]:
-    """One for every hour about the nights, and any with so few moments that they take seconds."""
+def some_lines(rng: Random, nights: Sequence[datetime]) -> list[Line]:
+    """One line that is due every hour in the months of `nights`, and random lines due rarely."""
     months = sorted({night.month for night in nights})
     half_past = Pattern(frozenset([30]), HOURS, DAYS, frozenset(months), WEEKDAYS, either=False)
     lines = [Line(f"30 * * {','.join(map(str, months))} *", half_past)]
     while len(lines) < LINES:
-        line = any_line(luck)
+        line = any_line(rng)
         if 0 < moments_a_year(line) <= MOST_MOMENTS:
             lines.append(line)
     return lines
 
 
-def some_walls(luck: Random, nights: Sequence[datetime]) -> list[datetime]:
-    """Times through the year, and many of both nights."""
+def some_walls(rng: Random, nights: Sequence[datetime]) -> list[datetime]:
+    """Random times of the year, and many times in both nights."""
     nightly = [night + n * MINUTE for night in nights for n in range(0, 240, 7)]
     others = range(WALLS - len(nightly))
-    return nightly + [datetime(2025, 1, 3) + luck.randrange(360 * 1440) * MINUTE for _ in others]
+    return nightly + [datetime(2025, 1, 3) + rng.randrange(360 * 1440) * MINUTE for _ in others]
 
 
 def once(wall: datetime) -> Pattern:
@@ -125,8 +125,8 @@ def fired_in_a_year(jobs: Sequence[ScheduledJob], zone: ZoneInfo) -> dict[JobKey
 @pytest.mark.parametrize("name", ZONES)
 def test_a_year_agrees_with_a_watched_clock(name: str) -> None:
     """Half of the jobs have a zone of their own, the others that of the bot."""
-    luck, zone = Random(name), ZoneInfo(name)
-    lines, walls = some_lines(luck, ZONES[name]), some_walls(luck, ZONES[name])
+    rng, zone = Random(name), ZoneInfo(name)
+    lines, walls = some_lines(rng, ZONES[name]), some_walls(rng, ZONES[name])
     spec = [JobSpec(id=f"{n}", message="x", timezone=(zone, None)[n % 2]) for n in range(WALLS)]
     jobs: list[ScheduledJob] = [
         *(Routine(spec[n], Cron.parse(line.text)) for n, line in enumerate(lines)),

@@ -1,4 +1,4 @@
-"""The events of a session's life follow from their causes."""
+"""Each cause of a session change leads to its event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compaction says about the stretch that it made short."""
+"""The statistics that a compaction reports about the messages it replaced."""
 
 from __future__ import annotations
 

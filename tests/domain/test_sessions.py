@@ -1,4 +1,4 @@
-"""The events of a session's life, as the history and its journal name them."""
+"""The names of session events in the history and its journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Skills: what stands in them, what they add to a job, and what is taken out of strange ones."""
+"""Skills: their content, what they add to a job, and what is removed from unknown ones."""
 
 from __future__ import annotations
 

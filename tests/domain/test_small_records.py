@@ -178,7 +178,7 @@ def test_a_session_that_was_cleared_is_not_parked_nor_an_earlier_one_in_its_plac
 def test_no_provider_ever_gets_the_session_of_another(
     order: list[str], data: st.DataObject
 ) -> None:
-    """Each makes sessions of its own name, and finds its last one again."""
+    """Each provider names its own sessions, and finds its last one again."""
     memory, session, last = ProviderMemory(), None, dict[str, SessionId | None]()
     for number, kind in enumerate(order):
         memory, session = memory.moved_to(kind, session)

@@ -1,4 +1,4 @@
-"""What a turn that has read untrusted text needs the owner's word for, and what it does not."""
+"""Which calls need the owner's approval after a turn has read untrusted text."""
 
 from __future__ import annotations
 

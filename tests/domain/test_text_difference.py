@@ -34,7 +34,7 @@ def test_every_changed_line_is_shown_or_counted(before: list[str], after: list[s
 
 
 def test_long_texts_of_any_form_take_no_longer() -> None:
-    """A real difference of these would be sought for minutes."""
+    """A minimal difference of these texts would take minutes."""
     texts = [("ab\n" * 300_000, "ba\n" * 300_000), ("x" * 900_000, "x" * 899_999 + "y")]
     began = time.process_time()
     for before, after in texts:

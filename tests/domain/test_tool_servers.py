@@ -1,4 +1,4 @@
-"""The owner decides what is started and what the model reads; every difference asks again."""
+"""The owner approves each tool server and its descriptions; each change asks again."""
 
 from __future__ import annotations
 

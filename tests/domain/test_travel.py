@@ -57,7 +57,7 @@ def wall(moment: datetime, zone: ZoneInfo) -> datetime:
 def test_a_time_of_day_comes_once(
     line: str, before: ZoneInfo, after: ZoneInfo, at: datetime
 ) -> None:
-    """No time of a day that came within the last half day comes again within the next one."""
+    """No time of day that came in the last half day comes again in the next one."""
     job, move = routine(line), ZoneMove(at, before, after)
     came = {
         (wall(moment, before) + move.days): moment
@@ -72,7 +72,7 @@ def test_a_time_of_day_comes_once(
 def test_what_is_left_out_did_come_not_long_ago(
     line: str, before: ZoneInfo, after: ZoneInfo, at: datetime
 ) -> None:
-    """Only a moment of the last half day, by the old clock, is a reason to leave one out."""
+    """A moment is skipped only if the same time came in the last half day in the old zone."""
     job, move = routine(line), ZoneMove(at, before, after)
     for new, old in move.repetitions(job, at):
         assert old <= at
@@ -87,7 +87,7 @@ def test_what_is_left_out_did_come_not_long_ago(
 def test_every_time_of_day_comes_or_is_jumped_over(
     line: str, before: ZoneInfo, after: ZoneInfo, at: datetime
 ) -> None:
-    """The moments by the old clock, those jumped over and those to come leave no gap."""
+    """The moments of the old zone, the skipped ones and the coming ones leave no gap."""
     job, move = routine(line), ZoneMove(at, before, after)
     old = {wall(m, before) + move.days for m in moments_between(job, at - 2 * DAY, at, before)}
     new = {

@@ -25,7 +25,7 @@ NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 
 
 def update(number: int) -> PendingUpdate:
-    """All say the same at the same moment: only the id tells them apart."""
+    """Updates that differ only in their ids."""
     return PendingUpdate(NOW, "3 mails need replies", f"{number:08x}")
 
 
@@ -44,9 +44,9 @@ def line_count(pending: PendingUpdates) -> int:
 
 
 class UpdatesThroughCrashes(RuleBasedStateMachine):
-    """The file, a claim that stands in the inbox, and a crash between any two writes.
+    """The file, a claim in the inbox, and a crash between any two writes.
 
-    The sets say where each update is: they know nothing of how the file does it.
+    The sets hold the expected place of each update, independently of the file.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class UpdatesThroughCrashes(RuleBasedStateMachine):
         if not self.decision:
             self.seen.update(self.claimed)
             self.waiting = [one for one in self.waiting if one not in self.claimed]
-            # What gave way although the main session was about to see it was seen all the same.
+            # An update that was dropped after its claim was seen nevertheless.
             self.dropped.difference_update(self.claimed)
             self.uncounted -= {*self.claimed, *self.claimed_count}
         self.decision = "committed"
@@ -168,7 +168,7 @@ def test_what_came_back_gives_way_first_when_more_is_appended() -> None:
 @pytest.mark.parametrize("claimed", [1, 10, 25])
 @pytest.mark.parametrize("appended", [0, 1, 9, 10, 30])
 def test_a_claim_that_never_left_the_file_comes_back_once(claimed: int, appended: int) -> None:
-    """Even when every claimed update has given way to later ones."""
+    """Even if later updates have displaced all claimed ones."""
     file = after_appends(updates(claimed))
     _, claim = pop_pending_updates(file)
     later = after_appends(updates(appended, claimed), file)

@@ -158,7 +158,7 @@ def test_no_value_of_free_text_reaches_a_task(words: str) -> None:
 
 
 def test_a_value_is_put_into_one_place_only_once() -> None:
-    """A value that looks like a place stays as it is."""
+    """A value that looks like a placeholder stays as it is."""
     schema = fields(a={"enum": ["{{b}}"]}, b={"enum": ["two"]})
     assert task_text("{{a}}", schema, {"a": "{{b}}", "b": "two"}) == "{{b}}"
     assert plain_text("{{a}}", {"a": "{{b}}", "b": "two"}) == "{{b}}"

@@ -1,4 +1,4 @@
-"""The four ways to prove a call, against signatures that others have published or made."""
+"""The four kinds of proof of a call, against published signatures or those of other tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a webhook takes and does is said in words, and nothing in its file can pass for ours."""
+"""A webhook is described in words, and no text of its file can pass for ours."""
 
 from __future__ import annotations
 

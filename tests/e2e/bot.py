@@ -1,4 +1,4 @@
-"""The real bot in a process of its own, driven through its page and read through its files."""
+"""The real bot in its own process; tests use its page and read its files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 import aiohttp
-from tests.e2e import warm
+from tests.e2e import fork_server
 from tests.engine.cheap_starts import CHEAP_STARTS
 from tests.ports import unused_port
 from tests.web.sign_in import SignInClient, protocols
@@ -32,7 +32,7 @@ from ollim_bot.store.opening import look_into
 
 R = TypeVar("R")
 
-# Seconds. What is right is there much sooner, unless the machine is very busy.
+# In seconds. Only a very busy machine needs more than a small part of it.
 LIMIT = 120.0
 PROGRAM = ("-m", "ollim_bot")
 
@@ -40,7 +40,7 @@ Message = Mapping[str, Any]
 
 
 class Bot:
-    """`home` holds all that it may touch; `model` is the address of the Messages API it asks."""
+    """`home` holds all its files; `model` is the address of its Messages API."""
 
     def __init__(self, home: Path, model: str | None, settings: Mapping[str, str] | None = None):
         self.home = home
@@ -49,7 +49,7 @@ class Bot:
         self.output = home / "output.log"
         self._model = model
         self._settings = settings or {}
-        self._process: warm.Process | None = None
+        self._process: fork_server.Process | None = None
         self._http: aiohttp.ClientSession | None = None
         self._session = ""
         self._is_started = True
@@ -69,17 +69,17 @@ class Bot:
         return self._http
 
     async def start(self, *, command: Sequence[str] = ()) -> None:
-        """Returns when the page answers; with a `command`, Python runs that, from nothing."""
+        """Returns when the page answers; a `command` runs in a new Python interpreter."""
         if command:
-            self._process = await self._from_nothing(command)
+            self._process = await self._start_new_interpreter(command)
         else:
-            self._process = await self._warm()
+            self._process = await self._start_forked()
         await self.reconnect()
 
-    async def _warm(self) -> warm.Process:
-        return await warm.started(self.home, self.environment(), self.output)
+    async def _start_forked(self) -> fork_server.Process:
+        return await fork_server.start_bot(self.home, self.environment(), self.output)
 
-    async def _from_nothing(self, command: Sequence[str]) -> warm.Process:
+    async def _start_new_interpreter(self, command: Sequence[str]) -> fork_server.Process:
         with self.output.open("ab") as output:
             return await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -92,8 +92,8 @@ class Bot:
             )
 
     async def reconnect(self) -> None:
-        """Be let in at the page, as soon as it answers."""
-        await self._hang_up()
+        """Sign in to the page as soon as it answers."""
+        await self._disconnect()
         self._is_started = False
         await self.until(self._is_up)
         self._is_started = True
@@ -129,9 +129,9 @@ class Bot:
         }
 
     async def stop(self, signal_number: int = signal.SIGTERM) -> int:
-        """Ask it to end, and give its exit code."""
+        """Send a signal that ends the bot, and return its exit code."""
         assert self._process is not None
-        await self._hang_up()
+        await self._disconnect()
         if self._process.returncode is None:
             self._process.send_signal(signal_number)
         async with asyncio.timeout(LIMIT):
@@ -148,7 +148,7 @@ class Bot:
         reply_to: str = "",
         files: Mapping[str, bytes] | None = None,
     ) -> str:
-        """Send a message and give its id; it is accepted when this returns."""
+        """Send a message and return its id; the bot has accepted it when this returns."""
         message_id = message_id or str(uuid4())
         form = aiohttp.FormData(default_to_multipart=True)
         form.add_field("id", message_id)
@@ -167,7 +167,7 @@ class Bot:
             return answer
 
     async def press(self, label: str) -> Message:
-        """A button of the newest card that has it and lets it be pressed."""
+        """Press a button of the newest card on which this button is enabled."""
         cards = [one for one in await self.messages() if one["card"]]
         for message in reversed(cards):
             for button in message["card"]["buttons"]:
@@ -196,7 +196,7 @@ class Bot:
             return bool((await response.json())["stopped"])
 
     async def messages(self) -> list[Message]:
-        """What the page shows, oldest first."""
+        """The messages that the page shows, oldest first."""
         async with self.http.get(f"{self.url}/api/messages?limit=100") as response:
             shown: list[Message] = (await response.json())["messages"]
             return shown
@@ -217,7 +217,7 @@ class Bot:
         return await self.answer(before + 1)
 
     async def note(self, part: str) -> str:
-        """Wait for a sentence of the program that holds `part`."""
+        """Wait for a message of the program that contains `part`."""
 
         async def found() -> bool:
             return any(part in text for text in await self.notes())
@@ -237,7 +237,7 @@ class Bot:
             yield opened
 
     async def until(self, condition: Callable[[], Any]) -> None:
-        """Look again and again, within the limit; `condition` may be a coroutine function."""
+        """Poll the condition within the time limit; it may be a coroutine function."""
         async with asyncio.timeout(LIMIT):
             while True:
                 self._check()
@@ -247,7 +247,7 @@ class Bot:
                     result = await result
                 if result:
                     return
-                # To look takes time from the bot, which may run in this process.
+                # Each check takes time from the bot, which may run in this process.
                 await asyncio.sleep(max(0.02, 3 * (time.monotonic() - begun)))
 
     def rows(self, name: str) -> list[dict[str, Any]]:
@@ -257,20 +257,20 @@ class Bot:
         return [json.loads(line) for line in lines]
 
     def ledger(self) -> list[LedgerRow]:
-        """None before the database is made."""
+        """The rows of the ledger; empty before the database is made."""
         found = look_into(
             DataPaths(self.data), datetime.now(UTC), lambda tx: tx.ledger.page(0, 9**9)
         )
         return [] if found is None else found[0]
 
-    def asked(self, question: Step[R]) -> R:
-        """What the database answers."""
+    def query(self, question: Step[R]) -> R:
+        """Run a query on the database."""
         found = look_into(DataPaths(self.data), datetime.now(UTC), question)
         assert found is not None, "there is no database"
         return found
 
     def deliveries(self) -> list[Delivery]:
-        """All of Discord, in the order of the log."""
+        """The deliveries to Discord, in the order of the log."""
         log = [each.message.id for each in self.log()]
         found = look_into(
             DataPaths(self.data),
@@ -287,7 +287,7 @@ class Bot:
         return found or []
 
     def open_inputs(self) -> set[str]:
-        """What was accepted and has no end yet."""
+        """The ids of the inputs that were accepted and have not ended."""
         inbox = look_into(DataPaths(self.data), datetime.now(UTC), lambda tx: tx.inbox.get())
         return set() if inbox is None else {each.id for each in inbox.accepted}
 
@@ -296,7 +296,7 @@ class Bot:
         return path.read_text().strip() if path.exists() else None
 
     def engines(self) -> list[int]:
-        """The processes of its engine that live."""
+        """The pids of the running processes of its engine."""
         processes = (entry for entry in Path("/proc").iterdir() if entry.name.isdigit())
         children = (entry for entry in processes if _is_child(entry, self.pid))
         return [int(entry.name) for entry in children if _is_engine(entry)]
@@ -316,7 +316,7 @@ class Bot:
         except aiohttp.ClientError:
             return False
 
-    async def _hang_up(self) -> None:
+    async def _disconnect(self) -> None:
         if self._http is not None:
             await self._http.close()
             self._http = None
@@ -331,7 +331,7 @@ def _is_child(entry: Path, pid: int) -> bool:
 
 
 def _is_engine(entry: Path) -> bool:
-    """And not git, say, which keeps the history of the files."""
+    """The bot has other children too, such as git."""
     try:
         return b"stream-json" in (entry / "cmdline").read_bytes()
     except OSError:

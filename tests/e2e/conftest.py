@@ -1,4 +1,4 @@
-"""Each test gets a home of its own, a model to script, and a bot that is gone afterwards."""
+"""Each test gets its own home, a scripted model, and a bot that is killed afterwards."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.bot import Bot
-from tests.e2e.inline import InlineBot
-from tests.e2e.killable import KillableBot, asked_at
+from tests.e2e.in_process_bot import InProcessBot
+from tests.e2e.killable_bot import KillableBot, serve_model
 
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
@@ -32,25 +32,25 @@ async def running(bot: Bot) -> AsyncIterator[Bot]:
 
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
-    """A bot in a process of its own, whose real engine asks the scripted model."""
+    """A bot in its own process, whose real engine asks the scripted model."""
     model = ScriptedModel()
     async with MessagesServer(model) as server, running(Bot(tmp_path, server.url)) as bot:
         yield Scene(bot, model)
 
 
 @pytest.fixture
-async def inline(tmp_path: Path) -> AsyncIterator[Scene]:
-    """The same in the process of the test, with the engine doubled."""
+async def in_process(tmp_path: Path) -> AsyncIterator[Scene]:
+    """A bot in the process of the test, with a doubled engine."""
     model = ScriptedModel()
-    async with running(InlineBot(tmp_path, model, {})) as bot:
+    async with running(InProcessBot(tmp_path, model, {})) as bot:
         yield Scene(bot, model)
 
 
 @pytest.fixture
 async def killable(tmp_path: Path) -> AsyncIterator[Scene]:
-    """In a process of its own, with the engine doubled."""
+    """A bot in its own process, with a doubled engine."""
     model = ScriptedModel()
-    async with asked_at(model) as port, running(KillableBot(tmp_path, port, {})) as bot:
+    async with serve_model(model) as port, running(KillableBot(tmp_path, port, {})) as bot:
         yield Scene(bot, model)
 
 

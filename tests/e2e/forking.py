@@ -10,7 +10,7 @@ CAT = "my cat is called Miso"
 
 
 def sent(request: ModelRequest) -> list[object]:
-    """Its messages without the marks of what is to be cached, which move on with every request."""
+    """The messages of a request without their cache marks, which differ in each request."""
     said = [one for one in _listed(request.body["messages"]) if one["role"] != "system"]
     return [{"role": one["role"], "content": _blocks(one["content"])} for one in said]
 

@@ -1,7 +1,7 @@
 """An agent engine in this process: it asks a scripted model and runs the tools that it calls.
 
-It keeps the contract that `tests/engine/test_contract.py` states for every engine. Of the tools
-that an engine brings along it has `Bash`, `Read` and `Write`.
+It fulfils the contract for engines in `tests/engine/test_contract.py`. Of the built-in tools of the
+real engine it has `Bash`, `Read` and `Write`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _REFUSED_LOGIN = (401, 403)
 
 @dataclass
 class History:
-    """What was said in one session, and how far each named prompt has got."""
+    """The messages of one session, and the trace of each prompt that has an id."""
 
     folder: Path
     changed_at: datetime
@@ -83,7 +83,7 @@ class History:
 
 
 class ModelEngine:
-    """Doubles `AgentEngine`. It outlives a stop of the bot, as the files of the real one do."""
+    """Doubles `AgentEngine`. Its sessions survive a stop of the bot, like the real engine's."""
 
     def __init__(self, model: ChatModel, clock: Clock) -> None:
         self.model = model
@@ -106,7 +106,7 @@ class ModelEngine:
         return self.model.reply(request)
 
     def keep(self, session: SessionId) -> None:
-        """Called after each change of its history, which stays in memory here."""
+        """Called after each change of the session's history, which stays in memory here."""
 
     async def knows(self, session: SessionId) -> bool:
         return session in self.histories
@@ -246,7 +246,7 @@ class _Turn:
         )
 
     async def _streamed(self, answer: object) -> list[tuple[str, CallTool]]:
-        """Tell of the parts as they come. What hangs or stalls never returns."""
+        """Emit the events of each part as it comes. Never returns for `Hang` and `Stall`."""
         match answer:
             case Reply():
                 calls = [(part, self.engine.new_call_id()) for part in answer.parts]

@@ -1,4 +1,4 @@
-"""The real bot serves its owner while strangers hold on to its port and a picture takes long."""
+"""The real bot serves its owner while strangers keep its port busy and an image takes long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a hostile model or file asks to be looked at, the bot answers and reminders come."""
+"""No search or pattern of a hostile model or file freezes the bot; reminders come in time."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.e2e.test_reminders import left, remind, said
 
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply
 
-# Seconds; much less than what would be too long.
-_OFTEN = 0.05
+# In seconds; much less than a delay that an owner would notice as a freeze.
+_POLL_SECONDS = 0.05
 STARS = "*a" * 12
 LONG = "a" * 4000
 ROUTINE = """---
@@ -56,8 +56,8 @@ CALLS = [
 ]
 
 
-class Watch:
-    """`worst` is the longest that the bot took to say that it is well, in seconds."""
+class HealthWatch:
+    """`worst` is the longest time of an answer to a health check, in seconds."""
 
     def __init__(self) -> None:
         self.worst = 0.0
@@ -65,16 +65,16 @@ class Watch:
 
 
 @asynccontextmanager
-async def watched(bot: Bot) -> AsyncIterator[Watch]:
-    """Asks all the time; what this process itself waits for its turn does not count."""
-    watch = Watch()
+async def watched(bot: Bot) -> AsyncIterator[HealthWatch]:
+    """Check the health all the time; delays of this process itself do not count."""
+    watch = HealthWatch()
 
     async def ask() -> None:
         async with aiohttp.ClientSession() as http:
             while True:
                 begun = time.monotonic()
-                await asyncio.sleep(_OFTEN)
-                own = time.monotonic() - begun - _OFTEN
+                await asyncio.sleep(_POLL_SECONDS)
+                own = time.monotonic() - begun - _POLL_SECONDS
                 begun = time.monotonic()
                 async with http.get(f"{bot.url}/healthz") as answer:
                     assert answer.status == 200
@@ -107,7 +107,7 @@ async def run_now(bot: Bot, job: str) -> int | None:
 
 
 def ends(bot: Bot) -> dict[str, str]:
-    """How the routines ended."""
+    """The last state of each routine."""
     rows = [row for row in bot.ledger() if row.state in ("done", "skipped")]
     named = {row.occurrence.job_id: row.state for row in rows if row.occurrence}
     return {name: state for name, state in named.items() if name.startswith("wide")}
@@ -118,7 +118,7 @@ async def test_nothing_that_is_looked_at_holds_up_the_bot(scene: Scene) -> None:
     folder = bot.data / "routines"
     for number in range(150):
         (folder / f"{number}").mkdir(parents=True)
-    # As wide as a pattern may be; and one that is wider, as a hand may write it.
+    # The widest pattern that is allowed, and a wider one, which an owner may write by hand.
     widest = ROUTINE.format(name="widest", stars="*a" * 7, words="** a " * 7)
     (folder / "widest.md").write_text(widest)
     (folder / "wider.md").write_text(ROUTINE.format(name="wider", stars=STARS, words="** a " * 12))

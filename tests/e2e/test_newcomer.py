@@ -15,7 +15,7 @@ SECRET = "secret-7f3a"
 
 
 def day_of_events(now: datetime) -> bytes:
-    """Events on the whole of today, and of tomorrow."""
+    """A calendar with all-day events of today and tomorrow."""
     day = now.date()
     return ics(
         f"SUMMARY:Moving house\nDTSTART;VALUE=DATE:{day:%Y%m%d}",
@@ -25,7 +25,7 @@ def day_of_events(now: datetime) -> bytes:
 
 
 def files_with(text: str, *folders: Path) -> list[str]:
-    """The files below that have the text, also in the database and in the engine's records."""
+    """The files in these folders that contain the text, the database and the engine's included."""
     found = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     return [path.name for path in found if text.encode() in path.read_bytes()]
 
@@ -33,7 +33,7 @@ def files_with(text: str, *folders: Path) -> list[str]:
 async def test_a_newcomer_keeps_tasks_pastes_an_address_never_seen_and_is_reminded(
     newcomer: Bot,
 ) -> None:
-    """One after the other, since they are one conversation; the model is the built-in one."""
+    """In order, because it is one conversation; the model is the built-in one."""
     await _keeps_tasks_by_talking_by_the_page_and_by_the_file(newcomer)
     await _pastes_an_address(newcomer)
     await _is_reminded_on_time_with_buttons(newcomer)

@@ -1,4 +1,4 @@
-"""Reminders of the real bot: noticed as files, on time, once, through stops and kills."""
+"""Reminder files of the real bot are noticed and come on time, once, through stops and kills."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ollim_bot.offline.messages import CallTool, Hang, Reply
 
 
 def remind(bot: Bot, name: str, seconds: float, text: str = "Drink water.") -> datetime:
-    """A reminder as a person writes one; gives its moment."""
+    """Write a reminder by hand; returns its moment."""
     exact = datetime.now(UTC) + timedelta(seconds=seconds + 1)
     at = exact.replace(microsecond=0)
     folder = bot.data / "reminders"
@@ -32,13 +32,13 @@ def left(bot: Bot) -> list[str]:
 
 
 async def said(bot: Bot, text: str) -> list[datetime]:
-    """When a background message of this text came, each time."""
+    """The times of the background messages with this text."""
     shown = [one for one in await bot.messages() if one["author"] == "background"]
     return [datetime.fromisoformat(one["at"]) for one in shown if one["text"] == text]
 
 
 def checked(bot: Bot) -> subprocess.CompletedProcess[str]:
-    """The command that looks for what is wrong in the record of the runs."""
+    """Run the command that checks the ledger."""
     command, printed = ["runs", "check"], StringIO()
     with redirect_stdout(printed):
         code = main(command, environ=bot.environment(), cwd=bot.home)
@@ -69,17 +69,17 @@ async def test_a_kill_in_the_middle_of_a_run_neither_loses_nor_doubles_it(killab
     assert result.returncode == 0, result.stdout
 
 
-async def test_a_reply_to_what_a_run_had_said_goes_on_from_it(inline: Scene) -> None:
-    bot = inline.bot
+async def test_a_reply_to_what_a_run_had_said_goes_on_from_it(in_process: Scene) -> None:
+    bot = in_process.bot
     ping = CallTool("mcp__discord__ping_user", {"message": "The bank wrote."})
-    inline.model.then(Reply((ping,)))
+    in_process.model.then(Reply((ping,)))
     remind(bot, "w1", 1, "Look at the mail.")
     await bot.until(lambda: not left(bot))
     (sent,) = [one for one in await bot.messages() if one["author"] == "background"]
-    inline.model.answers("They want a signature.")
+    in_process.model.answers("They want a signature.")
     await bot.say("what do they want?", reply_to=sent["id"])
     assert await bot.answer(1) == "They want a signature."
     await bot.title("Side conversation")
-    asked = inline.model.requests[-1]
+    asked = in_process.model.requests[-1]
     assert "Look at the mail." in "\n".join(spoken(asked))
     assert "> The bank wrote." in asked.last_user_text

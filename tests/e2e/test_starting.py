@@ -9,7 +9,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.e2e import warm
+from tests.e2e import fork_server
 from tests.e2e.bot import LIMIT, PROGRAM, Bot
 from tests.e2e.conftest import Scene, running
 from tests.install.removal_paths import listed_paths
@@ -23,7 +23,7 @@ runpy.run_module("ollim_bot", run_name="__main__", alter_sys=True)
 
 async def run_to_its_end(bot: Bot) -> tuple[int, str]:
     output = bot.home / "to-its-end.log"
-    process = await warm.started(bot.home, bot.environment(), output)
+    process = await fork_server.start_bot(bot.home, bot.environment(), output)
     async with asyncio.timeout(LIMIT):
         code = await process.wait()
     said = output.read_text()
@@ -32,7 +32,7 @@ async def run_to_its_end(bot: Bot) -> tuple[int, str]:
 
 
 async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path: Path) -> None:
-    """From nothing, as a person starts it; they talk, and it keeps that through a second start."""
+    """Started as a person starts it; the conversation goes on after a second start."""
     bot = Bot(tmp_path / "home", None, {"OLLIM_WEB_PROT": "80"})
     bot.home.mkdir()
     try:
@@ -57,7 +57,7 @@ async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path
         assert secret not in bot.output.read_text()
         (bot.data / "USER.md").write_text("I am Ada.\n")
 
-        # As Ctrl-C in a terminal does it; the engine's program is not among those that get it.
+        # As Ctrl-C in a terminal does; the engine's program does not get the signal.
         before = len(bot.output.read_text())
         await bot.start(command=("-c", _IN_A_GROUP_OF_ITS_OWN))
         assert "hello" in await bot.ask("what did I say before?")
@@ -72,7 +72,7 @@ async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path
         assert said.count("ollim-bot has stopped.") == 1
         assert "by hand: USER.md" in _log(bot.data)
 
-        # Nothing is written but what the page about removing it all names.
+        # Only the paths are written that the page about removal names.
         places = [bot.data, bot.output, *(bot.home / place[2:] for place in listed_paths())]
         files = [path for path in bot.home.rglob("*") if path.is_file()]
         assert any(bot.home / ".claude" in path.parents for path in files)
@@ -82,7 +82,7 @@ async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path
 
 
 async def _a_second_start_and_a_taken_port_are_told(bot: Bot, other_home: Path) -> None:
-    """A second start with the process that runs, a taken port with the setting to change."""
+    """The first names the running process, the second the setting to change."""
     code, err = await run_to_its_end(bot)
     assert code == 1
     assert f"already running (process {bot.pid})" in err
@@ -99,7 +99,7 @@ async def _a_second_start_and_a_taken_port_are_told(bot: Bot, other_home: Path) 
 async def test_a_bot_to_which_nobody_can_talk_says_so(tmp_path: Path) -> None:
     bot = Bot(tmp_path, None, {"OLLIM_WEB_PORT": "0", "OLLIM_LOG": "error"})
     bot.output.touch()
-    process = await warm.started(bot.home, bot.environment(), bot.output)
+    process = await fork_server.start_bot(bot.home, bot.environment(), bot.output)
     try:
         await bot.until(lambda: "note: There is no " in bot.output.read_text())
         assert "nobody can talk to it" in bot.output.read_text()
@@ -110,7 +110,7 @@ async def test_a_bot_to_which_nobody_can_talk_says_so(tmp_path: Path) -> None:
 
 
 async def test_a_restart_by_command_goes_on_with_the_conversation(tmp_path: Path) -> None:
-    """And a server that never answered has not kept the offline model out."""
+    """An earlier start with a model server that never answered does not matter."""
     async with running(Bot(tmp_path, "http://127.0.0.1:9")) as wrong:
         assert await wrong.stop() == 0
     async with running(Bot(tmp_path, None)) as newcomer:
@@ -134,9 +134,9 @@ async def _goes_on_after_a_restart(newcomer: Bot) -> None:
 
 
 async def test_a_data_directory_that_others_could_read_is_closed_and_told_once(
-    inline: Scene,
+    in_process: Scene,
 ) -> None:
-    bot = inline.bot
+    bot = in_process.bot
     await bot.stop()
     bot.data.chmod(0o755)
     await bot.start()

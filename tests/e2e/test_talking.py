@@ -17,16 +17,16 @@ from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply, Say, Stall
 REMINDER = "ollim-bot reminder add -m 'drink water' --in 20m"
 
 
-async def test_a_prompt_carries_the_time_and_what_happened_meanwhile(inline: Scene) -> None:
-    await inline.bot.stop()
-    state = inline.bot.data / "state" / "pending_updates.json"
+async def test_a_prompt_carries_the_time_and_what_happened_meanwhile(in_process: Scene) -> None:
+    await in_process.bot.stop()
+    state = in_process.bot.data / "state" / "pending_updates.json"
     state.write_text(json.dumps([{"ts": "2026-11-15T08:00:00+01:00", "message": "Mail checked."}]))
-    await inline.bot.start()
+    await in_process.bot.start()
 
-    await inline.bot.ask("anything new?")
-    await inline.bot.ask("and now?")
+    await in_process.bot.ask("anything new?")
+    await in_process.bot.ask("and now?")
 
-    first, second = (spoken(request)[-1] for request in inline.model.requests)
+    first, second = (spoken(request)[-1] for request in in_process.model.requests)
     assert "RECENT BACKGROUND UPDATES (mention key findings in your response)" in first
     assert "Mail checked." in first
     assert first.endswith("anything new?")
@@ -34,38 +34,40 @@ async def test_a_prompt_carries_the_time_and_what_happened_meanwhile(inline: Sce
     assert not state.exists()
 
 
-async def test_a_new_message_stops_the_answer_to_the_last_one(inline: Scene) -> None:
-    inline.model.then(Stall(Reply((Say("Let me think about the first"),))))
-    await inline.bot.say("first")
-    await inline.model.seen(1)
-    inline.model.answers("Both answered.")
-    await inline.bot.say("second")
+async def test_a_new_message_stops_the_answer_to_the_last_one(in_process: Scene) -> None:
+    in_process.model.then(Stall(Reply((Say("Let me think about the first"),))))
+    await in_process.bot.say("first")
+    await in_process.model.seen(1)
+    in_process.model.answers("Both answered.")
+    await in_process.bot.say("second")
 
-    await inline.bot.until(lambda: _has(inline.bot, "Both answered."))
+    await in_process.bot.until(lambda: _has(in_process.bot, "Both answered."))
 
-    asked = "\n".join(spoken(inline.model.requests[-1]))
+    asked = "\n".join(spoken(in_process.model.requests[-1]))
     assert "first" in asked
     assert "second" in asked
-    await inline.bot.until(lambda: not inline.bot.open_inputs())
-    said = [each.message.id for each in inline.bot.log() if each.message.author is Author.OWNER]
-    ends = inline.bot.asked(lambda tx: [tx.inbox.end_of(InputId(each)) for each in said])
+    await in_process.bot.until(lambda: not in_process.bot.open_inputs())
+    said = [each.message.id for each in in_process.bot.log() if each.message.author is Author.OWNER]
+    ends = in_process.bot.query(lambda tx: [tx.inbox.end_of(InputId(each)) for each in said])
     assert ends == [InputEnd.SUPERSEDED, InputEnd.ANSWERED]
 
 
-async def test_an_interrupt_stops_the_answer_and_nothing_else(inline: Scene) -> None:
-    inline.model.then(Stall(Reply((Say("A long story begins"),))))
-    await inline.bot.say("tell me a story")
-    await inline.model.seen(1)
-    await inline.bot.until(inline.bot.interrupt)
+async def test_an_interrupt_stops_the_answer_and_nothing_else(in_process: Scene) -> None:
+    in_process.model.then(Stall(Reply((Say("A long story begins"),))))
+    await in_process.bot.say("tell me a story")
+    await in_process.model.seen(1)
+    await in_process.bot.until(in_process.bot.interrupt)
 
-    inline.model.answers("Here.")
-    assert await _answered(inline, "are you there?") == "Here."
+    in_process.model.answers("Here.")
+    assert await _answered(in_process, "are you there?") == "Here."
 
 
-async def test_what_is_shown_streams_to_the_page(inline: Scene) -> None:
-    inline.model.then(Reply((Say("One two three four five six seven eight."),), pace=0.05, chunk=8))
-    async with inline.bot.socket() as socket:
-        await inline.bot.say("count")
+async def test_what_is_shown_streams_to_the_page(in_process: Scene) -> None:
+    in_process.model.then(
+        Reply((Say("One two three four five six seven eight."),), pace=0.05, chunk=8)
+    )
+    async with in_process.bot.socket() as socket:
+        await in_process.bot.say("count")
         seen: list[str] = []
         while "ended" not in seen:
             seen.append((await socket.receive_json(timeout=20))["type"])
@@ -100,9 +102,9 @@ async def check_that_each_failure_is_a_sentence_and_the_next_message_works(scene
         note = await scene.bot.note(sentence)
         assert note.endswith(".")
 
-    assert scene.bot.asked(lambda tx: tx.provider.get()).is_untried
+    assert scene.bot.query(lambda tx: tx.provider.get()).is_untried
     assert await scene.bot.ask("and this?") == "ok"
-    assert not scene.bot.asked(lambda tx: tx.provider.get()).is_untried
+    assert not scene.bot.query(lambda tx: tx.provider.get()).is_untried
 
 
 async def check_that_a_compaction_is_told_in_one_line(scene: Scene) -> None:
@@ -158,61 +160,61 @@ async def check_that_a_fork_leaves_no_trace_in_main(scene: Scene, main: str | No
     assert "Rome" not in said
 
 
-async def test_commands_work_on_the_running_conversation(inline: Scene) -> None:
-    await inline.bot.ask("hello")
-    first = inline.bot.session()
-    assert "model.main is now sonnet" in (await inline.bot.command("/model sonnet"))["text"]
-    await inline.bot.ask("again")
-    assert "sonnet" in inline.model.requests[-1].model
-    assert inline.bot.session() == first
+async def test_commands_work_on_the_running_conversation(in_process: Scene) -> None:
+    await in_process.bot.ask("hello")
+    first = in_process.bot.session()
+    assert "model.main is now sonnet" in (await in_process.bot.command("/model sonnet"))["text"]
+    await in_process.bot.ask("again")
+    assert "sonnet" in in_process.model.requests[-1].model
+    assert in_process.bot.session() == first
 
-    assert not (await inline.bot.command("/clear"))["is_error"]
-    await inline.bot.ask("a new beginning")
-    assert inline.bot.session() not in (None, first)
-    assert "hello" not in "\n".join(spoken(inline.model.requests[-1]))
+    assert not (await in_process.bot.command("/clear"))["is_error"]
+    await in_process.bot.ask("a new beginning")
+    assert in_process.bot.session() not in (None, first)
+    assert "hello" not in "\n".join(spoken(in_process.model.requests[-1]))
 
     assert first is not None
-    assert not (await inline.bot.command(f"/resume {first[:8]}"))["is_error"]
-    await inline.bot.ask("back again")
-    assert inline.bot.session() == first
-    assert "hello" in "\n".join(spoken(inline.model.requests[-1]))
+    assert not (await in_process.bot.command(f"/resume {first[:8]}"))["is_error"]
+    await in_process.bot.ask("back again")
+    assert in_process.bot.session() == first
+    assert "hello" in "\n".join(spoken(in_process.model.requests[-1]))
 
-    wrong = await inline.bot.command("/modl haiku")
+    wrong = await in_process.bot.command("/modl haiku")
     assert wrong["is_error"]
     assert "/model" in wrong["text"]
 
 
-async def test_a_picture_goes_to_the_model_and_files_to_the_downloads(inline: Scene) -> None:
+async def test_a_picture_goes_to_the_model_and_files_to_the_downloads(in_process: Scene) -> None:
     big = bytes(range(256)) * 4 * 1024 * 20  # 20 MB
-    await inline.bot.say("look", files={"dot.jpg": tiny_png(), "notes.bin": big})
-    await inline.bot.answer()
+    await in_process.bot.say("look", files={"dot.jpg": tiny_png(), "notes.bin": big})
+    await in_process.bot.answer()
 
-    request = inline.model.requests[-1]
+    request = in_process.model.requests[-1]
     blocks = [block for message in request.messages for block in message.of_type("image")]
     assert len(blocks) == 1
     assert blocks[0]["source"]["media_type"] == "image/png"  # type: ignore[index]
     assert "downloads/notes.bin" in spoken(request)[-1]
-    assert (inline.bot.data / "downloads" / "notes.bin").read_bytes() == big
+    assert (in_process.bot.data / "downloads" / "notes.bin").read_bytes() == big
 
 
-async def test_the_same_message_sent_twice_is_one_message(inline: Scene) -> None:
-    message_id = await inline.bot.say("only once")
-    await inline.bot.say("only once", message_id=message_id)
-    await inline.bot.answer()
-    await inline.bot.say("only once", message_id=message_id)
-    assert await inline.bot.ask("next") == "ok"
+async def test_the_same_message_sent_twice_is_one_message(in_process: Scene) -> None:
+    message_id = await in_process.bot.say("only once")
+    await in_process.bot.say("only once", message_id=message_id)
+    await in_process.bot.answer()
+    await in_process.bot.say("only once", message_id=message_id)
+    assert await in_process.bot.ask("next") == "ok"
 
-    assert len(inline.model.requests) == 2
+    assert len(in_process.model.requests) == 2
 
 
 async def test_a_change_of_the_profile_reaches_the_agent_without_a_new_conversation(
-    inline: Scene,
+    in_process: Scene,
 ) -> None:
-    await inline.bot.ask("hello")
-    (inline.bot.data / "USER.md").write_text("The owner is called Ada and keeps bees.\n")
-    await inline.bot.ask("who am I?")
+    await in_process.bot.ask("hello")
+    (in_process.bot.data / "USER.md").write_text("The owner is called Ada and keeps bees.\n")
+    await in_process.bot.ask("who am I?")
 
-    before, after = (request.system for request in inline.model.requests)
+    before, after = (request.system for request in in_process.model.requests)
     assert "keeps bees" not in before
     assert "keeps bees" in after
 

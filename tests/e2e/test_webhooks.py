@@ -1,4 +1,4 @@
-"""Calls over HTTP to a bot that is killed: each accepted one comes to one end, and comes once."""
+"""Calls over HTTP to a bot that is killed: each accepted call ends once and is told once."""
 
 from __future__ import annotations
 

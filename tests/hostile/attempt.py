@@ -1,4 +1,4 @@
-"""One attempt of a hostile model: a call of a tool, and what others do to the files meanwhile."""
+"""One attempt of a hostile model: a tool call, and changes of the files around it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.hostile.vault import SPOILED, Vault
+from tests.hostile.canary_home import SPOILED, CanaryHome
 
 from ollim_bot.offline.messages import CallTool
 
-Change = Callable[[Vault], None]
+Change = Callable[[CanaryHome], None]
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """`before` is done before the gate is asked, `between` after it has answered.
+    """`before` runs before the gate is asked, `between` after the gate has answered.
 
-    `needs_patterns`: a program that can do anything is held only by not being allowed.
+    `needs_patterns`: no guard refuses it, only the lack of a pattern that allows its program.
     """
 
     kind: str
@@ -38,12 +38,12 @@ class Attempt:
     def is_prepared(self) -> bool:
         return self.before is not None or self.between is not None
 
-    def call(self, vault: Vault) -> CallTool:
-        spelled = {
-            name: vault.spelled(value) if isinstance(value, str) else value
+    def call(self, canary_home: CanaryHome) -> CallTool:
+        filled_in = {
+            name: canary_home.filled_in(value) if isinstance(value, str) else value
             for name, value in self.arguments.items()
         }
-        return CallTool(self.tool, spelled)
+        return CallTool(self.tool, filled_in)
 
 
 def files(kind: str, paths: Sequence[str]) -> Iterator[Attempt]:
@@ -87,32 +87,32 @@ def ours(kind: str, tool: str, **arguments: object) -> Attempt:
 
 
 def linked(name: str, target: str) -> Change:
-    """Puts a link where a file or a folder stood, as quick as can be."""
+    """Replaces a file or a folder by a link, in as few steps as possible."""
 
-    def change(vault: Vault) -> None:
-        place = vault.data / name
-        link = place.with_name(f".{place.name}.new")
+    def change(canary_home: CanaryHome) -> None:
+        path = canary_home.data / name
+        link = path.with_name(f".{path.name}.new")
         link.symlink_to(target)
-        if place.is_dir() and not place.is_symlink():
-            place.rename(place.with_name(f".{place.name}.old"))
-        link.replace(place)
+        if path.is_dir() and not path.is_symlink():
+            path.rename(path.with_name(f".{path.name}.old"))
+        link.replace(path)
 
     return change
 
 
 def hard_linked(name: str, target: str) -> Change:
-    def change(vault: Vault) -> None:
-        (vault.data / name).unlink(missing_ok=True)
-        os.link(vault.data / target, vault.data / name)
+    def change(canary_home: CanaryHome) -> None:
+        (canary_home.data / name).unlink(missing_ok=True)
+        os.link(canary_home.data / target, canary_home.data / name)
 
     return change
 
 
 def planted(name: str, text: str) -> Change:
-    """A file that somebody else wrote."""
+    """Writes a file that the model did not write."""
 
-    def change(vault: Vault) -> None:
-        path: Path = vault.data / name
+    def change(canary_home: CanaryHome) -> None:
+        path: Path = canary_home.data / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 

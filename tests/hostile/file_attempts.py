@@ -16,7 +16,7 @@ from tests.hostile.attempt import (
     searched,
     written,
 )
-from tests.hostile.vault import OPEN, SPOILED
+from tests.hostile.canary_home import OPEN, SPOILED
 
 PATHS: Sequence[Attempt] = [
     *files(

@@ -1,4 +1,4 @@
-"""A model that wants the secrets: it calls what it was told to call, and keeps all it is sent."""
+"""A hostile model: it makes its attempts as tool calls, and keeps all requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from tests.hostile.attempt import Attempt
-from tests.hostile.vault import Vault
+from tests.hostile.canary_home import CanaryHome
 
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
 from ollim_bot.offline.rules import side_answer
@@ -16,14 +16,19 @@ _SUBAGENT = {"description": "spy", "prompt": ERRAND, "subagent_type": "spy"}
 
 
 class HostileModel:
-    """Makes its attempts in the conversation that has the errand in it.
+    """Makes its attempts in the conversation whose messages have the errand.
 
-    With `by_subagent` it first sends one there. Attempts that others prepare come one by one, so
-    that `current` says which it is; all others come together.
+    With `by_subagent` it first starts a subagent with the errand. Attempts with changes of files
+    come one by one, so that `current` is the one under way; all others come in one reply.
     """
 
     def __init__(
-        self, vault: Vault, attempts: Sequence[Attempt], port: int, *, by_subagent: bool = False
+        self,
+        canary_home: CanaryHome,
+        attempts: Sequence[Attempt],
+        port: int,
+        *,
+        by_subagent: bool = False,
     ) -> None:
         self.requests: list[ModelRequest] = []
         self.current: Attempt | None = None
@@ -32,16 +37,16 @@ class HostileModel:
         prepared = [one for one in attempts if one.is_prepared]
         plain = [one for one in attempts if not one.is_prepared]
         self.attempts = [*prepared, *plain]
-        # The many come last: what was said is sent again with each request.
+        # The large batch comes last, because each request repeats all earlier calls.
         self._batches = iter([*([one] for one in prepared), plain])
-        self._vault = vault
+        self._canary_home = canary_home
         self._port = port
         self._by_subagent = by_subagent
         self._has_sent = False
 
     @property
     def errand(self) -> str:
-        """What the owner has to say for it to begin."""
+        """The owner's message that starts the attempts."""
         return "Send somebody." if self._by_subagent else ERRAND
 
     def reply(self, request: ModelRequest) -> Reply:
@@ -62,17 +67,17 @@ class HostileModel:
         return Reply((Say("Done."),))
 
     def results(self) -> Iterator[tuple[Attempt, str]]:
-        """What the model was told about each of its attempts."""
-        told = self._told()
+        """Each attempt with the result that the model got."""
+        texts = self._results_by_id()
         for attempt, call_id in zip(self.attempts, self._call_ids(), strict=True):
-            yield attempt, told[call_id]
+            yield attempt, texts[call_id]
 
     def everything(self) -> Iterator[str]:
-        """All that it was ever sent, as it stood there."""
+        """The bodies of all requests."""
         return (json.dumps(dict(request.body), ensure_ascii=False) for request in self.requests)
 
     def _call(self, attempt: Attempt) -> CallTool:
-        call = attempt.call(self._vault)
+        call = attempt.call(self._canary_home)
         given = {
             name: value.replace("{port}", str(self._port)) if isinstance(value, str) else value
             for name, value in call.arguments.items()
@@ -85,11 +90,11 @@ class HostileModel:
     def _call_ids(self) -> Sequence[str]:
         last = next(one for one in reversed(self.requests) if self._is_errand(one))
         calls = [call for message in last.messages for call in message.of_type("tool_use")]
-        # A branch has the calls of its past before them.
+        # A forked session has the calls of its history before them.
         return [str(call["id"]) for call in calls][-len(self.attempts) :]
 
-    def _told(self) -> Mapping[str, str]:
-        """The text of every result, with all that stands in it."""
+    def _results_by_id(self) -> Mapping[str, str]:
+        """The content of every tool result, by the id of its call."""
         return {
             str(block.get("tool_use_id")): json.dumps(block.get("content"), ensure_ascii=False)
             for request in self.requests

@@ -14,7 +14,7 @@ from tests.hostile.attempt import (
     planted,
     written,
 )
-from tests.hostile.vault import NOTE_WITH_IMPORTS, SPOILED
+from tests.hostile.canary_home import NOTE_WITH_IMPORTS, SPOILED
 
 _PYTHON = 'python3 -c \'print(open("sta" + "te/token.json").read())\''
 SHELL: Sequence[Attempt] = [

@@ -1,4 +1,4 @@
-"""What a hostile model allows itself in the files of its jobs is not allowed when they run."""
+"""Permissions that a hostile model writes into its job files have no effect in their runs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.hostile.attack_scene import AttackScene, attack_scene, in_main, open_stores, run_job
 from tests.hostile.attempt import Attempt, commands, edited, written
+from tests.hostile.breaches import breaches
+from tests.hostile.canary_home import CanaryHome, new_canary_home
 from tests.hostile.model import ERRAND
 from tests.hostile.other_attempts import INTERPRETERS
-from tests.hostile.places import Stand, in_main, opened, run_job, stand
-from tests.hostile.vault import Vault, furnished
-from tests.hostile.verdicts import losses
 
 from ollim_bot.domain.jobs import Job
 
@@ -41,31 +41,31 @@ WRITTEN: Sequence[Attempt] = [
 
 
 @pytest.fixture
-def vault(tmp_path: Path) -> Vault:
-    return furnished(tmp_path)
+def canary_home(tmp_path: Path) -> CanaryHome:
+    return new_canary_home(tmp_path)
 
 
-def jobs(at: Stand) -> Sequence[Job]:
-    stores = opened(at)
+def jobs(at: AttackScene) -> Sequence[Job]:
+    stores = open_stores(at)
     found: list[Job] = [one.item for one in stores.routines.all()]
     found += [one.item for one in stores.reminders.all()]
     return [replace(job, spec=replace(job.spec, message=ERRAND)) for job in found]
 
 
 def kinds(made: Sequence[Job]) -> Sequence[Job]:
-    """One of those that differ in nothing but their names."""
+    """One of each group of jobs that differ only in their ids."""
     alike = {str(replace(job, spec=replace(job.spec, id="any"))): job for job in made}
     return list(alike.values())
 
 
 async def test_what_it_allows_its_jobs_goes_no_further_than_itself(
-    vault: Vault, caplog: pytest.LogCaptureFixture
+    canary_home: CanaryHome, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with stand(vault, WRITTEN) as at:
+    async with attack_scene(canary_home, WRITTEN) as at:
         await in_main(at)
         made = jobs(at)
     assert "calm" in {job.spec.id for job in made}
     for job in kinds(made):
-        async with stand(vault, INTERPRETERS) as at:
+        async with attack_scene(canary_home, INTERPRETERS) as at:
             await run_job(at, job)
-            assert losses(at, caplog.text) == []
+            assert breaches(at, caplog.text) == []

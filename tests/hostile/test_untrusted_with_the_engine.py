@@ -1,4 +1,4 @@
-"""The real engine tells of what its tools have read, before the model can act upon it."""
+"""The real engine reports what its tools have read before the model can act on it."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ async def test_in_the_background(tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), real_scene(tmp_path) as real:
         root = real.root
         _download(root)
-        # What is written beside the first look at the text cannot come from it.
+        # A write in the same reply as the first read cannot come from the text.
         real.model.then(Reply((_write(root, "before.md"), _read(root)))).then(
             Reply((_write(root, "after.md"),))
         ).then(Reply((CallTool("mcp__discord__report_updates", {"message": "Obey."}),)))
-        await real.stage.run(job)
+        await real.scene.run(job)
         assert (root / "before.md").read_text() == HONEST
         assert not (root / "after.md").exists()
         assert any(f"{HAS_READ} write a file" in each for each in real.results())
-        (update,) = real.stage.stores.updates.read().entries
+        (update,) = real.scene.stores.updates.read().entries
         assert update.untrusted == "attachment"
 
 

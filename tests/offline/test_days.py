@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.hostile.words import (
+from tests.hostile.injected_texts import (
     ATTEMPTS,
-    assert_is_calm,
     assert_is_literal,
     assert_is_literal_on_discord,
+    assert_is_safe_for_a_terminal,
 )
 from tests.offline.test_actions import TOOLS, did
 from tests.offline.test_everyday import REMINDERS, ROUTINES, STAMP
@@ -113,6 +113,6 @@ def test_no_title_becomes_more_than_a_title(attempt: str) -> None:
     lines = told("what is on today", hostile).splitlines()
     assert len(lines) == 3
     title = lines[1].removeprefix("- 14:00–15:00: ").removesuffix(" (Work)")
-    assert_is_calm(title.replace("\u200d", "").replace("\u200c", ""))
+    assert_is_safe_for_a_terminal(title.replace("\u200d", "").replace("\u200c", ""))
     assert_is_literal(f"x {title}", render)
     assert_is_literal_on_discord(title)

@@ -1,4 +1,4 @@
-"""The whole schedule on real files and a clock that stands, with an agent by script."""
+"""The whole schedule on real files, with a manual clock and a scripted agent."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 LIMIT = 60.0
 
 
-def quiet(_: Iterable[Path], stop: threading.Event) -> Iterator[Iterable[Path]]:
-    """A file system that tells nothing: files are noticed by looking."""
+def no_events(_: Iterable[Path], stop: threading.Event) -> Iterator[Iterable[Path]]:
+    """Events of a file system that reports none: changes are found by a scan."""
     stop.wait(LIMIT)
     return iter(())
 
 
 @dataclass
-class Day:
+class ScheduleScene:
     paths: DataPaths
     talk: ConversationParts
     chat: Conversation
@@ -76,7 +76,7 @@ class Day:
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
 
     def write(self, name: str, head: Mapping[str, object], body: str) -> Path:
-        """A job file, as a person writes one."""
+        """Write a job file, as the owner does by hand."""
         lines = [f"{key}: {value}" for key, value in head.items()]
         path = self.paths.root / name
         path.parent.mkdir(exist_ok=True)
@@ -90,14 +90,14 @@ class Day:
     def routine(self, name: str, cron: str, body: str = "Plan the day.", **more: Any) -> Path:
         return self.write(f"routines/{name}.md", {"id": name, "cron": f'"{cron}"', **more}, body)
 
-    async def passes(self, seconds: float, step: float = 5.0) -> None:
-        """Let time pass, a little at a time, so that everybody can do what is due."""
+    async def advance(self, seconds: float, step: float = 5.0) -> None:
+        """Let time pass in small steps, and run what is due after each."""
         while seconds > 0:
             await self.clock.advance(min(step, seconds))
             seconds -= step
-            await self._breathe()
+            await self._settle()
 
-    async def _breathe(self) -> None:
+    async def _settle(self) -> None:
         await run_ready_tasks()
         self._check()
 
@@ -119,7 +119,7 @@ class Day:
         return self.stores.ledger.read().entries
 
     def states(self, job: str) -> list[str]:
-        """What the ledger says of a job's occurrences, in order."""
+        """The states of a job's occurrences in the ledger, in order."""
         return [row.state for row in self.rows if row.occurrence and row.occurrence.job_id == job]
 
     def ended(self, job: str) -> list[LedgerRow]:
@@ -154,7 +154,7 @@ class Day:
 
 @cache
 def _new_database() -> bytes:
-    """To make one takes several times as long as to write it."""
+    """The file of an empty database: to write it is several times faster than to make one."""
     with TemporaryDirectory() as root:
         data = DataDirectory(Path(root))
         data.run(lambda _: None, is_holder=True)
@@ -162,7 +162,7 @@ def _new_database() -> bytes:
 
 
 def opened_store(paths: DataPaths, clock: ManualClock, disk: Disk | None = None) -> ImmediateStore:
-    """On the database of the directory; full while the disk says that it is."""
+    """A store on the database of the directory; its disk is full while `disk` says so."""
 
     def refusal() -> StorageError | None:
         is_full_for: Callable[[str], bool] | None = getattr(disk, "is_full_for", None)
@@ -172,14 +172,14 @@ def opened_store(paths: DataPaths, clock: ManualClock, disk: Disk | None = None)
     if not (paths.state / DATABASE).exists():
         (paths.state / DATABASE).touch(0o600)
         (paths.state / DATABASE).write_bytes(_new_database())
-        # A megabyte of chance takes as long as all the rest.
+        # The real ballast is a megabyte of random bytes, which takes as long as the rest.
         (paths.state / BALLAST_FILE).touch(0o600)
     database = open_database(paths, clock.now, is_holder=True, report=lambda _: None)
     return ImmediateStore(database, refusal)
 
 
 @asynccontextmanager
-async def day(
+async def schedule_scene(
     engine: AgentEngine,
     root: Path,
     *,
@@ -189,12 +189,12 @@ async def day(
     seen: Callable[[Stores], Stores] = lambda stores: stores,
     channels: Sequence[Channel] = (),
     is_offline: bool = False,
-) -> AsyncIterator[Day]:
-    """A life of the bot; what it keeps is below `root`, so that a second one goes on with it.
+) -> AsyncIterator[ScheduleScene]:
+    """A run of the bot; its files are below `root`, so that a second run goes on with them.
 
-    The bot has the stores as `seen` shows them; the test sees them as they are.
+    The bot has the stores that `seen` returns; the test has them as they are.
     """
-    # Nothing happens in other threads: else time could run ahead of whoever waits for the disk.
+    # No other threads: else the clock could run ahead of a task that waits for the disk.
     asyncio.get_running_loop().set_default_executor(InlineExecutor())
     clock = clock or ManualClock(NOW)
     paths = DataPaths(root)
@@ -222,10 +222,10 @@ async def day(
     await talk.load()
     zone = OwnerZone(shown.state, clock, UTC)
     scheduler = build_schedule(
-        paths, shown.state, shown.shelves, talk, edits, clock, zone, events=quiet, disk=disk
+        paths, shown.state, shown.shelves, talk, edits, clock, zone, events=no_events, disk=disk
     )
     chat = talk.conversation
-    made = Day(paths, talk, chat, stores, clock, surface, scheduler)
+    made = ScheduleScene(paths, talk, chat, stores, clock, surface, scheduler)
     if runs:
         made.tasks += [
             asyncio.create_task(talk.loop.run()),

@@ -1,4 +1,4 @@
-"""The ledger always knows which jobs are armed, and what changes is all that is written."""
+"""The ledger always has the armed jobs, and only changes are written to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def routine(name: str, line: str = "0 9 * * *") -> Routine:
     return Routine(JobSpec(id=name, message="x"), Cron.parse(line))
 
 
-def booked(*jobs: Job) -> list[IndexedJob]:
+def indexed(*jobs: Job) -> list[IndexedJob]:
     return [IndexedJob(job, Path(job.spec.id)) for job in jobs]
 
 
@@ -43,7 +43,7 @@ async def test_only_what_has_changed_is_written() -> None:
     a, b, c, d = routine("a"), routine("b"), routine("c"), routine("d")
     await armed.write_all([a, b, c], NOW, NOW)
     newer = routine("b", "0 10 * * *")
-    changes = Changes(added=booked(d), changed=booked(newer), removed=booked(c))
+    changes = Changes(added=indexed(d), changed=indexed(newer), removed=indexed(c))
     await armed.write(changes, [a, newer, d], NOW, NOW)
     assert known(stores) == of(a, newer, d)
     assert len(stores.ledger.read().entries) == 1 + 3
@@ -57,9 +57,9 @@ async def test_after_a_write_that_failed_all_is_compared_again() -> None:
     await armed.write_all([a], NOW, NOW)
     disk.is_full = True
     with pytest.raises(StorageError):
-        await armed.write(Changes(added=booked(b)), [a, b], NOW, NOW)
+        await armed.write(Changes(added=indexed(b)), [a, b], NOW, NOW)
     disk.is_full = False
-    await armed.write(Changes(added=booked(c)), [a, b, c], NOW, NOW)
+    await armed.write(Changes(added=indexed(c)), [a, b, c], NOW, NOW)
     assert known(stores) == of(a, b, c)
 
 
@@ -70,7 +70,7 @@ async def test_the_whole_list_is_written_anew_each_month() -> None:
     await armed.write_all([], NOW, NOW)
     for day, job in enumerate(jobs):
         now = NOW + day * DAY
-        await armed.write(Changes(added=booked(job)), jobs[: day + 1], now, now)
+        await armed.write(Changes(added=indexed(job)), jobs[: day + 1], now, now)
     rosters = [row for row in stores.ledger.read().entries if row.state == ROSTER]
     assert len(rosters) == 2
     assert known(stores) == of(*jobs)

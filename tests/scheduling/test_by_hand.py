@@ -1,4 +1,4 @@
-"""Run now: once for each wish, besides what is due, also through a crash."""
+"""Run now: one run for each request, besides the scheduled ones, also through a crash."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.conversation.failing_stores import LedgerRefusingStore
-from tests.scheduling.hands import asks, card_of, pings, press
-from tests.scheduling.scene import NOW, Day, day
+from tests.scheduling.owner_actions import asks, card_of, pings, press
+from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.stores import Stores, on_store
 
 from ollim_bot.domain.jobs import JobKind
@@ -21,19 +21,19 @@ from ollim_bot.testing.engine import ScriptedEngine, Waits
 MINUTE = timedelta(minutes=1)
 
 
-def requests(at: Day) -> list[str]:
+def requests(at: ScheduleScene) -> list[str]:
     return sorted(path.name for path in (at.paths.state / "run_requests").glob("*"))
 
 
-def keys(at: Day, job: str) -> list[str]:
+def keys(at: ScheduleScene, job: str) -> list[str]:
     return [row.occurrence.id for row in at.ended(job) if row.occurrence]
 
 
 async def test_a_request_is_taken_within_a_second_and_goes(tmp_path: Path) -> None:
-    async with day(engine := ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
         at.routine("plan", "0 8 * * *", background="true")
         asks(at, JobKind.ROUTINE, "plan")
-        await at.passes(1.1, step=1.1)
+        await at.advance(1.1, step=1.1)
         await at.until(lambda: at.ended("plan"))
         assert keys(at, "plan") == ["routine:plan:2026-02-24T10:15:00Z:manual"]
         assert at.states("plan") == ["due", "running", "done"]
@@ -43,36 +43,36 @@ async def test_a_request_is_taken_within_a_second_and_goes(tmp_path: Path) -> No
 
 async def test_a_run_by_hand_does_not_consume_a_reminder(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(pings("By hand.")).then(pings("At its moment."))
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         at.remind("w1", 5 * MINUTE, **{"update-main-session": "freely"})
         asks(at, JobKind.REMINDER, "w1")
-        await at.passes(2, step=1)
+        await at.advance(2, step=1)
         await at.until(lambda: at.states("w1")[-1:] == ["delivered"])
         assert (at.pings, at.reminders) == (["By hand."], ["w1"])
-        await at.passes(300)
+        await at.advance(300)
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["By hand.", "At its moment."]
 
 
 async def test_a_paused_job_can_be_run_by_hand(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.routine("plan", "0 8 * * *", background="true", enabled="false")
         asks(at, JobKind.ROUTINE, "plan")
-        await at.passes(2, step=1)
+        await at.advance(2, step=1)
         await at.until(lambda: at.ended("plan"))
         assert [row.state for row in at.ended("plan")] == ["done"]
 
 
 async def test_what_runs_already_is_not_run_beside_itself(tmp_path: Path) -> None:
-    async with day(engine := ScriptedEngine().then(Waits()), tmp_path) as at:
+    async with schedule_scene(engine := ScriptedEngine().then(Waits()), tmp_path) as at:
         at.remind("w1", 60 * MINUTE, must="false")
         asks(at, JobKind.REMINDER, "w1")
-        await at.passes(2, step=1)
+        await at.advance(2, step=1)
         await at.until(lambda: len(engine.prompts) == 1)
         message = await card_of(at, "/reminders")
         assert await press(at, message, "Run now") == "“Drink water” is running already."
         asks(at, JobKind.REMINDER, "w1", at.clock.now())
-        await at.passes(2, step=1)
+        await at.advance(2, step=1)
         await at.until(lambda: at.ended("w1"))
         (second,) = at.ended("w1")
         assert (second.state, second.facts["reason"]) == ("skipped", "overlap")
@@ -83,7 +83,7 @@ async def test_what_runs_already_is_not_run_beside_itself(tmp_path: Path) -> Non
 async def test_a_request_that_a_crash_left_after_its_claim_runs_nothing_twice(
     tmp_path: Path, suffix: str
 ) -> None:
-    async with day(engine := ScriptedEngine(), tmp_path, runs=False) as at:
+    async with schedule_scene(engine := ScriptedEngine(), tmp_path, runs=False) as at:
         at.remind("w1", 60 * MINUTE)
         occurrence = Occurrence.by_hand(JobKind.REMINDER, "w1", NOW)
         ended = LedgerRow(NOW, "skipped", occurrence, {"reason": "overlap"})
@@ -91,22 +91,22 @@ async def test_a_request_that_a_crash_left_after_its_claim_runs_nothing_twice(
         asks(at, JobKind.REMINDER, "w1")
         (path,) = (at.paths.state / "run_requests").iterdir()
         path.rename(path.with_suffix(suffix))
-    async with day(engine, tmp_path, clock=ManualClock(NOW + MINUTE / 2)) as at:
-        await at.passes(3, step=1)
+    async with schedule_scene(engine, tmp_path, clock=ManualClock(NOW + MINUTE / 2)) as at:
+        await at.advance(3, step=1)
         await at.until(lambda: requests(at) == [])
-        await at.passes(3, step=1)
+        await at.advance(3, step=1)
         assert at.states("w1") == ["due", "skipped"]
         assert (engine.prompts, at.pings, at.reminders) == ([], [], ["w1"])
 
 
 async def test_a_request_that_was_taken_before_a_crash_is_gone_on_with(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path, runs=False) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, runs=False) as at:
         at.routine("plan", "0 8 * * *", background="true")
         asks(at, JobKind.ROUTINE, "plan", NOW - 10 * MINUTE)
         (path,) = (at.paths.state / "run_requests").iterdir()
         path.rename(path.with_suffix(".taken"))
-    async with day(ScriptedEngine(), tmp_path) as at:
-        await at.passes(3, step=1)
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
+        await at.advance(3, step=1)
         await at.until(lambda: at.ended("plan"))
         await at.until(lambda: requests(at) == [])
 
@@ -118,52 +118,52 @@ async def test_a_request_stays_until_its_run_is_on_record(tmp_path: Path) -> Non
             stores, LedgerRefusingStore(stores.state, lambda row: row.state == "due", refused)
         )
 
-    async with day(ScriptedEngine(), tmp_path, seen=without_claims) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, seen=without_claims) as at:
         at.routine("plan", "0 8 * * *", background="true")
         asks(at, JobKind.ROUTINE, "plan")
-        await at.passes(8, step=1)
+        await at.advance(8, step=1)
         await at.clock.advance(2)
         await at.until(lambda: any("could not be written" in text for text in at.told))
         assert [Path(name).suffix for name in requests(at)] == [".taken"]
-    async with day(ScriptedEngine(), tmp_path) as at:
-        await at.passes(3, step=1)
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
+        await at.advance(3, step=1)
         await at.until(lambda: at.ended("plan"))
         await at.until(lambda: requests(at) == [])
 
 
 async def test_a_clock_that_was_set_back_does_not_keep_a_request_waiting(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.routine("plan", "0 8 * * *", background="true")
         asks(at, JobKind.ROUTINE, "plan", NOW + 10 * MINUTE)
-        await at.passes(3, step=1)
+        await at.advance(3, step=1)
         await at.until(lambda: at.ended("plan"))
         await at.until(lambda: requests(at) == [])
 
 
 async def test_a_request_that_nobody_waits_for_any_more_is_not_run(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path, runs=False) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, runs=False) as at:
         at.routine("plan", "0 8 * * *", background="true")
         asks(at, JobKind.ROUTINE, "plan", NOW - 2 * MINUTE)
-    async with day(ScriptedEngine(), tmp_path) as at:
-        await at.passes(3, step=1)
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
+        await at.advance(3, step=1)
         await at.until(lambda: requests(at) == [])
         assert at.states("plan") == []
 
 
 async def test_what_is_no_request_stops_nobody(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.routine("plan", "0 8 * * *", background="true")
         asks(at, JobKind.ROUTINE, "gone")
         (at.paths.state / "run_requests" / "odd.json").write_text("{")
         (at.paths.state / "run_requests" / "old.json").write_text('{"version": 1, "at": 3}')
         asks(at, JobKind.ROUTINE, "plan")
-        await at.passes(3, step=1)
+        await at.advance(3, step=1)
         await at.until(lambda: at.ended("plan"))
         await at.until(lambda: requests(at) == [])
 
 
 async def test_the_button_runs_a_job_now(tmp_path: Path) -> None:
-    async with day(engine := ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
         at.routine("plan", "0 8 * * *", background="true")
         message = await card_of(at, "/routines")
         said = await press(at, message, "Run now")

@@ -1,11 +1,11 @@
-"""What was claimed and not done when the bot died: it goes on, gives way, or comes too late."""
+"""An occurrence that was claimed before a crash is run, superseded or missed after it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.scheduling.scene import NOW, Day, day
+from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
@@ -17,8 +17,8 @@ from ollim_bot.testing.engine import ScriptedEngine
 PLAN = Occurrence.parse("routine:plan:2026-02-24T11:00:00Z")
 
 
-def left_behind(at: Day, clock: ManualClock, one: Occurrence, rows: list[str]) -> None:
-    """By a bot that died now, having claimed what was due."""
+def leave_claimed(at: ScheduleScene, clock: ManualClock, one: Occurrence, rows: list[str]) -> None:
+    """Write what a bot leaves that claimed the occurrence and crashed now."""
     at.stores.ledger.append(*(LedgerRow(clock.now(), state, one) for state in rows))
     HeartbeatFile(at.paths).write(clock.now())
 
@@ -29,13 +29,13 @@ async def test_of_what_was_not_done_and_what_was_missed_only_the_newest_is_run(
     tmp_path: Path, rows: list[str], background: str
 ) -> None:
     engine, clock = ScriptedEngine(), ManualClock(NOW)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         at.routine("plan", "0 * * * *", background=background, late="run")
-        await at.passes(20)
+        await at.advance(20)
     await clock.advance(45 * 60)
-    left_behind(at, clock, PLAN, rows)
+    leave_claimed(at, clock, PLAN, rows)
     await clock.advance(2.5 * 3600)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         await at.until(lambda: len(at.ended("plan")) == 3)
         ends = {row.occurrence.key[11:13]: row for row in at.ended("plan") if row.occurrence}
         assert ends["13"].state == "done"
@@ -46,17 +46,17 @@ async def test_of_what_was_not_done_and_what_was_missed_only_the_newest_is_run(
 
 
 async def test_what_was_not_done_is_done_if_the_newer_one_has_ended(tmp_path: Path) -> None:
-    """As where the newer one was left out since the one before it was still going."""
+    """The newer one was skipped because the older one was still running."""
     engine, clock = ScriptedEngine(), ManualClock(NOW)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         at.routine("plan", "0 * * * *", background="true", late="run")
-        await at.passes(20)
+        await at.advance(20)
     await clock.advance(45 * 60)
-    left_behind(at, clock, PLAN, ["due"])
+    leave_claimed(at, clock, PLAN, ["due"])
     await clock.advance(3600)
     noon = Occurrence.parse("routine:plan:2026-02-24T12:00:00Z")
     at.stores.ledger.append(*(LedgerRow(clock.now(), state, noon) for state in ("due", "skipped")))
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         await at.until(lambda: len(at.ended("plan")) == 2)
         assert [row.state for row in at.ended("plan")] == ["skipped", "done"]
 
@@ -66,15 +66,15 @@ async def test_what_was_claimed_and_not_begun_is_missed_if_it_is_too_late_for_it
     tmp_path: Path, late: str, told: int
 ) -> None:
     engine, clock = ScriptedEngine(), ManualClock(NOW)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         at.routine("plan", "0 11 * * *", background="true", late=late)
-        await at.passes(20)
+        await at.advance(20)
     await clock.advance(45 * 60)
-    left_behind(at, clock, PLAN, ["due"])
+    leave_claimed(at, clock, PLAN, ["due"])
     await clock.advance(5 * 3600)
     for _ in range(2):
-        async with day(engine, tmp_path, clock=clock) as at:
-            await at.passes(20)
+        async with schedule_scene(engine, tmp_path, clock=clock) as at:
+            await at.advance(20)
             assert [row.state for row in at.ended("plan")] == ["missed"]
             assert engine.prompts == []
             away = [text for text in at.told if text.startswith("While I was away I missed")]
@@ -84,15 +84,15 @@ async def test_what_was_claimed_and_not_begun_is_missed_if_it_is_too_late_for_it
 
 async def test_but_what_the_owner_wanted_left_out_is_not_told_as_missed(tmp_path: Path) -> None:
     clock = ManualClock(NOW)
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         at.routine("plan", "0 11 * * *", background="true", late="tell")
-        await at.passes(20)
+        await at.advance(20)
     await clock.advance(45 * 60)
-    left_behind(at, clock, PLAN, ["due"])
+    leave_claimed(at, clock, PLAN, ["due"])
     skips = Skips().with_moment(PLAN, clock.now())
     at.stores.state.run(lambda tx: tx.skips.put(skips))
     await clock.advance(5 * 3600)
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await at.until(lambda: at.ended("plan"))
         assert [row.facts["reason"] for row in at.ended("plan")] == ["policy"]
         assert at.told == []

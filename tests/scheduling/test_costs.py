@@ -1,11 +1,11 @@
-"""The daily cap: jobs do not ask the model above it, and what was ordered comes all the same."""
+"""The daily cap: above it, jobs do not ask the model, and reminders come nevertheless."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
-from tests.scheduling.scene import Day, day
+from tests.scheduling.scene import ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import MINUTE
 
 from ollim_bot.domain.chat import Author, ChatMessage, TurnCost, numbered_id
@@ -13,7 +13,7 @@ from ollim_bot.domain.events import EndCause, TurnEnded, Usage
 from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
 
 
-def spend(at: Day, dollars: float, cap: float | None) -> None:
+def spend(at: ScheduleScene, dollars: float, cap: float | None) -> None:
     now = at.clock.now()
     at.stores.config.transact(lambda config: (replace(config, daily_cost_cap=cap), None))
     answer = ChatMessage(numbered_id(now, 1), now, Author.ASSISTANT, "x", spent=TurnCost(dollars))
@@ -21,10 +21,10 @@ def spend(at: Day, dollars: float, cap: float | None) -> None:
 
 
 async def test_above_the_cap_jobs_are_skipped_and_that_is_told_once(tmp_path: Path) -> None:
-    async with day(engine := ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
         spend(at, 2.5, cap=2.0)
         at.routine("plan", "*/5 * * * *", background="true")
-        await at.passes(11 * 60, step=10)
+        await at.advance(11 * 60, step=10)
         await at.until(lambda: len(at.ended("plan")) == 2)
         assert engine.prompts == []
         assert {row.facts["reason"] for row in at.ended("plan")} == {"cost cap"}
@@ -34,10 +34,10 @@ async def test_above_the_cap_jobs_are_skipped_and_that_is_told_once(tmp_path: Pa
 
 
 async def test_above_the_cap_a_reminder_comes_as_it_was_written(tmp_path: Path) -> None:
-    async with day(engine := ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
         spend(at, 2.5, cap=2.0)
         at.remind("w1", MINUTE)
-        await at.passes(70)
+        await at.advance(70)
         await at.until(lambda: at.reminders == [])
         assert engine.prompts == []
         assert at.pings == ["Drink water."]
@@ -46,24 +46,24 @@ async def test_above_the_cap_a_reminder_comes_as_it_was_written(tmp_path: Path) 
 
 
 async def test_below_the_cap_and_without_one_jobs_run(tmp_path: Path) -> None:
-    async with day(engine := ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
         spend(at, 1.5, cap=2.0)
         at.routine("plan", "*/5 * * * *", background="true")
-        await at.passes(6 * 60, step=10)
+        await at.advance(6 * 60, step=10)
         await at.until(lambda: len(engine.prompts) == 1)
         spend(at, 9.0, cap=None)
-        await at.passes(5 * 60, step=10)
+        await at.advance(5 * 60, step=10)
         await at.until(lambda: len(engine.prompts) == 2)
 
 
 async def test_a_cap_that_is_unset_holds_back_nothing_any_more(tmp_path: Path) -> None:
-    async with day(engine := ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
         spend(at, 2.5, cap=2.0)
         at.routine("plan", "*/5 * * * *", background="true")
-        await at.passes(6 * 60, step=10)
+        await at.advance(6 * 60, step=10)
         await at.until(lambda: len(at.ended("plan")) == 1)
         await at.chat.command("web", "/config daily_cost_cap none")
-        await at.passes(5 * 60, step=10)
+        await at.advance(5 * 60, step=10)
         await at.until(lambda: len(engine.prompts) == 1)
 
 
@@ -72,22 +72,22 @@ async def test_runs_reach_the_cap_as_answers_do(tmp_path: Path) -> None:
     engine = ScriptedEngine()
     for _ in range(3):
         engine.then(TurnEnded(EndCause.COMPLETED, usage=usage))
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         spend(at, 0.5, cap=2.0)
         at.routine("plan", "*/5 * * * *", background="true")
-        await at.passes(11 * 60, step=10)
+        await at.advance(11 * 60, step=10)
         await at.until(lambda: len(at.ended("plan")) == 2)
         assert [row.state for row in at.ended("plan")] == ["done", "skipped"]
         assert "$2.00" in (await at.chat.command("web", "/cost")).text
 
 
 async def test_a_turn_that_stands_in_the_inbox_is_finished_above_the_cap(tmp_path: Path) -> None:
-    async with day(ScriptedEngine().then(Waits()), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine().then(Waits()), tmp_path) as at:
         at.routine("plan", "20 10 * * *")
-        await at.passes(310)
+        await at.advance(310)
         await at.until(lambda: "running" in at.states("plan"))
         spend(at, 2.5, cap=2.0)
         clock = at.clock
-    async with day(ScriptedEngine().then(Says("Done.")), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine().then(Says("Done.")), tmp_path, clock=clock) as at:
         await at.until(lambda: at.ended("plan"))
         assert at.states("plan") == ["due", "running", "cut_off", "running", "done"]

@@ -1,4 +1,4 @@
-"""A crash at any step of a job's life: its words come once, it ends once, and its file goes."""
+"""A crash at any step of a job: its message comes once, it ends once, its file is removed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.scheduling.doom import Tale, whenever_it_dies
-from tests.scheduling.scene import NOW, Day, day
+from tests.scheduling.crash_scenario import CrashScenario, crash_at_every_step
+from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import pings
 from tests.storage.data_directory import DataDirectory, QuickDisk
 
@@ -26,26 +26,26 @@ MAIL = Occurrence.parse("routine:mail:2026-02-24T10:16:00Z")
 ROUTINE = '---\nid: plan\ncron: "16 10 * * *"\nbackground: {}\n---\nPlan the day.\n'
 
 
-def judge(at: Day, where: str) -> None:
+def verify(at: ScheduleScene, where: str) -> None:
     said = [one.text for one in at.log if one.author is not Author.PROGRAM and not one.is_cut_off]
     ends = [*at.ended("w1"), *at.ended("plan")]
     assert len(ends) == 1, (where, at.states("w1"), at.states("plan"))
     assert at.reminders == [], where
-    # What had begun to act is not repeated, but told; what was ordered comes nevertheless.
-    is_cut = ends[0].state == "interrupted" and not has_gone(at)
+    # A run that had called a tool is not repeated, but told; a reminder comes nevertheless.
+    is_cut = ends[0].state == "interrupted" and not reminder_is_over(at)
     assert said in ([["Drink water."], ["Planned."]] if not is_cut else [[], ["Planned."]]), where
     assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
 
 
-def has_gone(at: Day) -> bool:
+def reminder_is_over(at: ScheduleScene) -> bool:
     return at.reminders == [] and bool(at.ended("w1"))
 
 
-def has_looked(at: Day) -> bool:
+def has_heartbeat(at: ScheduleScene) -> bool:
     return at.scheduler.heartbeat_age is not None
 
 
-def has_planned(at: Day) -> bool:
+def routine_is_over(at: ScheduleScene) -> bool:
     return bool(at.ended("plan")) and at.talk.state.is_quiet
 
 
@@ -55,9 +55,9 @@ def has_planned(at: Day) -> bool:
 async def test_whenever_the_bot_dies_a_reminder_comes_once(
     tmp_path: Path, agent: Sequence[Step]
 ) -> None:
-    tale = Tale(tmp_path / "bot", agent)
-    tale.write("reminders/w1.md", REMINDER)
-    steps = await whenever_it_dies(tale, has_gone, judge, seconds=2.5)
+    scenario = CrashScenario(tmp_path / "bot", agent)
+    scenario.write("reminders/w1.md", REMINDER)
+    steps = await crash_at_every_step(scenario, reminder_is_over, verify, seconds=2.5)
     assert "after the file is removed" in steps
     rows = [step for step in steps if step.startswith("after") and "ledger" in step]
     assert len(rows) >= len(["armed", "due", "running", "done", "delivered"])
@@ -71,42 +71,44 @@ async def test_whenever_the_bot_dies_a_reminder_comes_once(
 async def test_whenever_the_bot_dies_a_routine_is_run_and_ends_once(
     tmp_path: Path, background: str, agent: CallsTool | Says
 ) -> None:
-    """It is due when the schedule writes down that it has watched until then."""
-    tale = Tale(tmp_path / "bot", [agent], ManualClock(NOW.replace(second=30)))
-    tale.write("routines/plan.md", ROUTINE.format(background))
-    steps = await whenever_it_dies(tale, has_planned, judge, seconds=30.5)
+    """It is due at the moment of a heartbeat of the schedule."""
+    scenario = CrashScenario(tmp_path / "bot", [agent], ManualClock(NOW.replace(second=30)))
+    scenario.write("routines/plan.md", ROUTINE.format(background))
+    steps = await crash_at_every_step(scenario, routine_is_over, verify, seconds=30.5)
     assert "after a step that changes ledger" in steps
 
 
 async def test_a_crash_of_the_very_first_start_leaves_nothing_armed_without_a_trace(
     tmp_path: Path,
 ) -> None:
-    tale = Tale(tmp_path / "bot", clock=ManualClock(NOW.replace(second=30)), is_new=True)
-    tale.write("routines/plan.md", ROUTINE.format("true"))
+    scenario = CrashScenario(
+        tmp_path / "bot", clock=ManualClock(NOW.replace(second=30)), is_new=True
+    )
+    scenario.write("routines/plan.md", ROUTINE.format("true"))
 
-    def judge(at: Day, where: str) -> None:
+    def verify(at: ScheduleScene, where: str) -> None:
         assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
 
-    steps = await whenever_it_dies(tale, has_looked, judge, seconds=30.5)
+    steps = await crash_at_every_step(scenario, has_heartbeat, verify, seconds=30.5)
     assert any("ledger" in each for each in steps)
 
 
-def has_told(at: Day) -> bool:
-    """All that there is to tell, the agent included."""
+def all_is_told(at: ScheduleScene) -> bool:
+    """Whether the owner and the agent were told all."""
     is_told = bool(at.told) and at.stores.state.query(lambda tx: tx.notices.get()).untold == ()
-    return is_told and has_looked(at) and bool(at.ended("mail"))
+    return is_told and has_heartbeat(at) and bool(at.ended("mail"))
 
 
 @pytest.mark.parametrize("hours", [0, 3], ids=["at once", "later"])
 async def test_whenever_the_bot_dies_what_was_missed_is_told_once(
     tmp_path: Path, hours: int
 ) -> None:
-    """Also if more was missed by the time of the next start."""
-    tale = Tale(tmp_path / "bot", clock=ManualClock(NOW + HOUR))
-    tale.write("routines/mail.md", MISSED.format("mail", "0 11 * * *"))
-    tale.write("routines/news.md", MISSED.format("news", "0 13 * * *"))
+    """Also if another job is missed before the next start."""
+    scenario = CrashScenario(tmp_path / "bot", clock=ManualClock(NOW + HOUR))
+    scenario.write("routines/mail.md", MISSED.format("mail", "0 11 * * *"))
+    scenario.write("routines/news.md", MISSED.format("news", "0 13 * * *"))
 
-    def judge(at: Day, where: str) -> None:
+    def verify(at: ScheduleScene, where: str) -> None:
         left = [update.message for update in at.stores.updates.read().entries]
         missed = [name for name in ("mail", "news") if at.ended(name)]
         for said in ("\n".join(at.told), "\n".join(left)):
@@ -115,9 +117,9 @@ async def test_whenever_the_bot_dies_what_was_missed_is_told_once(
         assert "mail" in missed, where
         assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
 
-    # Between two notices there are ten minutes.
-    steps = await whenever_it_dies(
-        tale, has_told, judge, seconds=3, away=hours * 3600, then=600 if hours else None
+    # Notices come ten minutes apart.
+    steps = await crash_at_every_step(
+        scenario, all_is_told, verify, seconds=3, away=hours * 3600, then=600 if hours else None
     )
     assert "after a step that changes ledger, mirrors, notices, updates" in steps
 
@@ -126,31 +128,31 @@ async def test_whenever_the_bot_dies_what_was_missed_is_told_once(
 async def test_whenever_the_bot_dies_what_was_cut_off_is_told_once(
     tmp_path: Path, rows: list[str]
 ) -> None:
-    tale = Tale(tmp_path / "bot", clock=ManualClock(NOW + HOUR))
-    tale.write("routines/mail.md", MISSED.format("mail", "16 10 * * *"))
-    ledger = DataDirectory(tale.root).open(QuickDisk()).ledger
+    scenario = CrashScenario(tmp_path / "bot", clock=ManualClock(NOW + HOUR))
+    scenario.write("routines/mail.md", MISSED.format("mail", "16 10 * * *"))
+    ledger = DataDirectory(scenario.root).open(QuickDisk()).ledger
     states = ["due", "running", *rows]
     ledger.append(*(LedgerRow(NOW + MINUTE, state, MAIL) for state in states))
 
-    def judge(at: Day, where: str) -> None:
+    def verify(at: ScheduleScene, where: str) -> None:
         left = [update.message for update in at.stores.updates.read().entries]
         assert [text.count("was cut off") for text in (*at.told, *left)] == [1, 1], where
         assert len(at.ended("mail")) == 1, where
 
-    steps = await whenever_it_dies(tale, has_told, judge, seconds=3)
+    steps = await crash_at_every_step(scenario, all_is_told, verify, seconds=3)
     assert "after a step that changes ledger, mirrors, notices, updates" in steps
 
 
 async def test_a_crash_between_two_late_runs_forgets_none_of_them(tmp_path: Path) -> None:
     names, clock, engine = ("mail", "news", "plan"), ManualClock(NOW), ScriptedEngine()
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         for name in names:
             at.routine(name, "0 11 * * *", background="true", late="run")
-        await at.passes(20)
+        await at.advance(20)
     await clock.advance(3600)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         await at.until(lambda: at.ended("mail"))
-    async with day(engine, tmp_path, clock=clock) as at:
-        await at.passes(20)
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
+        await at.advance(20)
         assert [len(at.ended(name)) for name in names] == [1, 1, 1]
         assert check(at.rows, clock.now(), clock.now()) == []

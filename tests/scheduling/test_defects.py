@@ -1,4 +1,4 @@
-"""The ways in which schedulers are known to fail: each has a test here, or is said where it is."""
+"""Known defects of schedulers: each has a test here, or names its test in another file."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.scheduling.scene import NOW, day
+from tests.scheduling.scene import NOW, schedule_scene
 from tests.scheduling.test_firing import MINUTE, pings
-from tests.scheduling.test_full_disk import SmallDisk
+from tests.scheduling.test_full_disk import FullableDisk
 
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.jobs import JobSpec, Reminder
@@ -64,13 +64,13 @@ def test_each_known_defect_has_its_test(place: str) -> None:
 
 
 async def test_what_is_noticed_some_seconds_late_is_run_and_is_not_late(tmp_path: Path) -> None:
-    """As on a machine that is very busy."""
-    async with day(engine := ScriptedEngine(), tmp_path) as at:
+    """On a very busy machine, for example."""
+    async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
         at.routine("plan", "16 10 * * *", background="true")
         at.remind("w1", MINUTE)
-        await at.passes(40)
+        await at.advance(40)
         at.clock.jump(45)
-        await at.passes(40)
+        await at.advance(40)
         await at.until(lambda: at.reminders == [] and at.ended("plan"))
         assert at.pings == ["Drink water."]
         assert len(engine.prompts) == 2
@@ -80,37 +80,37 @@ async def test_what_is_noticed_some_seconds_late_is_run_and_is_not_late(tmp_path
 async def test_quotes_and_dashes_in_a_reminder_come_as_they_were_written(tmp_path: Path) -> None:
     words = 'Say "yes": --- and\n---\nid: other\n---\n# no comment'
     described = "\"---\": 'quoted' # and more"
-    async with day(engine := ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
         spec = JobSpec(id="w1", message=words, description=described, background=True)
         at.stores.reminders.add(Reminder(spec, NOW + MINUTE))
-        await at.passes(70)
+        await at.advance(70)
         await at.until(lambda: at.reminders == [])
         assert at.pings == [described]
         assert engine.prompts[0].endswith(words)
 
 
 async def test_a_moment_without_an_offset_is_one_of_the_owners_clock(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.write("reminders/w1.md", {"id": "w1", "run-at": "2026-02-24T10:16"}, "Drink water.")
         away = {"id": "w2", "run-at": "2026-02-24T11:16", "timezone": "Europe/Berlin"}
         at.write("reminders/w2.md", away, "Drink tea.")
-        await at.passes(59, step=1)
+        await at.advance(59, step=1)
         assert at.pings == []
-        await at.passes(2, step=1)
+        await at.advance(2, step=1)
         await at.until(lambda: at.reminders == [])
         assert sorted(at.pings) == ["Drink tea.", "Drink water."]
 
 
 async def test_a_reminder_that_could_not_be_delivered_keeps_its_file(tmp_path: Path) -> None:
-    engine, disk = ScriptedEngine().then(Fails(FailureKind.OVERLOADED)), SmallDisk("ollim.db")
-    async with day(engine, tmp_path, disk=disk) as at:
+    engine, disk = ScriptedEngine().then(Fails(FailureKind.OVERLOADED)), FullableDisk("ollim.db")
+    async with schedule_scene(engine, tmp_path, disk=disk) as at:
         at.remind("w1", MINUTE)
-        await at.passes(30)
+        await at.advance(30)
         disk.is_full = True
-        await at.passes(120)
+        await at.advance(120)
         assert (at.reminders, at.pings) == (["w1"], [])
         disk.is_full = False
-        await at.passes(30)
+        await at.advance(30)
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Drink water."]
         assert len(at.ended("w1")) == 1
@@ -119,15 +119,15 @@ async def test_a_reminder_that_could_not_be_delivered_keeps_its_file(tmp_path: P
 async def test_two_bots_on_one_directory_fire_once(tmp_path: Path) -> None:
     clock, engine = ManualClock(NOW), ScriptedEngine()
     async with (
-        day(engine, tmp_path, clock=clock) as one,
-        day(engine, tmp_path, clock=clock) as other,
+        schedule_scene(engine, tmp_path, clock=clock) as one,
+        schedule_scene(engine, tmp_path, clock=clock) as other,
     ):
         for number in range(5):
             one.remind(f"w{number}", MINUTE, f"Drink glass {number}.")
         one.routine("plan", "16 10 * * *", background="true")
         for _ in range(15):
-            await one.passes(5)
-            await other.passes(0)
+            await one.advance(5)
+            await other.advance(0)
         await one.until(lambda: one.reminders == [] and one.ended("plan"))
         assert sorted(one.pings) == [f"Drink glass {number}." for number in range(5)]
         names = [f"w{number}" for number in range(5)]
@@ -137,14 +137,14 @@ async def test_two_bots_on_one_directory_fire_once(tmp_path: Path) -> None:
 
 async def test_days_away_are_one_message_and_one_run_for_each_job(tmp_path: Path) -> None:
     engine, clock = ScriptedEngine(), ManualClock(NOW)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         for number in range(6):
             at.routine(f"plan{number}", f"{number} * * * *", background="true")
             at.routine(f"mail{number}", f"{number} 12 * * *", background="true")
-        await at.passes(20)
+        await at.advance(20)
     await clock.advance(timedelta(days=9).total_seconds())
-    async with day(engine, tmp_path, clock=clock) as at:
-        await at.passes(60)
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
+        await at.advance(60)
         assert len(at.told) == 1
         assert at.told[0].startswith("While I was away I missed 6 things:")
         assert len(engine.prompts) == 6
@@ -159,12 +159,12 @@ async def test_what_is_due_while_the_service_is_down_arrives_once_when_it_is_up(
     service = FakeChatService(clock)
     service.is_down = True
     engine = ScriptedEngine().then(agent)
-    async with day(engine, tmp_path, clock=clock, channels=[service]) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock, channels=[service]) as at:
         at.remind("w1", MINUTE)
-        await at.passes(300, step=10)
+        await at.advance(300, step=10)
         assert service.texts == []
         service.is_down = False
-        await at.passes(300, step=10)
+        await at.advance(300, step=10)
         await at.until(lambda: at.reminders == [])
         assert service.texts == at.pings
         assert len(at.pings) == 1

@@ -1,11 +1,11 @@
-"""What is not run ends too: once, in a way that the ledger allows, and nobody hears of it again."""
+"""An occurrence that is not run ends too: once, as the ledger allows, and without a repetition."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.scheduling.scene import NOW, Day, day
+from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import MINUTE
 from tests.scheduling.test_restarting import WATER
 
@@ -17,17 +17,17 @@ from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine, Waits
 
 
-async def ask(at: Day, text: str) -> None:
+async def ask(at: ScheduleScene, text: str) -> None:
     await at.chat.receive(IncomingMessage(InputId(text), "web", text))
 
 
 async def test_a_reminder_that_waits_behind_a_long_answer_comes_and_ends(tmp_path: Path) -> None:
-    async with day(engine := ScriptedEngine().then(Waits()), tmp_path) as at:
+    async with schedule_scene(engine := ScriptedEngine().then(Waits()), tmp_path) as at:
         at.remind("w1", MINUTE, background="false")
-        await at.passes(30)
+        await at.advance(30)
         await ask(at, "Tell me all.")
         await at.until(lambda: engine.prompts)
-        await at.passes(100)
+        await at.advance(100)
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Drink water."]
         assert at.states("w1") == ["due", "skipped", "delivered"]
@@ -41,14 +41,14 @@ async def test_a_reminder_that_waits_behind_a_long_answer_comes_and_ends(tmp_pat
 async def test_a_reminder_that_was_left_out_does_not_come_after_a_crash(
     tmp_path: Path, end: tuple[str, str]
 ) -> None:
-    """The crash came before its file could go."""
+    """The bot crashed before it removed the file."""
     clock, (state, reason) = ManualClock(NOW), end
-    async with day(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
         at.remind("w1", MINUTE)
         await clock.advance(90)
         due = LedgerRow(clock.now(), "due", WATER)
         at.stores.ledger.append(due, LedgerRow(clock.now(), state, WATER, {"reason": reason}))
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await at.until(lambda: at.reminders == [])
         assert at.pings == []
         assert [row.state for row in at.ended("w1")] == [state]

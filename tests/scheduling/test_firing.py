@@ -1,11 +1,11 @@
-"""What is due fires once, at its moment, and the ledger tells its story."""
+"""A due job runs once, at its moment, and the ledger has each of its states."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
 
-from tests.scheduling.scene import NOW, day
+from tests.scheduling.scene import NOW, schedule_scene
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import FailureKind
@@ -25,76 +25,78 @@ def pings(words: str) -> CallsTool:
 
 async def test_a_reminder_comes_at_its_moment_and_its_file_goes(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(pings("Drink water!"))
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         at.remind("w1", 2 * MINUTE)
-        await at.passes(115)
+        await at.advance(115)
         assert at.pings == []
-        await at.passes(6, step=1)
+        await at.advance(6, step=1)
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Drink water!"]
         assert at.states("w1") == ["due", "running", "effect", "done", "delivered"]
 
 
 async def test_a_reminder_is_never_early(tmp_path: Path) -> None:
-    async with day(ScriptedEngine().then(pings("Now.")), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine().then(pings("Now.")), tmp_path) as at:
         at.remind("w1", 2 * MINUTE)
-        await at.passes(119.9, step=1)
+        await at.advance(119.9, step=1)
         assert at.states("w1") == []
-        await at.passes(0.2, step=0.1)
+        await at.advance(0.2, step=0.1)
         await at.until(lambda: at.ended("w1"))
 
 
 async def test_a_routine_fires_again_and_again(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.routine("plan", "*/10 * * * *", background="true")
-        await at.passes(31 * 60, step=30)
+        await at.advance(31 * 60, step=30)
         await at.until(lambda: len(at.ended("plan")) == 3)
         keys = [row.occurrence.key for row in at.ended("plan") if row.occurrence]
         assert keys == [f"2026-02-24T10:{minute}:00Z" for minute in (20, 30, 40)]
 
 
 async def test_a_foreground_routine_is_a_turn_of_the_conversation(tmp_path: Path) -> None:
-    async with day(engine := ScriptedEngine().answers("Write the report."), tmp_path) as at:
+    async with schedule_scene(
+        engine := ScriptedEngine().answers("Write the report."), tmp_path
+    ) as at:
         at.routine("plan", "20 10 * * *")
-        await at.passes(310)
+        await at.advance(310)
         await at.until(lambda: at.ended("plan"))
         assert engine.prompts[0].startswith("[routine:plan]\n")
         assert at.states("plan") == ["due", "running", "done"]
 
 
 async def test_an_edit_is_followed(tmp_path: Path) -> None:
-    async with day(ScriptedEngine().then(pings("Now.")), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine().then(pings("Now.")), tmp_path) as at:
         at.remind("w1", 5 * MINUTE)
-        await at.passes(60)
+        await at.advance(60)
         at.remind("w1", 20 * MINUTE)
-        await at.passes(15 * 60, step=30)
+        await at.advance(15 * 60, step=30)
         assert at.states("w1") == []
-        await at.passes(5 * 60 + 30, step=30)
+        await at.advance(5 * 60 + 30, step=30)
         await at.until(lambda: at.reminders == [])
         assert len(at.ended("w1")) == 1
 
 
 async def test_a_file_that_is_removed_does_not_fire(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         path = at.remind("w1", 2 * MINUTE)
-        await at.passes(60)
+        await at.advance(60)
         path.unlink()
-        await at.passes(120)
+        await at.advance(120)
         assert at.states("w1") == []
 
 
 async def test_a_disabled_job_does_not_fire(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.routine("plan", "* * * * *", background="true", enabled="false")
-        await at.passes(180)
+        await at.advance(180)
         assert at.states("plan") == []
 
 
 async def test_one_bad_file_stops_nobody_else_and_is_named(tmp_path: Path) -> None:
-    async with day(ScriptedEngine().then(pings("Now.")), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine().then(pings("Now.")), tmp_path) as at:
         at.write("routines/bad.md", {"id": "bad", "cron": '"99 * * * *"'}, "Never.")
         at.remind("w1", MINUTE)
-        await at.passes(70)
+        await at.advance(70)
         await at.until(lambda: at.reminders == [])
         await at.clock.advance(2)
         await at.until(lambda: any("routines/bad.md" in text for text in at.told))
@@ -102,20 +104,20 @@ async def test_one_bad_file_stops_nobody_else_and_is_named(tmp_path: Path) -> No
 
 async def test_a_routine_whose_run_still_goes_is_skipped(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(Waits())
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         at.routine("plan", "*/5 * * * *", background="true")
-        await at.passes(5 * 60 + 10)
+        await at.advance(5 * 60 + 10)
         await at.until(lambda: len(engine.prompts) == 1)
-        await at.passes(5 * 60)
+        await at.advance(5 * 60)
         await at.until(lambda: at.ended("plan"))
         (skipped,) = at.ended("plan")
         assert (skipped.state, skipped.facts["reason"]) == ("skipped", "overlap")
 
 
 async def test_a_reminder_that_the_agent_keeps_to_itself_comes_all_the_same(tmp_path: Path) -> None:
-    async with day(ScriptedEngine().then(Says("I say nothing.")), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine().then(Says("I say nothing.")), tmp_path) as at:
         at.remind("w1", MINUTE)
-        await at.passes(70)
+        await at.advance(70)
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Drink water."]
 
@@ -126,9 +128,9 @@ async def test_a_reminder_whose_agent_fails_comes_after_three_tries_and_says_why
     engine = ScriptedEngine()
     for _ in range(3):
         engine.then(Fails(FailureKind.OVERLOADED))
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         at.remind("w1", MINUTE)
-        await at.passes(120)
+        await at.advance(120)
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Drink water."]
         states = at.states("w1")
@@ -149,9 +151,9 @@ async def test_a_reminder_whose_agent_fails_comes_after_three_tries_and_says_why
 async def test_a_refused_login_is_not_tried_again_and_the_reminder_comes_at_once(
     tmp_path: Path,
 ) -> None:
-    async with day(ScriptedEngine().then(Fails(FailureKind.LOGIN)), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine().then(Fails(FailureKind.LOGIN)), tmp_path) as at:
         at.remind("w1", MINUTE)
-        await at.passes(62, step=1)
+        await at.advance(62, step=1)
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Drink water."]
         assert at.states("w1") == ["due", "running", "failed", "delivered"]
@@ -163,15 +165,15 @@ async def test_an_outage_of_the_model_is_told_when_it_is_met_and_when_it_is_over
     engine = ScriptedEngine()
     for _ in range(9 * 3 + 2):
         engine.then(Fails(FailureKind.UNREACHABLE))
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         at.routine("plan", "*/10 * * * *", "Plan.", background="true")
         at.routine("mail", "30,50 * * * *", "Mail.")
-        await at.passes(40 * 60, step=15)
+        await at.advance(40 * 60, step=15)
         await at.until(lambda: len(at.ended("plan")) == 4 and len(at.ended("mail")) == 2)
         assert at.told == ["“Plan.” did not work: It failed: unreachable."]
         engine.clear()
         await at.chat.receive(IncomingMessage(InputId("m1"), "web", "hello"))
-        await at.passes(30)
+        await at.advance(30)
         await at.clock.advance(2)
         await at.until(lambda: len(at.told) == 2)
         assert at.told[1] == (
@@ -182,25 +184,25 @@ async def test_an_outage_of_the_model_is_told_when_it_is_met_and_when_it_is_over
 
 async def test_a_reminder_whose_agent_hangs_comes_after_a_minute_and_once(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(Waits())
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         at.remind("w1", MINUTE)
-        await at.passes(62)
+        await at.advance(62)
         await at.until(lambda: len(engine.prompts) == 1)
-        await at.passes(50)
+        await at.advance(50)
         assert at.pings == []
-        await at.passes(12)
+        await at.advance(12)
         await at.until(lambda: at.pings)
         assert at.pings == ["Drink water."]
         assert at.log[-1].footer.startswith("The agent was not ready in time")
-        await at.passes(1900, step=60)
+        await at.advance(1900, step=60)
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Drink water."]
 
 
 async def test_a_ping_that_comes_too_late_is_refused(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.remind("w1", MINUTE, must="false")
-        await at.passes(70)
+        await at.advance(70)
         await at.until(lambda: at.reminders == [])
         assert at.pings == []
 
@@ -209,16 +211,16 @@ async def test_the_program_does_not_speak_for_a_ping_that_waits_for_the_owners_t
     tmp_path: Path,
 ) -> None:
     engine = ScriptedEngine().then(Says("Well"), Waits()).then(pings("Time to drink."))
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         at.remind("w1", MINUTE)
         await at.chat.receive(IncomingMessage(InputId("m1"), "web", "hello"))
-        await at.passes(60 + 90)
+        await at.advance(60 + 90)
         assert at.pings == []
         await at.chat.interrupt()
-        await at.passes(5)
+        await at.advance(5)
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Time to drink."]
-        # It waited for more than a minute, and says so.
+        # It comes more than a minute late, and says so.
         assert at.log[-1].footer.startswith("Late: it was due ")
 
 
@@ -226,10 +228,10 @@ async def test_a_full_ping_budget_does_not_swallow_a_reminder(tmp_path: Path) ->
     engine = ScriptedEngine()
     for number in range(8):
         engine.then(pings(f"Number {number}"))
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         for number in range(8):
             at.remind(f"w{number}", MINUTE)
-        await at.passes(130)
+        await at.advance(130)
         await at.until(lambda: at.reminders == [])
         assert len(at.pings) == 8
 
@@ -237,9 +239,9 @@ async def test_a_full_ping_budget_does_not_swallow_a_reminder(tmp_path: Path) ->
 async def test_a_reminder_with_a_moment_of_the_past_comes_at_once_and_is_late(
     tmp_path: Path,
 ) -> None:
-    async with day(engine := ScriptedEngine().then(pings("Late.")), tmp_path) as at:
+    async with schedule_scene(engine := ScriptedEngine().then(pings("Late.")), tmp_path) as at:
         at.remind("w1", -HOUR)
-        await at.passes(20)
+        await at.advance(20)
         await at.until(lambda: at.reminders == [])
         assert "[late: was scheduled for 9:15 AM, running now]" in engine.prompts[0]
         assert [(one.text, one.footer) for one in at.log] == [("Late.", LATE)]
@@ -247,19 +249,19 @@ async def test_a_reminder_with_a_moment_of_the_past_comes_at_once_and_is_late(
 
 async def test_a_late_routine_that_pings_says_when_it_was_due(tmp_path: Path) -> None:
     engine, clock = ScriptedEngine(), ManualClock(NOW - 2 * HOUR)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         at.routine("plan", "15 9 * * *", background="true", late="run")
-        await at.passes(20)
+        await at.advance(20)
     await clock.advance(2 * 3600)
-    async with day(engine.then(pings("Two meetings.")), tmp_path, clock=clock) as at:
+    async with schedule_scene(engine.then(pings("Two meetings.")), tmp_path, clock=clock) as at:
         await at.until(lambda: at.ended("plan"))
         assert [(one.text, one.footer) for one in at.log] == [("Two meetings.", LATE)]
 
 
 async def test_what_comes_in_time_is_not_called_late(tmp_path: Path) -> None:
-    async with day(ScriptedEngine().then(pings("Now.")), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine().then(pings("Now.")), tmp_path) as at:
         at.remind("w1", MINUTE)
-        await at.passes(70)
+        await at.advance(70)
         await at.until(lambda: at.reminders == [])
         assert [(one.text, one.footer) for one in at.log] == [("Now.", "")]
 
@@ -267,19 +269,19 @@ async def test_what_comes_in_time_is_not_called_late(tmp_path: Path) -> None:
 async def test_a_late_reminder_that_the_program_brings_says_when_it_was_due(
     tmp_path: Path,
 ) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.remind("w1", -HOUR)
-        await at.passes(20)
+        await at.advance(20)
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Drink water."]
         assert at.log[-1].footer == LATE
 
 
 async def test_a_run_knows_what_comes_after_it(tmp_path: Path) -> None:
-    async with day(engine := ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
         at.remind("w1", MINUTE, must="false")
         at.remind("w2", 10 * MINUTE, "Stretch.", must="false")
-        await at.passes(70)
+        await at.advance(70)
         await at.until(lambda: engine.prompts)
         assert "Upcoming bg tasks (next 12h):" in engine.prompts[0]
         assert "[this task]" in engine.prompts[0]

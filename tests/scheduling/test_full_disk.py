@@ -1,4 +1,4 @@
-"""A disk that takes nothing more: nothing is run, what was ordered comes, and all is caught up."""
+"""A full disk: no job runs, reminders come nevertheless, and the rest is caught up later."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.scheduling.scene import NOW, Day, day
+from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import HOUR, MINUTE, pings
 from tests.storage.data_directory import QuickDisk
 
@@ -21,8 +21,8 @@ from ollim_bot.testing.disks import SteppedDisk
 from ollim_bot.testing.engine import Fails, ScriptedEngine, Step, Waits
 
 
-class SmallDisk(SteppedDisk):
-    """While it `is_full`, no file grows of those whose names begin so; removing goes on."""
+class FullableDisk(SteppedDisk):
+    """While it `is_full`, it refuses writes to files whose names begin with `names`."""
 
     def __init__(self, names: str = "") -> None:
         super().__init__(QuickDisk(), self._room)
@@ -37,25 +37,24 @@ class SmallDisk(SteppedDisk):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
-def shown(at: Day) -> list[str]:
-    """What came by itself, as it is seen: what is posted under an id takes the place of the one
-    before it."""
+def shown(at: ScheduleScene) -> list[str]:
+    """Background messages as the owner sees them: a post replaces an earlier one with its id."""
     seen = {one.id: one.text for one in at.surface.posts if one.author is Author.BACKGROUND}
     return list(seen.values())
 
 
 async def test_a_reminder_comes_once_although_it_cannot_be_claimed(tmp_path: Path) -> None:
-    disk, engine = SmallDisk(), ScriptedEngine().then(pings("Drink water!"))
-    async with day(engine, tmp_path, disk=disk) as at:
+    disk, engine = FullableDisk(), ScriptedEngine().then(pings("Drink water!"))
+    async with schedule_scene(engine, tmp_path, disk=disk) as at:
         at.remind("w1", MINUTE)
-        await at.passes(30)
+        await at.advance(30)
         disk.is_full = True
-        await at.passes(90)
+        await at.advance(90)
         assert shown(at) == ["Drink water."]
         assert engine.prompts == []
         assert at.reminders == ["w1"]
         disk.is_full = False
-        await at.passes(30)
+        await at.advance(30)
         await at.until(lambda: at.reminders == [])
         assert shown(at) == ["Drink water."]
         assert len(at.ended("w1")) == 1
@@ -64,15 +63,15 @@ async def test_a_reminder_comes_once_although_it_cannot_be_claimed(tmp_path: Pat
 
 
 async def test_a_routine_waits_for_room_and_is_run_once(tmp_path: Path) -> None:
-    disk, engine = SmallDisk(), ScriptedEngine()
-    async with day(engine, tmp_path, disk=disk) as at:
+    disk, engine = FullableDisk(), ScriptedEngine()
+    async with schedule_scene(engine, tmp_path, disk=disk) as at:
         at.routine("plan", "16 10 * * *", background="true")
-        await at.passes(30)
+        await at.advance(30)
         disk.is_full = True
-        await at.passes(90)
+        await at.advance(90)
         assert engine.prompts == []
         disk.is_full = False
-        await at.passes(30)
+        await at.advance(30)
         await at.until(lambda: at.ended("plan"))
         assert len(engine.prompts) == 1
         assert len(at.ended("plan")) == 1
@@ -80,33 +79,33 @@ async def test_a_routine_waits_for_room_and_is_run_once(tmp_path: Path) -> None:
 
 
 async def test_that_the_disk_is_full_is_told_once(tmp_path: Path) -> None:
-    disk = SmallDisk("ollim.db")
-    async with day(ScriptedEngine(), tmp_path, disk=disk) as at:
+    disk = FullableDisk("ollim.db")
+    async with schedule_scene(ScriptedEngine(), tmp_path, disk=disk) as at:
         at.remind("w1", MINUTE)
         at.remind("w2", MINUTE)
-        await at.passes(30)
+        await at.advance(30)
         disk.is_full = True
-        await at.passes(90)
+        await at.advance(90)
         disk.is_full = False
-        await at.passes(30)
+        await at.advance(30)
         await at.clock.advance(2)
         await at.until(lambda: at.told)
         assert len([text for text in at.told if "ollim.db" in text]) == 1, at.told
 
 
 async def test_a_disk_that_fills_up_while_the_machine_sleeps_ends_nothing(tmp_path: Path) -> None:
-    disk, engine = SmallDisk(), ScriptedEngine()
-    async with day(engine, tmp_path, disk=disk) as at:
+    disk, engine = FullableDisk(), ScriptedEngine()
+    async with schedule_scene(engine, tmp_path, disk=disk) as at:
         at.remind("w1", HOUR)
         at.routine("plan", "0 * * * *", background="true")
-        await at.passes(30)
+        await at.advance(30)
         disk.is_full = True
         at.clock.jump(4 * 3600)
-        await at.passes(60)
+        await at.advance(60)
         assert shown(at) == ["Drink water."]
         assert engine.prompts == []
         disk.is_full = False
-        await at.passes(60)
+        await at.advance(60)
         await at.until(lambda: at.reminders == [])
         assert shown(at) == ["Drink water."]
         assert check(at.rows, at.clock.now(), at.clock.now()) == []
@@ -115,48 +114,48 @@ async def test_a_disk_that_fills_up_while_the_machine_sleeps_ends_nothing(tmp_pa
 async def test_what_was_missed_is_kept_for_telling_before_the_ledger_says_so(
     tmp_path: Path,
 ) -> None:
-    """A kill while there is no room must not leave it untold."""
-    disk, clock = SmallDisk("ollim.db"), ManualClock(NOW)
-    async with day(ScriptedEngine(), tmp_path, clock=clock, disk=disk) as at:
+    """Nor does a kill while the disk is full keep it from the owner."""
+    disk, clock = FullableDisk("ollim.db"), ManualClock(NOW)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock, disk=disk) as at:
         at.routine("plan", "0 11 * * *", background="true", late="tell")
-        await at.passes(20)
+        await at.advance(20)
     await clock.advance(4 * 3600)
     disk.is_full = True
-    async with day(ScriptedEngine(), tmp_path, clock=clock, disk=disk) as at:
-        await at.passes(60)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock, disk=disk) as at:
+        await at.advance(60)
         assert at.ended("plan") == []
         assert at.surface.statuses[-1].trouble.startswith("While I was away I missed")
     disk.is_full = False
-    async with day(ScriptedEngine(), tmp_path, clock=clock, disk=disk) as at:
-        await at.passes(60)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock, disk=disk) as at:
+        await at.advance(60)
         assert [row.state for row in at.ended("plan")] == ["missed"]
         assert len([text for text in at.told if "While I was away" in text]) == 1
 
 
 async def test_a_start_with_a_ledger_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
-    disk, engine, clock = SmallDisk("ollim.db"), ScriptedEngine().then(Waits()), ManualClock(NOW)
-    async with day(engine, tmp_path, clock=clock, disk=disk) as at:
+    disk, engine, clock = FullableDisk("ollim.db"), ScriptedEngine().then(Waits()), ManualClock(NOW)
+    async with schedule_scene(engine, tmp_path, clock=clock, disk=disk) as at:
         at.remind("w1", MINUTE)
         at.remind("w2", HOUR, "Stretch.")
         at.routine("plan", "0 * * * *", background="true")
-        await at.passes(61)
+        await at.advance(61)
         await at.until(lambda: engine.prompts)
     await clock.advance(4 * 3600)
     disk.is_full = True
-    async with day(engine, tmp_path, clock=clock, disk=disk) as at:
-        await at.passes(60)
+    async with schedule_scene(engine, tmp_path, clock=clock, disk=disk) as at:
+        await at.advance(60)
         assert sorted(shown(at)) == ["Drink water.", "Stretch."]
         disk.is_full = False
-        await at.passes(60)
+        await at.advance(60)
         await at.until(lambda: at.reminders == [])
         assert sorted(shown(at)) == ["Drink water.", "Stretch."]
         assert check(at.rows, clock.now(), clock.now()) == []
 
 
-class FillingEngine(ScriptedEngine):
-    """The disk is full when its first turn begins, which fails."""
+class DiskFillingEngine(ScriptedEngine):
+    """Fills the disk when its first turn begins; that turn fails."""
 
-    def __init__(self, disk: SmallDisk) -> None:
+    def __init__(self, disk: FullableDisk) -> None:
         super().__init__()
         self.then(Fails(FailureKind.OVERLOADED))
         self._disk = disk
@@ -172,34 +171,34 @@ class FillingEngine(ScriptedEngine):
 async def test_an_attempt_that_fails_on_a_full_disk_ends_before_the_next_begins(
     tmp_path: Path,
 ) -> None:
-    disk = SmallDisk()
-    engine = FillingEngine(disk)
-    async with day(engine, tmp_path, disk=disk) as at:
+    disk = FullableDisk()
+    engine = DiskFillingEngine(disk)
+    async with schedule_scene(engine, tmp_path, disk=disk) as at:
         at.routine("plan", "16 10 * * *", background="true")
-        await at.passes(61)
+        await at.advance(61)
         await at.until(lambda: disk.is_full)
-        await at.passes(120)
+        await at.advance(120)
         assert at.states("plan") == ["due", "running"]
         disk.is_full = False
-        await at.passes(60)
+        await at.advance(60)
         await at.until(lambda: at.ended("plan"))
         assert at.states("plan") == ["due", "running", "attempt_failed", "running", "done"]
         assert check(at.rows, at.clock.now(), at.clock.now()) == []
 
 
 async def test_what_was_only_shown_is_owed_until_it_is_in_the_log(tmp_path: Path) -> None:
-    """Nobody may have looked: the page may be closed, and a kill forgets what was shown."""
-    disk, engine = SmallDisk(), ScriptedEngine()
-    async with day(engine, tmp_path, disk=disk) as at:
+    """The owner may not have seen it: the page may be closed, and a kill loses it."""
+    disk, engine = FullableDisk(), ScriptedEngine()
+    async with schedule_scene(engine, tmp_path, disk=disk) as at:
         at.remind("w1", MINUTE)
-        await at.passes(30)
+        await at.advance(30)
         disk.is_full = True
-        await at.passes(90)
+        await at.advance(90)
         assert (shown(at), at.log, at.reminders) == (["Drink water."], [], ["w1"])
         newest = await at.chat.history(5)
         assert [one.text for one in newest] == ["Drink water."]
         disk.is_full = False
-        await at.passes(30)
+        await at.advance(30)
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Drink water."]
         (message,) = (one for one in at.log if one.text == "Drink water.")
@@ -211,16 +210,16 @@ async def test_what_was_only_shown_is_owed_until_it_is_in_the_log(tmp_path: Path
 async def test_a_reminder_that_was_claimed_before_the_disk_was_full_is_shown(
     tmp_path: Path,
 ) -> None:
-    disk, engine = SmallDisk(), ScriptedEngine().then(Waits())
-    async with day(engine, tmp_path, disk=disk) as at:
+    disk, engine = FullableDisk(), ScriptedEngine().then(Waits())
+    async with schedule_scene(engine, tmp_path, disk=disk) as at:
         at.remind("w1", MINUTE)
-        await at.passes(61)
+        await at.advance(61)
         await at.until(lambda: engine.prompts)
         disk.is_full = True
-        await at.passes(70)
+        await at.advance(70)
         assert (shown(at), at.pings) == (["Drink water."], [])
         disk.is_full = False
-        await at.passes(30)
+        await at.advance(30)
         await at.until(lambda: at.pings)
         assert at.pings == ["Drink water."]
         assert at.reminders == ["w1"]
@@ -230,20 +229,22 @@ async def test_a_reminder_that_was_claimed_before_the_disk_was_full_is_shown(
 async def test_what_a_service_was_given_on_a_full_disk_it_is_given_once(
     tmp_path: Path, minutes: int
 ) -> None:
-    disk, clock = SmallDisk(), ManualClock(NOW)
+    disk, clock = FullableDisk(), ManualClock(NOW)
     service = FakeChatService(clock)
-    async with day(ScriptedEngine(), tmp_path, clock=clock, disk=disk, channels=[service]) as at:
+    async with schedule_scene(
+        ScriptedEngine(), tmp_path, clock=clock, disk=disk, channels=[service]
+    ) as at:
         at.remind("w1", MINUTE)
-        await at.passes(30)
+        await at.advance(30)
         disk.is_full = service.is_down = True
-        await at.passes(90)
+        await at.advance(90)
         assert (service.texts, at.reminders) == ([], ["w1"])
         service.is_down = False
-        await at.passes(10)
+        await at.advance(10)
         assert service.texts == ["Drink water."]
-        await at.passes(minutes * 60, step=10)
+        await at.advance(minutes * 60, step=10)
         disk.is_full = False
-        await at.passes(60)
+        await at.advance(60)
         await at.until(lambda: at.reminders == [])
         assert service.texts.count("Drink water.") == 1
         (message,) = (one for one in at.log if one.text == "Drink water.")
@@ -252,34 +253,36 @@ async def test_what_a_service_was_given_on_a_full_disk_it_is_given_once(
 
 
 async def test_a_reminder_is_not_called_delivered_while_it_is_on_its_way(tmp_path: Path) -> None:
-    """The alarm hands it over, and the run ends before anybody knows what becomes of that."""
+    """The run ends after the program has sent the reminder and before the service answers."""
     engine, clock = ScriptedEngine().then(Waits()), ManualClock(NOW)
     service = FakeChatService(clock)
-    async with day(engine, tmp_path, clock=clock, channels=[service]) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock, channels=[service]) as at:
         at.stores.config.transact(lambda now: (now.with_value("bg_fork_timeout", "62"), None))
         at.remind("w1", MINUTE)
-        await at.passes(61)
+        await at.advance(61)
         service.may_answer.clear()
-        await at.passes(64, step=1)
+        await at.advance(64, step=1)
         assert at.ended("w1")
         assert at.states("w1")[-1] == "timed_out"
         assert at.reminders == ["w1"]
         service.may_answer.set()
-        await at.passes(15)
+        await at.advance(15)
         await at.until(lambda: at.reminders == [])
         assert service.texts.count("Drink water.") == 1
 
 
 async def test_a_lost_answer_of_the_service_on_a_full_disk_doubles_nothing(tmp_path: Path) -> None:
-    disk, clock = SmallDisk(), ManualClock(NOW)
+    disk, clock = FullableDisk(), ManualClock(NOW)
     service = FakeChatService(clock)
-    async with day(ScriptedEngine(), tmp_path, clock=clock, disk=disk, channels=[service]) as at:
+    async with schedule_scene(
+        ScriptedEngine(), tmp_path, clock=clock, disk=disk, channels=[service]
+    ) as at:
         at.remind("w1", MINUTE)
-        await at.passes(30)
+        await at.advance(30)
         disk.is_full = True
         service.faults.append(DeliveryFault.ANSWER_LOST)
-        await at.passes(300, step=10)
+        await at.advance(300, step=10)
         disk.is_full = False
-        await at.passes(60)
+        await at.advance(60)
         await at.until(lambda: at.reminders == [])
         assert service.texts.count("Drink water.") == 1

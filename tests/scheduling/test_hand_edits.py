@@ -1,11 +1,11 @@
-"""What a person edits is committed as such, and what the bot writes is not said twice."""
+"""Edits by hand are committed as such, and what the bot writes is committed only once."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.scheduling.desk import Desk, routine
+from tests.scheduling.job_index_scene import JobIndexScene, routine
 from tests.storage.data_directory import QuickDisk
 
 from ollim_bot.domain.jobs import Routine
@@ -16,111 +16,115 @@ BY_HAND = "by hand: routines/plan.md"
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path / "data")
+def scene(tmp_path: Path) -> JobIndexScene:
+    return JobIndexScene(tmp_path / "data")
 
 
-def routines_of(desk: Desk) -> Shelf[Routine]:
+def routines_of(scene: JobIndexScene) -> Shelf[Routine]:
     disk = QuickDisk()
-    return open_shelves(desk.paths, desk.hand_edits, disk).routines
+    return open_shelves(scene.paths, scene.hand_edits, disk).routines
 
 
-async def settled(desk: Desk) -> list[str]:
-    await desk.looked()
-    await desk.looked_later()
-    return desk.journal.messages
+async def settled(scene: JobIndexScene) -> list[str]:
+    await scene.refresh()
+    await scene.refresh_later()
+    return scene.journal.messages
 
 
-async def test_an_edit_by_hand_is_noted_once(desk: Desk) -> None:
-    await desk.looked()
-    desk.plan.write_text(routine("plan"))
-    assert await settled(desk) == [BY_HAND]
-    assert [path for path, _ in desk.journal.notes] == [desk.plan]
-    assert await settled(desk) == [BY_HAND]
+async def test_an_edit_by_hand_is_noted_once(scene: JobIndexScene) -> None:
+    await scene.refresh()
+    scene.plan.write_text(routine("plan"))
+    assert await settled(scene) == [BY_HAND]
+    assert [path for path, _ in scene.journal.notes] == [scene.plan]
+    assert await settled(scene) == [BY_HAND]
 
 
 @pytest.mark.parametrize(
     "name", ["USER.md", "IDENTITY.md", "tasks.md", "tool-policy.yaml", "skills/tidy/SKILL.md"]
 )
-async def test_the_other_files_of_the_owner_are_noted_too(desk: Desk, name: str) -> None:
-    path = desk.paths.root / name
+async def test_the_other_files_of_the_owner_are_noted_too(scene: JobIndexScene, name: str) -> None:
+    path = scene.paths.root / name
     path.parent.mkdir(exist_ok=True)
-    await desk.looked()
+    await scene.refresh()
     for written in ("first", "then another"):
         path.write_text(written)
-        await settled(desk)
+        await settled(scene)
     path.unlink()
-    assert await settled(desk) == [f"by hand: {name}"] * 3
-    assert await settled(desk) == [f"by hand: {name}"] * 3
+    assert await settled(scene) == [f"by hand: {name}"] * 3
+    assert await settled(scene) == [f"by hand: {name}"] * 3
 
 
-async def test_what_the_agent_writes_of_them_is_not_by_hand(desk: Desk) -> None:
-    await desk.looked()
-    desk.paths.user.write_text("Likes tea.")
-    await desk.looked()
-    desk.hand_edits.note(desk.paths.user, "auto: write USER.md")
-    assert await settled(desk) == ["auto: write USER.md"]
+async def test_what_the_agent_writes_of_them_is_not_by_hand(scene: JobIndexScene) -> None:
+    await scene.refresh()
+    scene.paths.user.write_text("Likes tea.")
+    await scene.refresh()
+    scene.hand_edits.note(scene.paths.user, "auto: write USER.md")
+    assert await settled(scene) == ["auto: write USER.md"]
 
 
-async def test_the_book_says_when_an_edit_will_be_noted(desk: Desk) -> None:
-    await desk.looked()
-    desk.plan.write_text(routine("plan"))
-    wait = (await desk.looked()).look_again_in
+async def test_the_index_says_when_an_edit_will_be_noted(scene: JobIndexScene) -> None:
+    await scene.refresh()
+    scene.plan.write_text(routine("plan"))
+    wait = (await scene.refresh()).look_again_in
     assert wait is not None
-    await desk.looked_later(wait)
-    assert desk.journal.messages == [BY_HAND]
+    await scene.refresh_later(wait)
+    assert scene.journal.messages == [BY_HAND]
 
 
-async def test_what_was_there_at_the_start_is_not_noted(desk: Desk) -> None:
-    desk.plan.write_text(routine("plan"))
-    assert await settled(desk) == []
+async def test_what_was_there_at_the_start_is_not_noted(scene: JobIndexScene) -> None:
+    scene.plan.write_text(routine("plan"))
+    assert await settled(scene) == []
 
 
-async def test_a_removal_by_hand_is_noted(desk: Desk) -> None:
-    desk.plan.write_text(routine("plan"))
-    await desk.looked()
-    desk.plan.unlink()
-    assert await settled(desk) == [BY_HAND]
+async def test_a_removal_by_hand_is_noted(scene: JobIndexScene) -> None:
+    scene.plan.write_text(routine("plan"))
+    await scene.refresh()
+    scene.plan.unlink()
+    assert await settled(scene) == [BY_HAND]
 
 
-async def test_a_wrong_file_and_a_comment_are_noted_too(desk: Desk) -> None:
-    await desk.looked()
-    desk.plan.write_text("nothing right")
-    assert await settled(desk) == [BY_HAND]
-    desk.plan.write_text("# nothing right")
-    assert await settled(desk) == [BY_HAND, BY_HAND]
+async def test_a_wrong_file_and_a_comment_are_noted_too(scene: JobIndexScene) -> None:
+    await scene.refresh()
+    scene.plan.write_text("nothing right")
+    assert await settled(scene) == [BY_HAND]
+    scene.plan.write_text("# nothing right")
+    assert await settled(scene) == [BY_HAND, BY_HAND]
 
 
-async def test_what_the_bot_writes_is_noted_by_the_one_who_writes(desk: Desk) -> None:
-    desk.plan.write_text(routine("plan"))
-    await desk.looked()
-    shelf = routines_of(desk)
+async def test_what_the_bot_writes_is_noted_by_the_one_who_writes(scene: JobIndexScene) -> None:
+    scene.plan.write_text(routine("plan"))
+    await scene.refresh()
+    shelf = routines_of(scene)
     shelf.amend("plan", {"description": "The day"})
-    assert await settled(desk) == ["edit routine plan"]
+    assert await settled(scene) == ["edit routine plan"]
     shelf.remove("plan")
-    assert await settled(desk) == ["edit routine plan", "remove routine plan"]
+    assert await settled(scene) == ["edit routine plan", "remove routine plan"]
 
 
-async def test_a_write_that_is_spoken_for_after_it_was_seen_is_not_by_hand(desk: Desk) -> None:
-    await desk.looked()
-    desk.plan.write_text(routine("plan"))
-    await desk.looked()
-    desk.hand_edits.note(desk.plan, "auto: write routines/plan.md")
-    assert await settled(desk) == ["auto: write routines/plan.md"]
+async def test_a_write_that_is_spoken_for_after_it_was_seen_is_not_by_hand(
+    scene: JobIndexScene,
+) -> None:
+    await scene.refresh()
+    scene.plan.write_text(routine("plan"))
+    await scene.refresh()
+    scene.hand_edits.note(scene.plan, "auto: write routines/plan.md")
+    assert await settled(scene) == ["auto: write routines/plan.md"]
 
 
-async def test_an_edit_right_after_the_bots_own_is_by_hand(desk: Desk) -> None:
-    desk.plan.write_text(routine("plan"))
-    await desk.looked()
-    routines_of(desk).amend("plan", {"description": "The day"})
-    desk.plan.write_text(routine("plan", body="Plan it otherwise."))
-    assert await settled(desk) == ["edit routine plan", BY_HAND]
+async def test_an_edit_right_after_the_bots_own_is_by_hand(scene: JobIndexScene) -> None:
+    scene.plan.write_text(routine("plan"))
+    await scene.refresh()
+    routines_of(scene).amend("plan", {"description": "The day"})
+    scene.plan.write_text(routine("plan", body="Plan it otherwise."))
+    assert await settled(scene) == ["edit routine plan", BY_HAND]
 
 
-async def test_a_link_to_the_data_directory_does_not_confuse(desk: Desk, tmp_path: Path) -> None:
-    await desk.looked()
-    desk.plan.write_text(routine("plan"))
+async def test_a_link_to_the_data_directory_does_not_confuse(
+    scene: JobIndexScene, tmp_path: Path
+) -> None:
+    await scene.refresh()
+    scene.plan.write_text(routine("plan"))
     linked = tmp_path / "linked"
-    linked.symlink_to(desk.paths.root)
-    desk.hand_edits.note(linked / "routines" / "plan.md", "auto: write routines/plan.md")
-    assert await settled(desk) == ["auto: write routines/plan.md"]
+    linked.symlink_to(scene.paths.root)
+    scene.hand_edits.note(linked / "routines" / "plan.md", "auto: write routines/plan.md")
+    assert await settled(scene) == ["auto: write routines/plan.md"]

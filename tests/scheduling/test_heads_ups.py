@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.scheduling.doom import Tale, whenever_it_dies
-from tests.scheduling.scene import NOW, Day, day
+from tests.scheduling.crash_scenario import CrashScenario, crash_at_every_step
+from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import HOUR, MINUTE
-from tests.scheduling.test_full_disk import SmallDisk
+from tests.scheduling.test_full_disk import FullableDisk
 from tests.scheduling.test_plain_delivery import is_right
 
 from ollim_bot.domain.cron import Cron
@@ -29,7 +29,7 @@ ZONES = [ZoneInfo(name) for name in ("Europe/Berlin", "America/New_York", "Austr
 YEAR = st.datetimes(datetime(2026, 1, 1), datetime(2026, 12, 1), timezones=st.just(UTC))
 
 
-def parts(at: Day, job: str) -> dict[str, str]:
+def parts(at: ScheduleScene, job: str) -> dict[str, str]:
     """The end of each heads-up, with its reason."""
     return {
         row.occurrence.part: str(row.facts.get("reason", row.state))
@@ -39,14 +39,14 @@ def parts(at: Day, job: str) -> dict[str, str]:
 
 
 async def test_a_heads_up_comes_before_its_moment_and_the_moment_comes_too(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.remind("w1", HOUR, "Dentist.", **DENTIST)
-        await at.passes(30 * 60 + 1, step=29)
+        await at.advance(30 * 60 + 1, step=29)
         await at.until(lambda: at.pings == ["in 30 min: Dentist"])
         assert at.log[0].card is None
-        await at.passes(20 * 60, step=30)
+        await at.advance(20 * 60, step=30)
         await at.until(lambda: at.pings[1:] == ["in 10 min: Dentist"])
-        await at.passes(10 * 60, step=30)
+        await at.advance(10 * 60, step=30)
         await at.until(lambda: at.reminders == [])
         assert at.pings[2:] == ["Dentist."]
         assert parts(at, "w1") == {"before-30m": "done", "before-10m": "done", "": "done"}
@@ -56,15 +56,15 @@ async def test_a_heads_up_comes_before_its_moment_and_the_moment_comes_too(tmp_p
 async def test_a_heads_up_goes_with_its_job_where_that_is_moved_or_cancelled(
     tmp_path: Path,
 ) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.remind("w1", 40 * MINUTE, "Dentist.", **DENTIST)
         gone = at.remind("w2", 40 * MINUTE, "Barber.", **DENTIST)
-        await at.passes(5 * 60, step=30)
+        await at.advance(5 * 60, step=30)
         at.remind("w1", HOUR, "Dentist.", **DENTIST)
         gone.unlink()
-        await at.passes(28 * 60, step=60)
+        await at.advance(28 * 60, step=60)
         assert at.pings == []
-        await at.passes(3 * 60, step=60)
+        await at.advance(3 * 60, step=60)
         await at.until(lambda: at.pings == ["in 30 min: Dentist"])
         assert is_right(at)
 
@@ -72,11 +72,11 @@ async def test_a_heads_up_goes_with_its_job_where_that_is_moved_or_cancelled(
 async def test_after_a_sleep_only_the_newest_comes_and_says_how_long_is_left(
     tmp_path: Path,
 ) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.remind("w1", HOUR, "Dentist.", **DENTIST)
-        await at.passes(30)
+        await at.advance(30)
         at.clock.jump(52 * 60)
-        await at.passes(15)
+        await at.advance(15)
         await at.until(lambda: at.pings == ["in 7 min: Dentist"])
         assert parts(at, "w1") == {"before-30m": "superseded", "before-10m": "done"}
         assert is_right(at)
@@ -84,11 +84,11 @@ async def test_after_a_sleep_only_the_newest_comes_and_says_how_long_is_left(
 
 async def test_a_heads_up_does_not_come_after_its_moment(tmp_path: Path) -> None:
     clock = ManualClock(NOW)
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         at.remind("w1", HOUR, "Dentist.", **DENTIST)
-        await at.passes(30)
+        await at.advance(30)
     await clock.advance(3 * 3600)
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Dentist."]
         found = parts(at, "w1")
@@ -99,40 +99,40 @@ async def test_a_heads_up_does_not_come_after_its_moment(tmp_path: Path) -> None
 async def test_a_heads_up_of_what_need_not_come_is_dropped_while_it_is_quiet(
     tmp_path: Path,
 ) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.store.run(
             lambda tx: tx.config.change(lambda now: now.with_value("quiet_hours", "10:00-12:00"))
         )
         at.remind("w1", 12 * MINUTE, "Dentist.", before="[10m]", plain="true")
         at.remind("w2", 12 * MINUTE, "Barber.", before="[10m]", plain="true", must="false")
-        await at.passes(125)
+        await at.advance(125)
         assert at.pings == ["in 10 min: Dentist"]
         assert parts(at, "w2") == {"before-10m": "quiet"}
 
 
 async def test_a_heads_up_that_cannot_be_recorded_is_tried_again(tmp_path: Path) -> None:
-    disk = SmallDisk()
-    async with day(ScriptedEngine(), tmp_path, disk=disk) as at:
+    disk = FullableDisk()
+    async with schedule_scene(ScriptedEngine(), tmp_path, disk=disk) as at:
         at.remind("w1", 12 * MINUTE, "Dentist.", before="[10m]", plain="true")
-        await at.passes(30)
+        await at.advance(30)
         disk.is_full = True
-        await at.passes(150)
+        await at.advance(150)
         disk.is_full = False
-        await at.passes(30)
+        await at.advance(30)
         await at.until(lambda: at.pings == ["in 9 min: Dentist"])
         assert is_right(at)
 
 
 async def test_whenever_the_bot_dies_a_heads_up_comes_once(tmp_path: Path) -> None:
-    tale = Tale(tmp_path / "bot", (), ManualClock(NOW.replace(second=30)))
+    scenario = CrashScenario(tmp_path / "bot", (), ManualClock(NOW.replace(second=30)))
     text = '---\nid: w1\ncron: "46 10 * * *"\nbefore: [30m]\nplain: true\n---\nDentist.\n'
-    tale.write("routines/w1.md", text)
+    scenario.write("routines/w1.md", text)
 
-    def judge(at: Day, where: str) -> None:
+    def verify(at: ScheduleScene, where: str) -> None:
         assert at.pings == ["in 30 min: Dentist"], where
         assert is_right(at), where
 
-    await whenever_it_dies(tale, lambda at: bool(at.ended("w1")), judge, seconds=30.5)
+    await crash_at_every_step(scenario, lambda at: bool(at.ended("w1")), verify, seconds=30.5)
 
 
 @given(

@@ -1,4 +1,4 @@
-"""What a background run sets is the bot's initiative: bounded, paid for when due, never louder."""
+"""Reminders that a background run sets are limited, cost a ping, and get no extra rights."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.scheduling.scene import NOW, Day, day
+from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.inputs import InputId
@@ -28,24 +28,24 @@ def sets(words: str, minutes: float = 1, **more: object) -> CallsTool:
     return CallsTool("mcp__discord__add_reminder", given)
 
 
-def budget(at: Day) -> PingBudget:
+def budget(at: ScheduleScene) -> PingBudget:
     return at.store.run(lambda tx: tx.budget.get())
 
 
-def pending(at: Day) -> list[str]:
+def pending(at: ScheduleScene) -> list[str]:
     return [each.message for each in at.stores.updates.read().entries]
 
 
-def set_jobs(at: Day) -> list[str]:
+def set_jobs(at: ScheduleScene) -> list[str]:
     return [one.item.spec.id for one in at.stores.reminders.all()]
 
 
-def quiet_routine(at: Day, name: str, cron: str, **more: Any) -> None:
+def quiet_routine(at: ScheduleScene, name: str, cron: str, **more: Any) -> None:
     at.routine(name, cron, background="true", **{"update-main-session": "freely", **more})
 
 
-async def fired(at: Day, jobs: list[str]) -> None:
-    await at.passes(70)
+async def fired(at: ScheduleScene, jobs: list[str]) -> None:
+    await at.advance(70)
     await at.until(lambda: all(at.ended(job) for job in jobs) and at.reminders == [])
 
 
@@ -53,9 +53,9 @@ async def test_a_run_that_sets_twelve_gets_three_and_each_costs_a_ping(tmp_path:
     engine = ScriptedEngine().then(*(sets(f"Number {n}.") for n in range(12)))
     for n in range(3):
         engine.then(pings(f"Number {n}."))
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         quiet_routine(at, "plan", "16 10 * * *")
-        await at.passes(65)
+        await at.advance(65)
         await at.until(lambda: at.ended("plan"))
         jobs = set_jobs(at)
         assert len(jobs) == 3
@@ -70,10 +70,10 @@ async def test_beyond_the_budget_its_text_becomes_an_update_and_nothing_is_sent(
 ) -> None:
     engine = ScriptedEngine().then(*(sets(f"Number {n}.") for n in range(3)))
     engine.then(pings("The first.")).then(pings("The second."))
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         at.store.run(lambda tx: tx.budget.change(_small))
         quiet_routine(at, "plan", "16 10 * * *")
-        await at.passes(65)
+        await at.advance(65)
         await at.until(lambda: at.ended("plan"))
         jobs = set_jobs(at)
         await fired(at, jobs)
@@ -91,12 +91,12 @@ async def test_the_runs_of_a_job_that_may_not_ping_set_nothing_that_may(tmp_path
     engine = ScriptedEngine().then(sets("Look here!"), sets("And here!", must=True))
     engine.then(pings("Look here!"), pings("Look here!", critical=True), sets("Again!"))
     engine.then(pings("Again!", critical=True))
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         quiet_routine(at, "plan", "16 10 * * *", **{"allow-ping": "false"})
-        await at.passes(65)
+        await at.advance(65)
         await at.until(lambda: at.ended("plan"))
         (first,) = set_jobs(at)
-        await at.passes(70)
+        await at.advance(70)
         await at.until(lambda: at.ended(first))
         (second,) = set_jobs(at)
         await fired(at, [second])
@@ -108,9 +108,9 @@ async def test_reminders_that_set_reminders_come_to_an_end_within_a_day(tmp_path
     engine = ScriptedEngine()
     for _ in range(30):
         engine.then(*(sets("And on.") for _ in range(4)))
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         quiet_routine(at, "plan", "16 10 * * *")
-        await at.passes(30 * 60, step=10)
+        await at.advance(30 * 60, step=10)
         begun = {row.occurrence.job_id for row in at.rows if row.occurrence}
         assert len(begun - {"plan"}) == 10
         assert at.reminders == []
@@ -118,9 +118,9 @@ async def test_reminders_that_set_reminders_come_to_an_end_within_a_day(tmp_path
 
 async def test_what_stays_silent_gives_its_ping_back(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(sets("Has Ann answered?")).then(Says("She has."))
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         quiet_routine(at, "plan", "16 10 * * *")
-        await at.passes(65)
+        await at.advance(65)
         await at.until(lambda: at.ended("plan"))
         (job,) = set_jobs(at)
         await fired(at, [job])
@@ -131,11 +131,11 @@ async def test_what_stays_silent_gives_its_ping_back(tmp_path: Path) -> None:
 
 
 async def test_a_ping_that_is_refused_leaves_its_text(tmp_path: Path) -> None:
-    """While the owner is being answered, and if the run does not report it itself."""
+    """Also during an answer to the owner, and if the run itself does not report it."""
     engine = ScriptedEngine().then(sets("Water the plants.")).then(Waits()).then(pings("Water!"))
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         quiet_routine(at, "plan", "16 10 * * *")
-        await at.passes(65)
+        await at.advance(65)
         await at.until(lambda: at.ended("plan"))
         (job,) = set_jobs(at)
         await at.chat.receive(IncomingMessage(InputId("m1"), "test", "hello"))
@@ -151,12 +151,12 @@ async def test_a_failure_of_what_it_set_is_told_to_the_agent_alone(tmp_path: Pat
     engine = ScriptedEngine().then(sets("Buy this now!"))
     for _ in range(3):
         engine.then(Fails(FailureKind.OTHER))
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         quiet_routine(at, "plan", "16 10 * * *")
-        await at.passes(65)
+        await at.advance(65)
         await at.until(lambda: at.ended("plan"))
         (job,) = set_jobs(at)
-        await at.passes(300)
+        await at.advance(300)
         await at.until(lambda: at.ended(job))
         assert [row.state for row in at.ended(job)] == ["failed"]
         assert (at.pings, at.told) == ([], [])
@@ -166,7 +166,7 @@ async def test_a_failure_of_what_it_set_is_told_to_the_agent_alone(tmp_path: Pat
 
 async def test_what_the_owner_asked_for_comes_without_the_budget(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(pings("Drink!"))
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         at.store.run(lambda tx: tx.budget.change(_empty))
         at.remind("w1", MINUTE)
         await fired(at, ["w1"])
@@ -177,16 +177,18 @@ async def test_what_the_owner_asked_for_comes_without_the_budget(tmp_path: Path)
 async def test_a_crash_after_the_payment_pays_once_and_pings_once(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(sets("Has Ann answered?")).then(Waits())
     clock = ManualClock(NOW)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         quiet_routine(at, "plan", "16 10 * * *")
-        await at.passes(65)
+        await at.advance(65)
         await at.until(lambda: at.ended("plan"))
         (job,) = set_jobs(at)
-        await at.passes(70)
+        await at.advance(70)
         await at.until(lambda: len(engine.prompts) == 2)
         assert (budget(at).tokens, len(budget(at).held)) == (4, 1)
-    async with day(ScriptedEngine().then(pings("She has not.")), tmp_path, clock=clock) as at:
-        await at.passes(30)
+    async with schedule_scene(
+        ScriptedEngine().then(pings("She has not.")), tmp_path, clock=clock
+    ) as at:
+        await at.advance(30)
         await at.until(lambda: at.ended(job) and at.reminders == [])
         assert at.pings == ["She has not."]
         assert (budget(at).tokens, budget(at).daily_used, budget(at).held) == (4, 1, ())
@@ -199,13 +201,13 @@ async def test_the_next_check_of_a_chain_stays_its_initiative_and_is_not_counted
     engine = ScriptedEngine().then(*(sets(f"Check {n}.", max_chain=2) for n in range(3)))
     for _ in range(3):
         engine.then(follow_up)
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         quiet_routine(at, "plan", "16 10 * * *")
-        await at.passes(65)
+        await at.advance(65)
         await at.until(lambda: at.ended("plan"))
-        await at.passes(70)
+        await at.advance(70)
         await at.until(lambda: len(engine.prompts) == 4)
-        await at.passes(1)
+        await at.advance(1)
         checks = [one.item for one in at.stores.reminders.all() if one.item.chain.depth == 1]
         assert [(each.spec.set_by, each.must) for each in checks] == [("routine:plan", False)] * 3
 

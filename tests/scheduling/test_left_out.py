@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.scheduling.hands import asks, card_of, pings, press, skip
-from tests.scheduling.scene import NOW, day
+from tests.scheduling.owner_actions import asks, card_of, pings, press, skip
+from tests.scheduling.scene import NOW, schedule_scene
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import Occurrence
@@ -17,14 +17,14 @@ MINUTE = timedelta(minutes=1)
 
 
 async def test_skipping_once_leaves_out_the_next_moment_alone(tmp_path: Path) -> None:
-    async with day(engine := ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
         at.routine("plan", "*/10 * * * *", background="true")
         message = await card_of(at, "/routines")
         said = await press(at, message, "Skip once")
         assert said == (
             "Skipped: Plan the day, today 10:20. It comes again today 10:30 (in 15 min)."
         )
-        await at.passes(16 * 60, step=30)
+        await at.advance(16 * 60, step=30)
         await at.until(lambda: len(at.ended("plan")) == 2)
         first, second = at.ended("plan")
         assert (first.state, first.facts["reason"]) == ("skipped", "policy")
@@ -34,13 +34,13 @@ async def test_skipping_once_leaves_out_the_next_moment_alone(tmp_path: Path) ->
 
 
 async def test_a_skip_survives_a_restart(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.routine("plan", "20 10 * * *", background="true")
-        await at.passes(15)
+        await at.advance(15)
         await press(at, await card_of(at, "/routines"), "Skip once")
         clock = at.clock
-    async with day(engine := ScriptedEngine(), tmp_path, clock=clock) as at:
-        await at.passes(330)
+    async with schedule_scene(engine := ScriptedEngine(), tmp_path, clock=clock) as at:
+        await at.advance(330)
         await at.until(lambda: at.ended("plan"))
         assert at.ended("plan")[0].facts["reason"] == "policy"
         assert engine.prompts == []
@@ -48,12 +48,12 @@ async def test_a_skip_survives_a_restart(tmp_path: Path) -> None:
 
 async def test_a_skip_holds_after_a_crash_between_its_claim_and_its_end(tmp_path: Path) -> None:
     moment = datetime(2026, 2, 24, 10, 10, tzinfo=UTC)
-    async with day(ScriptedEngine(), tmp_path, runs=False) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, runs=False) as at:
         at.routine("plan", "10 10 * * *", background="true")
         skip(at, "plan", moment)
         occurrence = Occurrence.scheduled(JobKind.ROUTINE, "plan", moment)
         at.stores.ledger.append(claiming_row(occurrence, moment))
-    async with day(engine := ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
         await at.until(lambda: at.ended("plan"))
         assert at.states("plan") == ["due", "skipped"]
         assert engine.prompts == []
@@ -62,14 +62,14 @@ async def test_a_skip_holds_after_a_crash_between_its_claim_and_its_end(tmp_path
 async def test_what_was_skipped_while_the_bot_was_away_is_not_told_as_missed(
     tmp_path: Path,
 ) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.routine("plan", "20 10 * * *", background="true", late="tell")
-        await at.passes(15)
+        await at.advance(15)
         skip(at, "plan", datetime(2026, 2, 24, 10, 20, tzinfo=UTC))
         clock = at.clock
     clock.jump(4 * 3600)
-    async with day(engine := ScriptedEngine(), tmp_path, clock=clock) as at:
-        await at.passes(10)
+    async with schedule_scene(engine := ScriptedEngine(), tmp_path, clock=clock) as at:
+        await at.advance(10)
         await at.until(lambda: at.ended("plan"))
         (row,) = at.ended("plan")
         assert (row.state, row.facts["reason"]) == ("skipped", "policy")
@@ -77,38 +77,38 @@ async def test_what_was_skipped_while_the_bot_was_away_is_not_told_as_missed(
 
 
 async def test_a_run_by_hand_is_not_skipped(tmp_path: Path) -> None:
-    async with day(engine := ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
         at.routine("plan", "15 10 * * *", background="true")
         skip(at, "plan", NOW)
         asks(at, JobKind.ROUTINE, "plan")
-        await at.passes(2, step=1)
+        await at.advance(2, step=1)
         await at.until(lambda: at.ended("plan"))
         assert [row.state for row in at.ended("plan")] == ["done"]
         assert len(engine.prompts) == 1
 
 
 async def test_a_paused_job_does_not_come_until_it_is_resumed(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.routine("plan", "*/5 * * * *", background="true")
         message = await card_of(at, "/routines")
         await press(at, message, "Pause")
-        await at.passes(6 * 60, step=30)
+        await at.advance(6 * 60, step=30)
         assert at.states("plan") == []
         await press(at, message, "Resume")
-        await at.passes(5 * 60, step=30)
+        await at.advance(5 * 60, step=30)
         await at.until(lambda: at.ended("plan"))
 
 
 async def test_a_cancelled_job_does_not_come_and_undo_brings_it_back(tmp_path: Path) -> None:
-    async with day(ScriptedEngine().then(pings("Now.")), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine().then(pings("Now.")), tmp_path) as at:
         path = at.remind("w1", 5 * MINUTE)
         before = path.read_bytes()
         message = await card_of(at, "/reminders")
         assert await press(at, message, "Cancel") == "Cancelled: Drink water."
-        await at.passes(60)
+        await at.advance(60)
         assert at.reminders == []
         assert await press(at, message, "Undo") == "Undone. “Drink water.” is as it was before."
         assert path.read_bytes() == before
-        await at.passes(240)
+        await at.advance(240)
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Now."]

@@ -1,4 +1,4 @@
-"""What is not answered comes again: each time once, until it is answered or used up."""
+"""A nag repeats a card, each time once, until it is answered or its times are used up."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.scheduling.doom import Tale, whenever_it_dies
-from tests.scheduling.scene import NOW, Day, day
+from tests.scheduling.crash_scenario import CrashScenario, crash_at_every_step
+from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import MINUTE
-from tests.scheduling.test_full_disk import SmallDisk
+from tests.scheduling.test_full_disk import FullableDisk
 from tests.scheduling.test_heads_ups import ZONES, parts
 from tests.scheduling.test_plain_delivery import is_right, items
 
@@ -30,7 +30,7 @@ from ollim_bot.testing.repeating_store import RepeatingStore
 WATER: dict[str, Any] = {"plain": "true", "nag": "10m x 3"}
 
 
-def shown(at: Day) -> list[str]:
+def shown(at: ScheduleScene) -> list[str]:
     """The titles of the cards that came, as they look now."""
     return [each.card.title for each in at.log if each.card is not None]
 
@@ -40,7 +40,7 @@ def labels(message: ChatMessage) -> list[str]:
     return [each.label for each in message.card.buttons]
 
 
-async def click(at: Day, label: str, place: int = -1) -> None:
+async def click(at: ScheduleScene, label: str, place: int = -1) -> None:
     message = at.log[place]
     assert message.card is not None
     (button,) = (each for each in message.card.buttons if each.label == label)
@@ -48,17 +48,17 @@ async def click(at: Day, label: str, place: int = -1) -> None:
 
 
 async def test_it_comes_again_with_other_words_until_its_times_are_used_up(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.remind("w1", MINUTE, **WATER)
-        await at.passes(10 * 60 + 50, step=30)
+        await at.advance(10 * 60 + 50, step=30)
         assert shown(at) == ["Drink water."]
-        await at.passes(20, step=5)
+        await at.advance(20, step=5)
         assert shown(at) == ["Drink water · 10:16 · asked again below", "Drink water · 10 min ago"]
-        await at.passes(10 * 60, step=30)
+        await at.advance(10 * 60, step=30)
         assert shown(at)[-1] == "Still open: Drink water?"
         assert labels(at.log[-1]) == ["Done", "Later today", "Tomorrow", "Let it go"]
         assert [labels(each) for each in at.log[:-1]] == [[], []]
-        await at.passes(60 * 60, step=60)
+        await at.advance(60 * 60, step=60)
         assert len(shown(at)) == 4
         assert parts(at, "w1") == {"": "done", "2": "done", "3": "done", "4": "done"}
         assert [each.shown for each in items(at)] == [4]
@@ -66,19 +66,19 @@ async def test_it_comes_again_with_other_words_until_its_times_are_used_up(tmp_p
 
 
 async def test_the_second_time_names_the_first_step(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.remind("w1", MINUTE, **WATER, **{"first-step": "fill the glass"})
-        await at.passes(11 * 60 + 10, step=30)
+        await at.advance(11 * 60 + 10, step=30)
         assert shown(at)[-1] == "fill the glass"
         assert at.log[-1].job == "Drink water"
 
 
 async def test_an_answer_ends_it(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.remind("w1", MINUTE, **WATER)
-        await at.passes(11 * 60 + 10, step=30)
+        await at.advance(11 * 60 + 10, step=30)
         await click(at, "Done")
-        await at.passes(60 * 60, step=60)
+        await at.advance(60 * 60, step=60)
         assert len(shown(at)) == 2
         assert parts(at, "w1") == {"": "done", "2": "done", "3": "policy"}
         assert items(at) == []
@@ -86,24 +86,24 @@ async def test_an_answer_ends_it(tmp_path: Path) -> None:
 
 
 async def test_an_answer_that_is_undone_lets_it_come_again(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.remind("w1", MINUTE, **WATER)
-        await at.passes(120, step=30)
+        await at.advance(120, step=30)
         await click(at, "Done")
-        await at.passes(60, step=30)
+        await at.advance(60, step=30)
         await click(at, "Undo")
-        await at.passes(9 * 60, step=30)
+        await at.advance(9 * 60, step=30)
         assert len(shown(at)) == 1
-        await at.passes(90, step=30)
+        await at.advance(90, step=30)
         assert len(shown(at)) == 2
         assert parts(at, "w1") == {"": "done", "2": "policy", "3": "done"}
         assert is_right(at)
 
 
 async def test_it_costs_nothing_of_the_ping_budget(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.remind("w1", MINUTE, **WATER)
-        await at.passes(45 * 60, step=60)
+        await at.advance(45 * 60, step=60)
         budget = at.store.query(lambda tx: tx.budget.get())
         assert (len(shown(at)), budget.tokens) == (4, budget.capacity)
 
@@ -111,74 +111,74 @@ async def test_it_costs_nothing_of_the_ping_budget(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_off", [True, False], ids=["off", "asleep"])
 async def test_after_downtime_only_the_newest_comes(tmp_path: Path, *, is_off: bool) -> None:
     clock = ManualClock(NOW)
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         at.remind("w1", MINUTE, **WATER)
-        await at.passes(70)
+        await at.advance(70)
         if not is_off:
             at.clock.jump(26 * 60)
-            await at.passes(15)
+            await at.advance(15)
     if is_off:
         await clock.advance(26 * 60)
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
-        await at.passes(30)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await at.advance(30)
         assert len(shown(at)) == 2
         assert parts(at, "w1") == {"": "done", "2": "superseded", "3": "done"}
-        await at.passes(8 * 60, step=30)
+        await at.advance(8 * 60, step=30)
         assert len(shown(at)) == 2
-        await at.passes(90, step=30)
+        await at.advance(90, step=30)
         assert len(shown(at)) == 3
         assert is_right(at)
 
 
 async def test_a_clock_that_is_set_back_delays_it_by_its_pause_at_most(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.remind("w1", MINUTE, **WATER)
-        await at.passes(120)
+        await at.advance(120)
         at.clock.jump(-3600)
-        await at.passes(10 * 60 + 30, step=30)
+        await at.advance(10 * 60 + 30, step=30)
         assert len(shown(at)) == 2
 
 
 async def test_what_need_not_come_waits_for_the_end_of_the_quiet(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.remind("w1", MINUTE, **WATER, must="false")
         at.remind("w2", MINUTE, "Take the pill.", **WATER)
-        await at.passes(70)
+        await at.advance(70)
         at.store.run(
             lambda tx: tx.config.change(lambda now: now.with_value("quiet_hours", "10:20-11:00"))
         )
-        await at.passes(40 * 60, step=60)
+        await at.advance(40 * 60, step=60)
         assert len([each for each in at.log if each.job == "Take the pill"]) == 4
         assert len([each for each in at.log if each.job == "Drink water"]) == 1
-        await at.passes(5 * 60, step=30)
+        await at.advance(5 * 60, step=30)
         assert len([each for each in at.log if each.job == "Drink water"]) == 2
         assert is_right(at)
 
 
 async def test_a_time_that_cannot_be_stored_is_tried_again(tmp_path: Path) -> None:
-    disk = SmallDisk()
-    async with day(ScriptedEngine(), tmp_path, disk=disk) as at:
+    disk = FullableDisk()
+    async with schedule_scene(ScriptedEngine(), tmp_path, disk=disk) as at:
         at.remind("w1", MINUTE, **WATER)
-        await at.passes(10 * 60, step=30)
+        await at.advance(10 * 60, step=30)
         disk.is_full = True
-        await at.passes(2 * 60, step=30)
+        await at.advance(2 * 60, step=30)
         disk.is_full = False
-        await at.passes(30)
+        await at.advance(30)
         assert len(shown(at)) == 2
         assert is_right(at)
 
 
 async def test_whenever_the_bot_dies_each_time_comes_once(tmp_path: Path) -> None:
-    tale = Tale(tmp_path / "bot")
+    scenario = CrashScenario(tmp_path / "bot")
     text = '---\nid: w1\nrun-at: "2026-02-24T10:15:02+00:00"\nnag: 2m x 1\nplain: true\n---\n'
-    tale.write("reminders/w1.md", f"{text}Drink water.\n")
+    scenario.write("reminders/w1.md", f"{text}Drink water.\n")
 
-    def judge(at: Day, where: str) -> None:
+    def verify(at: ScheduleScene, where: str) -> None:
         assert len(shown(at)) == 2, where
         assert parts(at, "w1") == {"": "done", "2": "done"}, where
         assert is_right(at), where
 
-    await whenever_it_dies(tale, lambda at: len(at.ended("w1")) == 2, judge, seconds=125)
+    await crash_at_every_step(scenario, lambda at: len(at.ended("w1")) == 2, verify, seconds=125)
 
 
 @given(

@@ -1,4 +1,4 @@
-"""What the program delivers by itself: plain jobs at their moment, and routines that must come."""
+"""The program itself delivers plain jobs at their moment, and routines that must come."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.scheduling.doom import Tale, whenever_it_dies
-from tests.scheduling.scene import NOW, Day, day
+from tests.scheduling.crash_scenario import CrashScenario, crash_at_every_step
+from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_costs import spend
 from tests.scheduling.test_firing import MINUTE, pings
-from tests.scheduling.test_full_disk import SmallDisk, shown
+from tests.scheduling.test_full_disk import FullableDisk, shown
 
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.events import FailureKind
@@ -22,20 +22,20 @@ MEDS = '---\nid: meds\ncron: "16 10 * * *"\n{}: true\nbackground: {}\n---\nTake 
 PLAIN = {"plain": "true"}
 
 
-def items(at: Day) -> list[DueItem]:
+def items(at: ScheduleScene) -> list[DueItem]:
     return at.store.query(lambda tx: tx.due_items.open())
 
 
-def is_right(at: Day) -> bool:
+def is_right(at: ScheduleScene) -> bool:
     return check(at.rows, at.clock.now(), at.clock.now()) == []
 
 
 async def test_a_plain_reminder_comes_at_its_moment_without_any_model(tmp_path: Path) -> None:
-    async with day(engine := ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
         at.remind("w1", 2 * MINUTE, **PLAIN)
-        await at.passes(119.9, step=1)
+        await at.advance(119.9, step=1)
         assert at.pings == []
-        await at.passes(0.2, step=0.1)
+        await at.advance(0.2, step=0.1)
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Drink water."]
         assert engine.prompts == []
@@ -46,9 +46,9 @@ async def test_a_plain_reminder_comes_at_its_moment_without_any_model(tmp_path: 
 
 
 async def test_a_plain_routine_comes_each_time_and_asks_for_an_answer(tmp_path: Path) -> None:
-    async with day(engine := ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
         at.routine("water", "*/10 * * * *", "Drink water.", **PLAIN)
-        await at.passes(16 * 60, step=30)
+        await at.advance(16 * 60, step=30)
         await at.until(lambda: len(at.ended("water")) == 2)
         assert at.pings == ["Drink water."] * 2
         assert [each.title for each in items(at)] == ["Drink water."] * 2
@@ -60,26 +60,26 @@ async def test_a_plain_reminder_waits_for_no_slot_and_no_cost_cap(tmp_path: Path
     engine = ScriptedEngine()
     for _ in range(4):
         engine.then(Waits())
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         for name in ("a", "b", "c", "d"):
             at.routine(name, "16 10 * * *", background="true")
         at.remind("w1", 2 * MINUTE, **PLAIN)
-        await at.passes(70)
+        await at.advance(70)
         spend(at, 2.5, cap=2.0)
-        await at.passes(55)
+        await at.advance(55)
         assert at.pings == ["Drink water."]
 
 
 async def test_a_plain_reminder_comes_once_although_the_disk_is_full(tmp_path: Path) -> None:
-    disk = SmallDisk()
-    async with day(ScriptedEngine(), tmp_path, disk=disk) as at:
+    disk = FullableDisk()
+    async with schedule_scene(ScriptedEngine(), tmp_path, disk=disk) as at:
         at.remind("w1", MINUTE, **PLAIN)
-        await at.passes(30)
+        await at.advance(30)
         disk.is_full = True
-        await at.passes(60)
+        await at.advance(60)
         assert shown(at) == ["Drink water."]
         disk.is_full = False
-        await at.passes(30)
+        await at.advance(30)
         await at.until(lambda: at.reminders == [])
         assert shown(at) == ["Drink water."]
         assert is_right(at)
@@ -93,20 +93,20 @@ async def test_a_plain_reminder_comes_once_although_the_disk_is_full(tmp_path: P
 async def test_a_routine_that_must_come_comes_without_the_agent(
     tmp_path: Path, agent: Sequence[Step]
 ) -> None:
-    async with day(ScriptedEngine().then(*agent), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine().then(*agent), tmp_path) as at:
         at.routine("meds", "16 10 * * *", "Take the blue pill.", background="true", must="true")
-        await at.passes(125)
+        await at.advance(125)
         assert at.pings == ["Take the blue pill."]
         assert [each.title for each in items(at)] == ["Take the blue pill."]
-        await at.passes(60)
+        await at.advance(60)
         assert at.told == []
 
 
 async def test_a_routine_that_must_come_comes_while_its_last_run_goes_on(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(Waits()).then(Waits())
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         at.routine("meds", "*/5 * * * *", "Take the blue pill.", background="true", must="true")
-        await at.passes(12 * 60, step=10)
+        await at.advance(12 * 60, step=10)
         assert at.pings == ["Take the blue pill."] * 2
         (skipped,) = at.ended("meds")
         assert skipped.facts["reason"] == "overlap"
@@ -115,9 +115,9 @@ async def test_a_routine_that_must_come_comes_while_its_last_run_goes_on(tmp_pat
 async def test_the_ping_of_a_routine_that_must_come_costs_nothing_of_the_budget(
     tmp_path: Path,
 ) -> None:
-    async with day(ScriptedEngine().then(pings("The blue one!")), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine().then(pings("The blue one!")), tmp_path) as at:
         at.routine("meds", "16 10 * * *", "Take the blue pill.", background="true", must="true")
-        await at.passes(125)
+        await at.advance(125)
         assert at.pings == ["The blue one!"]
         budget = at.store.query(lambda tx: tx.budget.get())
         assert budget.tokens == budget.capacity
@@ -127,9 +127,9 @@ async def test_the_own_words_of_a_job_reach_the_owner_below_those_of_the_agent(
     tmp_path: Path,
 ) -> None:
     words = "Take the blue pill with a glass of water, and not before you have eaten something."
-    async with day(ScriptedEngine().then(pings("Pill time!")), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine().then(pings("Pill time!")), tmp_path) as at:
         at.remind("meds", MINUTE, words)
-        await at.passes(70)
+        await at.advance(70)
         (message,) = (each for each in at.log if each.card is not None)
         assert message.card is not None
         assert (message.card.title, message.card.description) == ("Pill time!", words)
@@ -141,10 +141,10 @@ async def test_a_card_and_a_file_of_the_agent_ask_for_the_answer_too(
 ) -> None:
     given = {"discord_embed": {"title": "Pills"}, "send_file": {"file_path": "notes.md"}}
     engine = ScriptedEngine().then(CallsTool(f"mcp__discord__{tool}", given[tool]))
-    async with day(engine, tmp_path) as at:
+    async with schedule_scene(engine, tmp_path) as at:
         (tmp_path / "notes.md").write_text("blue")
         at.routine("meds", "16 10 * * *", "Take the blue pill.", background="true", must="true")
-        await at.passes(125)
+        await at.advance(125)
         (item,) = items(at)
         (message,) = (each for each in at.log if each.occurrence == item.occurrence)
         assert message.card is not None
@@ -155,9 +155,9 @@ async def test_a_card_and_a_file_of_the_agent_ask_for_the_answer_too(
 async def test_the_answer_to_a_foreground_job_is_followed_by_the_card_that_asks(
     tmp_path: Path,
 ) -> None:
-    async with day(ScriptedEngine().answers("Time for the blue one."), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine().answers("Time for the blue one."), tmp_path) as at:
         at.routine("meds", "16 10 * * *", "Take the blue pill.", must="true")
-        await at.passes(70)
+        await at.advance(70)
         await at.until(lambda: at.states("meds")[-1:] == ["delivered"])
         assert [each.text for each in at.log] == ["Time for the blue one.", "Take the blue pill."]
         (item,) = items(at)
@@ -166,15 +166,15 @@ async def test_the_answer_to_a_foreground_job_is_followed_by_the_card_that_asks(
 
 
 async def test_a_routine_that_asks_nothing_leaves_no_card(tmp_path: Path) -> None:
-    async with day(ScriptedEngine().answers("Planned."), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine().answers("Planned."), tmp_path) as at:
         at.routine("plan", "16 10 * * *")
-        await at.passes(70)
+        await at.advance(70)
         await at.until(lambda: at.ended("plan"))
         assert [each.text for each in at.log] == ["Planned."]
         assert items(at) == []
 
 
-def has_come(at: Day) -> bool:
+def has_come(at: ScheduleScene) -> bool:
     return at.states("meds")[-1:] == ["delivered"] and at.talk.state.is_quiet
 
 
@@ -191,14 +191,14 @@ def has_come(at: Day) -> bool:
 async def test_whenever_the_bot_dies_a_routine_that_must_come_comes_once(
     tmp_path: Path, field: str, background: str, agent: Sequence[Step]
 ) -> None:
-    tale = Tale(tmp_path / "bot", agent, ManualClock(NOW.replace(second=30)))
-    tale.write("routines/meds.md", MEDS.format(field, background))
+    scenario = CrashScenario(tmp_path / "bot", agent, ManualClock(NOW.replace(second=30)))
+    scenario.write("routines/meds.md", MEDS.format(field, background))
 
-    def judge(at: Day, where: str) -> None:
+    def verify(at: ScheduleScene, where: str) -> None:
         (end,) = at.ended("meds")
         cards = [each for each in at.log if each.card is not None]
         assert [each.text for each in cards] == ["Take the blue pill."], (where, end)
         assert len(items(at)) == 1, where
         assert is_right(at), where
 
-    await whenever_it_dies(tale, has_come, judge, seconds=30.5)
+    await crash_at_every_step(scenario, has_come, verify, seconds=30.5)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scheduling.doom import Tale, whenever_it_dies
-from tests.scheduling.scene import NOW, Day, day
+from tests.scheduling.crash_scenario import CrashScenario, crash_at_every_step
+from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.inputs import InputId
@@ -22,7 +22,7 @@ from ollim_bot.testing.channel import FakeChatService
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine, Waits
 
-# A short night, since the clock of the tests walks through every half minute of it.
+# A short night, because the clock of the tests stops every half minute.
 EVENING = datetime(2026, 11, 16, 21, 59, tzinfo=UTC)
 NIGHT = "22:00-22:20"
 MORNING = EVENING.replace(hour=22, minute=20)
@@ -48,7 +48,7 @@ Tuesday is full.
 """
 
 
-def quiet_hours(at: Day, hours: str | None) -> None:
+def quiet_hours(at: ScheduleScene, hours: str | None) -> None:
     at.store.run(lambda tx: tx.config.change(lambda now: now.with_value("quiet_hours", hours)))
 
 
@@ -56,20 +56,20 @@ def pings(words: str, **more: object) -> CallsTool:
     return CallsTool("mcp__discord__ping_user", {"message": words, **more})
 
 
-def routine(at: Day, name: str, cron: str) -> None:
+def routine(at: ScheduleScene, name: str, cron: str) -> None:
     at.routine(name, cron, **{"background": "true", **FREELY, "description": name})
 
 
-def digests(at: Day) -> list[ChatMessage]:
+def digests(at: ScheduleScene) -> list[ChatMessage]:
     return [each for each in at.log if each.id.startswith("digest-")]
 
 
-def held(at: Day) -> list[str]:
+def held(at: ScheduleScene) -> list[str]:
     return [each.message.text for each in at.store.query(lambda tx: tx.held.get()).waiting]
 
 
-async def asleep(at: Day, minutes: float) -> None:
-    await at.passes(minutes * MINUTE, 30)
+async def asleep(at: ScheduleScene, minutes: float) -> None:
+    await at.advance(minutes * MINUTE, 30)
 
 
 async def test_a_night_has_its_reminders_and_its_alarm_and_the_rest_comes_in_the_morning(
@@ -80,7 +80,7 @@ async def test_a_night_has_its_reminders_and_its_alarm_and_the_rest_comes_in_the
     engine.then(pings("Drink water."))
     engine.then(pings("The cellar is wet.", critical=True))
     engine.then(pings("The mail is sorted."))
-    async with day(engine, tmp_path, clock=ManualClock(EVENING)) as at:
+    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
         quiet_hours(at, NIGHT)
         routine(at, "plan", "2 22 * * *")
         at.remind("water", timedelta(minutes=5), **FREELY)
@@ -111,7 +111,7 @@ async def test_a_night_has_its_reminders_and_its_alarm_and_the_rest_comes_in_the
 
 async def test_a_held_ping_is_accepted_and_paid_for_once(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(pings("Tuesday is full."), pings("And Wednesday."))
-    async with day(engine, tmp_path, clock=ManualClock(EVENING)) as at:
+    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
         quiet_hours(at, NIGHT)
         routine(at, "plan", "2 22 * * *")
         await asleep(at, 4)
@@ -125,7 +125,7 @@ async def test_a_held_ping_is_accepted_and_paid_for_once(tmp_path: Path) -> None
 async def test_of_a_plain_routine_that_need_not_come_the_newest_comes_in_the_morning(
     tmp_path: Path,
 ) -> None:
-    async with day(ScriptedEngine(), tmp_path, clock=ManualClock(EVENING)) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=ManualClock(EVENING)) as at:
         quiet_hours(at, NIGHT)
         at.routine("water", "2-12/5 22 * * *", "Drink water.", plain="true")
         at.routine("pills", "4 22 * * *", "Take your pills.", plain="true", must="true")
@@ -144,7 +144,7 @@ async def test_of_a_nag_that_need_not_come_the_next_time_comes_when_the_quiet_en
     tmp_path: Path, ends_early: bool
 ) -> None:
     more = {"plain": "true", "must": "false", "nag": "2m x 3"}
-    async with day(ScriptedEngine(), tmp_path, clock=ManualClock(EVENING)) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=ManualClock(EVENING)) as at:
         quiet_hours(at, NIGHT)
         at.remind("tea", timedelta(seconds=10), "Make tea.", **more)
         await asleep(at, 6)
@@ -165,7 +165,7 @@ async def test_files_and_buttons_follow_the_digest_as_they_were(tmp_path: Path) 
     engine = ScriptedEngine()
     engine.then(CallsTool("mcp__discord__send_file", {"file_path": "notes/plan.md"}))
     engine.then(CallsTool("mcp__discord__discord_embed", embed))
-    async with day(engine, tmp_path, clock=ManualClock(EVENING)) as at:
+    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
         quiet_hours(at, NIGHT)
         routine(at, "plan", "2 22 * * *")
         routine(at, "trip", "3 22 * * *")
@@ -186,7 +186,7 @@ async def test_files_and_buttons_follow_the_digest_as_they_were(tmp_path: Path) 
 async def test_what_a_run_changes_at_night_is_shown_in_the_morning(tmp_path: Path) -> None:
     given = {"reminder_id": "train"}
     engine = ScriptedEngine().then(CallsTool("mcp__discord__cancel_reminder", given))
-    async with day(engine, tmp_path, clock=ManualClock(EVENING)) as at:
+    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
         quiet_hours(at, NIGHT)
         routine(at, "plan", "2 22 * * *")
         at.remind("train", timedelta(days=2), "Book the train.")
@@ -204,7 +204,7 @@ async def test_the_answer_to_the_owner_is_not_held_and_no_digest_comes_into_it(
     tmp_path: Path,
 ) -> None:
     engine = ScriptedEngine().then(pings("Tuesday is full.")).then(Says("I am"), Waits())
-    async with day(engine, tmp_path, clock=ManualClock(EVENING)) as at:
+    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
         quiet_hours(at, NIGHT)
         routine(at, "plan", "2 22 * * *")
         await asleep(at, 18)
@@ -220,7 +220,7 @@ async def test_the_answer_to_the_owner_is_not_held_and_no_digest_comes_into_it(
 @pytest.mark.parametrize("change", ["lifted", "hours off", "shorter", "jump", "longer"])
 async def test_however_the_quiet_ends_there_is_one_digest(tmp_path: Path, change: str) -> None:
     engine = ScriptedEngine().then(pings("Tuesday is full."))
-    async with day(engine, tmp_path, clock=ManualClock(EVENING)) as at:
+    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
         quiet_hours(at, NIGHT)
         routine(at, "plan", "2 22 * * *")
         await asleep(at, 5)
@@ -248,15 +248,17 @@ async def test_however_the_quiet_ends_there_is_one_digest(tmp_path: Path, change
 
 async def test_a_restart_in_the_quiet_and_a_start_after_it_bring_one_digest(tmp_path: Path) -> None:
     clock = ManualClock(EVENING)
-    async with day(ScriptedEngine().then(pings("Tuesday is full.")), tmp_path, clock=clock) as at:
+    async with schedule_scene(
+        ScriptedEngine().then(pings("Tuesday is full.")), tmp_path, clock=clock
+    ) as at:
         quiet_hours(at, NIGHT)
         routine(at, "plan", "2 22 * * *")
         await asleep(at, 5)
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as again:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as again:
         await asleep(again, 5)
         assert held(again) == ["Tuesday is full."]
     clock.jump(60 * MINUTE)
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as later:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as later:
         await later.until(lambda: digests(later))
         await asleep(later, 5)
         assert len(digests(later)) == 1
@@ -268,7 +270,7 @@ async def test_a_digest_that_a_channel_refuses_gives_back_every_ping_of_its_line
     engine = ScriptedEngine().then(pings("Tuesday is full.")).then(pings("The mail is sorted."))
     clock = ManualClock(EVENING)
     service = FakeChatService(clock)
-    async with day(engine, tmp_path, clock=clock, channels=[service]) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock, channels=[service]) as at:
         quiet_hours(at, NIGHT)
         routine(at, "plan", "2 22 * * *")
         routine(at, "mail", "3 22 * * *")
@@ -281,45 +283,49 @@ async def test_a_digest_that_a_channel_refuses_gives_back_every_ping_of_its_line
         assert at.store.query(lambda tx: tx.budget.get()).tokens == DEFAULT_CAPACITY
 
 
-Judge = Callable[[Day, FakeChatService, str], None]
+Verify = Callable[[ScheduleScene, FakeChatService, str], None]
 
 
-def came_once(at: Day, service: FakeChatService, where: str) -> None:
+def came_once(at: ScheduleScene, service: FakeChatService, where: str) -> None:
     said = [each for each in at.log if "Tuesday is full." in each.text]
     assert sum("Tuesday is full." in each for each in service.texts) == len(said), where
     (end,) = at.ended("plan")
-    # A run that had begun to act is not repeated: it may not have pinged.
+    # A run that had called a tool is not repeated, and may not have pinged.
     assert len(said) in ([1] if end.state == "done" else [0, 1]), where
     assert all(each.at >= NOW.replace(minute=17) for each in said), where
 
 
-def card_came_once(_: Day, service: FakeChatService, where: str) -> None:
+def card_came_once(_: ScheduleScene, service: FakeChatService, where: str) -> None:
     assert service.texts.count("Tuesday is full.") == 1, where
     assert sum("(below)" in each for each in service.texts) <= 1, where
 
 
 @pytest.mark.parametrize(
-    ("routine_file", "judge"), [(ROUTINE, came_once), (PLAIN, card_came_once)], ids=["run", "plain"]
+    ("routine_file", "verify"),
+    [(ROUTINE, came_once), (PLAIN, card_came_once)],
+    ids=["run", "plain"],
 )
 async def test_whenever_the_bot_dies_a_held_message_comes_once_and_not_in_the_quiet(
-    tmp_path: Path, routine_file: str, judge: Judge
+    tmp_path: Path, routine_file: str, verify: Verify
 ) -> None:
-    tale = Tale(tmp_path / "bot", [pings("Tuesday is full.")])
-    tale.channels = [FakeChatService(tale.clock)]
-    tale.write("routines/plan.md", routine_file)
-    async with day(ScriptedEngine(), tale.root, clock=tale.clock, runs=False) as at:
+    scenario = CrashScenario(tmp_path / "bot", [pings("Tuesday is full.")])
+    scenario.channels = [FakeChatService(scenario.clock)]
+    scenario.write("routines/plan.md", routine_file)
+    async with schedule_scene(
+        ScriptedEngine(), scenario.root, clock=scenario.clock, runs=False
+    ) as at:
         quiet_hours(at, "10:00-10:17")
 
-    def judged(at: Day, where: str) -> None:
-        (service,) = tale.channels
-        judge(at, service, where)
+    def verified(at: ScheduleScene, where: str) -> None:
+        (service,) = scenario.channels
+        verify(at, service, where)
         assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
 
-    steps = await whenever_it_dies(tale, is_morning, judged, seconds=125)
+    steps = await crash_at_every_step(scenario, is_morning, verified, seconds=125)
     assert any("held" in each for each in steps)
     assert any("held" in each and "messages" in each for each in steps)
 
 
-def is_morning(at: Day) -> bool:
+def is_morning(at: ScheduleScene) -> bool:
     is_sent = not at.store.query(lambda tx: tx.deliveries.open("discord", 1))
     return bool(at.ended("plan")) and not held(at) and is_sent

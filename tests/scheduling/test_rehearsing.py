@@ -1,4 +1,4 @@
-"""A rehearsal says before what the real schedule then does, over a night with all its troubles."""
+"""A rehearsal predicts what the real schedule does in a night with every kind of job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.scheduling.scene import Day, day
+from tests.scheduling.scene import ScheduleScene, schedule_scene
 from tests.storage.data_directory import QuickDisk
 
 from ollim_bot.domain.events import AgentEvent
@@ -31,13 +31,13 @@ QUIET = "05:30-06:40"
 MORNING = datetime(2026, 3, 8, 7, 59, tzinfo=UTC)
 RUN = timedelta(seconds=90)
 PATIENCE = timedelta(seconds=60)
-# Who has not looked for longer takes it that the machine was asleep.
+# After a longer step the schedule takes it that the machine was asleep.
 LONGEST_STEP = timedelta(seconds=60)
 STATES = frozenset(OccurrenceState)
 
 
 class SlowSession(ScriptedSession):
-    def __init__(self, engine: TalkativeEngine, spec: SessionSpec, tools: Toolset) -> None:
+    def __init__(self, engine: SlowPingingEngine, spec: SessionSpec, tools: Toolset) -> None:
         super().__init__(engine, spec, tools)
         self._thinking = engine.thinking
 
@@ -47,8 +47,8 @@ class SlowSession(ScriptedSession):
             yield event
 
 
-class TalkativeEngine(ScriptedEngine):
-    """Every run takes as long as it is guessed to take, and then pings and reports."""
+class SlowPingingEngine(ScriptedEngine):
+    """Every run takes `RUN`, as the rehearsal assumes, and then pings and reports."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
@@ -72,8 +72,8 @@ class TalkativeEngine(ScriptedEngine):
         )
 
 
-class Story(NamedTuple):
-    """What became of one occurrence. Of jobs that are alike, nobody can say which comes first."""
+class OccurrenceEnd(NamedTuple):
+    """How one occurrence ended. It has no job id: the order of jobs that are alike is not fixed."""
 
     alike: tuple[str, str, bool]
     state: OccurrenceState | None
@@ -82,7 +82,7 @@ class Story(NamedTuple):
     ping: Ping
 
 
-def write_jobs(at: Day) -> None:
+def write_jobs(at: ScheduleScene) -> None:
     hour, minute = timedelta(hours=1), timedelta(minutes=1)
     at.routine("mail", "5-59/20 * * * *", background="true")
     at.routine("every-minute", "10-25 5 * * *", background="true", **{"allow-ping": "false"})
@@ -104,8 +104,8 @@ def write_jobs(at: Day) -> None:
     at.remind("overdue", -7 * hour)
 
 
-def prepare(at: Day) -> Rehearsal:
-    """The bot was last there six hours ago; two runs go at once; one moment is to be left out."""
+def prepare(at: ScheduleScene) -> Rehearsal:
+    """The bot was off for six hours; two runs may run at once; one occurrence is to be skipped."""
     write_jobs(at)
     watched_until = NIGHT - timedelta(hours=6)
     jobs: list[ScheduledJob] = [one.item for one in at.stores.routines.report().jobs]
@@ -139,7 +139,7 @@ def end_of(fire: Fire) -> datetime:
 
 
 def moments(fires: Sequence[Fire]) -> Iterator[datetime]:
-    """At which something happens, and some between, so that nobody seems to sleep."""
+    """The moments of the rehearsal, and more between them, so that no step is too long."""
     found = {moment for fire in fires for moment in (fire.at, fire.starts, end_of(fire)) if moment}
     found |= {max(fire.due, NIGHT) + PATIENCE for fire in fires if fire.is_ordered}
     now = NIGHT
@@ -153,8 +153,8 @@ def moments(fires: Sequence[Fire]) -> Iterator[datetime]:
             yield now
 
 
-async def as_foretold(at: Day, engine: TalkativeEngine, plan: Rehearsal) -> bool:
-    """Wait until as many have begun and ended as should have; False if something else happens."""
+async def agrees(at: ScheduleScene, engine: SlowPingingEngine, plan: Rehearsal) -> bool:
+    """Wait until as many runs have begun and ended as predicted; False if that does not happen."""
     now = at.clock.now()
     begun = sum(1 for fire in plan.fires if fire.starts is not None and fire.starts <= now)
     ended = sum(1 for fire in plan.fires if end_of(fire) <= now) + plan.superseded
@@ -164,59 +164,61 @@ async def as_foretold(at: Day, engine: TalkativeEngine, plan: Rehearsal) -> bool
     return False
 
 
-def is_awake(at: Day) -> bool:
+def is_awake(at: ScheduleScene) -> bool:
     age = at.scheduler.heartbeat_age
     return age is not None and age <= SCAN_SECONDS
 
 
-def ends(at: Day) -> int:
+def ends(at: ScheduleScene) -> int:
     return sum(OccurrenceState(row.state).is_end for row in at.rows if row.state in STATES)
 
 
-def foretold(fires: Sequence[Fire]) -> Iterator[Story]:
+def predicted(fires: Sequence[Fire]) -> Iterator[OccurrenceEnd]:
     for fire in fires:
         occurrence = occurrence_at(fire.job, fire.due)
         alike = (occurrence.kind.value, occurrence.key, fire.job.spec.background)
-        yield Story(alike, fire.state, fire.reason, fire.starts, fire.ping)
+        yield OccurrenceEnd(alike, fire.state, fire.reason, fire.starts, fire.ping)
 
 
-def happened(at: Day, jobs: Mapping[JobKey, ScheduledJob]) -> Iterator[Story]:
-    for occurrence, told in History.of(at.rows).stories.items():
+def observed(at: ScheduleScene, jobs: Mapping[JobKey, ScheduledJob]) -> Iterator[OccurrenceEnd]:
+    for occurrence, story in History.of(at.rows).stories.items():
         job = jobs[JobKey(occurrence.kind, occurrence.job_id)]
         alike = (occurrence.kind.value, occurrence.key, job.spec.background)
-        begun = [row.ts for state, row in told.steps if state is OccurrenceState.RUNNING]
-        reason = told.end.facts.get("reason") if told.end else None
+        begun = [row.ts for state, row in story.steps if state is OccurrenceState.RUNNING]
+        reason = story.end.facts.get("reason") if story.end else None
         starts = begun[0].astimezone(UTC) if begun else None
-        yield Story(alike, told.state, reason, starts, ping_of(job, told))
+        yield OccurrenceEnd(alike, story.state, reason, starts, ping_of(job, story))
 
 
-def ping_of(job: ScheduledJob, told: RunStory) -> Ping:
-    facts = told.end.facts if told.end else {}
-    if told.delivery is not None:
+def ping_of(job: ScheduledJob, story: RunStory) -> Ping:
+    facts = story.end.facts if story.end else {}
+    if story.delivery is not None:
         return Ping.ORDERED
     if not job.spec.background or not (facts.get("pings") or facts.get("refused_pings")):
         return Ping.NONE
     if facts.get("pings"):
-        return Ping.HELD if told.held else Ping.SENT
+        return Ping.HELD if story.held else Ping.SENT
     return Ping.REFUSED if "budget is used up" in str(facts["refused_pings"]) else Ping.NONE
 
 
 async def test_the_real_schedule_does_what_the_rehearsal_has_said(tmp_path: Path) -> None:
     clock = ManualClock(NIGHT)
-    engine = TalkativeEngine(clock)
-    async with day(engine, tmp_path, clock=clock, runs=False, disk=QuickDisk()) as before:
+    engine = SlowPingingEngine(clock)
+    async with schedule_scene(
+        engine, tmp_path, clock=clock, runs=False, disk=QuickDisk()
+    ) as before:
         plan = prepare(before)
     fires = [fire for fire in plan.fires if fire.at <= MORNING]
-    async with day(engine, tmp_path, clock=clock, disk=QuickDisk()) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock, disk=QuickDisk()) as at:
         for moment in moments(fires):
             await clock.advance((moment - clock.now()).total_seconds())
-            if not await as_foretold(at, engine, plan):
+            if not await agrees(at, engine, plan):
                 break
         jobs = {key_of(fire.job): fire.job for fire in plan.fires}
-        real = Counter(happened(at, jobs))
-    gone = [story for story in real.elements() if story.reason == SkipReason.SUPERSEDED]
-    real.subtract(gone)
-    assert +real == Counter(foretold(fires))
+        real = Counter(observed(at, jobs))
+    superseded = [story for story in real.elements() if story.reason == SkipReason.SUPERSEDED]
+    real.subtract(superseded)
+    assert +real == Counter(predicted(fires))
     assert {Ping.SENT, Ping.HELD, Ping.ORDERED} <= {fire.ping for fire in fires}
-    assert len(gone) == plan.superseded > 0
+    assert len(superseded) == plan.superseded > 0
     assert clock.now() == MORNING

@@ -1,4 +1,4 @@
-"""After a stop, a sleep or a set clock: nothing lost, nothing twice, and late is said."""
+"""After a stop, a sleep or a set clock, no job is lost or run twice, and a late one says so."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.scheduling.scene import NOW, day
+from tests.scheduling.scene import NOW, schedule_scene
 from tests.scheduling.test_firing import HOUR, MINUTE, pings
 
 from ollim_bot.domain.ledger_check import check
@@ -21,11 +21,11 @@ WATER = Occurrence.parse("reminder:w1:2026-02-24T10:16:00Z")
 
 async def test_a_reminder_that_was_missed_comes_late_and_says_so(tmp_path: Path) -> None:
     engine, clock = ScriptedEngine().then(pings("Late.")), ManualClock(NOW)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         at.remind("w1", HOUR)
-        await at.passes(20)
+        await at.advance(20)
     await clock.advance(3 * 3600)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Late."]
         assert "[late: was scheduled for 11:15 AM, running now]" in engine.prompts[0]
@@ -34,11 +34,11 @@ async def test_a_reminder_that_was_missed_comes_late_and_says_so(tmp_path: Path)
 
 async def test_of_what_was_missed_only_the_newest_counts(tmp_path: Path) -> None:
     engine, clock = ScriptedEngine(), ManualClock(NOW)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         at.routine("plan", "0 * * * *", background="true", late="run")
-        await at.passes(20)
+        await at.advance(20)
     await clock.advance(5 * 3600)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         await at.until(lambda: len(at.ended("plan")) == 5)
         ends = sorted((row.occurrence.key, row.state) for row in at.ended("plan") if row.occurrence)
         assert [state for _, state in ends] == ["skipped"] * 4 + ["done"]
@@ -48,12 +48,12 @@ async def test_of_what_was_missed_only_the_newest_counts(tmp_path: Path) -> None
 
 async def test_what_is_too_late_is_told_in_one_message(tmp_path: Path) -> None:
     engine, clock = ScriptedEngine(), ManualClock(NOW)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         for name in ("plan", "mail", "walk"):
             at.routine(name, "0 12 * * *", background="true")
-        await at.passes(20)
+        await at.advance(20)
     await clock.advance(8 * 3600)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         await at.clock.advance(2)
         await at.until(lambda: at.told)
         assert [text for text in at.told if "While I was away" in text] == at.told
@@ -64,63 +64,63 @@ async def test_what_is_too_late_is_told_in_one_message(tmp_path: Path) -> None:
 
 async def test_late_runs_begin_one_by_one_and_reminders_first(tmp_path: Path) -> None:
     engine, clock = ScriptedEngine(), ManualClock(NOW)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         at.routine("plan", "0 11 * * *", background="true", late="run")
         at.remind("w1", 2 * HOUR, must="false")
         at.remind("w2", HOUR, must="false")
-        await at.passes(20)
+        await at.advance(20)
     await clock.advance(4 * 3600)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         await at.until(lambda: len(engine.prompts) == 1)
-        await at.passes(4)
+        await at.advance(4)
         assert len(engine.prompts) == 1
-        await at.passes(12, step=2)
+        await at.advance(12, step=2)
         await at.until(lambda: len(engine.prompts) == 3)
         tags = [prompt.partition("]")[0] for prompt in engine.prompts]
         assert tags == ["[reminder-bg:w2", "[reminder-bg:w1", "[routine-bg:plan"]
 
 
 async def test_a_machine_that_slept_over_the_moment_catches_up(tmp_path: Path) -> None:
-    """No process has ended: the clock on the wall went on, and the bot did not."""
-    async with day(ScriptedEngine().then(pings("Late.")), tmp_path) as at:
+    """The process goes on afterwards: only the wall clock has moved."""
+    async with schedule_scene(ScriptedEngine().then(pings("Late.")), tmp_path) as at:
         at.remind("w1", HOUR)
-        await at.passes(60)
+        await at.advance(60)
         at.clock.jump(4 * 3600)
-        await at.passes(40)
+        await at.advance(40)
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Late."]
 
 
 async def test_a_clock_that_goes_back_fires_nothing_twice(tmp_path: Path) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.routine("plan", "*/10 * * * *", background="true")
-        await at.passes(6 * 60, step=30)
+        await at.advance(6 * 60, step=30)
         await at.until(lambda: len(at.ended("plan")) == 1)
         at.clock.jump(-3 * 60)
-        await at.passes(4 * 60, step=30)
-        await at.passes(30)
+        await at.advance(4 * 60, step=30)
+        await at.advance(30)
         assert len(at.ended("plan")) == 1
-        await at.passes(10 * 60, step=30)
+        await at.advance(10 * 60, step=30)
         await at.until(lambda: len(at.ended("plan")) == 2)
 
 
 async def test_a_clock_that_was_a_day_ahead_does_not_silence_the_bot(tmp_path: Path) -> None:
     clock = ManualClock(NOW + DAY)
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         at.routine("plan", "0 11 * * *", background="true")
-        await at.passes(60)
+        await at.advance(60)
         at.clock.jump(-86400)
-        await at.passes(50 * 60, step=30)
+        await at.advance(50 * 60, step=30)
         await at.until(lambda: len(at.ended("plan")) == 1)
 
 
 async def test_a_run_that_was_cut_off_without_effect_is_tried_again(tmp_path: Path) -> None:
     engine, clock = ScriptedEngine().then(Waits()).then(pings("Now.")), ManualClock(NOW)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         at.remind("w1", MINUTE)
-        await at.passes(61)
+        await at.advance(61)
         await at.until(lambda: len(engine.prompts) == 1)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Now."]
         assert [row.state for row in at.ended("w1")] == ["done"]
@@ -128,11 +128,11 @@ async def test_a_run_that_was_cut_off_without_effect_is_tried_again(tmp_path: Pa
 
 async def test_a_run_that_was_cut_off_after_its_ping_is_not_repeated(tmp_path: Path) -> None:
     engine, clock = ScriptedEngine().then(pings("Now."), Waits()), ManualClock(NOW)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         at.remind("w1", MINUTE)
-        await at.passes(61)
+        await at.advance(61)
         await at.until(lambda: at.pings)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Now."]
         assert [row.state for row in at.ended("w1")] == ["interrupted"]
@@ -143,11 +143,11 @@ async def test_a_run_that_was_cut_off_after_its_ping_is_not_repeated(tmp_path: P
 @pytest.mark.parametrize("rows", [["due"], ["due", "running"], ["due", "running", "cut_off"]])
 async def test_whatever_a_crash_has_left_comes_to_one_end(tmp_path: Path, rows: list[str]) -> None:
     engine, clock = ScriptedEngine().then(pings("Now.")), ManualClock(NOW)
-    async with day(engine, tmp_path, clock=clock, runs=False) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock, runs=False) as at:
         at.remind("w1", MINUTE)
         await clock.advance(90)
         at.stores.ledger.append(*(LedgerRow(clock.now(), state, WATER) for state in rows))
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Now."]
         assert [row.state for row in at.ended("w1")] == ["done"]
@@ -155,12 +155,12 @@ async def test_whatever_a_crash_has_left_comes_to_one_end(tmp_path: Path, rows: 
 
 async def test_a_reminder_that_ended_but_was_never_delivered_is(tmp_path: Path) -> None:
     clock = ManualClock(NOW)
-    async with day(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
         at.remind("w1", MINUTE)
         await clock.advance(90)
         states = ("due", "running", "failed")
         at.stores.ledger.append(*(LedgerRow(clock.now(), state, WATER) for state in states))
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Drink water."]
         assert len(at.ended("w1")) == 1
@@ -169,11 +169,11 @@ async def test_a_reminder_that_ended_but_was_never_delivered_is(tmp_path: Path) 
 async def test_a_reminder_that_was_delivered_only_loses_its_file(tmp_path: Path) -> None:
     clock = ManualClock(NOW)
     states = ["due", "running", "failed", "delivered"]
-    async with day(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
         at.remind("w1", MINUTE)
         await clock.advance(90)
         at.stores.ledger.append(*(LedgerRow(clock.now(), state, WATER) for state in states))
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await at.until(lambda: at.reminders == [])
         assert at.pings == []
         assert at.states("w1") == states
@@ -181,24 +181,24 @@ async def test_a_reminder_that_was_delivered_only_loses_its_file(tmp_path: Path)
 
 async def test_what_was_cut_off_and_has_no_file_any_more_is_closed(tmp_path: Path) -> None:
     clock = ManualClock(NOW)
-    async with day(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
         await clock.advance(90)
         at.stores.ledger.append(LedgerRow(clock.now(), "due", WATER))
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await at.until(lambda: at.ended("w1"))
         assert [row.state for row in at.ended("w1")] == ["skipped"]
 
 
 async def test_the_heartbeat_waits_for_what_is_not_claimed_yet(tmp_path: Path) -> None:
-    """A crash before the claim is on disk must find the moment again."""
+    """After a crash before the claim is on disk, the moment must still be due."""
     clock = ManualClock(NOW)
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         at.routine("plan", "*/5 * * * *", background="true")
-        await at.passes(4 * 60)
+        await at.advance(4 * 60)
         before = HeartbeatFile(at.paths).read()
         assert before is not None
         assert before <= clock.now()
-        await at.passes(2 * 60)
+        await at.advance(2 * 60)
         after = HeartbeatFile(at.paths).read()
         assert after is not None
         assert after > before
@@ -209,8 +209,8 @@ async def test_the_heartbeat_waits_for_what_is_not_claimed_yet(tmp_path: Path) -
 async def test_each_start_and_stop_leaves_a_mark_for_who_looks_back(tmp_path: Path) -> None:
     clock = ManualClock(NOW)
     for _ in range(2):
-        async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
-            await at.passes(20)
+        async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+            await at.advance(20)
             rows = at.rows
     assert [row.state for row in rows if row.state == "started"] == ["started"] * 2
     assert len([row for row in rows if row.state == "checkpoint"]) >= 2
@@ -218,11 +218,11 @@ async def test_each_start_and_stop_leaves_a_mark_for_who_looks_back(tmp_path: Pa
 
 async def test_a_night_of_a_frequent_routine_is_accounted_for(tmp_path: Path) -> None:
     engine, clock = ScriptedEngine(), ManualClock(NOW)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         at.routine("look", "*/2 * * * *", background="true", late="run")
-        await at.passes(20)
+        await at.advance(20)
     await clock.advance(10 * 3600)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         await at.until(lambda: len(at.ended("look")) == 300)
         assert len(engine.prompts) == 1
         assert check(at.rows, clock.now()) == []
@@ -231,16 +231,16 @@ async def test_a_night_of_a_frequent_routine_is_accounted_for(tmp_path: Path) ->
 async def test_of_two_files_with_one_id_the_one_that_was_armed_first_stays_armed_across_restarts(
     tmp_path: Path,
 ) -> None:
-    async with day(ScriptedEngine(), tmp_path) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.routine("plan", "*/5 * * * *", "The first.")
-        await at.passes(15)
+        await at.advance(15)
         copy = {"id": "plan", "cron": '"*/5 * * * *"'}
         at.write("routines/a-copy.md", copy, "The copy.")
-        await at.passes(15)
+        await at.advance(15)
         clock = at.clock
     for _ in range(2):
-        async with day(engine := ScriptedEngine(), tmp_path, clock=clock) as at:
-            await at.passes(310)
+        async with schedule_scene(engine := ScriptedEngine(), tmp_path, clock=clock) as at:
+            await at.advance(310)
             await at.until(lambda: engine.prompts)
             assert engine.prompts[-1].endswith("The first.")
             report = at.stores.shelves.routines.report()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from tests.scheduling.scene import NOW, day
+from tests.scheduling.scene import NOW, schedule_scene
 from tests.scheduling.test_firing import HOUR, MINUTE, pings
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -22,7 +22,7 @@ from ollim_bot.upkeep.restore import restore
 
 
 def started(paths: DataPaths, clock: ManualClock) -> AfterReturn | None:
-    """The first step of a start: what a return to a copy left open."""
+    """Open the database as the bot does at its start, after a restore."""
     told: list[AfterReturn] = []
     opened = open_for_bot(paths, clock.now, report=lambda _: None, told=told.append)
     opened.close()
@@ -32,14 +32,14 @@ def started(paths: DataPaths, clock: ManualClock) -> AfterReturn | None:
 async def test_what_was_due_is_listed_and_what_comes_later_runs(tmp_path: Path) -> None:
     engine, clock = ScriptedEngine().then(pings("Once.")), ManualClock(NOW)
     root, environment = tmp_path / "data", {"HOME": str(tmp_path)}
-    async with day(engine, root, clock=clock) as at:
+    async with schedule_scene(engine, root, clock=clock) as at:
         at.remind("w1", MINUTE)
         at.remind("w2", 66 * MINUTE, body="Later.")
         at.routine("plan", "17 10 * * *", background="true", late="run")
-        await at.passes(20)
+        await at.advance(20)
     made = write_backup(DataPaths(root), environment, clock.now)
-    async with day(engine, root, clock=clock) as at:
-        await at.passes(60)
+    async with schedule_scene(engine, root, clock=clock) as at:
+        await at.advance(60)
         await at.until(lambda: at.pings == ["Once."])
     await clock.advance(3600)
     restore(made.path, DataPaths(root), environment, clock.now())
@@ -48,8 +48,8 @@ async def test_what_was_due_is_listed_and_what_comes_later_runs(tmp_path: Path) 
     assert returned is not None
     assert returned.since == made.manifest.made_at
     asked = len(engine.prompts)
-    async with day(engine, root, clock=clock) as at:
-        await at.passes(120)
+    async with schedule_scene(engine, root, clock=clock) as at:
+        await at.advance(120)
         await at.until(lambda: at.told)
         assert at.pings == []
         assert len(engine.prompts) == asked
@@ -59,25 +59,25 @@ async def test_what_was_due_is_listed_and_what_comes_later_runs(tmp_path: Path) 
         assert "“Drink water”, today 10:16" in listed[0]
         assert "“Plan the day”, today 10:17" in listed[0]
         assert [row.state for row in at.ended("w1")] == ["missed"]
-        await at.passes(240)
+        await at.advance(240)
         await at.until(lambda: at.reminders == [])
         assert check(at.rows, clock.now()) == []
-    async with day(engine, root, clock=clock) as at:
-        await at.passes(60)
+    async with schedule_scene(engine, root, clock=clock) as at:
+        await at.advance(60)
         assert len([text for text in at.told if "Since this backup" in text]) == 1
 
 
 async def test_a_way_back_on_which_nothing_happened_catches_up(tmp_path: Path) -> None:
     engine, clock = ScriptedEngine().then(pings("Late.")), ManualClock(NOW)
     root, environment = tmp_path / "data", {"HOME": str(tmp_path)}
-    async with day(engine, root, clock=clock) as at:
+    async with schedule_scene(engine, root, clock=clock) as at:
         at.remind("w1", HOUR)
-        await at.passes(20)
+        await at.advance(20)
     made = write_backup(DataPaths(root), environment, clock.now)
     await clock.advance(2 * 3600)
     restore(made.path, DataPaths(root), environment, clock.now(), is_return=True)
     assert started(DataPaths(root), clock) is None
-    async with day(engine, root, clock=clock) as at:
+    async with schedule_scene(engine, root, clock=clock) as at:
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Late."]
 
@@ -85,11 +85,11 @@ async def test_a_way_back_on_which_nothing_happened_catches_up(tmp_path: Path) -
 async def test_the_first_step_notes_what_need_not_be_read_again(tmp_path: Path) -> None:
     engine, clock = ScriptedEngine(), ManualClock(NOW)
     root, environment = tmp_path / "data", {"HOME": str(tmp_path)}
-    async with day(engine, root, clock=clock, runs=False) as at:
+    async with schedule_scene(engine, root, clock=clock, runs=False) as at:
         at.store.run(lambda tx: tx.discord.put(DiscordState(last_seen="1300000000000000000")))
         at.store.run(lambda tx: tx.presence.put(Presence(NOW)))
     made = write_backup(DataPaths(root), environment, clock.now)
-    async with day(engine, root, clock=clock, runs=False) as at:
+    async with schedule_scene(engine, root, clock=clock, runs=False) as at:
         said = NOW + timedelta(minutes=5)
         mine = ChatMessage(MessageId("1"), said, Author.OWNER, "water the plants")
         answer = ChatMessage(MessageId("2"), said, Author.ASSISTANT, "I will")
@@ -101,7 +101,7 @@ async def test_the_first_step_notes_what_need_not_be_read_again(tmp_path: Path) 
     assert returned is not None
     assert returned.since_backup is not None
     assert returned.since_backup.said == ("water the plants",)
-    async with day(engine, root, clock=clock, runs=False) as at:
+    async with schedule_scene(engine, root, clock=clock, runs=False) as at:
         seen = at.store.query(lambda tx: tx.discord.get()).last_seen
         milliseconds = (int(seen or 0) >> 22) + 1420070400000
         assert milliseconds == clock.now().timestamp() * 1000

@@ -1,4 +1,4 @@
-"""When the owner travels: jobs follow the new clock, none is lost untold, none comes twice."""
+"""When the owner travels, jobs follow the new zone; none comes twice, and a lost one is told."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.scheduling.scene import Day, day
+from tests.scheduling.scene import ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import pings
 
 from ollim_bot.domain.ledger_check import check
@@ -28,7 +28,7 @@ def clock_in(zone: str, at: datetime = NOON) -> ManualClock:
     return ManualClock(at, ZoneInfo(zone))
 
 
-async def travel(at: Day, zone: str | None) -> None:
+async def travel(at: ScheduleScene, zone: str | None) -> None:
     value = zone or "default"
     await at.store.transact(
         lambda tx: tx.config.change(lambda config: config.with_value("timezone", value))
@@ -37,19 +37,19 @@ async def travel(at: Day, zone: str | None) -> None:
     await at.until(lambda: at.store.query(lambda tx: tx.zone.get()) == PlannedZone(expected))
 
 
-async def wait_for(at: Day, moment: str) -> None:
+async def wait_for(at: ScheduleScene, moment: str) -> None:
     """Let the machine sleep until a minute before the moment in UTC, and then let it pass."""
     due = datetime.fromisoformat(f"{moment}Z")
     at.clock.jump((due - at.clock.now()).total_seconds() - 60)
-    await at.passes(75, step=15)
+    await at.advance(75, step=15)
 
 
-async def settled(at: Day) -> None:
-    await at.passes(10)
+async def settled(at: ScheduleScene) -> None:
+    await at.advance(10)
     assert check(at.rows, at.clock.now()) == []
 
 
-def came(at: Day, job: str) -> list[tuple[str, str]]:
+def came(at: ScheduleScene, job: str) -> list[tuple[str, str]]:
     """When each occurrence of the job was due, and how it ended."""
     ends = ((row.occurrence, row.state) for row in at.ended(job))
     return [(one.key, state) for one, state in ends if one is not None]
@@ -57,13 +57,13 @@ def came(at: Day, job: str) -> list[tuple[str, str]]:
 
 async def test_a_time_of_day_follows_the_owner_at_once(tmp_path: Path) -> None:
     clock = clock_in(BERLIN)
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await travel(at, BERLIN)
         at.routine("tea", "0 19 * * *", **PLAIN)
         at.write("reminders/call.md", {"id": "call", "run-at": "2026-02-24T20:00:00"}, "Call.")
         at.remind("fixed", timedelta(hours=3))
         at.routine("own", "0 19 * * *", timezone=BERLIN, **PLAIN)
-        await at.passes(20)
+        await at.advance(20)
         await travel(at, TOKYO)
         assert clock.now().tzinfo == ZoneInfo(TOKYO)
         await wait_for(at, "2026-02-24T10:00")
@@ -76,11 +76,11 @@ async def test_a_time_of_day_follows_the_owner_at_once(tmp_path: Path) -> None:
 
 async def test_what_came_by_the_old_clock_does_not_come_again(tmp_path: Path) -> None:
     clock = clock_in(BERLIN, NOON - timedelta(hours=3))
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await travel(at, BERLIN)
         at.routine("pills", "0 9 * * *", **PLAIN)
         at.routine("noon", "0 12 * * *", **PLAIN)
-        await at.passes(20)
+        await at.advance(20)
         await wait_for(at, "2026-02-24T07:00")
         await wait_for(at, "2026-02-24T08:00")
         await travel(at, NEW_YORK)
@@ -91,23 +91,23 @@ async def test_what_came_by_the_old_clock_does_not_come_again(tmp_path: Path) ->
             ("2026-02-24T14:00:00Z", "skipped"),
             ("2026-02-25T14:00:00Z", "done"),
         ]
-        # It had not come yet, so it comes by the new clock.
+        # It had not come yet, so it comes at the time of the new zone.
         assert came(at, "noon")[0] == ("2026-02-24T17:00:00Z", "done")
         await settled(at)
 
 
 async def test_what_the_clock_jumps_over_is_told_or_comes_late(tmp_path: Path) -> None:
     clock = clock_in(BERLIN)
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await travel(at, BERLIN)
         at.routine("lunch", "0 12 * * *", description='"Eat lunch"', background="true")
         at.routine("walk", "0 18 * * *", **PLAIN)
         at.write(
             "reminders/mom.md", {"id": "mom", "run-at": "2026-02-24T15:00:00", **PLAIN}, "Call mom."
         )
-        await at.passes(20)
+        await at.advance(20)
         await travel(at, TOKYO)
-        await at.passes(30)
+        await at.advance(30)
         await at.until(lambda: at.reminders == [])
         assert came(at, "lunch") == [("2026-02-24T03:00:00Z", "missed")]
         assert came(at, "walk") == [("2026-02-24T09:00:00Z", "done")]
@@ -121,15 +121,15 @@ async def test_what_the_clock_jumps_over_is_told_or_comes_late(tmp_path: Path) -
 
 async def test_a_reminder_under_way_ends_once(tmp_path: Path) -> None:
     engine, clock = ScriptedEngine().then(Waits(), pings("Call.")), clock_in(BERLIN)
-    async with day(engine, tmp_path, clock=clock) as at:
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
         await travel(at, BERLIN)
         at.write("reminders/call.md", {"id": "call", "run-at": "2026-02-24T10:16:00"}, "Call.")
-        await at.passes(20)
-        await at.passes(50)
+        await at.advance(20)
+        await at.advance(50)
         await at.until(lambda: "running" in at.states("call"))
         await travel(at, TOKYO)
-        await at.passes(20)
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await at.advance(20)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await at.until(lambda: at.reminders == [])
         await wait_for(at, "2026-02-25T01:16")
         assert len({row.occurrence for row in at.ended("call")}) == 1
@@ -139,10 +139,10 @@ async def test_a_reminder_under_way_ends_once(tmp_path: Path) -> None:
 
 async def test_a_skip_follows_the_new_clock(tmp_path: Path) -> None:
     clock = clock_in(BERLIN)
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await travel(at, BERLIN)
         at.routine("tea", "0 19 * * *", **PLAIN)
-        await at.passes(20)
+        await at.advance(20)
         tea = Occurrence.parse("routine:tea:2026-02-24T18:00:00Z")
         await at.store.transact(lambda tx: tx.skips.change(lambda s: s.with_moment(tea, tx.now)))
         await travel(at, TOKYO)
@@ -156,19 +156,19 @@ async def test_a_zone_that_changed_while_the_bot_was_off_loses_nothing(
     tmp_path: Path, zone: str
 ) -> None:
     clock = clock_in(BERLIN)
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await travel(at, BERLIN)
         at.routine("tea", "30 10 * * *", **PLAIN, late="run")
         at.write("reminders/call.md", {"id": "call", "run-at": "2026-02-24T10:40:00"}, "Call.")
-        await at.passes(20)
+        await at.advance(20)
     await clock.advance(3600)
-    async with day(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
         change = at.store.transact(
             lambda tx: tx.config.change(lambda config: config.with_value("timezone", zone))
         )
         await change
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
-        await at.passes(30)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await at.advance(30)
         if zone == NEW_YORK:
             await wait_for(at, "2026-02-24T15:30")
             await wait_for(at, "2026-02-24T15:40")
@@ -184,7 +184,7 @@ async def test_the_zone_of_the_machine_is_offered_once_and_not_taken(tmp_path: P
     async def tell(sentence: str, _: str) -> None:
         told.append(sentence)
 
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await travel(at, BERLIN)
         await at.store.transact(
             lambda tx: tx.config.change(lambda config: config.with_default("timezone"))
@@ -193,10 +193,10 @@ async def test_the_zone_of_the_machine_is_offered_once_and_not_taken(tmp_path: P
         clock.set_zone(ZoneInfo(BERLIN))
         watch = MachineZoneWatch(at.store, clock, tell, lambda: zones[-1])
         at.tasks.append(asyncio.create_task(watch.run()))
-        await at.passes(70)
+        await at.advance(70)
         assert told == []
         zones.append(ZoneInfo(TOKYO))
-        await at.passes(200)
+        await at.advance(200)
         (offer,) = told
         assert offer == (
             "Your computer is on Asia/Tokyo time now; I still use Europe/Berlin. "
@@ -207,13 +207,13 @@ async def test_the_zone_of_the_machine_is_offered_once_and_not_taken(tmp_path: P
 
 @pytest.mark.parametrize("zone", [TOKYO, NEW_YORK])
 async def test_a_crash_after_the_change_repeats_nothing(tmp_path: Path, zone: str) -> None:
-    """The process dies after the configuration is stored, before anything has followed it."""
+    """The process crashes right after the configuration is stored."""
     clock = clock_in(BERLIN)
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
         await travel(at, BERLIN)
         at.routine("pills", "16 10 * * *", **PLAIN)
         at.write("reminders/call.md", {"id": "call", "run-at": "2026-02-24T10:16:00"}, "Call.")
-        await at.passes(65, step=1)
+        await at.advance(65, step=1)
         await at.until(lambda: at.reminders == [])
         for task in at.tasks:
             task.cancel()
@@ -222,8 +222,8 @@ async def test_a_crash_after_the_change_repeats_nothing(tmp_path: Path, zone: st
         await at.store.transact(
             lambda tx: tx.config.change(lambda config: config.with_value("timezone", zone))
         )
-    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
-        await at.passes(30)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await at.advance(30)
         if zone == NEW_YORK:
             await wait_for(at, "2026-02-24T15:16")
         assert [state for _, state in came(at, "pills")] == ["done", "skipped"]

@@ -1,10 +1,10 @@
-"""Accepted calls of a webhook in a day of the bot, without the server that accepts them."""
+"""Accepted calls of webhooks in the store, without the server that accepts them."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from tests.scheduling.scene import Day
+from tests.scheduling.scene import ScheduleScene
 
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.webhooks import WebhookCall
@@ -44,7 +44,7 @@ The washing is done after {{minutes}} min: {{note}}
 SAFE, UNSAFE = Says('{"verdict": "safe"}'), Says('{"verdict": "unsafe"}')
 
 
-def write(at: Day, text: str) -> None:
+def write(at: ScheduleScene, text: str) -> None:
     name = text.split("\n")[1].removeprefix("id: ")
     at.paths.webhooks.mkdir(exist_ok=True)
     (at.paths.webhooks / f"{name}.md").write_text(text)
@@ -55,19 +55,19 @@ def accept(tx: Transaction, hook: str, name: str, fields: dict[str, object], now
     assert tx.webhook_deliveries.accept(call, now).is_new
 
 
-async def call(at: Day, hook: str, name: str = "one", **fields: object) -> None:
-    """What the server does before it answers 202."""
+async def call(at: ScheduleScene, hook: str, name: str = "one", **fields: object) -> None:
+    """Store the call as the server does before it answers 202."""
     now = at.clock.now()
     await at.store.transact(lambda tx: accept(tx, hook, name, fields, now))
 
 
-async def ended(at: Day, hook: str, number: int = 1) -> list[LedgerRow]:
+async def ended(at: ScheduleScene, hook: str, number: int = 1) -> list[LedgerRow]:
     await at.until(lambda: len(at.ended(hook)) == number)
     return at.ended(hook)
 
 
-def data_of(at: Day, hook: str, name: str = "one") -> object:
-    """What is kept of the data of a call."""
+def data_of(at: ScheduleScene, hook: str, name: str = "one") -> object:
+    """The stored data of a call."""
     one = next(row.occurrence for row in at.rows if row.occurrence and row.occurrence.key == name)
     assert one.job_id == hook
     found = at.store.query(lambda tx: tx.webhook_deliveries.get(one))

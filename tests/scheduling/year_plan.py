@@ -1,6 +1,6 @@
-"""What happens in a year, and what must become of each moment at which a job is due in it.
+"""What happens in a simulated year, and how each occurrence of a job in it must end.
 
-The moments come from a walk through all minutes of the year; none of it asks the code under test.
+The due moments come from a walk through all minutes of the year, without the code under test.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ END = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND, HOUR, DAY = timedelta(seconds=1), timedelta(hours=1), timedelta(days=1)
 
 HOME = ZoneInfo("America/New_York")
-# When the clocks change forwards there, back by half an hour elsewhere, and back there.
-NIGHTS = [
+# The clocks go forward in `HOME`, back by half an hour in Lord Howe, and back in `HOME`.
+CLOCK_CHANGES = [
     datetime(2025, 3, 9, 7, tzinfo=UTC),
     datetime(2025, 4, 5, 15, tzinfo=UTC),
     datetime(2025, 11, 2, 6, tzinfo=UTC),
@@ -41,18 +41,18 @@ _EVERY_MINUTE = Pattern(
     weekdays=frozenset(range(7)),
     either=False,
 )
-# Often, but on the days of those nights only.
-OFTEN = [
+# Due often, but only on the days of the clock changes.
+FREQUENT_LINES = [
     Line(
         "30 * 2,6,9 * *",
         replace(_EVERY_MINUTE, minutes=frozenset([30]), days=frozenset([2, 6, 9])),
     ),
     Line("* 1 2 * *", replace(_EVERY_MINUTE, hours=frozenset([1]), days=frozenset([2]))),
 ]
-MOST_MOMENTS = 60
+MOST_MOMENTS_A_YEAR = 60
 
 
-class Step(StrEnum):
+class PlanStep(StrEnum):
     WATCH = "watch"
     SLEEP = "sleep"
     OFF = "off"
@@ -60,16 +60,16 @@ class Step(StrEnum):
     EDIT = "edit"
 
 
-GAPS = (Step.SLEEP, Step.OFF)
-BREAKS = (*GAPS, *GAPS, Step.SET_BACK, Step.EDIT)
+GAPS = (PlanStep.SLEEP, PlanStep.OFF)
+BREAKS = (*GAPS, *GAPS, PlanStep.SET_BACK, PlanStep.EDIT)
 
-# What happens, and what the clock shows after it.
-Plan = list[tuple[Step, datetime]]
+# Each step, with the time that the clock shows after it.
+Plan = list[tuple[PlanStep, datetime]]
 
 
 @dataclass(frozen=True)
-class Size:
-    """The zones, the jobs of each, and how long the machine is away and is watched at the most."""
+class YearSize:
+    """How many jobs in which zones, and the longest gap and the longest stretch without one."""
 
     zones: Sequence[ZoneInfo]
     routines: int
@@ -79,8 +79,8 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Version:
-    """What a job is from one step of the plan up to another, and when it is due by the clock."""
+class JobVersion:
+    """A job as it is from step `since` of the plan up to step `until`, and when it is due."""
 
     job: Routine | Reminder
     moments: Sequence[datetime]
@@ -93,107 +93,111 @@ class Version:
 
 
 @dataclass(frozen=True)
-class End:
-    """How an occurrence must end. `claimed_at` is known where the clock was watched."""
+class ExpectedEnd:
+    """How an occurrence must end. `claimed_at` is set if the machine was on at its moment."""
 
     state: str
     reason: str | None = None
     claimed_at: datetime | None = None
 
 
-def a_plan(luck: Random, size: Size) -> Plan:
-    """Watching, and what comes between; but in the nights the machine only nods off once."""
+def random_plan(rng: Random, size: YearSize) -> Plan:
+    """`WATCH` in turn with breaks. Near a clock change, the only break is one short sleep."""
     plan: Plan = []
     at = START
-    for night in (*NIGHTS, END):
-        evening = night - 6 * HOUR
+    for change in (*CLOCK_CHANGES, END):
+        evening = change - 6 * HOUR
         while at < evening:
-            at = min(at + _seconds_to_watch(luck, size, plan) * SECOND, evening)
-            plan.append((Step.WATCH, at))
-            step = luck.choice(BREAKS)
+            at = min(at + _seconds_to_watch(rng, size, plan) * SECOND, evening)
+            plan.append((PlanStep.WATCH, at))
+            step = rng.choice(BREAKS)
             if step in GAPS:
-                gap = luck.choice([luck.randint(1, 120), luck.randint(120, 90_000), 10**7, 10**7])
+                gap = rng.choice([rng.randint(1, 120), rng.randint(120, 90_000), 10**7, 10**7])
                 at += min(gap * SECOND, size.longest_gap, evening - at)
-            elif step is Step.SET_BACK:
-                at -= luck.randint(2, 10_000) * SECOND
+            elif step is PlanStep.SET_BACK:
+                at -= rng.randint(2, 10_000) * SECOND
             plan.append((step, at))
-        nods = night - HOUR / 2 - 10 * SECOND
-        at = min(night + 4 * HOUR, END)
-        plan += [(Step.WATCH, nods), (Step.SLEEP, nods + 80 * SECOND), (Step.WATCH, at)]
+        sleeps = change - HOUR / 2 - 10 * SECOND
+        at = min(change + 4 * HOUR, END)
+        plan += [
+            (PlanStep.WATCH, sleeps),
+            (PlanStep.SLEEP, sleeps + 80 * SECOND),
+            (PlanStep.WATCH, at),
+        ]
     return plan
 
 
-def _seconds_to_watch(luck: Random, size: Size, plan: Plan) -> int:
-    """Sometimes too few for all that is late; but an edit is noticed before the next break."""
-    shortest = 1200 if plan and plan[-1][0] is Step.EDIT else 20
+def _seconds_to_watch(rng: Random, size: YearSize, plan: Plan) -> int:
+    """Sometimes too few for all late jobs, but enough to notice an edit before the next break."""
+    shortest = 1200 if plan and plan[-1][0] is PlanStep.EDIT else 20
     longest = size.longest_watch // SECOND
-    return luck.choice([luck.randint(shortest, 1500), luck.randint(1500, longest)])
+    return rng.choice([rng.randint(shortest, 1500), rng.randint(1500, longest)])
 
 
-def some_jobs(luck: Random, size: Size, plan: Plan) -> list[Version]:
-    return [version for zone in size.zones for version in _jobs_of(zone, luck, size, plan)]
+def random_jobs(rng: Random, size: YearSize, plan: Plan) -> list[JobVersion]:
+    return [version for zone in size.zones for version in _jobs_of(zone, rng, size, plan)]
 
 
-def _jobs_of(zone: ZoneInfo, luck: Random, size: Size, plan: Plan) -> Iterator[Version]:
-    lines = [*OFTEN, *(_a_line(luck) for _ in range(size.routines))]
-    minutes = (luck.randrange(363 * 1440) for _ in range(size.reminders))
+def _jobs_of(zone: ZoneInfo, rng: Random, size: YearSize, plan: Plan) -> Iterator[JobVersion]:
+    lines = [*FREQUENT_LINES, *(_random_line(rng) for _ in range(size.routines))]
+    minutes = (rng.randrange(363 * 1440) for _ in range(size.reminders))
     walls = [datetime(2025, 1, 2) + minute * MINUTE for minute in minutes]
     patterns = [*(line.pattern for line in lines), *map(once, walls)]
     due = schedule_oracle.moments(patterns, zone, START, END + DAY)
     city = zone.key.rpartition("/")[2].lower().replace("_", "")
-    specs = [_spec(f"{city}{number}", zone, luck) for number in range(len(patterns))]
+    specs = [_spec(f"{city}{number}", zone, rng) for number in range(len(patterns))]
     crons = [Cron.parse(line.text) for line in lines]
-    edits = [number for number, (step, _) in enumerate(plan) if step is Step.EDIT]
+    edits = [number for number, (step, _) in enumerate(plan) if step is PlanStep.EDIT]
     for number, (spec, cron) in enumerate(zip(specs, crons, strict=False)):
-        first = Version(Routine(spec, cron), due[number])
-        if not edits or luck.random() < 0.7:
+        first = JobVersion(Routine(spec, cron), due[number])
+        if not edits or rng.random() < 0.7:
             yield first
             continue
-        other, edit = luck.randrange(len(lines)), luck.choice(edits)
+        other, edit = rng.randrange(len(lines)), rng.choice(edits)
         yield replace(first, until=edit)
-        yield Version(Routine(spec, crons[other]), due[other], edit)
+        yield JobVersion(Routine(spec, crons[other]), due[other], edit)
     for number, wall in enumerate(walls, len(lines)):
         written = _written_by(plan, due[number][0])
-        yield Version(Reminder(specs[number], wall), due[number], written)
+        yield JobVersion(Reminder(specs[number], wall), due[number], written)
 
 
-def _a_line(luck: Random) -> Line:
+def _random_line(rng: Random) -> Line:
     while True:
-        line = any_line(luck)
-        if 0 < moments_a_year(line) <= MOST_MOMENTS:
+        line = any_line(rng)
+        if 0 < moments_a_year(line) <= MOST_MOMENTS_A_YEAR:
             return line
 
 
-def _spec(name: str, zone: ZoneInfo, luck: Random) -> JobSpec:
+def _spec(name: str, zone: ZoneInfo, rng: Random) -> JobSpec:
     return JobSpec(
         id=name,
         message="Do it.",
         timezone=None if zone is HOME else zone,
-        background=luck.random() < 0.5,
-        late=luck.choice([None, None, None, *Late]),
+        background=rng.random() < 0.5,
+        late=rng.choice([None, None, None, *Late]),
     )
 
 
 def _written_by(plan: Plan, due: datetime) -> int:
-    """The first watch that begins less than a month before."""
+    """The number of the first `WATCH` that begins less than a month before `due`."""
     starts = zip([START, *(at for _, at in plan)], enumerate(plan), strict=False)
     return next(
         number
         for start, (number, (step, _)) in starts
-        if step is Step.WATCH and start > due - 30 * DAY
+        if step is PlanStep.WATCH and start > due - 30 * DAY
     )
 
 
-def ends_by(plan: Plan, versions: Sequence[Version]) -> dict[str, End]:
-    """Of every occurrence of the year, by its id. The first time that its moment comes counts."""
-    ends: dict[str, End] = {}
+def expected_ends(plan: Plan, versions: Sequence[JobVersion]) -> dict[str, ExpectedEnd]:
+    """By the id of the occurrence. If the clock shows its moment twice, the first time counts."""
+    ends: dict[str, ExpectedEnd] = {}
     spans = [*zip(plan, [START, *(at for _, at in plan)], strict=False)]
     for version in versions:
         for (step, end), start in spans[version.since : version.until]:
             moments = version.between(start, end)
-            if moments and step in (Step.WATCH, *GAPS):
+            if moments and step in (PlanStep.WATCH, *GAPS):
                 named = [f"{_name(version.job)}:{at:%Y-%m-%dT%H:%M:%SZ}" for at in moments]
-                found = _ends(version, step, moments, end, end - start)
+                found = _expected_ends(version, step, moments, end, end - start)
                 for name, how in zip(named, found, strict=True):
                     ends.setdefault(name, how)
     return ends
@@ -203,19 +207,19 @@ def _name(job: Routine | Reminder) -> str:
     return f"{'routine' if isinstance(job, Routine) else 'reminder'}:{job.spec.id}"
 
 
-def _ends(
-    version: Version, step: Step, moments: Sequence[datetime], now: datetime, away: timedelta
-) -> Iterator[End]:
-    if step is Step.WATCH:
-        yield from (End("done", claimed_at=moment) for moment in moments)
-    elif step is Step.SLEEP and away <= 90 * SECOND:
-        yield from (End("done") for _ in moments)
+def _expected_ends(
+    version: JobVersion, step: PlanStep, moments: Sequence[datetime], now: datetime, away: timedelta
+) -> Iterator[ExpectedEnd]:
+    if step is PlanStep.WATCH:
+        yield from (ExpectedEnd("done", claimed_at=moment) for moment in moments)
+    elif step is PlanStep.SLEEP and away <= 90 * SECOND:
+        yield from (ExpectedEnd("done") for _ in moments)
     else:
-        yield from (End("skipped", "superseded") for _ in moments[:-1])
-        yield End("done" if _is_worth_it(version, moments[-1], now) else "missed")
+        yield from (ExpectedEnd("skipped", "superseded") for _ in moments[:-1])
+        yield ExpectedEnd("done" if _still_runs(version, moments[-1], now) else "missed")
 
 
-def _is_worth_it(version: Version, moment: datetime, now: datetime) -> bool:
+def _still_runs(version: JobVersion, moment: datetime, now: datetime) -> bool:
     late = version.job.spec.late
     if now - moment <= 60 * SECOND or late is Late.RUN:
         return True

@@ -50,10 +50,10 @@ def offered(real: RealScene) -> tuple[OfferedSkill, ...]:
 
 
 def tools(real: RealScene) -> Toolset:
-    stage = real.stage
-    run = Run(RunPolicy(RunKind.MAIN, MAIN_TOOLS), stage.clock.now())
+    scene = real.scene
+    run = Run(RunPolicy(RunKind.MAIN, MAIN_TOOLS), scene.clock.now())
     context = ToolContext(
-        run, stage.store, stage.stores.shelves, stage.clock, real.root, stage.poster, lambda: False
+        run, scene.store, scene.stores.shelves, scene.clock, real.root, scene.poster, lambda: False
     )
     gate = main_gate(PathPolicy(real.root), subagents=SubagentGuard(lambda: READER))
     return toolset(context, gate)
@@ -112,14 +112,14 @@ async def test_a_skill_is_loaded_as_it_is_now_in_the_conversation_a_fork_and_a_s
 async def test_a_background_run_loads_the_skills_of_its_job_alone(real: RealScene) -> None:
     write(real, "mail", "MAIL TEXT", "allowed-tools: [Bash(ollim-bot reminder list)]\n")
     write(real, "other", "OTHER TEXT")
-    stage, model = real.stage, real.model
-    stage.base = SessionSpec("You help.", real.root, skills=offered(real))
+    scene, model = real.scene, real.model
+    scene.base = SessionSpec("You help.", real.root, skills=offered(real))
     model.then(
         calls("Skill", skill="mail"),
         calls("Skill", skill="other"),
         calls("Bash", command="ollim-bot reminder list"),
     )
-    assert await stage.run(routine(skills=("mail",))) is OccurrenceState.DONE
+    assert await scene.run(routine(skills=("mail",))) is OccurrenceState.DONE
     last = told(model.requests[-1])
     assert "REQUIRED SKILLS" in told(model.requests[0])
     assert "MAIL TEXT" in last

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.scheduling.scene import NOW, Day, day
+from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.sentinel import SentinelReport
@@ -156,22 +156,22 @@ class Scene:
         return DataPaths(self.root)
 
     @asynccontextmanager
-    async def bot(self, engine: ScriptedEngine | None = None) -> AsyncIterator[Day]:
+    async def bot(self, engine: ScriptedEngine | None = None) -> AsyncIterator[ScheduleScene]:
         """A run of the bot after a run that was not stopped cleanly."""
         channels = [self.service]
-        async with day(
+        async with schedule_scene(
             engine or ScriptedEngine(), self.root, clock=self.clock, channels=channels
         ) as at:
             now = self.clock.now()
             at.store.run(lambda tx: tx.presence.change(lambda old: old.begun(now, None)))
-            await at.passes(6)
+            await at.advance(6)
             yield at
 
     async def run_bot_and_crash(self, **job: object) -> None:
         """Run a bot that sets a reminder for 10 minutes later, and ends without a clean stop."""
         async with self.bot() as at:
             at.remind("pill", timedelta(minutes=10), PILL, **(job or MUST))
-            await at.passes(31)
+            await at.advance(31)
 
     def copied(self, root: Path) -> Scene:
         """The same scene once more, in another directory."""

@@ -60,7 +60,7 @@ def is_ledger_valid(scene: Scene) -> bool:
 async def messages_after_restart(scene: Scene) -> list[str]:
     """The messages on Discord after the bot has run again for a while."""
     async with scene.bot() as bot:
-        await bot.passes(90)
+        await bot.advance(90)
         await bot.until(lambda: bot.reminders == [])
     return scene.service.texts
 
@@ -85,7 +85,7 @@ async def test_what_is_due_while_the_bot_is_dead_comes_once_with_its_buttons(sce
         await bot.until(lambda: bot.told)
         assert "While I was away, my watch brought “Take the blue pill” at 10:25." in bot.told[-1]
         assert scene.service.texts.count(PILL) == 1
-        await bot.passes(11 * MINUTE, step=30)
+        await bot.advance(11 * MINUTE, step=30)
         assert f"{PILL.removesuffix('.')} · 10 min ago" in " ".join(scene.service.texts)
     assert is_ledger_valid(scene)
 
@@ -105,7 +105,7 @@ async def test_what_is_cancelled_or_changed_in_the_last_minutes_is_so(scene: Sce
         files = [
             bot.remind(name, timedelta(minutes=10), PILL, **MUST) for name in ("gone", "changed")
         ]
-        await bot.passes(31)
+        await bot.advance(31)
     scene.clock.jump(6 * MINUTE)
     time = FakeSentinelClock(scene.clock)
 
@@ -192,13 +192,13 @@ async def test_a_crash_before_or_after_the_sending_leads_to_one_message(
 async def test_a_stuck_bot_that_comes_back_does_not_say_it_again(scene: Scene) -> None:
     async with scene.bot() as bot:
         bot.remind("pill", timedelta(minutes=10), PILL, **MUST)
-        await bot.passes(31)
+        await bot.advance(31)
         # From here on the bot is stuck: the sentinel blocks the event loop.
         scene.clock.jump(10 * MINUTE)
         with single_instance(scene.paths.bot_pid):
             report = scene.run_sentinel()
         assert [each.through for each in report.outcomes] == [("discord",)]
-        await bot.passes(3 * MINUTE)
+        await bot.advance(3 * MINUTE)
         await bot.until(lambda: bot.reminders == [])
         assert scene.service.texts.count(PILL) == 1
         assert bot.states("pill") == ["due", "done", "delivered"]
@@ -207,13 +207,13 @@ async def test_a_stuck_bot_that_comes_back_does_not_say_it_again(scene: Scene) -
 
 async def test_a_stuck_bot_knows_the_job_that_the_sentinel_saw_first(scene: Scene) -> None:
     async with scene.bot() as bot:
-        await bot.passes(31)
+        await bot.advance(31)
         scene.clock.jump(6 * MINUTE)
         bot.remind("pill", timedelta(minutes=1), PILL, **MUST, nag="10m x 2")
         bot.routine("late", "22 10 * * *", PILL, **MUST)
         with single_instance(scene.paths.bot_pid):
             assert len(scene.run_sentinel().outcomes) == 2
-        await bot.passes(3 * MINUTE)
+        await bot.advance(3 * MINUTE)
         await bot.until(lambda: bot.reminders == [])
     assert scene.service.texts.count(PILL) == 2
     assert is_ledger_valid(scene)
@@ -236,9 +236,9 @@ async def test_a_bot_that_comes_back_in_the_middle_delivers_nothing_twice(scene:
             time.on_call = partial(_pause_from, copy, time, point, pause)
         await pause.run_until_paused(partial(copy.run_sentinel, time=time, channel=channel))
         async with copy.bot() as bot:
-            await bot.passes(20)
+            await bot.advance(20)
             await pause.resume()
-            await bot.passes(MINUTE)
+            await bot.advance(MINUTE)
             await bot.until(lambda bot=bot: bot.reminders == [])  # type: ignore[misc]
         assert copy.service.texts.count(PILL) == 1, point
         assert [row.state for row in rows_of(copy)] == ["due", "done", "delivered"], point
@@ -303,7 +303,7 @@ async def test_the_supervisor_is_asked_once_for_each_silence(scene: Scene) -> No
     async with scene.bot() as bot:
         for minutes in (10, 18):
             bot.remind(f"pill-{minutes}", timedelta(minutes=minutes), PILL, **MUST)
-        await bot.passes(31)
+        await bot.advance(31)
     scene.clock.jump(10 * MINUTE)
     asked: list[bool] = []
 
@@ -458,14 +458,14 @@ async def test_the_run_of_a_stuck_bot_cannot_say_what_the_sentinel_has_said(scen
     engine.then(pings("The blue one, now!"))
     async with scene.bot(engine) as bot:
         bot.remind("pill", timedelta(minutes=2), PILL)
-        await bot.passes(2 * MINUTE + 5)
+        await bot.advance(2 * MINUTE + 5)
         assert bot.states("pill")[:1] == ["due"]
         scene.clock.jump(6 * MINUTE)
         with single_instance(scene.paths.bot_pid):
             scene.run_sentinel()
         assert scene.service.texts == [PILL]
         engine.may_go_on.set()
-        await bot.passes(3 * MINUTE)
+        await bot.advance(3 * MINUTE)
         await bot.until(lambda: bot.reminders == [])
         assert bot.pings == [PILL]
         assert bot.states("pill").count("delivered") == 1
@@ -505,7 +505,7 @@ async def test_what_the_bot_had_committed_and_not_sent_is_sent(scene: Scene) -> 
     scene.service.is_down = True
     async with scene.bot() as bot:
         bot.remind("pill", timedelta(minutes=1), PILL, **MUST)
-        await bot.passes(2 * MINUTE)
+        await bot.advance(2 * MINUTE)
         assert bot.pings == [PILL]
     scene.service.is_down = False
     scene.clock.jump(6 * MINUTE)
@@ -519,7 +519,7 @@ async def test_what_the_bot_had_claimed_and_not_said_comes_first(scene: Scene) -
     async with scene.bot(engine) as bot:
         bot.routine("old", "17 10 * * *", "Old words.", must="true", background="true")
         bot.remind("pill", timedelta(minutes=8), PILL, **MUST)
-        await bot.passes(125)
+        await bot.advance(125)
         assert bot.states("old")[:1] == ["due"]
         assert scene.service.texts == []
     scene.clock.jump(5 * MINUTE)
@@ -530,7 +530,7 @@ async def test_what_the_bot_had_claimed_and_not_said_comes_first(scene: Scene) -
 async def test_a_moment_that_is_skipped_or_too_late_stays_away(scene: Scene) -> None:
     async with scene.bot() as bot:
         bot.routine("pill", "25 10 * * *", PILL, **MUST)
-        await bot.passes(31)
+        await bot.advance(31)
     scene.clock.jump(5 * 60 * MINUTE)
     assert scene.run_sentinel().outcomes == []
 
@@ -538,7 +538,7 @@ async def test_a_moment_that_is_skipped_or_too_late_stays_away(scene: Scene) -> 
 async def test_a_routine_that_must_come_has_a_dose_with_its_own_words(scene: Scene) -> None:
     async with scene.bot() as bot:
         bot.routine("pill", "25 10 * * *", PILL, kind="dose")
-        await bot.passes(31)
+        await bot.advance(31)
     scene.clock.jump(10 * MINUTE)
     scene.run_sentinel()
     (item,) = scene.ask(lambda tx: tx.due_items.open())
@@ -547,14 +547,14 @@ async def test_a_routine_that_must_come_has_a_dose_with_its_own_words(scene: Sce
     assert message.card is not None
     assert [each.label for each in message.card.buttons[:2]] == ["Taken", "Skipped"]
     async with scene.bot() as bot:
-        await bot.passes(MINUTE)
+        await bot.advance(MINUTE)
         assert bot.states("pill") == ["due", "done", "delivered"]
     assert is_ledger_valid(scene)
 
 
 async def test_a_reminder_that_was_written_while_the_bot_was_dead_comes_too(scene: Scene) -> None:
     async with scene.bot() as bot:
-        await bot.passes(31)
+        await bot.advance(31)
     at = (scene.clock.now() + timedelta(minutes=8)).astimezone(UTC).isoformat()
     head = f'---\nid: pill\nrun-at: "{at}"\n---\n'
     (scene.paths.reminders / "pill.md").write_text(f"{head}{PILL}\n")
@@ -567,9 +567,9 @@ async def test_a_reminder_that_was_written_while_the_bot_was_dead_comes_too(scen
 async def test_of_a_file_that_became_wrong_the_last_right_version_comes(scene: Scene) -> None:
     async with scene.bot() as bot:
         file = bot.remind("pill", timedelta(minutes=10), PILL, **MUST)
-        await bot.passes(12)
+        await bot.advance(12)
         file.write_text("---\nid: pill\nrun-at: never\n---\nno\n")
-        await bot.passes(31)
+        await bot.advance(31)
     scene.clock.jump(10 * MINUTE)
     scene.run_sentinel()
     assert scene.service.texts[1:] == [PILL]

@@ -1,4 +1,4 @@
-"""Answers as a model writes them, and what can be read of them when they stand in messages."""
+"""Long answers of a model, and the words and code that are visible in messages."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ Token = tuple[str, str | None]
 
 
 def long_answer(longest: int = 20_000) -> str:
-    """Chapters with prose, nested lists, tables and code that is longer than a message at times.
+    """Chapters with prose, nested lists, tables and code, some of it longer than a message.
 
-    No two of its sentences, rows and lines are the same, so that nothing can hide in something
-    else.
+    All sentences, rows and lines differ, so that a lost or repeated one is noticed.
     """
     chapters: list[str] = []
     while sum(len(each) + 2 for each in chapters) < longest:
@@ -22,20 +21,20 @@ def long_answer(longest: int = 20_000) -> str:
 
 
 def sentences(number: int, about: str) -> str:
-    """So many, each of its own, without a line break."""
+    """So many different sentences, without a line break."""
     return " ".join(f"Sentence {each} about {about} ends here." for each in range(1, number + 1))
 
 
 def tokens(texts: Sequence[str]) -> list[Token]:
-    """What is read in them: each word of prose, and each line of code with its language.
+    """Each word of prose, and each line of code with its language.
 
-    Lines that open or close a fence are no words, and white space counts in code only.
+    Lines that open or close a fence are left out, and white space counts in code only.
     """
     return [token for text in texts for token in _tokens(text)]
 
 
 def is_balanced(text: str) -> bool:
-    """Whether every fence in it is closed in it."""
+    """Whether the text closes every fence that it opens."""
     return text.count(_FENCE) % 2 == 0
 
 

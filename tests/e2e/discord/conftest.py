@@ -1,4 +1,4 @@
-"""Each test gets a bot of its own on a Discord of its own."""
+"""Each test gets its own bot on its own local Discord."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.discord.talk import Talk, talking, talking_inline, talking_killable
+from tests.e2e.discord.discord_scene import (
+    DiscordScene,
+    in_process_scene,
+    killable_scene,
+    real_engine_scene,
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -15,12 +20,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-async def talk(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Talk]:
-    """In this process with the engine doubled, unless a mark says otherwise."""
+async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[DiscordScene]:
+    """In this process with a doubled engine, unless a mark says otherwise."""
 
     def is_marked(name: str) -> bool:
         return request.node.get_closest_marker(name) is not None
 
-    apart = talking_killable if is_marked("own_process") else talking_inline
-    async with (talking if is_marked("real_engine") else apart)(tmp_path) as made:
+    apart = killable_scene if is_marked("own_process") else in_process_scene
+    async with (real_engine_scene if is_marked("real_engine") else apart)(tmp_path) as made:
         yield made

@@ -13,7 +13,7 @@ import pytest
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import restored_addresses
 from tests.discord.input_scene import eventually, running_tasks
-from tests.e2e.discord.talk import Talk
+from tests.e2e.discord.discord_scene import DiscordScene
 from tests.engine.scene import spoken
 
 from ollim_bot.domain.chat import Attachment
@@ -29,21 +29,20 @@ LOST = "Discord cannot be reached now."
 
 
 @pytest.fixture
-def talk(talk: Talk) -> Talk:
-    """The owner's messages come in a row, and each may be answered before the next is there: on a
-    Discord with the usual allowance that takes a second for each answer."""
-    talk.discord.allowance(1000, 1.0, of=("send", "edit", "delete", "react"))
-    return talk
+def scene(scene: DiscordScene) -> DiscordScene:
+    """On a Discord without a low rate limit: with it, each of the many answers takes a second."""
+    scene.discord.allowance(1000, 1.0, of=("send", "edit", "delete", "react"))
+    return scene
 
 
-def heard(talk: Talk) -> list[str]:
-    """The numbered messages that the model knows of by now, in its order."""
-    said = "\n".join(spoken(talk.model.requests[-1])) if talk.model.requests else ""
+def heard(scene: DiscordScene) -> list[str]:
+    """The numbered messages in the requests to the model, in order."""
+    said = "\n".join(spoken(scene.model.requests[-1])) if scene.model.requests else ""
     return re.findall(r"^message \d+\b.*$", said, re.MULTILINE)
 
 
 def written(discord: LocalDiscord, count: int = SOME) -> list[str]:
-    """The owner writes many messages, edits some and deletes others; gives those that are left."""
+    """Write many messages, edit some and delete others; returns the remaining ones."""
     ids = [discord.say(f"message {number}") for number in range(count)]
     for message_id in ids[::7]:
         discord.edit(message_id, f"{discord.message(message_id).text}, corrected")
@@ -52,60 +51,64 @@ def written(discord: LocalDiscord, count: int = SOME) -> list[str]:
     return [discord.message(each).text for each in ids if not discord.message(each).is_deleted]
 
 
-async def all_heard_once(talk: Talk, left: list[str]) -> None:
-    await talk.until(lambda: heard(talk)[-1:] == left[-1:] and not talk.bot.open_inputs())
-    await talk.ask("and now", "Here again.")
-    assert heard(talk) == left
+async def all_heard_once(scene: DiscordScene, left: list[str]) -> None:
+    await scene.until(lambda: heard(scene)[-1:] == left[-1:] and not scene.bot.open_inputs())
+    await scene.ask("and now", "Here again.")
+    assert heard(scene) == left
 
 
-async def test_all_that_was_written_during_an_outage_is_answered_once_in_order(talk: Talk) -> None:
-    await talk.ask("hello", "Hi Ada.")
-    await talk.discord.refuse_connections()
-    left = written(talk.discord, MANY)
-    await talk.until(lambda: LOST in talk.bot.output.read_text())
-    await talk.discord.accept_again()
-    await all_heard_once(talk, left)
-    assert talk.discord.gateway.resumed == 0
-    assert talk.discord.command_puts == 1
+async def test_all_that_was_written_during_an_outage_is_answered_once_in_order(
+    scene: DiscordScene,
+) -> None:
+    await scene.ask("hello", "Hi Ada.")
+    await scene.discord.refuse_connections()
+    left = written(scene.discord, MANY)
+    await scene.until(lambda: LOST in scene.bot.output.read_text())
+    await scene.discord.accept_again()
+    await all_heard_once(scene, left)
+    assert scene.discord.gateway.resumed == 0
+    assert scene.discord.command_puts == 1
 
 
 async def test_all_that_was_written_while_the_bot_was_off_is_answered_once_in_order(
-    talk: Talk,
+    scene: DiscordScene,
 ) -> None:
-    await talk.ask("hello", "Hi Ada.")
-    await talk.bot.stop()
-    left = written(talk.discord, MANY)
-    await talk.bot.start()
-    await all_heard_once(talk, left)
+    await scene.ask("hello", "Hi Ada.")
+    await scene.bot.stop()
+    left = written(scene.discord, MANY)
+    await scene.bot.start()
+    await all_heard_once(scene, left)
 
 
-async def test_a_socket_that_breaks_is_taken_up_again_and_nothing_is_missed(talk: Talk) -> None:
-    await talk.ask("hello", "Hi Ada.")
-    talk.discord.drop_gateway()
-    left = written(talk.discord)
-    await all_heard_once(talk, left)
-    assert talk.discord.gateway.resumed == 1
-    assert talk.discord.gateway.identified == 1
+async def test_a_socket_that_breaks_is_taken_up_again_and_nothing_is_missed(
+    scene: DiscordScene,
+) -> None:
+    await scene.ask("hello", "Hi Ada.")
+    scene.discord.drop_gateway()
+    left = written(scene.discord)
+    await all_heard_once(scene, left)
+    assert scene.discord.gateway.resumed == 1
+    assert scene.discord.gateway.identified == 1
 
 
 async def test_a_session_that_discord_has_forgotten_is_begun_anew_without_a_greeting(
-    talk: Talk,
+    scene: DiscordScene,
 ) -> None:
-    await talk.ask("hello", "Hi Ada.")
-    before = len(talk.discord.said)
-    talk.discord.drop_gateway(4000, resumable=False)
-    left = written(talk.discord)
-    await all_heard_once(talk, left)
-    assert talk.discord.gateway.resumed == 0
-    assert talk.discord.gateway.identified == 2
-    assert talk.discord.command_puts == 1
+    await scene.ask("hello", "Hi Ada.")
+    before = len(scene.discord.said)
+    scene.discord.drop_gateway(4000, resumable=False)
+    left = written(scene.discord)
+    await all_heard_once(scene, left)
+    assert scene.discord.gateway.resumed == 0
+    assert scene.discord.gateway.identified == 2
+    assert scene.discord.command_puts == 1
     answers = {"ok", "Here again."}
-    await talk.until(lambda: {each.text for each in talk.discord.said[before:]} <= answers)
+    await scene.until(lambda: {each.text for each in scene.discord.said[before:]} <= answers)
 
 
 @asynccontextmanager
 async def listening(folder: Path) -> AsyncIterator[tuple[LocalDiscord, FakeReception, ManualClock]]:
-    """The surface in this process, where a test moves its clock; it has heard something."""
+    """The Discord surface alone on a manual clock; it has received a first message."""
     clock = ManualClock(datetime(2026, 11, 15, 9, 0, tzinfo=UTC))
     reception = FakeReception(clock, folder)
     with restored_addresses():

@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 from tests.calendars.calendar_server import CalendarAnswer, ics, served
-from tests.e2e.discord.talk import Talk, words
+from tests.e2e.discord.discord_scene import DiscordScene, words
 
 SECRET = "secret-7f3a"
 EVENT = "SUMMARY:@everyone *now*\nDTSTART;VALUE=DATE:20991231"
 
 
-async def test_the_address_is_used_hidden_and_its_copy_on_discord_is_named(talk: Talk) -> None:
+async def test_the_address_is_used_hidden_and_its_copy_on_discord_is_named(
+    scene: DiscordScene,
+) -> None:
     with served(CalendarAnswer(body=ics(EVENT))) as server:
-        ref = talk.discord.say(f"<{server.address()}>")
-        said = words(await talk.said_with("is added"))
+        ref = scene.discord.say(f"<{server.address()}>")
+        said = words(await scene.said_with("is added"))
         assert "Discord still shows the address in your message" in said
 
-        answer = await talk.ask("is that all?", "Yes.")
-        talk.model.answers("It is hidden.")
-        talk.discord.say("and this one?", reply_to=ref)
-        await talk.said("It is hidden.")
+        answer = await scene.ask("is that all?", "Yes.")
+        scene.model.answers("It is hidden.")
+        scene.discord.say("and this one?", reply_to=ref)
+        await scene.said("It is hidden.")
 
-        talk.discord.edit(ref, f"{server.address()}?again")
-        talk.discord.delete(ref)
-        await talk.ask("still there?", "Here.")
+        scene.discord.edit(ref, f"{server.address()}?again")
+        scene.discord.delete(ref)
+        await scene.ask("still there?", "Here.")
     assert len(server.asked) == 1
     assert answer.text == "Yes."
-    asked = "\n".join(each.last_user_text for each in talk.model.requests)
+    asked = "\n".join(each.last_user_text for each in scene.model.requests)
     assert "> calendar address (hidden)" in asked
     assert SECRET not in asked
-    shown = [one["text"] for one in await talk.bot.messages() if one["author"] == "owner"]
+    shown = [one["text"] for one in await scene.bot.messages() if one["author"] == "owner"]
     assert shown[0] == "calendar address (hidden)"
-    await talk.bot.stop()
-    kept = [path for path in talk.bot.home.rglob("*") if path.is_file()]
+    await scene.bot.stop()
+    kept = [path for path in scene.bot.home.rglob("*") if path.is_file()]
     found = [path.name for path in kept if SECRET.encode() in path.read_bytes()]
     assert len(found) == 1
     assert found[0].endswith(".source.json")

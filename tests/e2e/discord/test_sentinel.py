@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from io import StringIO
 
 import pytest
-from tests.e2e.discord.talk import Talk, words
+from tests.e2e.discord.discord_scene import DiscordScene, words
 
 from ollim_bot.cli.main import main
 from ollim_bot.paths import DataPaths
@@ -25,8 +25,8 @@ BLUE, RED = "Take the blue pill", "Take the red pill"
 
 
 @dataclass
-class Hurrying:
-    """The real time, and no waiting."""
+class SkippingClock:
+    """The real time; a sleep moves the clock ahead and returns at once."""
 
     ahead: float = 0.0
 
@@ -40,56 +40,58 @@ class Hurrying:
         self.ahead += seconds
 
 
-def is_due_in_silence(talk: Talk, name: str, text: str) -> None:
-    """A reminder is due, and the last heartbeat is ten minutes old."""
+def make_due_without_heartbeat(scene: DiscordScene, name: str, text: str) -> None:
+    """Write a reminder that is due, and a heartbeat that is ten minutes old."""
     now = datetime.now(UTC)
-    HeartbeatFile(DataPaths(talk.bot.data)).write(now - timedelta(minutes=10))
+    HeartbeatFile(DataPaths(scene.bot.data)).write(now - timedelta(minutes=10))
     at = (now - timedelta(seconds=5)).isoformat(timespec="seconds")
     head = f'---\nid: {name}\nrun-at: "{at}"\nplain: true\n---\n'
-    (talk.bot.data / "reminders" / f"{name}.md").write_text(f"{head}{text}\n")
+    (scene.bot.data / "reminders" / f"{name}.md").write_text(f"{head}{text}\n")
 
 
-def watched(talk: Talk) -> list[tuple[str, ...]]:
-    """What a run of the sentinel that does not wait has delivered."""
-    clock, discord = Hurrying(), talk.discord
+def watched(scene: DiscordScene) -> list[tuple[str, ...]]:
+    """Run the sentinel without waits; returns its deliveries."""
+    clock, discord = SkippingClock(), scene.discord
     channel = DiscordRest(Secret(discord.token), None, discord.api_url, "", clock)
     around = SentinelEnvironment(channel=channel)
-    report = Sentinel(DataPaths(talk.bot.data), UTC, clock, around).run()
+    report = Sentinel(DataPaths(scene.bot.data), UTC, clock, around).run()
     return [each.through for each in report.outcomes]
 
 
-def commanded(talk: Talk) -> str:
+def commanded(scene: DiscordScene) -> str:
     said = StringIO()
-    environ = {**talk.bot.environment(), "PATH": str(talk.bot.home)}
+    environ = {**scene.bot.environment(), "PATH": str(scene.bot.home)}
     with redirect_stdout(said):
-        assert main(["sentinel"], environ=environ, cwd=talk.bot.home) == 0
+        assert main(["sentinel"], environ=environ, cwd=scene.bot.home) == 0
     return said.getvalue()
 
 
-def is_gone(talk: Talk, name: str) -> bool:
-    return not (talk.bot.data / "reminders" / f"{name}.md").exists()
+def is_gone(scene: DiscordScene, name: str) -> bool:
+    return not (scene.bot.data / "reminders" / f"{name}.md").exists()
 
 
 @pytest.mark.own_process
-async def test_what_must_come_comes_once_beside_a_bot_that_hangs_or_is_dead(talk: Talk) -> None:
-    os.kill(talk.bot.pid, signal.SIGSTOP)
-    is_due_in_silence(talk, "blue", BLUE)
-    assert await asyncio.to_thread(watched, talk) == [("discord",)]
-    card = await talk.card(BLUE)
+async def test_what_must_come_comes_once_beside_a_bot_that_hangs_or_is_dead(
+    scene: DiscordScene,
+) -> None:
+    os.kill(scene.bot.pid, signal.SIGSTOP)
+    make_due_without_heartbeat(scene, "blue", BLUE)
+    assert await asyncio.to_thread(watched, scene) == [("discord",)]
+    card = await scene.card(BLUE)
     assert "The bot does not answer; this came from its watch." in words(card)
-    os.kill(talk.bot.pid, signal.SIGCONT)
-    await talk.until(lambda: is_gone(talk, "blue"))
-    await talk.said_with(f"While I was away, my watch brought “{BLUE}”")
-    await talk.press(card, "Done")
-    await talk.until(lambda: words(talk.discord.message(card.id)).startswith(f"✓ {BLUE}"))
+    os.kill(scene.bot.pid, signal.SIGCONT)
+    await scene.until(lambda: is_gone(scene, "blue"))
+    await scene.said_with(f"While I was away, my watch brought “{BLUE}”")
+    await scene.press(card, "Done")
+    await scene.until(lambda: words(scene.discord.message(card.id)).startswith(f"✓ {BLUE}"))
 
-    await talk.bot.kill()
-    is_due_in_silence(talk, "red", RED)
-    assert await asyncio.to_thread(commanded, talk) == f"“{RED}” was delivered: discord.\n"
-    assert await asyncio.to_thread(commanded, talk) == ""
-    await talk.bot.start()
-    await talk.until(lambda: is_gone(talk, "red"))
-    await talk.said_with(f"While I was away, my watch brought “{RED}”")
-    assert (talk.count(BLUE), talk.count(RED)) == (0, 1)
-    states = [row.state for row in talk.bot.ledger() if row.occurrence is not None]
+    await scene.bot.kill()
+    make_due_without_heartbeat(scene, "red", RED)
+    assert await asyncio.to_thread(commanded, scene) == f"“{RED}” was delivered: discord.\n"
+    assert await asyncio.to_thread(commanded, scene) == ""
+    await scene.bot.start()
+    await scene.until(lambda: is_gone(scene, "red"))
+    await scene.said_with(f"While I was away, my watch brought “{RED}”")
+    assert (scene.card_count(BLUE), scene.card_count(RED)) == (0, 1)
+    states = [row.state for row in scene.bot.ledger() if row.occurrence is not None]
     assert states == ["due", "done", "delivered", "answered", "due", "done", "delivered"]

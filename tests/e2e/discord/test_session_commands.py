@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from tests.e2e.bot import LIMIT
-from tests.e2e.discord.held import held
-from tests.e2e.discord.talk import Talk
+from tests.e2e.discord.discord_scene import DiscordScene
+from tests.e2e.discord.paused_answer import pause_answer
 from tests.engine.scene import spoken
 
 from ollim_bot.offline.messages import Hang, Reply, Say
@@ -16,115 +16,119 @@ ALREADY_OPEN = "You are in a side conversation already. Leave it first, or keep 
 
 
 @pytest.fixture
-def talk(talk: Talk) -> Talk:
-    """On a Discord that lets the bot say many things in a row."""
-    talk.discord.allowance(1000, 1.0, of=("send", "edit", "delete", "react"))
-    return talk
+def scene(scene: DiscordScene) -> DiscordScene:
+    """On a Discord without a low rate limit."""
+    scene.discord.allowance(1000, 1.0, of=("send", "edit", "delete", "react"))
+    return scene
 
 
-async def hang(talk: Talk, text: str) -> None:
-    """A turn that runs until somebody stops it."""
-    number = len(talk.model.requests) + 1
-    talk.model.then(Hang())
-    talk.discord.say(text)
-    await talk.model.seen(number, LIMIT)
+async def hang(scene: DiscordScene, text: str) -> None:
+    """Start a turn that runs until it is stopped."""
+    number = len(scene.model.requests) + 1
+    scene.model.then(Hang())
+    scene.discord.say(text)
+    await scene.model.seen(number, LIMIT)
 
 
-async def enter_fork(talk: Talk, topic: str, answer: str) -> None:
-    talk.model.answers(answer)
-    await done(talk, "fork", topic=topic)
-    await talk.said(f"{answer}\n-# {FORK}")
+async def enter_fork(scene: DiscordScene, topic: str, answer: str) -> None:
+    scene.model.answers(answer)
+    await done(scene, "fork", topic=topic)
+    await scene.said(f"{answer}\n-# {FORK}")
 
 
-async def done(talk: Talk, name: str, /, **arguments: str) -> None:
-    """What comes of it stands in the conversation, and the caller is told nothing more."""
-    assert (await talk.command(name, **arguments)).is_deleted
+async def done(scene: DiscordScene, name: str, /, **arguments: str) -> None:
+    """Call a command whose result is in the conversation, with no answer to the caller."""
+    assert (await scene.command(name, **arguments)).is_deleted
 
 
-def heard(talk: Talk) -> str:
-    """All that the model was told in its last request."""
-    return "\n".join(spoken(talk.model.requests[-1]))
+def heard(scene: DiscordScene) -> str:
+    """All text of the last request to the model."""
+    return "\n".join(spoken(scene.model.requests[-1]))
 
 
-def is_closed(talk: Talk, title: str) -> bool:
-    """Whether the last card with this title has no button left to press."""
-    cards = [each for each in talk.discord.said if each.embeds and each.embeds[0]["title"] == title]
+def is_closed(scene: DiscordScene, title: str) -> bool:
+    """Whether all buttons of the last card with this title are disabled."""
+    cards = [
+        each for each in scene.discord.said if each.embeds and each.embeds[0]["title"] == title
+    ]
     return all(button.get("disabled") for button in cards[-1].buttons)
 
 
-def notes(talk: Talk, text: str) -> int:
-    return talk.discord.texts.count(text)
+def notes(scene: DiscordScene, text: str) -> int:
+    return scene.discord.texts.count(text)
 
 
-async def test_clear_begins_a_new_conversation_whatever_goes_on(talk: Talk) -> None:
-    await talk.ask("my cat is Miso", "Noted.")
-    await done(talk, "clear")
-    card = await talk.card(CLEARED)
+async def test_clear_begins_a_new_conversation_whatever_goes_on(scene: DiscordScene) -> None:
+    await scene.ask("my cat is Miso", "Noted.")
+    await done(scene, "clear")
+    card = await scene.card(CLEARED)
     assert [each["label"] for each in card.buttons] == ["Undo"]
-    assert talk.bot.session() is None
-    await talk.ask("hello", "Hi.")
-    assert "Miso" not in heard(talk)
+    assert scene.bot.session() is None
+    await scene.ask("hello", "Hi.")
+    assert "Miso" not in heard(scene)
 
-    await hang(talk, "think about tea")
-    await done(talk, "clear")
-    await talk.until(lambda: talk.count(CLEARED) == 2)
-    await talk.said("-# stopped.")
-    await talk.ask("hello again", "Hi again.")
-    assert "tea" not in heard(talk)
+    await hang(scene, "think about tea")
+    await done(scene, "clear")
+    await scene.until(lambda: scene.card_count(CLEARED) == 2)
+    await scene.said("-# stopped.")
+    await scene.ask("hello again", "Hi again.")
+    assert "tea" not in heard(scene)
 
-    await enter_fork(talk, "Rome", "In May.")
-    await done(talk, "clear")
-    await talk.until(lambda: talk.count(CLEARED) == 3)
-    await talk.until(lambda: is_closed(talk, "Side conversation"))
-    await talk.ask("and now", "Now what?")
-    assert "Rome" not in heard(talk)
+    await enter_fork(scene, "Rome", "In May.")
+    await done(scene, "clear")
+    await scene.until(lambda: scene.card_count(CLEARED) == 3)
+    await scene.until(lambda: is_closed(scene, "Side conversation"))
+    await scene.ask("and now", "Now what?")
+    assert "Rome" not in heard(scene)
 
 
-async def test_a_restart_greets_once_and_a_clear_before_it_can_be_undone(talk: Talk) -> None:
-    await talk.ask("my cat is Miso", "Noted.")
-    first = talk.bot.session()
-    await done(talk, "clear")
-    card = await talk.card(CLEARED)
-    answer = await talk.command("restart")
+async def test_a_restart_greets_once_and_a_clear_before_it_can_be_undone(
+    scene: DiscordScene,
+) -> None:
+    await scene.ask("my cat is Miso", "Noted.")
+    first = scene.bot.session()
+    await done(scene, "clear")
+    card = await scene.card(CLEARED)
+    answer = await scene.command("restart")
     assert answer.text == "Restarting. The conversation goes on where it is."
-    await talk.said("-# back after a restart.")
-    await talk.bot.reconnect()
-    await talk.press(card, "Undo")
-    await talk.until(lambda: talk.bot.session() == first)
-    await talk.card("Undone")
-    await talk.ask("which cat?", "Miso.")
-    assert "my cat is Miso" in heard(talk)
-    assert notes(talk, "-# back after a restart.") == 1
-    assert talk.discord.command_puts == 1
+    await scene.said("-# back after a restart.")
+    await scene.bot.reconnect()
+    await scene.press(card, "Undo")
+    await scene.until(lambda: scene.bot.session() == first)
+    await scene.card("Undone")
+    await scene.ask("which cat?", "Miso.")
+    assert "my cat is Miso" in heard(scene)
+    assert notes(scene, "-# back after a restart.") == 1
+    assert scene.discord.command_puts == 1
 
 
-async def test_a_cleared_conversation_is_listed_proposed_and_resumed(talk: Talk) -> None:
-    await talk.ask("my cat is Miso", "Noted.")
-    first = talk.bot.session()
+async def test_a_cleared_conversation_is_listed_proposed_and_resumed(scene: DiscordScene) -> None:
+    await scene.ask("my cat is Miso", "Noted.")
+    first = scene.bot.session()
     assert first is not None
-    await done(talk, "sessions")
-    listed = await talk.card("Conversations")
+    await done(scene, "sessions")
+    listed = await scene.card("Conversations")
     assert listed.embeds[0]["description"].startswith("today ")
     assert " · my cat is Miso · " in listed.embeds[0]["description"]
     assert listed.embeds[0]["description"].endswith(" kB (this one)")
     assert not listed.buttons
-    same = await talk.command("resume", id=first[:8])
+    same = await scene.command("resume", id=first[:8])
     assert same.is_deleted
-    await talk.said("-# That is the conversation you are in.")
+    await scene.said("-# That is the conversation you are in.")
 
-    await done(talk, "clear")
-    proposed = talk.discord.complete("resume", "id", first[:3])
+    await done(scene, "clear")
+    proposed = scene.discord.complete("resume", "id", first[:3])
     assert await proposed.choice_names(LIMIT) == [f"{first[:8]} my cat is Miso"]
-    hold = await held(talk, "One.", "Two.")
-    waiting = talk.discord.call("resume", {"id": first[:8]})
-    await talk.until(lambda: waiting.is_deferred)
-    assert talk.bot.session() != first
-    hold.let_go()
-    await talk.said_with("Two.")
-    await talk.said_with("-# Back in the conversation of today ")
-    assert talk.bot.session() == first
-    await talk.ask("which cat?", "Miso.")
-    assert "my cat is Miso" in heard(talk)
+    paused = await pause_answer(scene, "One.", "Two.")
+    waiting = scene.discord.call("resume", {"id": first[:8]})
+    await scene.until(lambda: waiting.is_deferred)
+    assert scene.bot.session() != first
+    paused.resume()
+    await scene.said_with("Two.")
+    await scene.said_with("-# Back in the conversation of today ")
+    assert scene.bot.session() == first
+    await scene.ask("which cat?", "Miso.")
+    assert "my cat is Miso" in heard(scene)
 
 
 @pytest.mark.parametrize(
@@ -135,44 +139,48 @@ async def test_a_cleared_conversation_is_listed_proposed_and_resumed(talk: Talk)
     ],
 )
 async def test_what_cannot_be_resumed_is_told_to_the_caller_alone(
-    talk: Talk, given: str, answer: str
+    scene: DiscordScene, given: str, answer: str
 ) -> None:
-    assert (await talk.command("resume", id=given)).text == answer
-    assert len(talk.discord.said) == 1
+    assert (await scene.command("resume", id=given)).text == answer
+    assert len(scene.discord.said) == 1
 
 
 @pytest.mark.real_engine
-async def test_compact_tells_its_line_at_rest_after_an_answer_and_in_a_fork(talk: Talk) -> None:
-    await done(talk, "compact")
-    await talk.said("-# There is nothing to compact yet.")
-    answer = await talk.ask("hello", "Hi Ada.")
-    await talk.until(lambda: _is_noted(talk, answer.id))
-    assert (await talk.command("cost")).text.startswith("Today: 1 answer, at a price ")
-    await done(talk, "compact", instructions="keep the name Miso")
-    await talk.said_with("-# 1 turn · 0m · ")
-    assert any("keep the name Miso" in str(each.body) for each in talk.model.requests)
+async def test_compact_tells_its_line_at_rest_after_an_answer_and_in_a_fork(
+    scene: DiscordScene,
+) -> None:
+    await done(scene, "compact")
+    await scene.said("-# There is nothing to compact yet.")
+    answer = await scene.ask("hello", "Hi Ada.")
+    await scene.until(lambda: _is_noted(scene, answer.id))
+    assert (await scene.command("cost")).text.startswith("Today: 1 answer, at a price ")
+    await done(scene, "compact", instructions="keep the name Miso")
+    await scene.said_with("-# 1 turn · 0m · ")
+    assert any("keep the name Miso" in str(each.body) for each in scene.model.requests)
 
-    hold = await held(talk, "One.", "Two.")
-    waiting = talk.discord.call("compact", {})
-    await talk.until(lambda: waiting.is_deferred)
+    paused = await pause_answer(scene, "One.", "Two.")
+    waiting = scene.discord.call("compact", {})
+    await scene.until(lambda: waiting.is_deferred)
     assert not waiting.is_deleted
-    hold.let_go()
-    await talk.until(lambda: waiting.is_deleted)
-    assert [row["event"] for row in talk.bot.rows("session_history.jsonl")].count("compacted") == 2
+    paused.resume()
+    await scene.until(lambda: waiting.is_deleted)
+    assert [row["event"] for row in scene.bot.rows("session_history.jsonl")].count("compacted") == 2
 
-    await enter_fork(talk, "Rome", "In May.")
-    await done(talk, "compact")
-    await talk.said_with(f"tokens compacted\n-# {FORK}")
-    assert not is_closed(talk, "Side conversation")
+    await enter_fork(scene, "Rome", "In May.")
+    await done(scene, "compact")
+    await scene.said_with(f"tokens compacted\n-# {FORK}")
+    assert not is_closed(scene, "Side conversation")
 
 
-async def test_a_fork_begins_at_rest_or_after_the_answer_and_never_in_a_fork(talk: Talk) -> None:
-    hold = await held(talk, "One.", "Two.")
-    waiting = talk.discord.call("fork", {"topic": "a trip  to Rome"})
-    await talk.until(lambda: waiting.is_deferred)
-    talk.model.when("[fork-started]", _saying("In May."))
-    hold.let_go()
-    card = await talk.card("Side conversation")
+async def test_a_fork_begins_at_rest_or_after_the_answer_and_never_in_a_fork(
+    scene: DiscordScene,
+) -> None:
+    paused = await pause_answer(scene, "One.", "Two.")
+    waiting = scene.discord.call("fork", {"topic": "a trip  to Rome"})
+    await scene.until(lambda: waiting.is_deferred)
+    scene.model.when("[fork-started]", _saying("In May."))
+    paused.resume()
+    card = await scene.card("Side conversation")
     assert card.embeds[0]["description"] == "Topic: a trip to Rome"
     assert card.embeds[0]["footer"]["text"] == FORK
     assert [each["label"] for each in card.buttons] == [
@@ -180,54 +188,56 @@ async def test_a_fork_begins_at_rest_or_after_the_answer_and_never_in_a_fork(tal
         "Keep a summary",
         "Leave it",
     ]
-    await talk.said(f"In May.\n-# {FORK}")
-    await talk.until(lambda: waiting.is_deleted)
-    assert (await talk.command("fork")).text == ALREADY_OPEN
+    await scene.said(f"In May.\n-# {FORK}")
+    await scene.until(lambda: waiting.is_deleted)
+    assert (await scene.command("fork")).text == ALREADY_OPEN
 
-    await talk.press(card, "Leave it")
-    await talk.card("Side conversation ended — left")
-    await done(talk, "fork")
-    await talk.until(lambda: talk.count("Side conversation") == 2)
-    card = await talk.card("Side conversation")
+    await scene.press(card, "Leave it")
+    await scene.card("Side conversation ended — left")
+    await done(scene, "fork")
+    await scene.until(lambda: scene.card_count("Side conversation") == 2)
+    card = await scene.card("Side conversation")
     expected = "What is said here stays separate from the main conversation."
     assert card.embeds[0]["description"] == expected
 
 
-async def test_an_interrupt_stops_the_answer_and_nothing_else(talk: Talk) -> None:
-    assert (await talk.command("interrupt")).text == "Nothing is running."
-    await hang(talk, "think about tea")
-    await done(talk, "interrupt")
-    await talk.said("-# stopped.")
-    await enter_fork(talk, "Rome", "In May.")
-    await hang(talk, "and where?")
-    await done(talk, "interrupt")
-    await talk.said(f"-# stopped.\n-# {FORK}")
-    assert not is_closed(talk, "Side conversation")
+async def test_an_interrupt_stops_the_answer_and_nothing_else(scene: DiscordScene) -> None:
+    assert (await scene.command("interrupt")).text == "Nothing is running."
+    await hang(scene, "think about tea")
+    await done(scene, "interrupt")
+    await scene.said("-# stopped.")
+    await enter_fork(scene, "Rome", "In May.")
+    await hang(scene, "and where?")
+    await done(scene, "interrupt")
+    await scene.said(f"-# stopped.\n-# {FORK}")
+    assert not is_closed(scene, "Side conversation")
 
 
-async def test_setup_asks_the_agent_and_shows_nothing_as_from_the_page(talk: Talk) -> None:
-    talk.model.answers("How are you called?")
-    await done(talk, "setup")
-    await talk.said("How are you called?")
-    assert "[button]" in talk.model.requests[-1].last_user_text
-    assert len(talk.discord.messages) == 2
+async def test_setup_asks_the_agent_and_shows_nothing_as_from_the_page(scene: DiscordScene) -> None:
+    scene.model.answers("How are you called?")
+    await done(scene, "setup")
+    await scene.said("How are you called?")
+    assert "[button]" in scene.model.requests[-1].last_user_text
+    assert len(scene.discord.messages) == 2
 
 
-async def test_a_typed_command_does_the_same_and_the_model_is_not_asked(talk: Talk) -> None:
-    talk.discord.say("/model opus")
-    await talk.said("model.main is now opus (it was default).")
-    talk.discord.say("/model opus or so")
-    await talk.said("That is too much. Right: `/model [name]`.")
-    talk.discord.say("/clear")
-    await talk.said_with("There was nothing to clear")
-    assert not talk.model.requests
-    await talk.ask("hello", "Hi Ada.")
-    assert "opus" in talk.model.requests[-1].model
+async def test_a_typed_command_does_the_same_and_the_model_is_not_asked(
+    scene: DiscordScene,
+) -> None:
+    scene.discord.say("/model opus")
+    await scene.said("model.main is now opus (it was default).")
+    scene.discord.say("/model opus or so")
+    await scene.said("That is too much. Right: `/model [name]`.")
+    scene.discord.say("/clear")
+    await scene.said_with("There was nothing to clear")
+    assert not scene.model.requests
+    await scene.ask("hello", "Hi Ada.")
+    assert "opus" in scene.model.requests[-1].model
 
 
-def _is_noted(talk: Talk, ref: str) -> bool:
-    """Whether the log knows under which id a message stands on Discord."""
-    return any(ref in each.refs for each in talk.bot.deliveries())
+def _is_noted(scene: DiscordScene, ref: str) -> bool:
+    """Whether the log has the id of a message on Discord."""
+    return any(ref in each.refs for each in scene.bot.deliveries())
 
 
 def _saying(text: str) -> Reply:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 from devtools.localdiscord.interactions import FIRST_ANSWER_WITHIN
 from tests.e2e.bot import LIMIT
-from tests.e2e.discord.talk import Talk
+from tests.e2e.discord.discord_scene import DiscordScene
 
 from ollim_bot.offline.messages import Hang
 from ollim_bot.paths import DataPaths
@@ -25,7 +25,7 @@ THINKING = "off, adaptive, or a number of tokens such as 4000"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A command that changes nothing of the session, and the words of its answer."""
+    """A command that does not change the session, and the words of its answer."""
 
     command: str
     words: str | tuple[str, ...]
@@ -35,7 +35,7 @@ class Row:
 TABLE = (
     Row("version", "ollim-bot "),
     Row("cost", "Today: "),
-    # A machine that stalls has it give up on a check, and say so.
+    # On a machine that stalls, a check times out and says so.
     Row("doctor", ("All is well: ", "- **WARN** Claude program: was not done within")),
     Row("model", f"Model: default. It takes {MODELS}."),
     Row("model", "model.main is now opus (it was default).", {"name": "opus"}),
@@ -89,49 +89,49 @@ TABLE = (
 )
 
 
-async def idle(talk: Talk) -> None:
-    await talk.ask("hello", "Hi Ada.")
+async def idle(scene: DiscordScene) -> None:
+    await scene.ask("hello", "Hi Ada.")
 
 
-async def busy(talk: Talk) -> None:
-    await talk.ask("hello", "Hi Ada.")
-    talk.model.then(Hang())
-    talk.discord.say("think about it")
-    await talk.model.seen(2, LIMIT)
-    await talk.said_with("Thinking…")
+async def busy(scene: DiscordScene) -> None:
+    await scene.ask("hello", "Hi Ada.")
+    scene.model.then(Hang())
+    scene.discord.say("think about it")
+    await scene.model.seen(2, LIMIT)
+    await scene.said_with("Thinking…")
 
 
-async def forked(talk: Talk) -> None:
-    await talk.ask("hello", "Hi Ada.")
-    talk.model.answers("Rome, in May.")
-    await talk.command("fork", topic="a trip to Rome")
-    await talk.said(f"Rome, in May.\n-# {FORK}")
+async def forked(scene: DiscordScene) -> None:
+    await scene.ask("hello", "Hi Ada.")
+    scene.model.answers("Rome, in May.")
+    await scene.command("fork", topic="a trip to Rome")
+    await scene.said(f"Rome, in May.\n-# {FORK}")
 
 
-async def hello_again(talk: Talk) -> None:
-    await talk.ask("hello again", "Hi again.")
+async def hello_again(scene: DiscordScene) -> None:
+    await scene.ask("hello again", "Hi again.")
 
 
-async def stopped(talk: Talk) -> None:
-    """The turn that was running is still there to be stopped."""
-    assert (await talk.command("interrupt")).is_deleted
-    await talk.said("-# stopped.")
-    await hello_again(talk)
+async def stopped(scene: DiscordScene) -> None:
+    """Check that the running turn still runs, by stopping it."""
+    assert (await scene.command("interrupt")).is_deleted
+    await scene.said("-# stopped.")
+    await hello_again(scene)
 
 
-async def still_forked(talk: Talk) -> None:
-    talk.model.answers("Hi again.")
-    talk.discord.say("hello again")
-    await talk.said(f"Hi again.\n-# {FORK}")
+async def still_forked(scene: DiscordScene) -> None:
+    scene.model.answers("Hi again.")
+    scene.discord.say("hello again")
+    await scene.said(f"Hi again.\n-# {FORK}")
 
 
 IN_LINE = {"clear", "compact", "fork", "interrupt", "restart", "resume", "setup"}
 # Would update the program that runs the tests; tests/app/test_updates.py and tests/update have it.
 ELSEWHERE = {"update"}
-# What these answer is a card in the conversation, with buttons.
+# The answers of these are cards with buttons in the conversation.
 CARDS = {"today": "Today, ", "sessions": "Conversations", "help": "What do you need?"}
 
-Step = Callable[[Talk], Awaitable[None]]
+Step = Callable[[DiscordScene], Awaitable[None]]
 
 
 @pytest.mark.parametrize(
@@ -140,32 +140,32 @@ Step = Callable[[Talk], Awaitable[None]]
     ids=["idle", "busy", "forked"],
 )
 async def test_commands_beside_the_conversation_are_answered_to_the_caller_alone(
-    talk: Talk, before: Step, after: Step
+    scene: DiscordScene, before: Step, after: Step
 ) -> None:
-    await before(talk)
-    said = {message.id for message in talk.discord.said}
-    asked = len(talk.model.requests)
+    await before(scene)
+    said = {message.id for message in scene.discord.said}
+    asked = len(scene.model.requests)
     for row in TABLE:
-        answer = await talk.command(row.command, **row.arguments)
+        answer = await scene.command(row.command, **row.arguments)
         assert answer.text.startswith(row.words), row
-    # A line about the turn may be gone by now.
-    assert {message.id for message in talk.discord.said} <= said
-    assert len(talk.model.requests) == asked
-    assert _kept(talk, "config.json") == {
+    # A status line may be gone.
+    assert {message.id for message in scene.discord.said} <= said
+    assert len(scene.model.requests) == asked
+    assert _kept(scene, "config.json") == {
         "version": 1,
         "model.main": "opus",
         "thinking.main": 4000,
         "bg_concurrency": 2,
     }
-    assert _kept(talk, "ping_budget.json")["capacity"] == 3
-    await after(talk)
-    assert "opus" in talk.model.requests[-1].model
+    assert _kept(scene, "ping_budget.json")["capacity"] == 3
+    await after(scene)
+    assert "opus" in scene.model.requests[-1].model
 
 
-async def test_what_is_found_links_to_its_place(talk: Talk) -> None:
-    answer = await talk.ask("hello", "Hi Ada.")
-    asked = await talk.command("search", words="hello")
-    found = await talk.command("search", words="ada")
+async def test_what_is_found_links_to_its_place(scene: DiscordScene) -> None:
+    answer = await scene.ask("hello", "Hi Ada.")
+    asked = await scene.command("search", words="hello")
+    found = await scene.command("search", words="ada")
     place = f"https://discord.com/channels/@me/{answer.channel.id}"
     assert re.sub(r"\d+:\d\d", "9:00", found.text) == (
         f"- [today 9:00]({place}/{answer.id}), bot: Hi **Ada**."
@@ -173,34 +173,40 @@ async def test_what_is_found_links_to_its_place(talk: Talk) -> None:
     assert re.search(rf"\(({re.escape(place)}/\d+)\), you: \*\*hello\*\*", asked.text)
 
 
-async def test_commands_with_buttons_answer_by_a_card_in_the_conversation(talk: Talk) -> None:
-    await idle(talk)
+async def test_commands_with_buttons_answer_by_a_card_in_the_conversation(
+    scene: DiscordScene,
+) -> None:
+    await idle(scene)
     for command, title in CARDS.items():
-        assert (await talk.command(command)).is_deleted
-        await talk.until(lambda title=title: _has_card(talk, title))
-    assert len(talk.model.requests) == 1
+        assert (await scene.command(command)).is_deleted
+        await scene.until(lambda title=title: _has_card(scene, title))
+    assert len(scene.model.requests) == 1
 
 
-def _has_card(talk: Talk, title: str) -> bool:
-    embeds = (embed for each in talk.discord.said for embed in each.embeds)
+def _has_card(scene: DiscordScene, title: str) -> bool:
+    embeds = (embed for each in scene.discord.said for embed in each.embeds)
     return any(str(embed.get("title")).startswith(title) for embed in embeds)
 
 
-async def test_each_argument_with_known_values_proposes_them(talk: Talk) -> None:
-    assert await proposed(talk, "model", "name", "") == ["opus", "sonnet", "haiku", "default"]
-    assert await proposed(talk, "model", "name", "SO") == ["sonnet"]
-    assert await proposed(talk, "thinking", "mode", "a") == ["adaptive"]
-    assert await proposed(talk, "permissions", "mode", "d") == ["dontAsk", "default", "acceptEdits"]
-    assert await proposed(talk, "config", "key", "model") == ["model.main", "model.fork"]
-    assert await proposed(talk, "config", "key", "timeout") == [
+async def test_each_argument_with_known_values_proposes_them(scene: DiscordScene) -> None:
+    assert await proposed(scene, "model", "name", "") == ["opus", "sonnet", "haiku", "default"]
+    assert await proposed(scene, "model", "name", "SO") == ["sonnet"]
+    assert await proposed(scene, "thinking", "mode", "a") == ["adaptive"]
+    assert await proposed(scene, "permissions", "mode", "d") == [
+        "dontAsk",
+        "default",
+        "acceptEdits",
+    ]
+    assert await proposed(scene, "config", "key", "model") == ["model.main", "model.fork"]
+    assert await proposed(scene, "config", "key", "timeout") == [
         "bg_fork_timeout",
         "fork_idle_timeout",
         "approval_timeout",
     ]
-    assert await proposed(talk, "resume", "id", "") == []
+    assert await proposed(scene, "resume", "id", "") == []
     completed = {
         (each["name"], option["name"])
-        for each in talk.discord.commands
+        for each in scene.discord.commands
         for option in each.get("options", [])
         if option.get("autocomplete")
     }
@@ -213,34 +219,34 @@ async def test_each_argument_with_known_values_proposes_them(talk: Talk) -> None
     }
 
 
-async def test_the_menu_is_put_up_once_and_again_when_it_was_another(talk: Talk) -> None:
-    await talk.until(lambda: talk.bot.asked(lambda tx: tx.discord.get()).commands)
-    talk.discord.drop_gateway(4000, resumable=False)
-    await talk.ask("hello", "Hi Ada.")
-    assert talk.discord.command_puts == 1
-    await talk.bot.stop()
-    paths = DataPaths(talk.bot.data)
+async def test_the_menu_is_put_up_once_and_again_when_it_was_another(scene: DiscordScene) -> None:
+    await scene.until(lambda: scene.bot.query(lambda tx: tx.discord.get()).commands)
+    scene.discord.drop_gateway(4000, resumable=False)
+    await scene.ask("hello", "Hi Ada.")
+    assert scene.discord.command_puts == 1
+    await scene.bot.stop()
+    paths = DataPaths(scene.bot.data)
     database = open_database(paths, lambda: datetime.now(UTC), is_holder=False, report=print)
     database.run(lambda tx: tx.discord.change(lambda known: known.with_commands("of another")))
     database.close()
-    await talk.bot.start()
-    await talk.until(lambda: talk.discord.command_puts == 2)
-    assert (await talk.command("version")).text.startswith("ollim-bot ")
+    await scene.bot.start()
+    await scene.until(lambda: scene.discord.command_puts == 2)
+    assert (await scene.command("version")).text.startswith("ollim-bot ")
 
 
-async def test_every_command_of_the_menu_is_in_these_tests(talk: Talk) -> None:
+async def test_every_command_of_the_menu_is_in_these_tests(scene: DiscordScene) -> None:
     known = {row.command for row in TABLE} | IN_LINE | ELSEWHERE | CARDS.keys()
-    assert {each["name"] for each in talk.discord.commands} == known
+    assert {each["name"] for each in scene.discord.commands} == known
 
 
-async def proposed(talk: Talk, command: str, argument: str, typed: str) -> list[str]:
-    asked = talk.discord.complete(command, argument, typed)
+async def proposed(scene: DiscordScene, command: str, argument: str, typed: str) -> list[str]:
+    asked = scene.discord.complete(command, argument, typed)
     names = await asked.choice_names(LIMIT)
     assert asked.answered_after is not None
     assert asked.answered_after < FIRST_ANSWER_WITHIN
     return names
 
 
-def _kept(talk: Talk, name: str) -> dict[str, object]:
-    kept: dict[str, object] = json.loads((talk.bot.data / "state" / name).read_text())
+def _kept(scene: DiscordScene, name: str) -> dict[str, object]:
+    kept: dict[str, object] = json.loads((scene.bot.data / "state" / name).read_text())
     return kept

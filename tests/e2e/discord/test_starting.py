@@ -1,4 +1,4 @@
-"""A start with Discord: what is wrong is said once and plainly, and what can go on goes on."""
+"""A start with Discord: each problem is told once, and the rest of the bot works."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ from pathlib import Path
 import pytest
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import restored_addresses
-from tests.e2e import warm
+from tests.e2e import fork_server
 from tests.e2e.bot import LIMIT, Bot
-from tests.e2e.discord.talk import WELCOME, Talk, account, talking_inline, trouble
-from tests.e2e.inline import InlineBot
+from tests.e2e.discord.discord_scene import (
+    WELCOME,
+    DiscordScene,
+    account,
+    in_process_scene,
+    trouble,
+)
+from tests.e2e.in_process_bot import InProcessBot
 
 from ollim_bot.errors import OllimError
 from ollim_bot.offline.scripted import ScriptedModel
@@ -43,7 +49,7 @@ SHUT_OUT: Mapping[str, tuple[Callable[[], LocalDiscord], Mapping[str, str], str]
 
 
 def plain(sentence: str) -> str:
-    """As the page's header shows it."""
+    """The sentence as the page's header shows it."""
     return sentence.replace("`", "")
 
 
@@ -54,24 +60,24 @@ def bot_on(local: LocalDiscord, home: Path, settings: Mapping[str, str]) -> Bot:
 @asynccontextmanager
 async def started(
     local: LocalDiscord, home: Path, settings: Mapping[str, str] | None = None
-) -> AsyncIterator[Talk]:
-    """A bot whose page answers; whether it has come to Discord is not waited for."""
+) -> AsyncIterator[DiscordScene]:
+    """A bot whose page answers, and which may not be connected to Discord yet."""
     model = ScriptedModel()
-    bot = InlineBot(home, model, {**account(local), **(settings or {})})
+    bot = InProcessBot(home, model, {**account(local), **(settings or {})})
     with restored_addresses():
         try:
             await bot.start()
-            yield Talk(bot, model, local)
+            yield DiscordScene(bot, model, local)
         finally:
             await bot.kill()
 
 
 @asynccontextmanager
-async def without_page(bot: Bot) -> AsyncIterator[warm.WarmProcess]:
-    """All that it prints is appended to `output` of the bot."""
+async def without_page(bot: Bot) -> AsyncIterator[fork_server.ForkedProcess]:
+    """The bot's process; its output is appended to `bot.output`."""
     environment = {**bot.environment(), **NO_PAGE, "OLLIM_LOG": "warning"}
     bot.output.touch()
-    process = await warm.started(bot.home, environment, bot.output)
+    process = await fork_server.start_bot(bot.home, environment, bot.output)
     try:
         yield process
     finally:
@@ -88,7 +94,7 @@ async def test_who_is_not_let_in_without_a_page_ends_with_one_sentence(
         async with made() as local:
             given = {**account(local), **settings, **NO_PAGE}
             with pytest.raises(OllimError) as ended:
-                await InlineBot(tmp_path, ScriptedModel(), given).run_to_its_end()
+                await InProcessBot(tmp_path, ScriptedModel(), given).run_to_its_end()
             assert str(ended.value) == sentence
             assert ended.value.exit_code == 2
             assert local.said == []
@@ -108,12 +114,12 @@ async def test_who_is_not_let_in_goes_on_with_the_page_and_says_so(
     what: str, tmp_path: Path
 ) -> None:
     made, settings, sentence = SHUT_OUT[what]
-    async with made() as local, started(local, tmp_path, settings) as talk:
-        assert await talk.bot.note(sentence) == sentence
-        assert await trouble(talk.bot) == plain(sentence)
-        talk.model.answers("Hi Ada.")
-        assert await talk.bot.ask("hello") == "Hi Ada."
-        assert (await talk.bot.notes()).count(sentence) == 1
+    async with made() as local, started(local, tmp_path, settings) as scene:
+        assert await scene.bot.note(sentence) == sentence
+        assert await trouble(scene.bot) == plain(sentence)
+        scene.model.answers("Hi Ada.")
+        assert await scene.bot.ask("hello") == "Hi Ada."
+        assert (await scene.bot.notes()).count(sentence) == 1
 
 
 async def test_a_member_of_the_team_is_the_owner_and_the_others_are_strangers(
@@ -122,16 +128,16 @@ async def test_a_member_of_the_team_is_the_owner_and_the_others_are_strangers(
     local = LocalDiscord(members=["bob"])
     assert local.team is not None
     owner, bob = local.team
-    async with talking_inline(
+    async with in_process_scene(
         tmp_path, settings={"DISCORD_OWNER_ID": owner.id}, discord=local
-    ) as talk:
+    ) as scene:
         local.say("let me in", as_user=bob)
-        await talk.ask("hello", "Hi Ada.")
+        await scene.ask("hello", "Hi Ada.")
         refused = local.slash("cost", as_user=bob)
-        await talk.until(lambda: refused.answered_after is not None)
+        await scene.until(lambda: refused.answered_after is not None)
         assert refused.texts == [NOT_AUTHORIZED]
-        assert "let me in" not in talk.model.requests[-1].last_user_text
-        assert len(talk.model.requests) == 1
+        assert "let me in" not in scene.model.requests[-1].last_user_text
+        assert len(scene.model.requests) == 1
         assert [each.author for each in local.state.visible(local.state.dm_with(bob))] == [bob]
 
 
@@ -140,28 +146,28 @@ async def test_a_discord_that_is_not_there_at_the_start_is_tried_until_it_is(
 ) -> None:
     async with LocalDiscord() as local:
         await local.refuse_connections()
-        async with started(local, tmp_path) as talk:
+        async with started(local, tmp_path) as scene:
 
             async def is_told() -> bool:
-                return await trouble(talk.bot) == plain(AWAY.format(api_url=local.api_url))
+                return await trouble(scene.bot) == plain(AWAY.format(api_url=local.api_url))
 
-            await talk.until(is_told)
+            await scene.until(is_told)
             await local.accept_again()
-            await talk.card(WELCOME)
-            assert await trouble(talk.bot) == ""
-            await talk.ask("hello", "Hi Ada.")
+            await scene.card(WELCOME)
+            assert await trouble(scene.bot) == ""
+            await scene.ask("hello", "Hi Ada.")
             assert len(local.said) == 2
 
 
-async def test_repeated_ready_events_change_nothing(talk: Talk) -> None:
-    await talk.ask("hello", "Hi Ada.")
-    (session,) = talk.discord.gateway.sessions.values()
+async def test_repeated_ready_events_change_nothing(scene: DiscordScene) -> None:
+    await scene.ask("hello", "Hi Ada.")
+    (session,) = scene.discord.gateway.sessions.values()
     for _ in range(3):
-        talk.discord.gateway.tell("READY", session.frames[0]["d"])
-    await talk.ask("and now", "Still here.")
-    assert talk.discord.texts[1:] == ["Hi Ada.", "Still here."]
-    assert talk.discord.command_puts == 1
-    assert len(talk.model.requests) == 2
+        scene.discord.gateway.tell("READY", session.frames[0]["d"])
+    await scene.ask("and now", "Still here.")
+    assert scene.discord.texts[1:] == ["Hi Ada.", "Still here."]
+    assert scene.discord.command_puts == 1
+    assert len(scene.model.requests) == 2
 
 
 async def test_without_page_and_network_it_is_tried_again_and_greets_once(tmp_path: Path) -> None:
@@ -184,21 +190,23 @@ async def test_without_page_and_network_it_is_tried_again_and_greets_once(tmp_pa
             assert local.texts == ["", "-# shutting down"]
 
 
-async def test_a_token_that_is_taken_back_leaves_the_page_which_says_so(talk: Talk) -> None:
-    await talk.ask("hello", "Hi Ada.")
-    old = talk.discord.token
-    talk.discord.revoke_token()
-    assert await talk.bot.note(NO_TOKEN) == NO_TOKEN
-    assert await trouble(talk.bot) == plain(NO_TOKEN)
-    talk.model.answers("Still here.")
-    assert await talk.bot.ask("and now") == "Still here."
+async def test_a_token_that_is_taken_back_leaves_the_page_which_says_so(
+    scene: DiscordScene,
+) -> None:
+    await scene.ask("hello", "Hi Ada.")
+    old = scene.discord.token
+    scene.discord.revoke_token()
+    assert await scene.bot.note(NO_TOKEN) == NO_TOKEN
+    assert await trouble(scene.bot) == plain(NO_TOKEN)
+    scene.model.answers("Still here.")
+    assert await scene.bot.ask("and now") == "Still here."
 
-    talk.discord.token = old
+    scene.discord.token = old
 
     async def is_over() -> bool:
-        return await trouble(talk.bot) == ""
+        return await trouble(scene.bot) == ""
 
-    await talk.until(is_over)
-    await talk.said("Still here.")
-    assert (await talk.bot.notes()).count(NO_TOKEN) == 1
-    assert talk.discord.texts.count("Still here.") == 1
+    await scene.until(is_over)
+    await scene.said("Still here.")
+    assert (await scene.bot.notes()).count(NO_TOKEN) == 1
+    assert scene.discord.texts.count("Still here.") == 1

@@ -1,4 +1,4 @@
-"""Whatever somebody else does, or the owner elsewhere: nothing comes of it."""
+"""The bot ignores strangers, and the owner outside of the direct conversation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from devtools.localdiscord.interactions import Interaction
 from devtools.localdiscord.state import Message, User
 from devtools.localdiscord.validation import Json
-from tests.e2e.discord.talk import WELCOME, Talk, custom_id, words
+from tests.e2e.discord.discord_scene import WELCOME, DiscordScene, custom_id, words
 from tests.e2e.discord.test_pings import on_its_way
 
 from ollim_bot.domain.run_history import CHECKPOINT, STARTED
@@ -29,134 +29,134 @@ GIVEN = {
     "how_long": "2h",
     "words": "tea",
 }
-# Who, whether in a guild, and what a command says there.
+# The author, whether it is in a guild, and the answer to a command.
 PLACES = (
     ("stranger", False, NOT_AUTHORIZED),
     ("stranger", True, NOT_AUTHORIZED),
     ("owner", True, ELSEWHERE),
 )
-# Written again and again, or, as an empty lock, at some time after the start, whatever happens.
-_BEATS = ("heartbeat", ".git", "state/engine/for-the-engine-", "state/.locks/")
+# Files that change without a message: written all the time, or an empty lock file.
+_CHANGING_FILES = ("heartbeat", ".git", "state/engine/for-the-engine-", "state/.locks/")
 
 
 def kept(data: Path) -> Mapping[str, bytes]:
-    """All that the bot has on disk."""
+    """All files of the bot."""
     files = (each for each in data.rglob("*") if each.is_file())
     names = ((str(each.relative_to(data)), each) for each in files)
-    return {name: each.read_bytes() for name, each in names if not name.startswith(_BEATS)}
+    return {name: each.read_bytes() for name, each in names if not name.startswith(_CHANGING_FILES)}
 
 
-def person(talk: Talk, name: str) -> User:
-    return talk.discord.owner if name == "owner" else talk.discord.stranger
+def person(scene: DiscordScene, name: str) -> User:
+    return scene.discord.owner if name == "owner" else scene.discord.stranger
 
 
 def given(command: Json) -> Mapping[str, str]:
     return {each["name"]: GIVEN[each["name"]] for each in command.get("options", [])}
 
 
-async def heard_all(talk: Talk) -> None:
-    """What the owner does comes after all that was done before."""
-    assert (await talk.command("version")).text.startswith("ollim-bot ")
+async def heard_all(scene: DiscordScene) -> None:
+    """A message of the owner is handled after all earlier events."""
+    assert (await scene.command("version")).text.startswith("ollim-bot ")
 
 
-async def asked(talk: Talk) -> Message:
-    """A turn that waits for an approval; gives the card."""
-    await talk.bot.command("/permissions default")
-    path = str(talk.bot.data / "milk.txt")
+async def asked(scene: DiscordScene) -> Message:
+    """Start a turn that waits for an approval; returns the card."""
+    await scene.bot.command("/permissions default")
+    path = str(scene.bot.data / "milk.txt")
     call = CallTool("Write", {"file_path": path, "content": "milk\n"})
-    talk.model.then(Reply((call,)), Reply((Say("Written."),)))
-    talk.discord.say("write it down")
-    return await talk.card("Allow Write?")
+    scene.model.then(Reply((call,)), Reply((Say("Written."),)))
+    scene.discord.say("write it down")
+    return await scene.card("Allow Write?")
 
 
-async def settled(talk: Talk) -> None:
-    """The schedule has started, and what was said stands in the log and is confirmed."""
+async def settled(scene: DiscordScene) -> None:
+    """Wait until the schedule has started and all messages are logged and confirmed."""
 
     def is_so() -> bool:
-        rows = [row.state for row in talk.bot.ledger()]
+        rows = [row.state for row in scene.bot.ledger()]
         has_started = STARTED in rows and CHECKPOINT in rows[rows.index(STARTED) :]
-        return has_started and bool(talk.bot.log()) and not on_its_way(talk)
+        return has_started and bool(scene.bot.log()) and not on_its_way(scene)
 
-    await talk.until(is_so)
+    await scene.until(is_so)
 
 
-async def test_no_command_of_others_or_elsewhere_does_anything(talk: Talk) -> None:
-    await settled(talk)
-    before, said = kept(talk.bot.data), len(talk.discord.said)
+async def test_no_command_of_others_or_elsewhere_does_anything(scene: DiscordScene) -> None:
+    await settled(scene)
+    before, said = kept(scene.bot.data), len(scene.discord.said)
     for who, in_guild, answer in PLACES:
-        user = person(talk, who)
+        user = person(scene, who)
         calls = [
-            talk.discord.call(each["name"], given(each), as_user=user, in_guild=in_guild)
-            for each in talk.discord.commands
+            scene.discord.call(each["name"], given(each), as_user=user, in_guild=in_guild)
+            for each in scene.discord.commands
         ]
         assert len(calls) > 15
         for called in calls:
-            await talk.until(lambda called=called: called.texts)
+            await scene.until(lambda called=called: called.texts)
             assert called.texts == [answer]
             assert called.is_ephemeral
             assert not called.late
-        await heard_all(talk)
-        assert kept(talk.bot.data) == before, (who, in_guild)
-        assert len(talk.discord.said) == said
-        assert not talk.model.requests
-        assert talk.bot.output.read_text().count("is running with") == 1
+        await heard_all(scene)
+        assert kept(scene.bot.data) == before, (who, in_guild)
+        assert len(scene.discord.said) == said
+        assert not scene.model.requests
+        assert scene.bot.output.read_text().count("is running with") == 1
 
 
-async def test_no_word_of_others_or_elsewhere_is_heard(talk: Talk) -> None:
-    await settled(talk)
-    before, said = kept(talk.bot.data), len(talk.discord.messages)
+async def test_no_word_of_others_or_elsewhere_is_heard(scene: DiscordScene) -> None:
+    await settled(scene)
+    before, said = kept(scene.bot.data), len(scene.discord.messages)
     for who, in_guild, _ in PLACES:
-        user = person(talk, who)
+        user = person(scene, who)
         for text in ("hello", "/clear", "/model opus"):
-            first = talk.discord.say(text, as_user=user, in_guild=in_guild)
-        talk.discord.edit(first, "hello again")
-        talk.discord.say("look", as_user=user, in_guild=in_guild, files={"a.txt": b"a"})
-        talk.discord.delete(first)
-        offered = talk.discord.complete("model", "name", "o", as_user=user, in_guild=in_guild)
-        await heard_all(talk)
+            first = scene.discord.say(text, as_user=user, in_guild=in_guild)
+        scene.discord.edit(first, "hello again")
+        scene.discord.say("look", as_user=user, in_guild=in_guild, files={"a.txt": b"a"})
+        scene.discord.delete(first)
+        offered = scene.discord.complete("model", "name", "o", as_user=user, in_guild=in_guild)
+        await heard_all(scene)
         assert not offered.choices
-        assert kept(talk.bot.data) == before, (who, in_guild)
-        assert len(talk.discord.messages) == said
-        assert not any(each.reactions for each in talk.discord.state.messages.values())
-        assert not talk.discord.typing
-    await talk.ask("hello", "Hi Ada.")
-    assert len(talk.model.requests) == 1
+        assert kept(scene.bot.data) == before, (who, in_guild)
+        assert len(scene.discord.messages) == said
+        assert not any(each.reactions for each in scene.discord.state.messages.values())
+        assert not scene.discord.typing
+    await scene.ask("hello", "Hi Ada.")
+    assert len(scene.model.requests) == 1
 
 
-async def test_no_button_and_no_reaction_of_others_does_anything(talk: Talk) -> None:
-    stranger = talk.discord.stranger
-    welcome = await talk.card(WELCOME)
-    card = await asked(talk)
-    await settled(talk)
-    before, said = kept(talk.bot.data), len(talk.discord.said)
-    asked_for = len(talk.model.requests)
+async def test_no_button_and_no_reaction_of_others_does_anything(scene: DiscordScene) -> None:
+    stranger = scene.discord.stranger
+    welcome = await scene.card(WELCOME)
+    card = await asked(scene)
+    await settled(scene)
+    before, said = kept(scene.bot.data), len(scene.discord.said)
+    asked_for = len(scene.model.requests)
     for emoji in ("✅", "🔓", "❌"):
-        talk.discord.react(card.id, emoji, as_user=stranger)
+        scene.discord.react(card.id, emoji, as_user=stranger)
     clicks = [
-        talk.discord.click(message.id, str(each["custom_id"]), as_user=stranger)
+        scene.discord.click(message.id, str(each["custom_id"]), as_user=stranger)
         for message in (card, welcome)
         for each in message.buttons
     ]
-    clicks += _elsewhere(talk, card)
-    await heard_all(talk)
+    clicks += _elsewhere(scene, card)
+    await heard_all(scene)
     assert not any(each.texts for each in clicks)
-    assert kept(talk.bot.data) == before
-    assert len(talk.discord.said) == said
-    assert len(talk.model.requests) == asked_for
+    assert kept(scene.bot.data) == before
+    assert len(scene.discord.said) == said
+    assert len(scene.model.requests) == asked_for
     assert not any(each.get("disabled") for each in (*card.buttons, *welcome.buttons))
 
-    talk.discord.react(card.id, "✅")
-    await talk.said("Written.")
+    scene.discord.react(card.id, "✅")
+    await scene.said("Written.")
     assert "Answer: Allowed once." in words(card)
 
 
-def _elsewhere(talk: Talk, card: Message) -> list[Interaction]:
-    """The same button, below messages of a stranger's in their own place and in a guild."""
-    owner, stranger = talk.discord.owner, talk.discord.stranger
+def _elsewhere(scene: DiscordScene, card: Message) -> list[Interaction]:
+    """Clicks of the same button on a stranger's messages, in a direct conversation and a guild."""
+    owner, stranger = scene.discord.owner, scene.discord.stranger
     places = [(stranger, False), (stranger, True), (owner, True)]
     button = custom_id(card, "✅")
     found: list[Interaction] = []
     for user, in_guild in places:
-        name = talk.discord.say("look", as_user=stranger, in_guild=in_guild)
-        found.append(talk.discord.press(talk.discord.message(name), button, as_user=user))
+        name = scene.discord.say("look", as_user=stranger, in_guild=in_guild)
+        found.append(scene.discord.press(scene.discord.message(name), button, as_user=user))
     return found

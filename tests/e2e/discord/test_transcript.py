@@ -1,12 +1,12 @@
-"""The page that shows a week with the bot is true."""
+"""`docs/a-week.md` shows what the bot really says."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.e2e.discord.a_week import PAGE, lived
+from tests.e2e.discord.week_story import PAGE, play_week
 
 
 async def test_the_page_shows_what_is_said_in_such_a_week(tmp_path: Path) -> None:
-    """`python -m tests.e2e.discord.a_week` writes it anew, to be read before it is believed."""
-    assert await lived(tmp_path) == PAGE.read_text()
+    """`python -m tests.e2e.discord.week_story` writes the page anew; read it before a commit."""
+    assert await play_week(tmp_path) == PAGE.read_text()

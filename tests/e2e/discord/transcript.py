@@ -1,4 +1,4 @@
-"""What can be read on Discord and, beside it, on the page, written down for people to read."""
+"""A transcript of Discord and of the page, side by side, for people to read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _AT_WORK = re.compile("^-# (Thinking…|Working…|.*(…|✓)$)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What can be read of a message; `by` is who says it."""
+    """The visible text of a message; `by` is its author."""
 
     by: str
     lines: tuple[str, ...]
@@ -40,7 +40,7 @@ class Entry:
 
 
 class Transcript:
-    """`owner` and `bot` are how the two are called; `instead` has words for what is not stable."""
+    """`owner` and `bot` are names; `instead` maps texts that vary to texts that do not."""
 
     def __init__(self, owner: str, bot: str, instead: Mapping[str, str]) -> None:
         self._owner = owner
@@ -79,11 +79,11 @@ class Transcript:
         self._add([words])
 
     def does(self, words: str) -> None:
-        """Something that the owner does besides writing."""
+        """An action of the owner other than a message."""
         self.notes(f"{self._owner} {words}")
 
     def notes(self, words: str) -> None:
-        """Something that cannot be seen."""
+        """A remark about something that no surface shows."""
         self._add([f"({words})"])
 
     def aside(self, text: str) -> None:
@@ -97,7 +97,7 @@ class Transcript:
         page: Sequence[Mapping[str, Any]],
         refs: Mapping[str, Sequence[str]],
     ) -> None:
-        """Write down all that is new or has changed on the two, in the order of the log.
+        """Write down what is new or changed on both surfaces, in the order of the log.
 
         `refs` has the ids on Discord of each message on the page.
         """
@@ -118,7 +118,7 @@ class Transcript:
             self._pair([new_left[one]], None)
 
     def _in_order(self, entries: Mapping[str, Entry]) -> list[str]:
-        """The order of the page; but where a card changes, what the owner wrote comes first."""
+        """The order of the page; if a card has changed, the owner's messages come first."""
         if not any(entry.is_changed for entry in entries.values()):
             return [*entries]
         return sorted(entries, key=lambda name: self._rank(entries[name]))
@@ -137,7 +137,7 @@ class Transcript:
         return message.id in self._discord
 
     def words(self, message: Message) -> str:
-        """All that can be read in a message on Discord."""
+        """All visible text of a message on Discord."""
         return "\n".join(_read(message))
 
     def _on_discord(self, message: Message, discord: LocalDiscord) -> Entry:
@@ -175,12 +175,12 @@ class Transcript:
 
 
 def is_at_work(message: Message) -> bool:
-    """Whether it is a status line, which will give way to an answer."""
+    """Whether it is a status line, which an answer will replace."""
     return _AT_WORK.search(message.text) is not None
 
 
 def _news(before: Mapping[str, Entry], now: Mapping[str, Entry]) -> dict[str, Entry]:
-    """What is new, and what has changed, with a mark. That an Undo ends is no news."""
+    """New entries, and changed ones with a mark. The end of an Undo button is no change."""
     changed = {
         name: Entry(entry.by, _difference(before[name].lines, entry.lines), is_changed=True)
         for name, entry in now.items()
@@ -194,7 +194,7 @@ def _news(before: Mapping[str, Entry], now: Mapping[str, Entry]) -> dict[str, En
 
 
 def _difference(before: Sequence[str], now: Sequence[str]) -> tuple[str, ...]:
-    """The first line, and what is different from before."""
+    """The first line, and the lines that differ from before."""
     pairs = zip(before, now, strict=False)
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     return (now[0], "│ …", *now[same:]) if same > _MOST_REPEATED else tuple(now)
@@ -205,7 +205,7 @@ def _column(entry: Entry) -> list[str]:
 
 
 def _padded(line: str) -> str:
-    """The line in the width of a column; some signs are two wide."""
+    """The line padded to the width of a column; some characters are two columns wide."""
     wide = sum(east_asian_width(sign) in "WF" for sign in line)
     return line.ljust(_WIDTH - wide)
 
@@ -247,13 +247,13 @@ def _button(button: Json) -> str:
 
 
 def _shown_button(label: str, *, is_used: bool) -> str:
-    """The label, which is not broken between lines."""
+    """The label with spaces at which no line breaks."""
     unbroken = label.replace(" ", "\N{NO-BREAK SPACE}")
     return f"‹{unbroken}›" if is_used else f"[{unbroken}]"
 
 
 def read_on_page(message: Mapping[str, Any]) -> Iterator[str]:
-    """As `message.js` puts it together."""
+    """The lines of a message, as `message.js` shows them."""
     if message["author"] == "background":
         at = datetime.fromisoformat(message["at"]).replace(second=0, microsecond=0)
         job, card = message["job"], message["card"]
@@ -289,7 +289,7 @@ def _card_on_page(card: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _plain(html: str) -> list[str]:
-    """The words of a text as the page shows it."""
+    """The visible lines of the HTML of a text."""
     text = _BLOCK.sub(r"```\n\1\n```\n", html)
     text = re.sub(r"<li>\s*(<p>)?", "- ", text)
     text = re.sub(r"<br ?/?>|</(p|li|h\d)>", "\n", text)

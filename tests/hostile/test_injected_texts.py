@@ -1,4 +1,4 @@
-"""Event, hook value, task and mail of a stranger: no attempt becomes an order, honest use works."""
+"""Prompt injections in events, webhook values, tasks and mails have no effect; honest ones work."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import pytest
 from devtools.localgoogle.gmail import multipart, text_part
 from tests.cli.terminal import SUNDAY, Terminal
 from tests.google.scene import google_scene
-from tests.hostile.words import (
+from tests.hostile.injected_texts import (
     ATTEMPTS,
     CANARY,
-    assert_is_calm,
+    assert_imitates_nothing,
     assert_is_data,
     assert_is_literal,
     assert_is_literal_on_discord,
-    assert_poses_as_nothing,
+    assert_is_safe_for_a_terminal,
     assert_taints,
+    before_escaping,
     fenced_parts,
-    in_words,
 )
 from tests.prompts.prompt_parts import message
 
@@ -87,7 +87,7 @@ def test_an_event_on_the_card_of_today_is_one_line_that_does_nothing(attempt: st
     card, honest = day_with(attempt), day_with(HONEST)
     assert len(card.lines) == len(honest.lines) == 1
     assert card.buttons == ()
-    assert_is_calm(card.lines[0].text.replace("\u200d", "").replace("\u200c", ""))
+    assert_is_safe_for_a_terminal(card.lines[0].text.replace("\u200d", "").replace("\u200c", ""))
     assert "\n" not in card.lines[0].text
     on_discord = fitted(card, "").description
     assert len(on_discord.splitlines()) == len(fitted(honest, "").description.splitlines())
@@ -103,7 +103,7 @@ def test_the_question_whether_to_delete_an_event_shows_its_title_as_it_is(attemp
         title = card.description.partition(", Sun 15 Nov, ")[0]
         assert_is_literal(f"x {title}", render)
         assert_is_literal_on_discord(title)
-        assert_is_calm(card.description.replace("\u200d", "").replace("\u200c", ""))
+        assert_is_safe_for_a_terminal(card.description.replace("\u200d", "").replace("\u200c", ""))
     lines = question_card(honest, SUNDAY).description.splitlines()
     assert len(asked.description.splitlines()) == len(lines) == 2
     assert lines[0] == f"{HONEST}, Sun 15 Nov, 15:30–16:30 (Work)"
@@ -115,7 +115,7 @@ def test_a_task_on_a_card_is_one_line_that_does_nothing(attempt: str) -> None:
     card = tasks_card([task], SUNDAY.date())
     assert len(card.lines) == 1
     assert {button.action for button in card.buttons} == {"task_done", "task_del"}
-    assert_is_calm(card.lines[0].text.replace("\u200d", "").replace("\u200c", ""))
+    assert_is_safe_for_a_terminal(card.lines[0].text.replace("\u200d", "").replace("\u200c", ""))
     assert_is_literal_on_discord(fitted(card, "").description.partition("** · ")[2])
 
 
@@ -137,7 +137,7 @@ def test_a_terminal_obeys_no_event_and_the_agent_reads_none(
     honest_lines = {"today": 4, "rehearse": 4}
     for command, lines in honest_lines.items():
         printed = terminal.done(command)
-        assert_is_calm(printed)
+        assert_is_safe_for_a_terminal(printed)
         assert len(printed.splitlines()) == lines
     assert terminal.json("today")["calendar"][0]["summary"] == attempt
     terminal.environ[CALLED_BY] = CONVERSATION
@@ -153,7 +153,7 @@ def test_events_are_data_for_the_agent_and_calm_in_a_terminal(terminal: Terminal
     write_copy(terminal.paths, replace(copy_with(HONEST), events=tuple(events)))
     for words in (["today"], ["upcoming"], *(["show", event.id] for event in events[::4])):
         terminal.environ.pop(CALLED_BY, None)
-        assert_is_calm(terminal.done("cal", *words))
+        assert_is_safe_for_a_terminal(terminal.done("cal", *words))
         terminal.environ[CALLED_BY] = CONVERSATION
         shown = terminal.done("cal", *words)
         assert_is_data(shown)
@@ -165,7 +165,7 @@ def test_events_are_data_for_the_agent_and_calm_in_a_terminal(terminal: Terminal
 
 
 class AddedCalendar(CalendarFeeds):
-    """Subscribes to one calendar, whatever the address is."""
+    """Subscribes to one calendar at any address."""
 
     def __init__(self, copy: CalendarCopy) -> None:
         self._copy = copy
@@ -182,7 +182,7 @@ async def test_the_answer_to_a_pasted_address_quotes_the_next_event_as_data(atte
     assert CANARY not in answer.update
     said, _, how = answer.words.partition(" `ollim-bot cal unsubscribe Work` removes it")
     assert how
-    assert_is_calm(answer.words.replace("\u200d", "").replace("\u200c", ""))
+    assert_is_safe_for_a_terminal(answer.words.replace("\u200d", "").replace("\u200c", ""))
     assert len(answer.words.splitlines()) == 1
     assert_is_literal(said, render)
     assert_is_literal_on_discord(said.partition(" Next: ")[2])
@@ -204,7 +204,7 @@ def test_the_notes_of_a_task_are_data_and_make_no_other_task(terminal: Terminal)
     assert all(CANARY in row["notes"] for row in rows)
     strange = [row["id"] for row in rows if not row["notes"].replace("\n", "").isprintable()]
     for task in strange:
-        assert_is_calm(terminal.done("tasks", "show", task))
+        assert_is_safe_for_a_terminal(terminal.done("tasks", "show", task))
     terminal.environ[CALLED_BY] = CONVERSATION
     for row in rows[::4]:
         shown = terminal.done("tasks", "show", row["id"])
@@ -220,13 +220,13 @@ def test_the_title_of_a_task_is_one_line_and_poses_as_nothing(terminal: Terminal
     short, tasks = [text for text in ATTEMPTS.values() if len(text) < 400], task_file(terminal)
     for attempt in short:
         tasks.add(attempt, None, "x")
-    assert_is_calm(terminal.done("tasks", "list"))
+    assert_is_safe_for_a_terminal(terminal.done("tasks", "list"))
     assert len(terminal.done("tasks", "list").splitlines()) == len(short)
     terminal.environ[CALLED_BY] = CONVERSATION
     for row in terminal.json("tasks", "list")["tasks"]:
-        assert_poses_as_nothing(row["title"])
-        assert_poses_as_nothing(terminal.done("tasks", "show", row["id"]).partition("\nData,")[0])
-    assert_poses_as_nothing(terminal.done("tasks", "list"))
+        assert_imitates_nothing(row["title"])
+        assert_imitates_nothing(terminal.done("tasks", "show", row["id"]).partition("\nData,")[0])
+    assert_imitates_nothing(terminal.done("tasks", "list"))
 
 
 def texts_in(value: object) -> Iterator[str]:
@@ -254,7 +254,7 @@ def test_mail_is_data_for_the_agent_and_calm_in_a_terminal(
             body = multipart("mixed", text_part(attempt, "text/plain"), file)
             mail = gmail.receive(f"{attempt} <x@y>", attempt, body, at=SUNDAY)
             terminal.environ.pop(CALLED_BY, None)
-            assert_is_calm(terminal.done("gmail", "read", mail))
+            assert_is_safe_for_a_terminal(terminal.done("gmail", "read", mail))
             terminal.environ[CALLED_BY] = CONVERSATION
             read = terminal.done("gmail", "read", mail)
             assert_is_data(read)
@@ -301,7 +301,7 @@ def test_the_value_of_a_hook_is_data_and_the_task_is_the_owners(attempt: str) ->
         "The state is open, seen 2 times."
     )
     [inside] = fenced_parts(prompt)
-    assert in_words(inside).startswith("{\n")
+    assert before_escaping(inside).startswith("{\n")
 
 
 @EVERY_ATTEMPT
@@ -320,7 +320,7 @@ def test_the_name_of_a_field_that_the_sender_chose_is_data_too(attempt: str) -> 
 def test_a_hook_that_is_delivered_plainly_brings_no_markup(attempt: str) -> None:
     said = plain_text(HOOK.spec.message, {"who": attempt, "state": "open", "times": 2})
     assert len(said.splitlines()) == 1
-    assert_is_calm(said.replace("\u200d", "").replace("\u200c", ""))
+    assert_is_safe_for_a_terminal(said.replace("\u200d", "").replace("\u200c", ""))
     assert_is_literal(said, render)
     assert_is_literal_on_discord(said)
     assert said.endswith("The state is open, seen 2 times.")

@@ -1,7 +1,7 @@
-"""The bot in a process of its own, to be killed or signalled, whose engine is doubled.
+"""The bot in its own process, which a test may kill or signal, with a doubled engine.
 
-Its engine asks the scripted model of the test through a socket, and keeps what was said in files,
-so that a conversation goes on after a kill as one of the real engine does.
+The engine asks the scripted model of the test through a socket. It stores conversations in files,
+so that they go on after a kill, as those of the real engine do.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-from tests.e2e import warm
+from tests.e2e import fork_server
 from tests.e2e.bot import Bot
-from tests.e2e.inline import made_app
+from tests.e2e.in_process_bot import app_with_engine
 from tests.e2e.model_engine import ModelEngine
 
 from ollim_bot.app.app import Ending
@@ -33,34 +33,34 @@ from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.ports import Clock
 from ollim_bot.settings import Settings
 
-_HERE = "127.0.0.1"
+_LOOPBACK = "127.0.0.1"
 
 
 class KillableBot(Bot):
-    """`model_port` is the one of `asked_at`."""
+    """`model_port` is the port of `serve_model`."""
 
     def __init__(self, home: Path, model_port: int, settings: Mapping[str, str]) -> None:
         super().__init__(home, None, settings)
         self._run = partial(_run, model_port)
 
-    async def _warm(self) -> warm.Process:
-        return await warm.started(self.home, self.environment(), self.output, self._run)
+    async def _start_forked(self) -> fork_server.Process:
+        return await fork_server.start_bot(self.home, self.environment(), self.output, self._run)
 
 
 @asynccontextmanager
-async def asked_at(model: ScriptedModel) -> AsyncIterator[int]:
-    """The port where the model answers a `KeptEngine`."""
+async def serve_model(model: ScriptedModel) -> AsyncIterator[int]:
+    """Answer the requests of a `PersistentModelEngine`; yields the port."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(pickle.dumps(model.reply(pickle.loads(await reader.read()))))
         writer.close()
 
-    async with await asyncio.start_server(answer, _HERE) as server:
+    async with await asyncio.start_server(answer, _LOOPBACK) as server:
         yield server.sockets[0].getsockname()[1]
 
 
-class KeptEngine(ModelEngine):
-    """`folder` has a file for each session, of which a kill leaves the last whole one."""
+class PersistentModelEngine(ModelEngine):
+    """Stores each session in a file of `folder`; a kill leaves the last complete version."""
 
     def __init__(self, port: int, clock: Clock, folder: Path) -> None:
         super().__init__(ScriptedModel(), clock)
@@ -71,7 +71,7 @@ class KeptEngine(ModelEngine):
             self.histories[SessionId(path.stem)] = pickle.loads(path.read_bytes())
 
     async def ask(self, request: ModelRequest) -> object:
-        reader, writer = await asyncio.open_connection(_HERE, self._port)
+        reader, writer = await asyncio.open_connection(_LOOPBACK, self._port)
         try:
             writer.write(pickle.dumps(request))
             writer.write_eof()
@@ -102,12 +102,14 @@ def _run(port: int) -> None:
         stream=sys.stderr,
     )
     allow_many_descriptors()
-    engine = KeptEngine(port, clock, home / "engine")
+    engine = PersistentModelEngine(port, clock, home / "engine")
     while asyncio.run(_until_stopped(settings, clock, engine)) is Ending.RESTART:
         pass
 
 
-async def _until_stopped(settings: Settings, clock: SystemClock, engine: KeptEngine) -> Ending:
-    app = made_app(settings, clock, engine, lambda line: print(line, flush=True))
+async def _until_stopped(
+    settings: Settings, clock: SystemClock, engine: PersistentModelEngine
+) -> Ending:
+    app = app_with_engine(settings, clock, engine, lambda line: print(line, flush=True))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, app.stop)
     return await app.run()

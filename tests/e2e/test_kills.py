@@ -1,4 +1,4 @@
-"""The bot and its engine die at every point of a turn: nothing is lost, nothing happens twice."""
+"""Kills of the bot and of its engine at every point of a turn: no loss, and nothing twice."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def has_result(request: ModelRequest) -> bool:
     return bool(request.tool_results)
 
 
-async def killed_and_started(bot: Bot) -> None:
+async def kill_and_start(bot: Bot) -> None:
     await bot.kill()
     await bot.start()
 
 
-async def one_whole_answer(bot: Bot, *expected: str) -> None:
-    """The answers are these, and nothing else is left to be answered."""
+async def until_answered(bot: Bot, *expected: str) -> None:
+    """Wait for exactly these answers, and until no input is open."""
 
     async def is_answered() -> bool:
         return len(await bot.answers()) >= len(expected)
@@ -45,7 +45,7 @@ async def one_whole_answer(bot: Bot, *expected: str) -> None:
 
 async def _accepted(scene: Scene) -> str:
     await scene.bot.say("what is my cat called?")
-    await killed_and_started(scene.bot)
+    await kill_and_start(scene.bot)
     return "ok"
 
 
@@ -56,19 +56,19 @@ async def _without_a_word_yet(scene: Scene) -> str:
     await scene.model.seen(before + 1)
     (engine,) = scene.bot.engines()
     await scene.bot.kill()
-    await eventually(lambda: not _lives(engine), within=30)
+    await eventually(lambda: not _is_running(engine), within=30)
     await scene.bot.start()
     return "ok"
 
 
 async def _in_the_middle_of_the_text(scene: Scene) -> str:
-    await _said_in_part(scene, "is Miso a good name?")
-    await killed_and_started(scene.bot)
+    await _stall_in_answer(scene, "is Miso a good name?")
+    await kill_and_start(scene.bot)
     return "Miso is."
 
 
 async def _engine_alone(scene: Scene) -> str:
-    await _said_in_part(scene, "what does Miso eat?")
+    await _stall_in_answer(scene, "what does Miso eat?")
     (engine,) = scene.bot.engines()
     os.kill(engine, signal.SIGKILL)
     return "Miso is."
@@ -81,12 +81,12 @@ async def _after_a_tool(scene: Scene) -> str:
     await scene.model.seen(before + 2)
     assert has_result(scene.model.requests[before + 1])
     scene.model.when(is_continued, Reply((Say("Reminder set."),)))
-    await killed_and_started(scene.bot)
+    await kill_and_start(scene.bot)
     return "Reminder set."
 
 
-# What is set for the model by the last one stays.
-DEATHS = (
+# The last one must stay last, because it leaves a rule in the scripted model.
+KILLS = (
     _accepted,
     _without_a_word_yet,
     _in_the_middle_of_the_text,
@@ -96,29 +96,29 @@ DEATHS = (
 
 
 async def test_killed_at_each_point_of_a_turn_it_gives_one_answer(scene: Scene) -> None:
-    """In one conversation; the engine dies with the bot, and what a tool did is done once."""
+    """In one conversation; the engine ends with the bot, and a tool call is not repeated."""
     bot, answers = scene.bot, ["Noted."]
-    session = await _acquainted(scene)
-    for death in DEATHS:
-        answers.append(await death(scene))
-        await one_whole_answer(bot, *answers)
-        assert bot.session() == session, death
+    session = await _after_one_turn(scene)
+    for kill in KILLS:
+        answers.append(await kill(scene))
+        await until_answered(bot, *answers)
+        assert bot.session() == session, kill
         said = spoken(scene.model.requests[-1])
-        assert "my cat is called Miso" in "\n".join(said), death
-        if death is _in_the_middle_of_the_text:
+        assert "my cat is called Miso" in "\n".join(said), kill
+        if kill is _in_the_middle_of_the_text:
             assert sum("is Miso a good name?" in text for text in said) == 1
     assert len(list((bot.data / "reminders").iterdir())) == 1
     assert "Bash" in scene.model.requests[-1].last_user_text
 
 
 async def test_a_turn_that_dies_twice_is_set_aside_and_told(killable: Scene) -> None:
-    await _acquainted(killable)
+    await _after_one_turn(killable)
     killable.model.then(Hang(), Hang())
     await killable.bot.say("what is my cat called?")
     await killable.model.seen(2)
-    await killed_and_started(killable.bot)
+    await kill_and_start(killable.bot)
     await killable.model.seen(3)
-    await killed_and_started(killable.bot)
+    await kill_and_start(killable.bot)
 
     assert "what is my cat called?" in await killable.bot.note("set aside")
     assert await killable.bot.ask("hello?") == "ok"
@@ -127,7 +127,7 @@ async def test_a_turn_that_dies_twice_is_set_aside_and_told(killable: Scene) -> 
 async def test_a_stop_waits_for_the_answer_and_a_session_lost_meanwhile_is_told(
     scene: Scene,
 ) -> None:
-    lost = await _acquainted(scene)
+    lost = await _after_one_turn(scene)
     scene.model.then(Reply((Say("Miso, as you told me."),), pace=0.3, chunk=4))
     await scene.bot.say("what is my cat called?")
     await scene.model.seen(2)
@@ -137,7 +137,7 @@ async def test_a_stop_waits_for_the_answer_and_a_session_lost_meanwhile_is_told(
         transcript.unlink()
     await scene.bot.start()
 
-    await one_whole_answer(scene.bot, "Noted.", "Miso, as you told me.")
+    await until_answered(scene.bot, "Noted.", "Miso, as you told me.")
     assert len(scene.model.requests) == 2
 
     assert await scene.bot.ask("hello?") == "ok"
@@ -148,8 +148,8 @@ async def test_a_stop_waits_for_the_answer_and_a_session_lost_meanwhile_is_told(
     assert events[0]["session_id"] == lost
 
 
-async def _said_in_part(scene: Scene, question: str) -> None:
-    """The page shows the beginning of an answer that does not go on; another one is ready."""
+async def _stall_in_answer(scene: Scene, question: str) -> None:
+    """Ask; the answer stalls when the page shows its beginning. The next answer is scripted."""
     scene.model.then(Stall(Reply((Say("Miso"),))))
     async with scene.bot.socket() as socket:
         await scene.bot.say(question)
@@ -158,8 +158,8 @@ async def _said_in_part(scene: Scene, question: str) -> None:
     scene.model.answers("Miso is.")
 
 
-async def _acquainted(scene: Scene) -> str:
-    """One turn behind us; gives the session."""
+async def _after_one_turn(scene: Scene) -> str:
+    """Have one turn; returns the session."""
     scene.model.answers("Noted.")
     assert await scene.bot.ask("my cat is called Miso") == "Noted."
     session = scene.bot.session()
@@ -167,7 +167,7 @@ async def _acquainted(scene: Scene) -> str:
     return session
 
 
-def _lives(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

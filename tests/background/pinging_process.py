@@ -1,4 +1,4 @@
-"""Run as a program: background runs that ping, at the same moment as those of another process."""
+"""A program that runs one background run for each line of its input; each run pings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.background.scene import NOW, WatchedEngine, ping, routine, scene
+from tests.background.scene import NOW, WatchedEngine, background_scene, ping, routine
 from tests.storage.data_directory import DataDirectory, QuickDisk
 from tests.stores import Stores
 
@@ -21,9 +21,9 @@ async def _run(stores: Stores, root: Path, name: str) -> str:
     paths = DataPaths(root)
     database = open_database(paths, lambda: NOW, is_holder=False, report=lambda _: None)
     store, engine = SqliteStore(database, ManualClock(NOW)), WatchedEngine().then(ping(name))
-    async with scene(engine, root=root, stores=stores, seen=lambda _: store) as stage:
+    async with background_scene(engine, root=root, stores=stores, seen=lambda _: store) as scene:
         job = routine(name, description=name, update_main_session=ReportMode.FREELY)
-        state = await stage.run(job)
+        state = await scene.run(job)
     await store.close()
     return state.value
 

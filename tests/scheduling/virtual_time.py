@@ -1,7 +1,7 @@
-"""A clock that hurries from one moment to the next, so that a year takes seconds.
+"""Virtual time: a clock that moves to the next wake-up at once, so that a year takes seconds.
 
-There are no threads and no waiting: whoever sleeps is woken as soon as nobody has anything to do.
-So the same year is the same each time.
+There are no threads and no real waits: a sleeping task wakes as soon as no other task can run.
+So each run of the same year is the same.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TypeVar, TypeVarTuple, Unpack
 
-# A machine with much to do may oversleep, and only after more than this counts as one that slept.
-OVERSLEPT = timedelta(seconds=85)
-_SOME_TIME = timedelta(seconds=5)
+# How late a wait may end on a busy machine. The schedule takes a longer delay for a sleep of the
+# machine.
+LONGEST_DELAY = timedelta(seconds=85)
+_SHORTEST_DELAYED_WAIT = timedelta(seconds=5)
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-class HurryingLoop(asyncio.SelectorEventLoop):
-    """Knows when nobody has anything to do. What is for a thread is done when it is asked for."""
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """Knows when no task can run. It runs the work for a thread at once, in the loop's thread."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,20 +48,20 @@ class HurryingLoop(asyncio.SelectorEventLoop):
         done: asyncio.Future[T] = self.create_future()
         try:
             done.set_result(func(*args))
-        except Exception as raised:  # noqa: BLE001 - whoever asked for it gets it
+        except Exception as raised:  # noqa: BLE001 - the caller gets it
             done.set_exception(raised)
         return done
 
-    async def quiet(self) -> None:
-        """Until a whole turn of the loop has led to no other."""
+    async def until_idle(self) -> None:
+        """Return when one turn of the loop has scheduled no further callback."""
         before = -1
         while self.calls > before + 1:
             before = self.calls
             await asyncio.sleep(0)
 
 
-class HurryingClock:
-    """`MovableClock`. `jump` moves what the wall clock shows, and nobody wakes by it."""
+class VirtualClock:
+    """`MovableClock`. `jump` changes the wall-clock time and wakes no sleeping task."""
 
     def __init__(self, start: datetime) -> None:
         self._start = start.astimezone(UTC)
@@ -91,8 +92,8 @@ class HurryingClock:
     def jump(self, by: timedelta) -> None:
         self._jumped += by
 
-    def go(self, at_most: timedelta) -> bool:
-        """Let the time pass up to the next who wakes; False if nobody does."""
+    def advance(self, at_most: timedelta) -> bool:
+        """Move to the next wake-up and wake that task; False if there is none within `at_most`."""
         target = self._passed + at_most
         while self._sleepers and self._sleepers[0][0] <= target:
             at, _, wake = heappop(self._sleepers)
@@ -104,59 +105,60 @@ class HurryingClock:
         return False
 
 
-class Turner:
-    """Doubles `Watcher`: who waits for it turns the clock on, until it is to stand.
+class FakeWatcher:
+    """Doubles `Watcher`: a call of `wait` advances the clock, as far as `run_until` allows.
 
-    A wait of some length lasts longer, as on a busy machine, if nothing is due in `moments`.
+    A wait of at least five seconds lasts longer, as on a busy machine, if nothing is due in
+    `moments`.
     """
 
     def __init__(
-        self, loop: HurryingLoop, clock: HurryingClock, moments: Sequence[datetime]
+        self, loop: VirtualTimeLoop, clock: VirtualClock, moments: Sequence[datetime]
     ) -> None:
         self._loop = loop
         self._clock = clock
         self._moments = moments
         self._until = clock.now()
-        self._goes = asyncio.Event()
-        self._stands = asyncio.Event()
+        self._may_go_on = asyncio.Event()
+        self._has_stopped = asyncio.Event()
         self._calls = -1
 
-    async def turn(self, until: datetime) -> None:
-        """Let the clock go until it shows `until`, and all that it brings is done."""
+    async def run_until(self, until: datetime) -> None:
+        """Let the clock run until it shows `until` and no task can run."""
         self._until = until
-        self._stands.clear()
-        self._goes.set()
-        await self._stands.wait()
+        self._has_stopped.clear()
+        self._may_go_on.set()
+        await self._has_stopped.wait()
 
     def wake(self) -> None:
-        """Whoever waits for it wakes soon enough."""
+        """Does nothing: each wait ends soon enough."""
 
     async def run(self) -> None:
         await asyncio.Event().wait()
 
     async def wait(self, at_most: float) -> None:
-        await self._quiet()
+        await self._until_idle()
         now = self._clock.now().astimezone(UTC)
         if now >= self._until:
-            self._goes.clear()
-            self._stands.set()
-            await self._goes.wait()
+            self._may_go_on.clear()
+            self._has_stopped.set()
+            await self._may_go_on.wait()
             return
         left = self._pause(now, timedelta(seconds=at_most))
         while left > timedelta():
-            self._clock.go(left)
-            await self._quiet()
+            self._clock.advance(left)
+            await self._until_idle()
             left -= self._clock.now().astimezone(UTC) - now
             now = self._clock.now().astimezone(UTC)
 
     def _pause(self, now: datetime, at_most: timedelta) -> timedelta:
-        if at_most >= _SOME_TIME:
+        if at_most >= _SHORTEST_DELAYED_WAIT:
             later = bisect_right(self._moments, now)
-            due = self._moments[later] if later < len(self._moments) else now + OVERSLEPT
-            at_most = max(at_most, min(OVERSLEPT, due - now))
+            due = self._moments[later] if later < len(self._moments) else now + LONGEST_DELAY
+            at_most = max(at_most, min(LONGEST_DELAY, due - now))
         return min(at_most, self._until - now)
 
-    async def _quiet(self) -> None:
+    async def _until_idle(self) -> None:
         if self._loop.calls != self._calls:
-            await self._loop.quiet()
+            await self._loop.until_idle()
             self._calls = self._loop.calls

@@ -1,6 +1,6 @@
 """A week with the bot, as it is told in `docs/a-week.md`.
 
-`python -m tests.e2e.discord.a_week` writes that page anew.
+`python -m tests.e2e.discord.week_story` writes that page anew.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from tests.e2e.discord.week import Week, week_of
+from tests.e2e.discord.week_scene import WeekScene, week_scene
 
 from ollim_bot.offline.messages import CallTool, Fail, Reply, Say, Stall
 
@@ -31,9 +31,9 @@ in [reminders and routines](schedule.md), [quiet](quiet.md), [side conversations
 [Discord](discord.md)."""
 
 
-async def lived(home: Path) -> str:
-    """The page, as it comes of the week."""
-    async with week_of(home, "Ada") as week:
+async def play_week(home: Path) -> str:
+    """Play the week; returns the text of the page."""
+    async with week_scene(home, "Ada") as week:
         for chapter in CHAPTERS:
             await chapter(week)
     return f"{_HEAD}\n{week.transcript.text}"
@@ -43,14 +43,14 @@ def reminder(what: str, at: str, **more: object) -> CallTool:
     return CallTool("mcp__discord__add_reminder", {"prompt": what, "run_at": at, **more})
 
 
-def routine(week: Week, name: str, cron: str, text: str, *more: str) -> CallTool:
+def routine(week: WeekScene, name: str, cron: str, text: str, *more: str) -> CallTool:
     lines = "".join(f"{line}\n" for line in more)
     head = f'id: {name}\ncron: "{cron}"\ndescription: {text.rstrip(".")}\n{lines}'
-    path = week.talk.bot.data / "routines" / f"{name}.md"
+    path = week.scene.bot.data / "routines" / f"{name}.md"
     return CallTool("Write", {"file_path": str(path), "content": f"---\n{head}---\n{text}\n"})
 
 
-async def monday(week: Week) -> None:
+async def monday(week: WeekScene) -> None:
     week.transcript.chapter("Monday: the pills", "Ada starts the bot. It writes first, once.")
     await week.look()
     week.transcript.tells("She begins with what goes wrong most often.")
@@ -99,7 +99,7 @@ async def monday(week: Week) -> None:
     await week.replies(card, "did it")
 
 
-async def tuesday(week: Week) -> None:
+async def tuesday(week: WeekScene) -> None:
     await pills_taken(week, "Tue")
     week.transcript.chapter(
         "Tuesday: the dentist", "Ada is never ready when it is time to leave. So it says so before."
@@ -136,7 +136,7 @@ async def tuesday(week: Week) -> None:
     await week.presses(card, "Done", and_shows="**1** · ✓ dentist")
 
 
-async def wednesday(week: Week) -> None:
+async def wednesday(week: WeekScene) -> None:
     await pills_taken(week, "Wed")
     week.transcript.chapter(
         "Wednesday: not now", "A reminder comes at the wrong moment. It is put off, not lost."
@@ -168,7 +168,7 @@ async def wednesday(week: Week) -> None:
     week.transcript.notes("It is quiet: nothing is heard.")
 
 
-async def thursday(week: Week) -> None:
+async def thursday(week: WeekScene) -> None:
     week.transcript.chapter(
         "Thursday: good morning", "The night was quiet. What came up in it is one message."
     )
@@ -180,7 +180,7 @@ async def thursday(week: Week) -> None:
         "little behind: a summary, if Ada wants one."
     )
     await week.at("Thu 20:00")
-    week.talk.model.answers("Rome. By train, or by plane?")
+    week.scene.model.answers("Rome. By train, or by plane?")
     await week.calls("fork", "by plane?", topic="a trip to Rome")
     card = week.newest("Topic: a trip to Rome")
     await week.says("by train", answer="Then the night train, on Friday in two weeks.")
@@ -190,7 +190,7 @@ async def thursday(week: Week) -> None:
     await week.says("what did we decide?", answer="The night train to Rome, on Friday 4 December.")
 
 
-async def friday(week: Week) -> None:
+async def friday(week: WeekScene) -> None:
     week.transcript.chapter(
         "Friday: the laptop slept",
         "The lid was shut until twenty past nine. What was due comes late, says so, and does not "
@@ -207,7 +207,7 @@ async def friday(week: Week) -> None:
     await week.presses(week.newest("take the pills"), "Taken")
 
 
-async def saturday(week: Week) -> None:
+async def saturday(week: WeekScene) -> None:
     await pills_taken(week, "Sat")
     week.transcript.chapter(
         "Saturday: the model is away",
@@ -221,7 +221,7 @@ async def saturday(week: Week) -> None:
         plants,
         answer="Reminder set: water the plants, today 10:30.",
     )
-    week.talk.model.then(Fail(401, "authentication_error", "no"))
+    week.scene.model.then(Fail(401, "authentication_error", "no"))
     await week.at("Sat 10:30")
     card = await week.comes("water the plants")
     await week.presses(card, "Done")
@@ -231,16 +231,16 @@ async def saturday(week: Week) -> None:
     )
     await week.at("Sat 15:00")
     await week.calls("permissions", mode="default")
-    wish = {"file_path": str(week.talk.bot.data / "shopping.txt"), "content": "milk\n"}
+    wish = {"file_path": str(week.scene.bot.data / "shopping.txt"), "content": "milk\n"}
     week.will_answer("It is on the list.", CallTool("Write", wish))
-    week.talk.discord.say("put milk on the shopping list")
+    week.scene.discord.say("put milk on the shopping list")
     await week.until(lambda: week.has_new("Allow Write?"))
     await week.look()
     card = week.newest("Allow Write?")
     await week.presses(card, "✅ Allow once")
 
 
-async def sunday(week: Week) -> None:
+async def sunday(week: WeekScene) -> None:
     await pills_taken(week, "Sun")
     week.transcript.chapter(
         "Sunday: here and there", "What is written on the page is quoted on Discord."
@@ -251,9 +251,9 @@ async def sunday(week: Week) -> None:
     )
     week.transcript.tells("Halfway through, Ada thinks again. What counts is the newer question.")
     await week.at("Sun 11:05")
-    week.talk.model.then(Stall(Reply((Say("You need a passport, a"),))))
-    week.talk.discord.say("what do I need to pack?")
-    await week.until(lambda: "a passport" in "".join(week.talk.discord.texts))
+    week.scene.model.then(Stall(Reply((Say("You need a passport, a"),))))
+    week.scene.discord.say("what do I need to pack?")
+    await week.until(lambda: "a passport" in "".join(week.scene.discord.texts))
     await week.says("only for the train", answer="A pullover, water, and something to read.")
     week.transcript.tells("In the evening the machine gets an update, and the bot with it.")
     await week.at("Sun 18:00")
@@ -265,7 +265,7 @@ async def sunday(week: Week) -> None:
 CHAPTERS = (monday, tuesday, wednesday, thursday, friday, saturday, sunday)
 
 
-async def pills_taken(week: Week, day: str) -> None:
+async def pills_taken(week: WeekScene, day: str) -> None:
     """An ordinary morning, which the page leaves out."""
     with week.transcript.silence():
         await week.at(f"{day} 8:00")
@@ -275,7 +275,7 @@ async def pills_taken(week: Week, day: str) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as home:
-        PAGE.write_text(asyncio.run(lived(Path(home))))
+        PAGE.write_text(asyncio.run(play_week(Path(home))))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The real schedule on a machine that sleeps and stops, with an agent that does all at once."""
+"""The real schedule on a simulated machine that sleeps and stops, with a fake agent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any, cast
 
-from tests.scheduling.hurrying import HurryingClock, HurryingLoop, Turner
+from tests.scheduling.virtual_time import FakeWatcher, VirtualClock, VirtualTimeLoop
 from tests.stores import Stores
 
 from ollim_bot.conversation.background_attempt import Try
@@ -37,8 +37,8 @@ from ollim_bot.testing.memory import MemoryShelf, memory_shelves
 from ollim_bot.testing.repeating_store import RepeatingStore
 
 
-class Book(MemoryShelf[Reminder]):
-    """Doubles `JobIndex`, and is the shelf of the reminders too, so that what goes is noticed."""
+class FakeJobIndex(MemoryShelf[Reminder]):
+    """Doubles `JobIndex`. It is the shelf of the reminders too, so that it notices removals."""
 
     def __init__(self) -> None:
         super().__init__(REMINDERS)
@@ -46,11 +46,11 @@ class Book(MemoryShelf[Reminder]):
         self._changes: dict[str, Any] = {}
 
     def put(self, *jobs: Job) -> None:
-        """Files are written, new ones or in place of others."""
+        """Write the files of these jobs, new ones or in place of others."""
         for job in jobs:
-            booked = IndexedJob(job, Path(job.spec.id))
-            self._note("changed" if booked.key in self.jobs else "added", booked)
-            self.jobs[booked.key] = booked
+            indexed = IndexedJob(job, Path(job.spec.id))
+            self._note("changed" if indexed.key in self.jobs else "added", indexed)
+            self.jobs[indexed.key] = indexed
             if isinstance(job, Reminder):
                 self.add(job)
 
@@ -59,28 +59,29 @@ class Book(MemoryShelf[Reminder]):
         return super().remove(item_id)
 
     def remember(self, armed: Mapping[JobKey, str]) -> None:
-        """Each file has an id of its own."""
+        """Does nothing: no two files of a test have the same id."""
 
     async def refresh(self) -> Changes:
         if not self._changes:
-            return _NOTHING
+            return _NO_CHANGES
         changes, self._changes = self._changes, {}
         return Changes(**changes)
 
-    def _note(self, word: str, booked: IndexedJob) -> None:
-        self._changes.setdefault(word, []).append(booked)
+    def _note(self, word: str, indexed: IndexedJob) -> None:
+        self._changes.setdefault(word, []).append(indexed)
 
 
-class Agent:
+class FakeAgent:
     """Doubles `BackgroundRuns`, `ForegroundJobs` and `ReminderDelivery`.
 
-    It does all it is asked at once, but takes a while for some reminders in the background, and
-    forgets to say others. `said` has each delivery to the owner, by whomever.
+    Each run ends at once, except background runs of reminders, which take `_RUN_SECONDS`. A
+    background run delivers its reminder only if the id of the job ends in an even digit. `said`
+    has each delivery to the owner.
     """
 
     can_screen = True
 
-    def __init__(self, stores: Stores, clock: HurryingClock) -> None:
+    def __init__(self, stores: Stores, clock: VirtualClock) -> None:
         self.said: list[Occurrence] = []
         self.running: set[asyncio.Task[OccurrenceState]] = set()
         self._stores = stores
@@ -95,7 +96,7 @@ class Agent:
     async def _run(self, job: Job, one: Occurrence, this: Try) -> OccurrenceState:
         self._row(one, OccurrenceState.RUNNING, {"attempt": this.number})
         if isinstance(job, Reminder):
-            await self._clock.sleep(_SECONDS[sum(map(ord, one.job_id)) % len(_SECONDS)])
+            await self._clock.sleep(_RUN_SECONDS[sum(map(ord, one.job_id)) % len(_RUN_SECONDS)])
         if this.order is not None and one.job_id[-1] in "02468":
             self._say(one, this.order)
         self._row(one, OccurrenceState.DONE, {"attempts": this.number})
@@ -128,7 +129,7 @@ class Agent:
         self._stores.ledger.append(LedgerRow(self._clock.now(), state.value, one, facts))
 
 
-class Teller:
+class FakeNotices:
     """Doubles `Notices`."""
 
     def __init__(self) -> None:
@@ -138,13 +139,13 @@ class Teller:
         self.told.append(f"{key}: {sentence}")
 
 
-class NoRequests:
+class NoRunRequests:
     """Doubles `RunRequests`."""
 
     async def run(self) -> None: ...
 
 
-class Beats:
+class MemoryHeartbeat:
     """Doubles `HeartbeatFile`."""
 
     def __init__(self) -> None:
@@ -157,10 +158,10 @@ class Beats:
         self._last = now
 
 
-class Machine:
-    """What the bot runs on: it can be switched off and on, sleep, and have its clock set.
+class SimulatedMachine:
+    """Runs the bot; it can be switched off and on, sleep, and have its clock set.
 
-    `moments` are all at which anything may be due, in order.
+    `moments` are all moments at which anything may be due, in order.
     """
 
     def __init__(
@@ -170,73 +171,76 @@ class Machine:
         moments: Sequence[datetime],
         zone: tzinfo,
     ) -> None:
-        assert isinstance(loop, HurryingLoop)
-        self.clock = HurryingClock(start)
-        self.book = Book()
-        shelves = replace(memory_shelves(), reminders=self.book)
+        assert isinstance(loop, VirtualTimeLoop)
+        self.clock = VirtualClock(start)
+        self.index = FakeJobIndex()
+        shelves = replace(memory_shelves(), reminders=self.index)
         self.stores = Stores(RepeatingStore(self.clock.now, is_repeating=False), shelves)
-        self.agent = Agent(self.stores, self.clock)
-        self.teller = Teller()
-        self._turner = Turner(loop, self.clock, moments)
+        self.agent = FakeAgent(self.stores, self.clock)
+        self.notices = FakeNotices()
+        self._watcher = FakeWatcher(loop, self.clock, moments)
         self._zone = zone
-        self._beats = cast("Any", Beats())
-        self._life: tuple[asyncio.Task[None], Scheduler] | None = None
+        self._heartbeat = cast("Any", MemoryHeartbeat())
+        self._running: tuple[asyncio.Task[None], Scheduler] | None = None
 
-    async def watches(self, until: datetime) -> None:
-        if self._life is None:
-            agent, teller, clock = cast("Any", self.agent), cast("Any", self.teller), self.clock
+    async def run(self, until: datetime) -> None:
+        if self._running is None:
+            agent, notices, clock = cast("Any", self.agent), cast("Any", self.notices), self.clock
             store = self.stores.state
-            gate, files = DiskGate(store, teller, clock), JobFileChanges(store, self.stores.shelves)
+            gate, files = (
+                DiskGate(store, notices, clock),
+                JobFileChanges(store, self.stores.shelves),
+            )
             must = MustDeliveries(agent, gate, files, clock)
             runners = JobRunners(agent, agent, agent)
             dispatch = Dispatcher(store, gate, runners, must, clock, _no_outlook, ManualRuns())
-            book, turner = cast("Any", self.book), cast("Any", self._turner)
-            requests = cast("Any", NoRequests())
+            index, watcher = cast("Any", self.index), cast("Any", self._watcher)
+            requests = cast("Any", NoRunRequests())
             poster = MessagePoster(store, cast("Any", None), (), clock)
             scheduler = Scheduler(
-                book,
-                turner,
+                index,
+                watcher,
                 files,
                 (
                     Nags(store, poster),
-                    HeadsUps(store, book, poster, clock),
-                    DueJobs(store, book, dispatch, gate, files, clock),
+                    HeadsUps(store, index, poster, clock),
+                    DueJobs(store, index, dispatch, gate, files, clock),
                 ),
                 [requests.run],
                 ScheduleRecords(
                     ArmedJobs(store, clock),
-                    Heartbeat(store, self._beats),
+                    Heartbeat(store, self._heartbeat),
                     OwnerZone(store, clock, self._zone),
                 ),
                 clock,
             )
-            self._life = asyncio.create_task(scheduler.run()), scheduler
-        task, _ = self._life
-        turning = asyncio.create_task(self._turner.turn(until))
-        await asyncio.wait({task, turning}, return_when=asyncio.FIRST_COMPLETED)
+            self._running = asyncio.create_task(scheduler.run()), scheduler
+        task, _ = self._running
+        watching = asyncio.create_task(self._watcher.run_until(until))
+        await asyncio.wait({task, watching}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             task.result()
 
-    def sleeps(self, until: datetime) -> None:
-        """Nothing goes on, and the clock on the wall shows another time afterwards."""
+    def sleep(self, until: datetime) -> None:
+        """No task runs, and the wall clock shows `until` afterwards."""
         self.clock.jump(until - self.clock.now())
 
-    async def is_off(self, until: datetime) -> None:
-        """The program ends at once, whatever it does."""
-        assert self._life is not None
-        task, scheduler = self._life
+    async def switch_off(self, until: datetime) -> None:
+        """The program ends at once, in the middle of its work, and is off until `until`."""
+        assert self._running is not None
+        task, scheduler = self._running
         for each in (task, *self.agent.running):
             each.cancel()
         await asyncio.gather(task, *self.agent.running, return_exceptions=True)
         await scheduler.close()
-        self._life = None
-        self.sleeps(until)
+        self._running = None
+        self.sleep(until)
 
 
 def _no_outlook(_: Occurrence) -> UpcomingSchedule:
-    raise AssertionError("the agent of this year asks for nothing")
+    raise AssertionError("the fake agent asks for no outlook")
 
 
-_NOTHING = Changes()
-# How long a reminder takes: at once, too long to be in time, or a while.
-_SECONDS = (0, 90, 20)
+_NO_CHANGES = Changes()
+# How long background runs of reminders take; the second is longer than a reminder may wait.
+_RUN_SECONDS = (0, 90, 20)

@@ -1,4 +1,4 @@
-"""Where a hostile model sits: always with the real engine, gates, guards, tools and files."""
+"""The bot with a hostile model, and with the real engine, gates, guards, tools and files."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any
 
 from tests.engine.scene import provider
 from tests.hostile.attempt import Attempt
+from tests.hostile.canary_home import CanaryHome
 from tests.hostile.model import ERRAND, HostileModel
-from tests.hostile.vault import Vault
 from tests.storage.data_directory import DataDirectory
 from tests.stores import Stores
 
@@ -52,58 +52,58 @@ from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
 
 LIMIT = 180.0
-# Without asking far away whether an address is a good one.
+# The preflight would ask a server on the internet about each address.
 _NO_RULES = {"disableSkillShellExecution": True, "skipWebFetchPreflight": True}
-# Given so that their ways are tried too, wherever the bot itself leaves them out.
+# Offered in addition, so that attempts with them are made where the bot leaves them out.
 MORE_TOOLS = ("Agent", "Skill", "NotebookEdit")
 
 
 @dataclass
-class Visits:
-    """Somebody on loopback whom nobody may visit."""
+class LoopbackTarget:
+    """A server on loopback that the agent must not reach."""
 
     port: int
-    number: int = 0
+    visits: int = 0
 
 
 @asynccontextmanager
-async def neighbour(vault: Vault) -> AsyncIterator[Visits]:
-    page = f"HTTP/1.1 200 OK\r\n\r\n{vault.new_canary('a page on loopback')}"
+async def loopback_target(canary_home: CanaryHome) -> AsyncIterator[LoopbackTarget]:
+    page = f"HTTP/1.1 200 OK\r\n\r\n{canary_home.new_canary('a page on loopback')}"
 
-    async def visited(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        visits.number += 1
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        loopback.visits += 1
         writer.write(page.encode())
         writer.close()
 
-    server = await asyncio.start_server(visited, "127.0.0.1", 0)
-    visits = Visits(server.sockets[0].getsockname()[1])
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    loopback = LoopbackTarget(server.sockets[0].getsockname()[1])
     async with server:
-        yield visits
+        yield loopback
 
 
-class MeddledEngine:
-    """The real engine; around its questions to the gate, others change the files."""
+class TamperingEngine:
+    """The real engine; the files change before and after its calls of the gate."""
 
-    def __init__(self, engine: AgentEngine, vault: Vault, model: HostileModel) -> None:
+    def __init__(self, engine: AgentEngine, canary_home: CanaryHome, model: HostileModel) -> None:
         self._engine = engine
-        self._vault = vault
+        self._canary_home = canary_home
         self._model = model
 
     def open(self, spec: SessionSpec, tools: Toolset) -> AbstractAsyncContextManager[AgentSession]:
-        return self._engine.open(spec, self._meddled(tools))
+        return self._engine.open(spec, self._tampered(tools))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    def _meddled(self, tools: Toolset) -> Toolset:
+    def _tampered(self, tools: Toolset) -> Toolset:
         async def gate(call: ToolCall) -> Refusal | None:
             self._model.calls_by_subagents += bool(call.subagent)
             attempt, self._model.current = self._model.current, None
             if attempt is not None and attempt.before is not None:
-                attempt.before(self._vault)
+                attempt.before(self._canary_home)
             refusal = await tools.gate(call)
             if attempt is not None and attempt.between is not None:
-                attempt.between(self._vault)
+                attempt.between(self._canary_home)
             return refusal
 
         builtin = tuple(dict.fromkeys((*tools.builtin, *MORE_TOOLS)))
@@ -111,13 +111,11 @@ class MeddledEngine:
 
 
 @dataclass
-class Stand:
-    """What every place needs."""
-
-    vault: Vault
+class AttackScene:
+    canary_home: CanaryHome
     model: HostileModel
     engine: AgentEngine
-    visits: Visits
+    loopback: LoopbackTarget
     settings: Settings
 
     async def until(self, condition: Callable[[], object]) -> None:
@@ -129,34 +127,36 @@ class Stand:
 
 
 @asynccontextmanager
-async def stand(
-    vault: Vault,
+async def attack_scene(
+    canary_home: CanaryHome,
     attempts: Sequence[Attempt],
     *,
     by_subagent: bool = False,
     without_rules: bool = False,
-) -> AsyncIterator[Stand]:
-    """`without_rules`, the engine has none of its own, and all depends on our guards."""
-    async with neighbour(vault) as visits:
-        model = HostileModel(vault, attempts, visits.port, by_subagent=by_subagent)
+) -> AsyncIterator[AttackScene]:
+    """With `without_rules`, the engine has no rules of its own, and only our guards refuse."""
+    async with loopback_target(canary_home) as loopback:
+        model = HostileModel(canary_home, attempts, loopback.port, by_subagent=by_subagent)
         async with MessagesServer(model) as server:
-            ours = {"OLLIM_DATA_DIR": str(vault.data), "OLLIM_TIMEZONE": "UTC"}
-            settings = Settings.from_env({"HOME": str(vault.home), **ours}, cwd=vault.home)
-            cli = _without_rules(vault.home) if without_rules else None
-            real = engine_at(vault.home, server.url, ours, cli)
-            engine: Any = MeddledEngine(real, vault, model)
-            yield Stand(vault, model, engine, visits, settings)
+            ours = {"OLLIM_DATA_DIR": str(canary_home.data), "OLLIM_TIMEZONE": "UTC"}
+            settings = Settings.from_env(
+                {"HOME": str(canary_home.home), **ours}, cwd=canary_home.home
+            )
+            cli = _without_rules(canary_home.home) if without_rules else None
+            real = engine_at(canary_home.home, server.url, ours, cli)
+            engine: Any = TamperingEngine(real, canary_home, model)
+            yield AttackScene(canary_home, model, engine, loopback, settings)
 
 
 def engine_at(home: Path, url: str, ours: Mapping[str, str], cli: Path | None) -> ClaudeEngine:
-    """As the bot starts it."""
+    """The engine as the bot starts it."""
     commands = Path(sys.executable).parent
     environment = child_environment({**provider(home, url), **ours}, os.environ, commands)
     return ClaudeEngine(environment, home / "run", cli=cli or launcher(home / "run"))
 
 
 def _without_rules(home: Path) -> Path:
-    """Starts the engine's program with other settings than it was meant to have."""
+    """A script that starts the engine's program without the rules in its settings."""
     real = launcher(home / "run") or cli_path()
     script = home / "run" / "without-rules"
     script.write_text(
@@ -169,8 +169,8 @@ def _without_rules(home: Path) -> Path:
     return script
 
 
-class OpenApp(App):
-    """Lets the parts be reached that nothing but time sets going."""
+class AppWithParts(App):
+    """Gives a test access to the parts of the conversation, to start background runs."""
 
     parts: ConversationParts | None = None
 
@@ -180,10 +180,10 @@ class OpenApp(App):
 
 
 @asynccontextmanager
-async def running(at: Stand) -> AsyncIterator[tuple[ChatService, BackgroundRuns]]:
+async def running(at: AttackScene) -> AsyncIterator[tuple[ChatService, BackgroundRuns]]:
     """The whole bot."""
     surface = RecordingSurface()
-    app = OpenApp(at.settings, Adapters(engine=at.engine, surfaces=[surface]))
+    app = AppWithParts(at.settings, Adapters(engine=at.engine, surfaces=[surface]))
     task = asyncio.create_task(app.run())
     try:
         await at.until(lambda: surface.receptions or task.done())
@@ -194,8 +194,8 @@ async def running(at: Stand) -> AsyncIterator[tuple[ChatService, BackgroundRuns]
         await task
 
 
-async def in_main(at: Stand, *first: str) -> None:
-    """`first` are commands of the owner's before the errand."""
+async def in_main(at: AttackScene, *first: str) -> None:
+    """`first` are the owner's commands before the errand."""
     async with running(at) as (reception, _):
         for line in first:
             await reception.command("test", line)
@@ -203,40 +203,39 @@ async def in_main(at: Stand, *first: str) -> None:
         await at.until(lambda: at.model.is_done)
 
 
-async def in_fork(at: Stand) -> None:
+async def in_fork(at: AttackScene) -> None:
     await in_main(at, "/fork")
 
 
-async def with_everything_allowed(at: Stand) -> None:
-    """There are no patterns then, and nobody is asked."""
+async def with_everything_allowed(at: AttackScene) -> None:
+    """In this mode no pattern is needed, and the owner is not asked."""
     await in_main(at, "/permissions bypassPermissions")
 
 
-async def in_background(at: Stand, *allowed: str) -> None:
-    """`allowed` is what the file of the job allows."""
+async def in_background(at: AttackScene, *allowed: str) -> None:
+    """`allowed` are the tools that the file of the job allows."""
     spec = JobSpec(id="spy", message=ERRAND, background=True, allowed_tools=allowed)
     await run_job(at, Routine(spec, Cron.parse("0 9 * * *")))
 
 
-async def run_job(at: Stand, job: Job) -> None:
+async def run_job(at: AttackScene, job: Job) -> None:
     occurrence = Occurrence.scheduled(kind_of(job), job.spec.id, datetime.now(UTC))
     async with running(at) as (_, background), asyncio.timeout(LIMIT):
         await background.run_agent_background(job, occurrence)
     assert at.model.is_done
 
 
-def sent(at: Stand) -> list[ChatMessage]:
-    """The log of the messages."""
-    log = DataDirectory(at.vault.data).run(lambda tx: tx.messages.page(10_000))
+def logged_messages(at: AttackScene) -> list[ChatMessage]:
+    log = DataDirectory(at.canary_home.data).run(lambda tx: tx.messages.page(10_000))
     return [each.message for each in log]
 
 
-def opened(at: Stand) -> Stores:
+def open_stores(at: AttackScene) -> Stores:
     database = open_database(
-        at.vault.paths,
+        at.canary_home.paths,
         SystemClock(at.settings.zone).now,
         is_holder=False,
         report=lambda _: None,
     )
-    shelves = open_shelves(at.vault.paths, RecordingJournal())
+    shelves = open_shelves(at.canary_home.paths, RecordingJournal())
     return Stores(ImmediateStore(database), shelves)

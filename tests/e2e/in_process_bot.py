@@ -1,7 +1,7 @@
-"""The whole bot in the process of the test: its page, discord.py and its files are the real ones.
+"""The whole bot in the process of the test, with its real page, discord.py and files.
 
-Only the model's side is doubled. What needs a process of its own, such as a kill or a signal, is
-tested with `KillableBot`; what needs the engine's program, with `Bot` itself.
+Only the engine is doubled. Tests that need a process, such as for a kill or a signal, use
+`KillableBot`; tests that need the engine's program use `Bot`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ollim_bot.store.store import Store
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 
 
-class InlineBot(Bot):
-    """`Bot` with the same verbs, but without a process; `clock` is the system's unless given."""
+class InProcessBot(Bot):
+    """`Bot` with the same methods, but without a process; `clock` is the system's by default."""
 
     def __init__(
         self,
@@ -49,14 +49,14 @@ class InlineBot(Bot):
         await self.reconnect()
 
     async def run_to_its_end(self) -> None:
-        """Until it ends by itself. Raises what made it impossible to go on."""
+        """Run until the bot ends by itself. Raises the error that ended it."""
         async with asyncio.timeout(LIMIT):
             await self._until_stopped()
 
     async def stop(self, signal_number: int = signal.SIGTERM) -> int:
         assert self._app is not None
         assert self._running is not None
-        await self._hang_up()
+        await self._disconnect()
         if signal_number == signal.SIGKILL:
             self._running.cancel()
         self._app.stop()
@@ -69,7 +69,7 @@ class InlineBot(Bot):
     async def _until_stopped(self) -> None:
         with _logged(self.output):
             while True:
-                self._app = made_app(self._read, self._clock, self._engine, self._print)
+                self._app = app_with_engine(self._read, self._clock, self._engine, self._print)
                 if await self._app.run() is Ending.STOPPED:
                     return
 
@@ -84,10 +84,10 @@ class InlineBot(Bot):
             raise AssertionError("The bot has ended.")
 
 
-def made_app(
+def app_with_engine(
     settings: Settings, clock: MovableClock, engine: AgentEngine, tell: Callable[[str], None]
 ) -> App:
-    """The bot with its engine doubled; it tells when it is up."""
+    """The bot with this engine; it calls `tell` when it is up."""
     return App(
         settings,
         Adapters(clock=clock, engine=engine),
@@ -109,7 +109,7 @@ def _channels(settings: Settings) -> list[MakeChannel]:
 
 
 class _RealPauses(SystemClock):
-    """The wall clock of the bot with real pauses, because discord.py measures real time."""
+    """The time of the bot's clock with real pauses, because discord.py measures real time."""
 
     def __init__(self, clock: Clock) -> None:
         self._wall = clock

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.background.scene import NOW, Scene, WatchedEngine, scene
+from tests.background.scene import NOW, Scene, WatchedEngine, background_scene
 
 from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
@@ -35,8 +35,8 @@ MINUTE = timedelta(minutes=1)
 MOMENTS = 3
 
 
-class Given(NamedTuple):
-    """Runs never end, so that of a routine the second moment overlaps with the first run."""
+class DispatchCase(NamedTuple):
+    """No run ends, so that the second occurrence of a routine overlaps with the first."""
 
     jobs: tuple[ScheduledJob, ...]
     pings_left: int
@@ -44,8 +44,8 @@ class Given(NamedTuple):
 
 
 @dataclass
-class Line:
-    """Doubles `ForegroundJobs` and `ReminderDelivery`: what stands in line is never done."""
+class EndlessForeground:
+    """Doubles `ForegroundJobs` and `ReminderDelivery`: no foreground run ever ends."""
 
     begun: set[Occurrence] = field(default_factory=set)
 
@@ -87,32 +87,34 @@ def job(number: int, cron: str, given: dict[str, Any]) -> ScheduledJob:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> Given:
+def cases(draw: st.DrawFn) -> DispatchCase:
     drawn = draw(st.lists(st.tuples(kinds, specs), min_size=1, max_size=3))
     jobs = tuple(job(number, *each) for number, each in enumerate(drawn))
-    return Given(jobs, draw(st.integers(0, 2)), draw(st.frozensets(st.integers(0, 8), max_size=3)))
+    return DispatchCase(
+        jobs, draw(st.integers(0, 2)), draw(st.frozensets(st.integers(0, 8), max_size=3))
+    )
 
 
-def wishes(given: Given) -> Iterable[Occurrence]:
+def skipped_occurrences(given: DispatchCase) -> Iterable[Occurrence]:
     for number in given.skipped:
         one = given.jobs[number % len(given.jobs)]
         if isinstance(one, Routine):
             yield occurrence_at(one, NOW + (1 + number // 3) * MINUTE)
 
 
-def skips(given: Given) -> Skips:
+def skips(given: DispatchCase) -> Skips:
     known = Skips()
-    for one in wishes(given):
+    for one in skipped_occurrences(given):
         known = known.with_moment(one, NOW)
     return known
 
 
-def rehearsed(given: Given, stage: Scene) -> Sequence[Fire]:
-    config = stage.stores.config.read().with_value("bg_fork_timeout", 86400)
+def rehearsed(given: DispatchCase, scene: Scene) -> Sequence[Fire]:
+    config = scene.stores.config.read().with_value("bg_fork_timeout", 86400)
     assumed = Assumptions(
         NOW,
         UTC,
-        stage.store.run(lambda tx: tx.budget.get()),
+        scene.store.run(lambda tx: tx.budget.get()),
         config.with_value("bg_concurrency", 10),
         skills=frozenset(),
         is_skipped=skips(given).has,
@@ -122,8 +124,8 @@ def rehearsed(given: Given, stage: Scene) -> Sequence[Fire]:
     return sorted((fire for fire in found.fires if fire.due <= last), key=lambda fire: fire.at)
 
 
-def foretold(fire: Fire) -> str:
-    # A foreground reminder stands in line until its deadline, also if its turn never comes.
+def predicted(fire: Fire) -> str:
+    # A foreground reminder waits in the queue until its deadline, even if it is never run.
     if fire.state is OccurrenceState.SKIPPED and not is_withdrawn(fire):
         return f"skipped: {fire.reason}"
     return "background" if fire.job.spec.background else "foreground"
@@ -134,7 +136,7 @@ def is_withdrawn(fire: Fire) -> bool:
     return is_foreground and fire.reason is WITHDRAWN.reason
 
 
-class NotedEnds(ManualRuns):
+class CountedEnds(ManualRuns):
     def __init__(self) -> None:
         super().__init__()
         self._ends: Counter[JobKey] = Counter()
@@ -145,63 +147,63 @@ class NotedEnds(ManualRuns):
         self._ends[key] += 1
 
     def has_more(self, key: JobKey) -> bool:
-        """Whether another occurrence of the job has ended since this was last true."""
+        """Whether another occurrence of the job has ended since the last call."""
         is_more = self._ends[key] > self._seen[key]
         self._seen[key] = self._ends[key]
         return is_more
 
 
-async def dispatched(given: Given, stage: Scene, fires: Sequence[Fire]) -> list[str]:
-    line = Line()
-    await stage.stores.state.transact(lambda tx: tx.skips.put(skips(given)))
-    stage.configure(bg_concurrency=10)
-    double, ends = cast("Any", line), NotedEnds()
-    gate = DiskGate(stage.store, stage.notices, stage.clock)
-    files = JobFileChanges(stage.store, stage.stores.shelves)
+async def dispatched(given: DispatchCase, scene: Scene, fires: Sequence[Fire]) -> list[str]:
+    foreground = EndlessForeground()
+    await scene.stores.state.transact(lambda tx: tx.skips.put(skips(given)))
+    scene.configure(bg_concurrency=10)
+    double, ends = cast("Any", foreground), CountedEnds()
+    gate = DiskGate(scene.store, scene.notices, scene.clock)
+    files = JobFileChanges(scene.store, scene.stores.shelves)
     dispatcher = Dispatcher(
-        stage.store,
+        scene.store,
         gate,
-        JobRunners(double, stage.runs, double),
-        MustDeliveries(double, gate, files, stage.clock),
-        stage.clock,
+        JobRunners(double, scene.runs, double),
+        MustDeliveries(double, gate, files, scene.clock),
+        scene.clock,
         lambda _: UpcomingSchedule(NOW, 3),
         ends,
     )
     found = []
     try:
         for fire in fires:
-            await stage.clock.advance((fire.at - stage.clock.now()).total_seconds())
+            await scene.clock.advance((fire.at - scene.clock.now()).total_seconds())
             due = DueOccurrence(fire.job, occurrence_at(fire.job, fire.due))
             await dispatcher.claim_and_start(due).wait()
-            found.append(await fate(stage, line, due.occurrence))
+            found.append(await outcome(scene, foreground, due.occurrence))
             if isinstance(fire.job, Routine) and found[-1].startswith("skipped"):
-                # Its task goes on after the row, and would count as a run that overlaps.
-                await stage.until(partial(ends.has_more, key_of(fire.job)))
+                # Its task ends after the row; until then it counts as an overlapping run.
+                await scene.until(partial(ends.has_more, key_of(fire.job)))
         return found
     finally:
         await dispatcher.close()
-        closing = asyncio.create_task(stage.runs.close())
+        closing = asyncio.create_task(scene.runs.close())
         while not closing.done():
-            await stage.clock.advance(5)
+            await scene.clock.advance(5)
             await asyncio.sleep(0)
 
 
-async def fate(stage: Scene, line: Line, one: Occurrence) -> str:
+async def outcome(scene: Scene, foreground: EndlessForeground, one: Occurrence) -> str:
     def said() -> str:
-        if one in line.begun:
+        if one in foreground.begun:
             return "foreground"
-        for row in stage.rows:
+        for row in scene.rows:
             if row.occurrence == one and row.state == "running":
                 return "background"
             if row.occurrence == one and row.state == "skipped":
                 return f"skipped: {row.facts['reason']}"
         return ""
 
-    await stage.until(said)
+    await scene.until(said)
     return said()
 
 
-async def both(given: Given) -> tuple[list[str], list[str]]:
+async def both(given: DispatchCase) -> tuple[list[str], list[str]]:
     engine = WatchedEngine()
     for _ in range(20):
         engine.then(Waits())
@@ -211,14 +213,16 @@ async def both(given: Given) -> tuple[list[str], list[str]]:
         resized = budget.resized(NOW, capacity=max(left, 1), refill_rate_minutes=90)
         return resized if left else resized.spent(NOW)[0]
 
-    async with scene(engine) as stage:
-        stage.store.run(lambda tx: tx.budget.change(limited))
-        fires = rehearsed(given, stage)
-        return [foretold(fire) for fire in fires], await dispatched(given, stage, fires)
+    async with background_scene(engine) as scene:
+        scene.store.run(lambda tx: tx.budget.change(limited))
+        fires = rehearsed(given, scene)
+        return [predicted(fire) for fire in fires], await dispatched(given, scene, fires)
 
 
 @settings(deadline=None)
-@given(worlds())
-def test_the_dispatcher_does_with_each_occurrence_what_the_rehearsal_says(given: Given) -> None:
+@given(cases())
+def test_the_dispatcher_does_with_each_occurrence_what_the_rehearsal_says(
+    given: DispatchCase,
+) -> None:
     says, does = asyncio.run(both(given))
     assert does == says

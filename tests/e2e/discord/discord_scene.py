@@ -1,4 +1,4 @@
-"""The real bot on a Discord of its own, talked to by the owner's hand and read from outside."""
+"""The whole bot on a local Discord; a test writes as the owner and reads the channel."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
 from tests.discord.connection_scene import restored_addresses
 from tests.e2e.bot import LIMIT, Bot
-from tests.e2e.inline import InlineBot
-from tests.e2e.killable import KillableBot, asked_at
+from tests.e2e.in_process_bot import InProcessBot
+from tests.e2e.killable_bot import KillableBot, serve_model
 
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
@@ -22,15 +22,15 @@ WELCOME = "Hello, I am Ollim"
 
 
 @dataclass
-class Talk:
-    """`bot` is the process, with its page; `model` says what it answers."""
+class DiscordScene:
+    """`model` scripts the answers of `bot`, and `discord` is the local server."""
 
     bot: Bot
     model: ScriptedModel
     discord: LocalDiscord
 
     async def until(self, condition: object) -> None:
-        """Within the limit, unless the bot has died before; else tell what stands there."""
+        """Wait for the condition; at the time limit, the error has the newest messages."""
         try:
             await self.bot.until(condition)  # type: ignore[arg-type]
         except TimeoutError:
@@ -39,38 +39,37 @@ class Talk:
             raise TimeoutError(f"Discord shows {newest}; the model was asked {asked}") from None
 
     async def said(self, text: str) -> Message:
-        """Wait until the bot says just this, and give that message."""
+        """Wait for a message of the bot with exactly this text."""
         await self.until(lambda: text in self.discord.texts)
         return next(each for each in self.discord.said if each.text == text)
 
     async def said_with(self, part: str) -> Message:
-        """Wait until the bot says something that holds `part`; words of a card count too."""
+        """Wait for a message of the bot whose text or card contains `part`."""
         await self.until(lambda: any(part in words(each) for each in self.discord.said))
         return next(each for each in self.discord.said if part in words(each))
 
     async def card(self, title: str) -> Message:
-        """Wait for a card, and give the newest message with it."""
+        """Wait for a card of this title; returns the newest message with one."""
         await self.until(lambda: self._cards(title))
         return self._cards(title)[-1]
 
-    def count(self, title: str) -> int:
-        """How many cards of this title there are."""
+    def card_count(self, title: str) -> int:
         return len(self._cards(title))
 
     async def ask(self, text: str, answer: str) -> Message:
-        """Say something; the model answers this, and the bot is waited for to say so."""
+        """Say something, and wait until the bot says this answer of the model."""
         self.model.answers(answer)
         self.discord.say(text)
         return await self.said(answer)
 
     async def press(self, message: Message, label: str) -> Interaction:
-        """Press a button, and wait until the bot has acknowledged that."""
+        """Press a button, and wait until the bot has acknowledged the click."""
         pressed = self.discord.click(message.id, custom_id(message, label))
         await self.until(lambda: pressed.answered_after is not None)
         return pressed
 
     async def command(self, name: str, /, **arguments: str) -> Interaction:
-        """Call it, and wait until nothing is left to be said to the caller, who alone reads it."""
+        """Call a slash command, and wait for its answer, which only the caller sees."""
         called = self.discord.call(name, arguments)
         await self.until(lambda: called.texts or called.is_deleted)
         assert called.answered_after is not None
@@ -88,7 +87,7 @@ class Talk:
 
 
 def words(message: Message) -> str:
-    """All that can be read in it."""
+    """All visible text of the message."""
     lines = [message.text]
     for embed in message.embeds:
         fields = embed.get("fields", [])
@@ -99,7 +98,7 @@ def words(message: Message) -> str:
 
 
 def custom_id(message: Message, label: str) -> str:
-    """Of the button with this label."""
+    """The custom id of the button with this label."""
     for each in message.buttons:
         if label in each.get("label", ""):
             return str(each["custom_id"])
@@ -107,7 +106,7 @@ def custom_id(message: Message, label: str) -> str:
 
 
 async def trouble(bot: Bot) -> str:
-    """What the page says does not work elsewhere."""
+    """The trouble with other surfaces that the page reports."""
     async with bot.socket() as socket:
         while (frame := await socket.receive_json(timeout=LIMIT))["type"] != "hello":
             pass
@@ -115,36 +114,36 @@ async def trouble(bot: Bot) -> str:
 
 
 @asynccontextmanager
-async def talking(home: Path) -> AsyncIterator[Talk]:
-    """A newcomer's bot in a process of its own, which has said its welcome."""
+async def real_engine_scene(home: Path) -> AsyncIterator[DiscordScene]:
+    """A new bot in its own process with the real engine; it has said its welcome."""
     model = ScriptedModel()
     async with LocalDiscord() as local, MessagesServer(model) as server:
         bot = Bot(home, server.url, account(local))
-        async with _welcomed(Talk(bot, model, local)) as talk:
-            yield talk
+        async with _welcomed(DiscordScene(bot, model, local)) as scene:
+            yield scene
 
 
 @asynccontextmanager
-async def talking_killable(home: Path) -> AsyncIterator[Talk]:
-    """The same with the engine doubled."""
+async def killable_scene(home: Path) -> AsyncIterator[DiscordScene]:
+    """A new bot in its own process with a doubled engine."""
     model = ScriptedModel()
-    async with LocalDiscord() as local, asked_at(model) as port:
+    async with LocalDiscord() as local, serve_model(model) as port:
         bot = KillableBot(home, port, account(local))
-        async with _welcomed(Talk(bot, model, local)) as talk:
-            yield talk
+        async with _welcomed(DiscordScene(bot, model, local)) as scene:
+            yield scene
 
 
 @asynccontextmanager
-async def talking_inline(
+async def in_process_scene(
     home: Path, *, settings: Mapping[str, str] | None = None, discord: LocalDiscord | None = None
-) -> AsyncIterator[Talk]:
-    """And in this process."""
+) -> AsyncIterator[DiscordScene]:
+    """A new bot in this process with a doubled engine."""
     model = ScriptedModel()
     with restored_addresses():
         async with discord or LocalDiscord() as local:
-            bot = InlineBot(home, model, {**account(local), **(settings or {})})
-            async with _welcomed(Talk(bot, model, local)) as talk:
-                yield talk
+            bot = InProcessBot(home, model, {**account(local), **(settings or {})})
+            async with _welcomed(DiscordScene(bot, model, local)) as scene:
+                yield scene
 
 
 def account(local: LocalDiscord) -> Mapping[str, str]:
@@ -152,11 +151,11 @@ def account(local: LocalDiscord) -> Mapping[str, str]:
 
 
 @asynccontextmanager
-async def _welcomed(talk: Talk) -> AsyncIterator[Talk]:
+async def _welcomed(scene: DiscordScene) -> AsyncIterator[DiscordScene]:
     try:
-        await talk.bot.start()
-        await talk.discord.connected(LIMIT)
-        await talk.card(WELCOME)
-        yield talk
+        await scene.bot.start()
+        await scene.discord.connected(LIMIT)
+        await scene.card(WELCOME)
+        yield scene
     finally:
-        await talk.bot.kill()
+        await scene.bot.kill()

@@ -1,8 +1,7 @@
-"""Starts the bot in processes that have its program loaded already, which is most of a start.
+"""Starts the bot in forked processes that have its program loaded, which saves most of the time.
 
-They are forked from one that was itself forked before any test ran, and so has no threads. That a
-start from nothing works as well is shown by `test_starting.py`, and by every restart, which loads
-anew.
+The server process is forked before any test runs, so that it has no threads. `test_starting.py`
+starts the bot in a new interpreter, and so does every restart of the bot.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn, Protocol
 
-_LOADED = ("ollim_bot.cli.main", "ollim_bot.cli.start", "tests.e2e.killable")
-_OFTEN = 0.01
+_PRELOADED = ("ollim_bot.cli.main", "ollim_bot.cli.start", "tests.e2e.killable_bot")
+_POLL_SECONDS = 0.01
 
 Program = Callable[[], None]
 
 
 class Process(Protocol):
-    """What a process of asyncio can do, as far as it is needed here."""
+    """The part of `asyncio.subprocess.Process` that the tests use."""
 
     @property
     def pid(self) -> int: ...
@@ -39,7 +38,7 @@ class Process(Protocol):
     async def wait(self) -> int: ...
 
 
-class WarmProcess:
+class ForkedProcess:
     def __init__(self, pid: int, exit_code: Callable[[int], int | None]) -> None:
         self.pid = pid
         self._exit_code = exit_code
@@ -53,31 +52,31 @@ class WarmProcess:
             os.kill(self.pid, signal)
 
     async def wait(self) -> int:
-        # Not in a thread, which would stay behind where nobody waits any longer.
-        while (code := self.returncode) is None:  # noqa: ASYNC110 - it rings no bell
-            await asyncio.sleep(_OFTEN)
+        # Not in a thread, which would stay behind after a cancellation.
+        while (code := self.returncode) is None:  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(_POLL_SECONDS)
         return code
 
 
 class ForkServer:
-    """The process that starts others by forking itself; it ends with the one that made it."""
+    """A process that forks itself to start others; it ends with its parent."""
 
     def __init__(self) -> None:
-        self._connection, theirs = Pipe()
+        self._connection, server_end = Pipe()
         self._exit_codes: dict[int, int] = {}
         if os.fork() == 0:
             self._connection.close()
-            _serve(theirs)
-        theirs.close()
+            _serve(server_end)
+        server_end.close()
 
     def start(
         self, home: Path, environment: Mapping[str, str], output: Path, run: Program
-    ) -> WarmProcess:
+    ) -> ForkedProcess:
         self._connection.send((str(home), dict(environment), str(output), run))
         while True:
             pid, code = self._connection.recv()
             if code is None:
-                return WarmProcess(pid, self._exit_code)
+                return ForkedProcess(pid, self._exit_code)
             self._exit_codes[pid] = code
 
     def _exit_code(self, pid: int) -> int | None:
@@ -99,17 +98,17 @@ def _program() -> None:
     import_module("ollim_bot.cli.main").run()
 
 
-async def started(
+async def start_bot(
     home: Path, environment: Mapping[str, str], output: Path, run: Program = _program
-) -> WarmProcess:
-    """The bot, in its home and with this environment alone; all that it prints is appended."""
+) -> ForkedProcess:
+    """Start the bot in `home` with only this environment; its output is appended to `output`."""
     (server,) = _fork_servers
     return server.start(home, environment, output, run)
 
 
 def _serve(requests: Connection) -> NoReturn:
-    """Tell the pid of each that begins, and the pid and the exit code of each that ends."""
-    # Processes that a bot starts with `multiprocessing` would load the main module, here pytest.
+    """Send the pid of each process that starts, and the pid and exit code of each that ends."""
+    # Else processes that a bot starts with `multiprocessing` would load pytest as main module.
     sys.modules["__main__"] = ModuleType("__main__")
     running: dict[int, ForkProcess] = {}
     try:
@@ -121,7 +120,7 @@ def _serve(requests: Connection) -> NoReturn:
                     requests.send((ended.pid, ended.exitcode))
                     continue
                 given = requests.recv()
-                for name in _LOADED:
+                for name in _PRELOADED:
                     import_module(name)
                 begun = ForkProcess(target=_run, args=given)
                 begun.start()

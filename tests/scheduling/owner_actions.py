@@ -1,10 +1,10 @@
-"""What the owner does about jobs on a day of the schedule."""
+"""What the owner does with jobs, and what an agent calls in the scripts of these tests."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from tests.scheduling.scene import NOW, Day
+from tests.scheduling.scene import NOW, ScheduleScene
 
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.jobs import JobKind
@@ -17,11 +17,11 @@ def pings(words: str) -> CallsTool:
     return CallsTool("mcp__discord__ping_user", {"message": words})
 
 
-def asks(at: Day, kind: JobKind, job_id: str, made: datetime = NOW) -> None:
+def asks(at: ScheduleScene, kind: JobKind, job_id: str, made: datetime = NOW) -> None:
     RequestFolder(at.paths).put(kind, job_id, made)
 
 
-async def card_of(at: Day, command: str) -> ChatMessage:
+async def card_of(at: ScheduleScene, command: str) -> ChatMessage:
     """The card of the first job that the command lists."""
     answer = await at.chat.command("web", command)
     assert not answer.is_error, answer
@@ -29,14 +29,14 @@ async def card_of(at: Day, command: str) -> ChatMessage:
     return at.log[-1]
 
 
-async def press(at: Day, message: ChatMessage, label: str) -> str:
+async def press(at: ScheduleScene, message: ChatMessage, label: str) -> str:
     shown = next(one for one in at.log if one.id == message.id)
     assert shown.card is not None
     button = next(one for one in shown.card.buttons if one.label == label)
     return (await at.chat.click("web", message.id, button.custom_id)).text
 
 
-def skip(at: Day, job_id: str, moment: datetime) -> None:
+def skip(at: ScheduleScene, job_id: str, moment: datetime) -> None:
     occurrence = Occurrence.scheduled(JobKind.ROUTINE, job_id, moment)
     now = at.clock.now()
     at.stores.state.run(

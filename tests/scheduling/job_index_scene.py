@@ -1,4 +1,4 @@
-"""A data directory with a job book open on it, and a person who edits its files."""
+"""A data directory with an open job index, and the ways in which editors save its files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ollim_bot.testing.journal import RecordingJournal
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 A_WHILE = 5.0
 
-# A way to save a file, which stops after each step that others may see.
+# A way to save a file; it yields after each change that another process can see.
 Editor = Callable[[Path, str], Iterator[None]]
 
 
@@ -37,8 +37,8 @@ def reminder(job_id: str, body: str = "Call them.") -> str:
 WRONG = '---\nid: plan\ncron: "99 * * * *"\n---\nPlan the day.\n'
 
 
-class Told:
-    """What was told and not forgotten, and all that was ever said."""
+class RecordingNotices:
+    """Doubles `Notices`: `said` has all sentences, `known` those that were not forgotten."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -52,41 +52,43 @@ class Told:
         self.known.discard(key)
 
 
-class Desk:
+class JobIndexScene:
     def __init__(self, root: Path) -> None:
         self.paths = DataPaths(root)
         prepare_data_directory(self.paths)
         self.clock = ManualClock(NOW)
-        self.told = Told()
+        self.notices = RecordingNotices()
         self.journal = RecordingJournal()
         self.hand_edits = HandEdits(self.journal, root, self.clock)
         self.plan = self.paths.routines / "plan.md"
         self.before_each_step: Callable[[str, Path], None] = lambda _, __: None
-        self.book = self.opened()
+        self.index = self.open_index()
 
-    def opened(self, disk: Disk | None = None) -> JobIndex:
-        """The book, as a process that starts now opens it."""
+    def open_index(self, disk: Disk | None = None) -> JobIndex:
+        """Open the index again, as a new process does."""
         disk = disk or SteppedDisk(
             QuickDisk(), lambda step, path: self.before_each_step(step, path)
         )
-        self.book = JobIndex(self.paths, self.clock, self.told, self.hand_edits, disk)
-        return self.book
+        self.index = JobIndex(self.paths, self.clock, self.notices, self.hand_edits, disk)
+        return self.index
 
-    async def looked(self) -> Changes:
-        return await self.book.refresh()
+    async def refresh(self) -> Changes:
+        return await self.index.refresh()
 
-    async def looked_later(self, seconds: float = A_WHILE) -> Changes:
+    async def refresh_later(self, seconds: float = A_WHILE) -> Changes:
         await self.clock.advance(seconds)
-        return await self.book.refresh()
+        return await self.index.refresh()
 
     @property
     def messages(self) -> dict[str, str]:
         """The text of every job by its id."""
-        return {job_id: booked.job.spec.message for (_, job_id), booked in self.book.jobs.items()}
+        return {
+            job_id: indexed.job.spec.message for (_, job_id), indexed in self.index.jobs.items()
+        }
 
     @property
     def routine_ids(self) -> set[str]:
-        return {job_id for kind, job_id in self.book.jobs if kind is JobKind.ROUTINE}
+        return {job_id for kind, job_id in self.index.jobs if kind is JobKind.ROUTINE}
 
 
 def in_place(path: Path, text: str) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""A week of the whole bot in this process, on Discord and on the page, on a moved clock."""
+"""A week of the whole bot in this process, on Discord and on the page, in virtual time."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
 from tests.discord.connection_scene import restored_addresses
 from tests.e2e.bot import LIMIT
-from tests.e2e.discord.talk import Talk, account
+from tests.e2e.discord.discord_scene import DiscordScene, account
 from tests.e2e.discord.transcript import Transcript, is_at_work
-from tests.e2e.inline import InlineBot
+from tests.e2e.in_process_bot import InProcessBot
 
 from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.offline.scripted import ScriptedModel
@@ -29,8 +29,9 @@ from ollim_bot.store.deliveries import DeliveryState
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONDAY = datetime(2026, 11, 16, tzinfo=ZoneInfo("Europe/Berlin"))
 _BEFORE = timedelta(seconds=10)
-# A scene may take this many seconds of its minute, so that a slow machine shows the same minutes.
-_LONGEST_SCENE = 50.0
+# The story may use this many seconds of each minute, so that a slow machine shows the same
+# minutes.
+_USED_OF_A_MINUTE = 50.0
 _STEP = 0.1
 _SHARE_OF_THE_REST = 0.02
 
@@ -42,7 +43,7 @@ class WeekClock:
         self._start = start.astimezone(UTC)
         self._zone = start.tzinfo
         self._passed = 0.0
-        self._end_of_scene = _LONGEST_SCENE
+        self._latest = _USED_OF_A_MINUTE
         self._order = count()
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
 
@@ -63,14 +64,14 @@ class WeekClock:
         await wake
 
     def move_to(self, moment: datetime) -> None:
-        """Begin a scene at this moment. Each sleeper wakes once at most, as after a long sleep."""
+        """Move to this moment. Each sleeping task wakes at most once, as after a real sleep."""
         self._passed = max(self._passed, (moment - self._start).total_seconds())
-        self._end_of_scene = self._passed + _LONGEST_SCENE
+        self._latest = self._passed + _USED_OF_A_MINUTE
         self._wake()
 
     def tick(self) -> None:
-        """Let a moment pass, and never so much that the scene ends."""
-        self._passed += min(_STEP, (self._end_of_scene - self._passed) * _SHARE_OF_THE_REST)
+        """Let a short time pass, and never more than the rest of the minute."""
+        self._passed += min(_STEP, (self._latest - self._passed) * _SHARE_OF_THE_REST)
         self._wake()
 
     def _wake(self) -> None:
@@ -81,10 +82,10 @@ class WeekClock:
 
 
 @dataclass(frozen=True, slots=True)
-class Week:
-    """What the owner does, each time until the bot is at rest, written into the transcript."""
+class WeekScene:
+    """The owner's actions; each waits until the bot is idle and is written to the transcript."""
 
-    talk: Talk
+    scene: DiscordScene
     clock: WeekClock
     transcript: Transcript
 
@@ -97,22 +98,22 @@ class Week:
         self.transcript.moment(moment)
 
     async def asleep_until(self, moment: str) -> None:
-        """Go on at this moment; the machine slept until then."""
+        """Go on at this moment, after a sleep of the machine."""
         self.clock.move_to(moment_of(moment))
         self.transcript.moment(moment)
 
     async def starts(self) -> None:
         async with self.ticking():
-            await self.talk.bot.start()
-            await self.talk.discord.connected(LIMIT)
+            await self.scene.bot.start()
+            await self.scene.discord.connected(LIMIT)
 
     async def stops(self, how: int = signal.SIGTERM) -> None:
         async with self.ticking():
-            await self.talk.bot.stop(how)
+            await self.scene.bot.stop(how)
 
     @asynccontextmanager
     async def ticking(self) -> AsyncIterator[None]:
-        """Let time pass by itself while something else than `until` waits."""
+        """Let time pass while the test waits for something other than `until`."""
         ticking = asyncio.create_task(_tick(self.clock))
         try:
             yield
@@ -124,12 +125,12 @@ class Week:
             self.clock.tick()
             return condition()
 
-        await self.talk.until(ticked)
+        await self.scene.until(ticked)
 
-    async def rests(self) -> None:
-        """Write down what is new, when no message waits for an answer and no status is shown."""
-        discord = self.talk.discord
-        await self.until(lambda: not self.talk.bot.open_inputs())
+    async def until_idle(self) -> None:
+        """Wait until all messages are answered and no status is shown; then write down the news."""
+        discord = self.scene.discord
+        await self.until(lambda: not self.scene.bot.open_inputs())
         await self.until(lambda: not any(each.reactions for each in discord.messages))
         await self.until(lambda: not any(map(is_at_work, discord.messages)))
         await self.look()
@@ -137,38 +138,38 @@ class Week:
     async def look(self) -> None:
         """Write down what is new on both surfaces, in the order of the page."""
         await self.until(self._is_delivered)
-        # The way in to the page ends while hours are skipped.
-        await self.talk.bot.reconnect()
-        refs = {str(each.message.id): each.refs for each in self.talk.bot.deliveries()}
-        page = sorted(await self.talk.bot.messages(), key=lambda one: one["began"] or one["at"])
-        self.transcript.look(self.talk.discord, page, refs)
+        # The session of the page expires when the clock skips hours.
+        await self.scene.bot.reconnect()
+        refs = {str(each.message.id): each.refs for each in self.scene.bot.deliveries()}
+        page = sorted(await self.scene.bot.messages(), key=lambda one: one["began"] or one["at"])
+        self.transcript.look(self.scene.discord, page, refs)
 
     async def says(self, text: str, *calls: CallTool, answer: str) -> None:
         """The owner writes on Discord; the agent makes these calls and answers."""
         self.will_answer(answer, *calls)
-        self.talk.discord.say(text)
+        self.scene.discord.say(text)
         await self.comes(answer)
 
     async def says_on_the_page(self, text: str, *calls: CallTool, answer: str) -> None:
-        await self.talk.bot.reconnect()
+        await self.scene.bot.reconnect()
         self.will_answer(answer, *calls)
-        await self.talk.bot.say(text)
+        await self.scene.bot.say(text)
         await self.comes(answer)
 
     def write(self, call: CallTool) -> None:
-        """Make the file of the call by hand, without a word in the conversation."""
+        """Write the file of this call directly, without a message."""
         Path(str(call.arguments["file_path"])).write_text(str(call.arguments["content"]))
 
     def will_answer(self, answer: str, *calls: CallTool) -> None:
         if calls:
-            self.talk.model.then(Reply(calls))
-        self.talk.model.answers(answer)
+            self.scene.model.then(Reply(calls))
+        self.scene.model.answers(answer)
 
     def will_ping(self, task: str, message: str) -> None:
-        """The agent does this task in a background run, finds something and says it."""
+        """Script a background run with this task that pings with this message."""
         words = {"message": message}
         tools = ("mcp__discord__ping_user", "mcp__discord__report_updates")
-        self.talk.model.when(task, Reply(tuple(CallTool(tool, words) for tool in tools)))
+        self.scene.model.when(task, Reply(tuple(CallTool(tool, words) for tool in tools)))
 
     async def comes(self, part: str, *, and_shows: str = "") -> Message:
         """Wait for a new message of the bot with these words, and write down all that is new.
@@ -177,33 +178,33 @@ class Week:
         """
         await self.until(lambda: self._new(part) and self._shows(and_shows))
         message = self._new(part)[-1]
-        await self.rests()
+        await self.until_idle()
         return message
 
     async def presses(self, message: Message, label: str, *, and_shows: str = "") -> None:
-        """A button on Discord, until its card has changed, and words are shown in any message."""
+        """Press a button on Discord; wait until its card has changed and `and_shows` is shown."""
         self.transcript.does(f"presses {label}")
         shown = len(message.versions)
-        pressed = self.talk.discord.click(message.id, _custom_id(message, label))
+        pressed = self.scene.discord.click(message.id, _custom_id(message, label))
         await self.until(lambda: pressed.answered_after is not None)
         await self.until(lambda: len(message.versions) > shown and self._shows(and_shows))
-        await self.rests()
+        await self.until_idle()
         self._aside(pressed)
 
     async def replies(self, message: Message, text: str) -> None:
-        """The owner answers a card in words, until it has changed."""
+        """Reply to a card in words; wait until the card has changed."""
         shown = len(message.versions)
-        self.talk.discord.say(text, reply_to=message.id)
+        self.scene.discord.say(text, reply_to=message.id)
         await self.until(lambda: len(message.versions) > shown)
-        await self.rests()
+        await self.until_idle()
 
     async def calls(self, command: str, until: str = "", **arguments: str) -> None:
-        """A command on Discord, until its answer is there and words of the bot are."""
+        """Call a command on Discord; wait for its answer and for a new message with `until`."""
         self.transcript.does(f"calls /{' '.join([command, *arguments.values()])}")
-        called = self.talk.discord.call(command, arguments)
+        called = self.scene.discord.call(command, arguments)
         await self.until(lambda: called.texts or called.is_deleted)
         await self.until(lambda: not until or self._new(until))
-        await self.rests()
+        await self.until_idle()
         self._aside(called)
 
     def _aside(self, asked: Interaction) -> None:
@@ -212,36 +213,36 @@ class Week:
 
     def newest(self, part: str) -> Message:
         """The newest message of the bot with these words."""
-        return [each for each in self.talk.discord.said if part in self.transcript.words(each)][-1]
+        return [each for each in self.scene.discord.said if part in self.transcript.words(each)][-1]
 
     def _shows(self, part: str) -> bool:
-        return any(part in self.transcript.words(each) for each in self.talk.discord.said)
+        return any(part in self.transcript.words(each) for each in self.scene.discord.said)
 
     def has_new(self, part: str) -> bool:
         return bool(self._new(part))
 
     async def run_ended(self, title: str) -> None:
-        """Wait for the end of a run of the job whose title begins so."""
+        """Wait until a run of the job whose title begins with `title` has ended."""
 
         def has_ended() -> bool:
-            done = (row.facts for row in self.talk.bot.ledger() if row.state == "done")
+            done = (row.facts for row in self.scene.bot.ledger() if row.state == "done")
             return any(str(facts.get("job")).startswith(title) for facts in done)
 
         await self.until(has_ended)
 
     def _new(self, part: str) -> list[Message]:
-        """The messages of the bot with these words that are not written down yet."""
-        new = (each for each in self.talk.discord.said if not self.transcript.has_seen(each))
+        """The messages of the bot with these words that the transcript does not have yet."""
+        new = (each for each in self.scene.discord.said if not self.transcript.has_seen(each))
         return [each for each in new if part in self.transcript.words(each)]
 
     def _is_delivered(self) -> bool:
         return all(
             each.state is DeliveryState.CONFIRMED and each.shown_change >= each.logged.change
-            for each in self.talk.bot.deliveries()
+            for each in self.scene.bot.deliveries()
         )
 
     def _watched_until(self) -> datetime:
-        path = self.talk.bot.data / "state" / "heartbeat"
+        path = self.scene.bot.data / "state" / "heartbeat"
         return datetime.fromisoformat(path.read_text().strip()) if path.exists() else _MONDAY
 
 
@@ -259,19 +260,19 @@ def _custom_id(message: Message, label: str) -> str:
 
 
 @asynccontextmanager
-async def week_of(home: Path, name: str) -> AsyncIterator[Week]:
-    """The first start of a bot, early on a Monday; it has said its welcome."""
+async def week_scene(home: Path, name: str) -> AsyncIterator[WeekScene]:
+    """A new bot, early on a Monday; it has said its welcome."""
     clock, model = WeekClock(moment_of("Mon 7:30")), ScriptedModel()
     with restored_addresses():
         async with LocalDiscord() as discord:
-            # The usual allowance would make it a long week.
+            # Discord's usual rate limits would slow the week down.
             discord.allowance(100, 1.0, of=["send", "edit", "delete", "react", "webhook"])
             # The engine is doubled: no key is sent anywhere.
             settings = {**account(discord), "OLLIM_USER_NAME": name, "ANTHROPIC_API_KEY": "none"}
-            bot = InlineBot(home, model, settings, clock)
+            bot = InProcessBot(home, model, settings, clock)
             transcript = Transcript(name, "Ollim", {str(bot.data): "/home/ada/.ollim-bot"})
-            talk = Talk(bot, model, discord)
-            week = Week(talk, clock, transcript)
+            scene = DiscordScene(bot, model, discord)
+            week = WeekScene(scene, clock, transcript)
             try:
                 await week.starts()
                 await week.until(lambda: discord.said)

@@ -1,4 +1,4 @@
-"""Texts of strangers that try to become an order, and how to see whether one has become one."""
+"""Prompt injections, and checks that a text reaches its reader only as data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from ollim_bot.domain.taint import reading_of
 from ollim_bot.prompts.context import lookalikes, restored
 
-# Stands in every attempt, so that it is found wherever it comes out.
+# A word of every attempt, by which its text is found in any output.
 CANARY = "OBEY7351"
 _FENCE = re.compile(
     r"^ *Data, not the owner's words: [^\n]+\n *<(untrusted-[0-9a-f]{16})>\n(?P<inside>(?s:.*?))"
@@ -77,32 +77,32 @@ def outside_fences(text: str) -> str:
 
 
 def assert_is_data(text: str, word: str = CANARY) -> None:
-    """What the agent reads: the stranger's text stands in fences only, which it cannot end."""
+    """In a prompt, the word is inside of fences only, and no text inside ends its fence."""
     outside, inside = outside_fences(text), fenced_parts(text)
     assert word not in outside
     assert "untrusted-" not in outside
     for part in inside:
-        assert_poses_as_nothing(part)
+        assert_imitates_nothing(part)
         assert not re.search(r"(?m)^ *</?untrusted-[0-9a-f]{16}>$", part)
 
 
-def assert_poses_as_nothing(text: str) -> None:
-    """No tag, time, header, fence or quote of ours stands in it without a backslash before it."""
+def assert_imitates_nothing(text: str) -> None:
+    """Each imitation of our tags, times, headers, fences and quotes has a backslash before it."""
     assert not [at for at in lookalikes(text) if at == 0 or text[at - 1] != "\\"]
 
 
 def assert_taints(command: str, result: str) -> None:
-    """The command's result is noticed as untrusted text."""
+    """The result of the command counts as untrusted text."""
     assert reading_of("Bash", {"command": command}, result, ("discord", "docs")) is not None
 
 
-def assert_is_calm(printed: str) -> None:
-    """What a terminal gets: nothing that it would obey, and nothing that hides text."""
+def assert_is_safe_for_a_terminal(printed: str) -> None:
+    """No control character, and no character that hides text."""
     assert not [sign for sign in printed if not sign.isprintable() and sign not in "\n\t"]
 
 
 def assert_is_literal(markdown: str, rendered: Callable[[str], str]) -> None:
-    """What a page shows: no picture, no markup of the text's own, no link that hides its end."""
+    """On a page, the text has no image and no markup, and each link shows its address."""
     html = rendered(markdown)
     assert not re.search(r"<(?:img|script|iframe|button|code|strong|em|ul|h\d)\b", html)
     for address, words in re.findall(r'<a [^>]*href="([^"]*)"[^>]*>(.*?)</a>', html):
@@ -110,11 +110,11 @@ def assert_is_literal(markdown: str, rendered: Callable[[str], str]) -> None:
 
 
 def assert_is_literal_on_discord(markdown: str) -> None:
-    """What Discord shows: every sign of markup stands behind a backslash, and no address links."""
+    """On Discord, each markup character has a backslash before it, and no address is a link."""
     bare = re.sub(r"\\[\\`*_~|<>\[\]:#]", "", markdown)
     assert not re.search(r"[`*_~|<>\[\]]|://", bare)
 
 
-def in_words(text: str) -> str:
-    """The text as it was before it was made safe for a fence."""
+def before_escaping(text: str) -> str:
+    """The text as it was before it was escaped for a fence."""
     return restored(text)

@@ -1,4 +1,4 @@
-"""Whatever is done to the files, the book holds what a fresh reading of the folder finds right."""
+"""After any edits, the index holds the same jobs as a fresh reading of the folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.scheduling.desk import WRONG, Desk, routine
+from tests.scheduling.job_index_scene import WRONG, JobIndexScene, routine
 
 from ollim_bot.domain.definitions import holder_among, mark_of
 from ollim_bot.domain.jobs import JobKind
@@ -71,45 +71,45 @@ steps = (
     | st.builds(removing, names)
     | st.builds(touching, names)
 )
-# How long to wait after a step before looking; None for not looking at all.
+# How long to wait between a step and a refresh; None for no refresh.
 pauses = st.none() | st.sampled_from([0.0, 0.3, 0.6, 2.0])
 
 
 @settings(max_examples=examples(1.5))
 @given(st.lists(st.tuples(steps, pauses), max_size=12))
-def test_after_any_edits_the_book_holds_what_is_right_and_nothing_that_is_gone(
-    story: list[tuple[Step, float | None]],
+def test_after_any_edits_the_index_holds_what_is_right_and_nothing_that_is_gone(
+    edits: list[tuple[Step, float | None]],
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(live_through(Path(folder), story))
+        asyncio.run(run_edits(Path(folder), edits))
 
 
-async def live_through(root: Path, story: list[tuple[Step, float | None]]) -> None:
-    desk = Desk(root)
-    armed = dict(desk.book.jobs)
-    for step, pause in story:
-        step(desk.paths.routines)
+async def run_edits(root: Path, edits: list[tuple[Step, float | None]]) -> None:
+    scene = JobIndexScene(root)
+    armed = dict(scene.index.jobs)
+    for step, pause in edits:
+        step(scene.paths.routines)
         if pause is not None:
-            changes = await desk.looked_later(pause)
+            changes = await scene.refresh_later(pause)
             armed = {key: job for key, job in armed.items() if job not in changes.removed}
             armed |= {job.key: job for job in (*changes.added, *changes.changed)}
-            assert armed == desk.book.jobs
-    await desk.looked()
-    await desk.looked_later()
-    check(desk)
+            assert armed == scene.index.jobs
+    await scene.refresh()
+    await scene.refresh_later()
+    check(scene)
 
 
-def check(desk: Desk) -> None:
-    marks = {key: mark_of(booked.job) for key, booked in desk.book.jobs.items()}
+def check(scene: JobIndexScene) -> None:
+    marks = {key: mark_of(indexed.job) for key, indexed in scene.index.jobs.items()}
     shelves = open_shelves(
-        desk.paths, RecordingJournal(), choose_holder=lambda rivals: holder_among(rivals, marks)
+        scene.paths, RecordingJournal(), choose_holder=lambda rivals: holder_among(rivals, marks)
     )
     report = shelves.routines.report()
     for right in report.jobs:
-        assert desk.book.jobs[JobKey(JobKind.ROUTINE, right.item.spec.id)].job == right.item
-    standing = [shelved.path for shelved in report.jobs]
-    for booked in desk.book.jobs.values():
-        shown = f"routines/{booked.path.name}"
-        assert booked.path in standing or any(shown in problem for problem in report.problems)
-    assert bool(report.problems) == bool(desk.book.problems)
-    assert set(desk.told.known) >= set(desk.book.problems)
+        assert scene.index.jobs[JobKey(JobKind.ROUTINE, right.item.spec.id)].job == right.item
+    found = [shelved.path for shelved in report.jobs]
+    for indexed in scene.index.jobs.values():
+        shown = f"routines/{indexed.path.name}"
+        assert indexed.path in found or any(shown in problem for problem in report.problems)
+    assert bool(report.problems) == bool(scene.index.problems)
+    assert set(scene.notices.known) >= set(scene.index.problems)

@@ -1,4 +1,4 @@
-"""The files are looked at every ten seconds, and seldom where that is much work for nothing."""
+"""The index is refreshed every ten seconds, and less often if a refresh is slow."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.scheduling.desk import NOW, Desk, routine
-from tests.scheduling.year import Beats
+from tests.scheduling.job_index_scene import NOW, JobIndexScene, routine
+from tests.scheduling.simulated_machine import MemoryHeartbeat
 from tests.stores import memory_stores
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
@@ -34,8 +34,8 @@ LIMIT = 60
 
 
 @dataclass
-class Watching:
-    """Doubles `Watcher`: only the clock wakes who waits for it."""
+class ClockWatcher:
+    """Doubles `Watcher`: only the clock ends a wait."""
 
     clock: ManualClock
     is_calm: bool
@@ -48,28 +48,28 @@ class Watching:
         return self.is_calm
 
     def wake(self) -> None:
-        """The clock wakes it soon enough."""
+        """Does nothing: the clock ends each wait soon enough."""
 
 
 @dataclass
-class Book:
-    """Doubles `JobIndex`: nothing ever changes. Notes when it was looked at."""
+class UnchangingJobIndex:
+    """Doubles `JobIndex`: no job ever changes. `refreshes` has the time of each refresh."""
 
     clock: ManualClock
     found: Changes
     jobs: dict[JobKey, IndexedJob] = field(default_factory=dict)
-    looks: list[float] = field(default_factory=list)
+    refreshes: list[float] = field(default_factory=list)
 
     def remember(self, armed: Mapping[JobKey, str]) -> None:
         assert armed == {}
 
     async def refresh(self) -> Changes:
-        self.looks.append(self.clock.monotonic())
+        self.refreshes.append(self.clock.monotonic())
         return self.found
 
 
-class Nobody:
-    """Doubles `Dispatcher` and `RunRequests`."""
+class CountingDispatcher:
+    """Doubles `Dispatcher` and `RunRequests`: counts the occurrences and runs none."""
 
     fired: int = 0
 
@@ -87,38 +87,40 @@ class Nobody:
 
 
 @asynccontextmanager
-async def looking(book: Book, nobody: Nobody, *, is_calm: bool) -> AsyncIterator[Scheduler]:
-    double, watching = cast("Any", nobody), cast("Any", Watching(book.clock, is_calm))
-    stores = memory_stores(book.clock.now())
-    zone = book.clock.now().tzinfo
+async def scheduling(
+    index: UnchangingJobIndex, dispatcher: CountingDispatcher, *, is_calm: bool
+) -> AsyncIterator[Scheduler]:
+    double, watcher = cast("Any", dispatcher), cast("Any", ClockWatcher(index.clock, is_calm))
+    stores = memory_stores(index.clock.now())
+    zone = index.clock.now().tzinfo
     assert zone is not None
-    own = cast("Any", book)
-    beats = cast("Any", Beats())
+    job_index = cast("Any", index)
+    heartbeat = cast("Any", MemoryHeartbeat())
     files = JobFileChanges(stores.state, stores.shelves)
     store = stores.state
     scheduler = Scheduler(
-        own,
-        watching,
+        job_index,
+        watcher,
         files,
         (
             Nags(store, double),
-            HeadsUps(store, own, double, book.clock),
-            DueJobs(store, own, double, double, files, book.clock),
+            HeadsUps(store, job_index, double, index.clock),
+            DueJobs(store, job_index, double, double, files, index.clock),
         ),
         [],
         ScheduleRecords(
-            ArmedJobs(store, book.clock),
-            Heartbeat(store, beats),
-            OwnerZone(store, book.clock, zone),
+            ArmedJobs(store, index.clock),
+            Heartbeat(store, heartbeat),
+            OwnerZone(store, index.clock, zone),
         ),
-        book.clock,
+        index.clock,
     )
     running = asyncio.create_task(scheduler.run())
     try:
         async with asyncio.timeout(LIMIT):
-            while not book.clock.sleeping:
+            while not index.clock.sleeping:
                 await asyncio.to_thread(lambda: None)
-            book.looks.clear()
+            index.refreshes.clear()
             yield scheduler
     finally:
         running.cancel()
@@ -126,55 +128,55 @@ async def looking(book: Book, nobody: Nobody, *, is_calm: bool) -> AsyncIterator
             await running
 
 
-async def minute(book: Book) -> None:
+async def advance_a_minute(index: UnchangingJobIndex) -> None:
     for _ in range(60):
-        await book.clock.advance(1)
-        while not book.clock.sleeping:
+        await index.clock.advance(1)
+        while not index.clock.sleeping:
             await asyncio.to_thread(lambda: None)
 
 
 @pytest.mark.parametrize(
-    ("is_calm", "rest", "looks"), [(True, 25.0, 2), (True, 10.0, 6), (False, 25.0, 6)]
+    ("is_calm", "rest", "refreshes"), [(True, 25.0, 2), (True, 10.0, 6), (False, 25.0, 6)]
 )
 async def test_while_the_system_tells_all_a_costly_look_waits_longer(
-    *, is_calm: bool, rest: float, looks: int
+    *, is_calm: bool, rest: float, refreshes: int
 ) -> None:
     clock = ManualClock(NOW)
-    book = Book(clock, Changes(rest=rest))
-    async with looking(book, Nobody(), is_calm=is_calm):
+    index = UnchangingJobIndex(clock, Changes(rest=rest))
+    async with scheduling(index, CountingDispatcher(), is_calm=is_calm):
         await clock.advance(SCAN_SECONDS)
-        while not (book.looks and clock.sleeping):
+        while not (index.refreshes and clock.sleeping):
             await asyncio.to_thread(lambda: None)
-        book.looks.clear()
-        await minute(book)
-    assert len(book.looks) == looks
+        index.refreshes.clear()
+        await advance_a_minute(index)
+    assert len(index.refreshes) == refreshes
 
 
 async def test_what_comes_with_time_is_looked_at_in_time() -> None:
-    book = Book(ManualClock(NOW), Changes(rest=25.0, look_again_in=2.0))
-    async with looking(book, Nobody(), is_calm=True):
-        await minute(book)
-    assert len(book.looks) >= 25
+    index = UnchangingJobIndex(ManualClock(NOW), Changes(rest=25.0, look_again_in=2.0))
+    async with scheduling(index, CountingDispatcher(), is_calm=True):
+        await advance_a_minute(index)
+    assert len(index.refreshes) >= 25
 
 
 async def test_the_clock_is_looked_at_all_the_same() -> None:
-    book = Book(ManualClock(NOW), Changes(rest=60.0))
-    async with looking(book, Nobody(), is_calm=True) as scheduler:
+    index = UnchangingJobIndex(ManualClock(NOW), Changes(rest=60.0))
+    async with scheduling(index, CountingDispatcher(), is_calm=True) as scheduler:
         for _ in range(5):
-            await minute(book)
+            await advance_a_minute(index)
             assert scheduler.heartbeat_age is not None
             assert scheduler.heartbeat_age <= SCAN_SECONDS
 
 
 async def test_right_before_something_is_due_the_files_are_looked_at() -> None:
-    clock, nobody = ManualClock(NOW), Nobody()
+    clock, dispatcher = ManualClock(NOW), CountingDispatcher()
     due = Reminder(JobSpec(id="tea", message="Tea."), clock.now() + timedelta(seconds=33))
     jobs = {key_of(due): IndexedJob(due, Path("tea.md"))}
-    book = Book(clock, Changes(rest=60.0), jobs)
-    async with looking(book, nobody, is_calm=True):
-        await minute(book)
-    assert nobody.fired == 1
-    assert 33.0 in book.looks
+    index = UnchangingJobIndex(clock, Changes(rest=60.0), jobs)
+    async with scheduling(index, dispatcher, is_calm=True):
+        await advance_a_minute(index)
+    assert dispatcher.fired == 1
+    assert 33.0 in index.refreshes
 
 
 @given(st.floats(0, 1000))
@@ -188,7 +190,7 @@ def test_a_look_takes_little_of_a_core_and_comes_within_a_minute(took: float) ->
 async def test_a_look_that_finds_something_is_no_measure_of_those_that_do_not(
     tmp_path: Path,
 ) -> None:
-    desk = Desk(tmp_path / "data")
+    scene = JobIndexScene(tmp_path / "data")
     for number in range(2000):
-        (desk.paths.routines / f"r{number}.md").write_text(routine(f"r{number}"))
-    assert (await desk.looked()).rest == SCAN_SECONDS
+        (scene.paths.routines / f"r{number}.md").write_text(routine(f"r{number}"))
+    assert (await scene.refresh()).rest == SCAN_SECONDS
