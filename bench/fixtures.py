@@ -17,7 +17,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.database import Database
 from ollim_bot.store.file_store import StoreProblem
-from ollim_bot.store.job_files import open_shelves
+from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.opening import open_database
 from ollim_bot.testing.immediate_store import ImmediateStore
 from ollim_bot.testing.journal import RecordingJournal
@@ -28,7 +28,7 @@ BOT = ("-m", "ollim_bot")
 
 def prepared(root: Path) -> tuple[DataPaths, Stores]:
     paths, database = DataPaths(root), new_database(root)
-    return paths, Stores(ImmediateStore(database), open_shelves(paths, RecordingJournal()))
+    return paths, Stores(ImmediateStore(database), open_repositories(paths, RecordingJournal()))
 
 
 def new_database(root: Path) -> Database:

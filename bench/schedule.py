@@ -34,7 +34,7 @@ from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Watcher
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.job_files import JobFileChanges, open_shelves
+from ollim_bot.store.job_files import JobFileChanges, open_repositories
 from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.store.store import SqliteStore
 from ollim_bot.testing.journal import RecordingJournal
@@ -111,13 +111,13 @@ async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
     clock, unused = SystemClock(UTC), cast("Any", _UnusedPart())
     journal = RecordingJournal()
     database = new_database(paths.root / f"start-{time.time_ns()}")
-    stores = Stores(SqliteStore(database, clock), open_shelves(paths, journal))
+    stores = Stores(SqliteStore(database, clock), open_repositories(paths, journal))
     book = JobIndex(paths, clock, unused, HandEdits(journal, paths.root, clock))
     runners = JobRunners(unused, unused, unused)
     dispatch = Dispatcher(stores.state, unused, runners, unused, clock, unused, ManualRuns())
     watcher = Watcher(paths, clock, unused.tell)
-    changes = JobFileChanges(stores.state, stores.shelves)
-    requests = RunRequests(RequestFolder(paths), stores.shelves, dispatch, clock)
+    changes = JobFileChanges(stores.state, stores.repositories)
+    requests = RunRequests(RequestFolder(paths), stores.repositories, dispatch, clock)
     store = stores.state
     scheduler = Scheduler(
         book,

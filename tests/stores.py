@@ -15,12 +15,12 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent, SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.ports import JobShelves, Shelf
+from ollim_bot.ports import JobRepositories, JobRepository
 from ollim_bot.store.records import Record
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.memory import RecordingStore, memory_shelves
+from ollim_bot.testing.memory import RecordingStore, memory_repositories
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -31,7 +31,7 @@ _ALL = 2**40
 @dataclass(frozen=True, slots=True)
 class Stores:
     state: Store
-    shelves: JobShelves
+    repositories: JobRepositories
 
     @property
     def session(self) -> RecordView[SessionId | None]:
@@ -62,16 +62,16 @@ class Stores:
         return LedgerView(self.state)
 
     @property
-    def routines(self) -> Shelf[Routine]:
-        return self.shelves.routines
+    def routines(self) -> JobRepository[Routine]:
+        return self.repositories.routines
 
     @property
-    def reminders(self) -> Shelf[Reminder]:
-        return self.shelves.reminders
+    def reminders(self) -> JobRepository[Reminder]:
+        return self.repositories.reminders
 
     @property
-    def webhooks(self) -> Shelf[WebhookSpec]:
-        return self.shelves.webhooks
+    def webhooks(self) -> JobRepository[WebhookSpec]:
+        return self.repositories.webhooks
 
     def leave_update(self, message: str, now: datetime, update_id: str | None = None) -> None:
         update = PendingUpdate(now, message, update_id or os.urandom(4).hex())
@@ -81,12 +81,12 @@ class Stores:
 def memory_stores(now: datetime | Callable[[], datetime]) -> Stores:
     """Stores in memory, as in a new data directory."""
     clock = now if callable(now) else lambda: now
-    return Stores(RecordingStore(clock), memory_shelves())
+    return Stores(RecordingStore(clock), memory_repositories())
 
 
 def on_store(stores: Stores, store: Store) -> Stores:
     """The same job files with another store, which may wrap the first."""
-    return Stores(store, stores.shelves)
+    return Stores(store, stores.repositories)
 
 
 class Entries(NamedTuple, Generic[T]):

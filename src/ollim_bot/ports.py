@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.commands import CommandAnswer, CommandSpec
     from ollim_bot.domain.events import AgentEvent, Usage
     from ollim_bot.domain.inputs import InputId
-    from ollim_bot.domain.jobs import Reminder, Routine, ShelfReport, Shelved, WebhookSpec
+    from ollim_bot.domain.jobs import Reminder, RepositoryReport, Routine, StoredJob, WebhookSpec
     from ollim_bot.domain.runtime_config import Thinking
     from ollim_bot.domain.sessions import SessionId
     from ollim_bot.domain.subagents import Subagents
@@ -510,15 +510,15 @@ class AttachmentStore(Protocol):
         """Remove the files that are older than 30 days; returns how many."""
 
 
-class Shelf(Protocol[T]):
+class JobRepository(Protocol[T]):
     """Documents in a folder, each with its own id; people may edit them at any time."""
 
-    def report(self) -> ShelfReport[T]: ...
+    def report(self) -> RepositoryReport[T]: ...
 
-    def all(self) -> Sequence[Shelved[T]]:
+    def all(self) -> Sequence[StoredJob[T]]:
         """Every correct document, by file name. Wrong documents never hide the others."""
 
-    def get(self, item_id: str) -> Shelved[T]:
+    def get(self, item_id: str) -> StoredJob[T]:
         """Raises `NotFound`, `DuplicateId`, or `BadJob` if its document is wrong."""
 
     def add(self, item: T) -> Path:
@@ -535,12 +535,12 @@ class Shelf(Protocol[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class JobShelves:
+class JobRepositories:
     """All job files, by their kind."""
 
-    routines: Shelf[Routine]
-    reminders: Shelf[Reminder]
-    webhooks: Shelf[WebhookSpec]
+    routines: JobRepository[Routine]
+    reminders: JobRepository[Reminder]
+    webhooks: JobRepository[WebhookSpec]
 
 
 class TaskList(Protocol):

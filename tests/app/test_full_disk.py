@@ -22,7 +22,7 @@ from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import IncomingMessage
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.job_files import open_shelves
+from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.steps import change_provider
 from ollim_bot.surfaces.web.secret import web_secret
@@ -38,7 +38,7 @@ async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) ->
     clock, disk, surface = ManualClock(NOW), FullableDisk(), RecordingSurface()
     paths = DataPaths(tmp_path / "data")
     prepare_data_directory(paths)
-    stores = open_shelves(paths, RecordingJournal(), disk)
+    stores = open_repositories(paths, RecordingJournal(), disk)
     spec = JobSpec(id="w1", message="Drink water.", background=True)
     stores.reminders.add(Reminder(spec, NOW + timedelta(minutes=1)))
     disk.is_full = True

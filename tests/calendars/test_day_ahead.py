@@ -26,7 +26,7 @@ from ollim_bot.prompts.preamble import upcoming_lines
 from ollim_bot.settings import Settings
 from ollim_bot.store.calendars import write_copy
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.job_files import open_shelves
+from ollim_bot.store.job_files import open_repositories
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.journal import RecordingJournal
@@ -208,10 +208,10 @@ async def test_no_prompt_has_any_text_of_an_event(tmp_path: Path) -> None:
     paths, clock = DataPaths(tmp_path / "d"), ManualClock(now)
     prepare_data_directory(paths)
     keep(paths, now)
-    shelves = open_shelves(paths, RecordingJournal())
+    repositories = open_repositories(paths, RecordingJournal())
     for name, isolated in (("tea", False), ("mail", True)):
         spec = JobSpec(id=name, message=name, background=True, isolated=isolated)
-        shelves.reminders.add(Reminder(spec, now + MINUTE))
+        repositories.reminders.add(Reminder(spec, now + MINUTE))
     surface, engine = RecordingSurface(), ScriptedEngine()
     app = App(
         Settings.from_env(environ, cwd=tmp_path),

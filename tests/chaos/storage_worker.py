@@ -23,7 +23,7 @@ from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.database import Database
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_formats import REMINDERS
-from ollim_bot.store.job_shelf import MarkdownShelf
+from ollim_bot.store.markdown_repository import MarkdownRepository
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.steps import leave_update
 from ollim_bot.testing.disks import SteppedDisk
@@ -33,7 +33,7 @@ from ollim_bot.testing.disks import SteppedDisk
 class Worker:
     name: str
     database: Database
-    reminders: MarkdownShelf[Reminder]
+    reminders: MarkdownRepository[Reminder]
     rng: random.Random
     jobs: list[str] = field(default_factory=list)
 
@@ -111,8 +111,8 @@ def main(root: str, name: str, seed: str, steps: str) -> None:
     )
     folder = data.paths.reminders
     lock = FileLock(data.paths.lock_of(folder))
-    shelf = MarkdownShelf(folder, REMINDERS, lock, disk=disk, journal=data.journal)
-    Worker(name, database, shelf, random.Random(seed)).run()
+    repository = MarkdownRepository(folder, REMINDERS, lock, disk=disk, journal=data.journal)
+    Worker(name, database, repository, random.Random(seed)).run()
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_formats import REMINDERS
-from ollim_bot.store.job_shelf import MarkdownShelf
+from ollim_bot.store.markdown_repository import MarkdownRepository
 
 pytestmark = pytest.mark.chaos
 
@@ -86,10 +86,10 @@ def check_jobs(data: DataDirectory, said: Acknowledged) -> None:
     """A job has its last acknowledged change, or a later one that was not acknowledged."""
     folder = data.paths.reminders
     lock = FileLock(data.paths.lock_of(folder))
-    shelf = MarkdownShelf(folder, REMINDERS, lock, disk=OsDisk(), journal=data.journal)
-    report = shelf.report()
+    repository = MarkdownRepository(folder, REMINDERS, lock, disk=OsDisk(), journal=data.journal)
+    report = repository.report()
     assert not report.problems
-    found = {shelved.item.spec.id: shelved.item.spec.description for shelved in report.jobs}
+    found = {stored.item.spec.id: stored.item.spec.description for stored in report.jobs}
     assert said.jobs.keys() - said.being_removed <= found.keys()
     assert not said.removed & found.keys()
     for job, description in found.items():

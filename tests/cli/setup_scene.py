@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from ollim_bot.cli.auth import ClaudeLogin
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.setup import Surroundings, set_up
+from ollim_bot.cli.setup import SetUpEnvironment, set_up
 from ollim_bot.cli.setup_questions import MachineStart
 from ollim_bot.environment import read_env_file
 from ollim_bot.errors import OllimError
@@ -117,7 +117,7 @@ class SetupScene:
     ) -> OllimError | KeyboardInterrupt | None:
         """Run set-up, and return its error, or None if it succeeded."""
         caller = Caller(self.environ, self.home, lambda: NOW)
-        surroundings = Surroundings(
+        surroundings = SetUpEnvironment(
             person,
             ClaudeLogin(self.claude.path),
             self.service,

@@ -78,15 +78,15 @@ class CrashRecorder(StepCounter, Generic[S]):
             self.crashes.append((f"crash at step {len(self.steps)}: {what}", self._state.copied()))
 
 
-class CrashingShelf:
-    """A shelf of job files; each change of a file is two steps, before it and after it."""
+class CrashingRepository:
+    """A repository of job files; each change of a file is two steps, before it and after it."""
 
-    def __init__(self, shelf: Any, counter: StepCounter) -> None:
-        self._shelf = shelf
+    def __init__(self, repository: Any, counter: StepCounter) -> None:
+        self._repository = repository
         self._counter = counter
 
     def __getattr__(self, name: str) -> Any:
-        inner = getattr(self._shelf, name)
+        inner = getattr(self._repository, name)
         if name not in ("add", "remove"):
             return inner
 

@@ -300,7 +300,7 @@ def conversation_deps(
         "events": MemoryEvents,
         **changes,
     }
-    return ConversationDeps(engine, stores.state, stores.shelves, clock, surfaces, **parts)
+    return ConversationDeps(engine, stores.state, stores.repositories, clock, surfaces, **parts)
 
 
 def inbox_rows(stores: Stores) -> list[InboxRow]:

@@ -124,5 +124,5 @@ async def test_tools_of_the_main_session_act_at_once() -> None:
     engine.then(CallsTool("mcp__discord__add_reminder", reminder), Says("Set."))
     async with scene(engine) as at:
         await at.ask("remind me to drink water")
-        (shelved,) = at.stores.reminders.all()
-        assert shelved.item.spec.message == "drink water"
+        (stored,) = at.stores.reminders.all()
+        assert stored.item.spec.message == "drink water"

@@ -19,7 +19,7 @@ from tests.conversation.delivery_scene import (
 from tests.conversation.scene import NOW
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
-from ollim_bot.domain.forks import ForkLife, lookup_fork_session
+from ollim_bot.domain.forks import ForkStatus, lookup_fork_session
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.errors import DeliveryFailed
 from ollim_bot.ports import Channel
@@ -75,7 +75,7 @@ async def test_a_reply_finds_the_session_by_our_number_and_by_those_of_the_servi
     assert scene.recorded == [(number, FORK, PARENT) for number in numbers]
     known = scene.store.run(lambda tx: tx.fork_messages.get())
     for number in numbers:
-        assert lookup_fork_session(known, number, NOW.timestamp()).life is ForkLife.LIVE
+        assert lookup_fork_session(known, number, NOW.timestamp()).life is ForkStatus.LIVE
 
 
 async def test_a_long_message_arrives_in_parts_each_under_a_nonce_of_its_own() -> None:

@@ -12,7 +12,7 @@ from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine
-from ollim_bot.testing.memory import memory_shelves
+from ollim_bot.testing.memory import memory_repositories
 from ollim_bot.testing.repeating_store import RepeatingStore
 
 OLD = 5_000
@@ -38,7 +38,7 @@ def _store_with_history(length: int) -> RepeatingStore:
 
 
 def with_history(length: int) -> Stores:
-    return Stores(_store_with_history(length).copied(), memory_shelves())
+    return Stores(_store_with_history(length).copied(), memory_repositories())
 
 
 def count_work(stores: Stores) -> list[int]:

@@ -15,6 +15,7 @@ from tests.conversation.scene import NOW, Scene, scene, scripted
 from ollim_bot.domain.cards import Button, Card, Color
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.due_items import item_key
 from ollim_bot.domain.jobs import (
     Chain,
@@ -26,7 +27,6 @@ from ollim_bot.domain.jobs import (
     ReportMode,
 )
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.orders import Order
 from ollim_bot.domain.snoozing import note_of, reminder_from, snoozed_until
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
@@ -56,8 +56,10 @@ specs = st.builds(
 chains = st.builds(Chain, st.integers(0, 9), st.integers(0, 9), st.none() | st.just("root"))
 
 
-async def delivered(at: Scene, reminder: Reminder = WATER, order: Order | None = None) -> bool:
-    return await at.talk.reminders.deliver(reminder, DUE, order or Order(), WHY)
+async def delivered(
+    at: Scene, reminder: Reminder = WATER, right: DeliveryRight | None = None
+) -> bool:
+    return await at.talk.reminders.deliver(reminder, DUE, right or DeliveryRight(), WHY)
 
 
 def button(message: ChatMessage, label: str) -> str:
@@ -98,9 +100,9 @@ async def test_an_untrusted_reminder_comes_marked_and_its_text_is_in_no_list() -
 
 async def test_one_delivery_by_whichever_part() -> None:
     async with scene(ScriptedEngine()) as at:
-        order = Order()
-        assert await delivered(at, order=order)
-        assert await delivered(at, order=order)
+        right = DeliveryRight()
+        assert await delivered(at, right=right)
+        assert await delivered(at, right=right)
         assert len(at.log) == 1
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.discord.surface_scene import SurfaceScene, surface_scene
 
+from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.orders import Order
 from ollim_bot.errors import WriteFailed
 
 FULL = WriteFailed(Path("state/ollim.db"), "No space left on device.")
@@ -27,17 +27,17 @@ async def test_a_reminder_arrives_once_and_becomes_whole_when_there_is_room(
 ) -> None:
     now = scene.clock.now()
     water = Reminder(JobSpec(id="w1", message="Drink water.", background=True), now)
-    due, order = Occurrence.scheduled(JobKind.REMINDER, "w1", now), Order()
+    due, right = Occurrence.scheduled(JobKind.REMINDER, "w1", now), DeliveryRight()
     async with scene.started() as bot:
         scene.disk.fail_with(FULL)
         reminders = bot.talk.reminders
         for _ in range(2):
-            assert not await reminders.deliver(water, due, order, "")
+            assert not await reminders.deliver(water, due, right, "")
         [message] = scene.local.messages
         assert message.text.startswith("Drink water.")
         assert "not kept" in message.text
         scene.disk.fail_with(None)
-        assert await reminders.deliver(water, due, order, "")
+        assert await reminders.deliver(water, due, right, "")
         await scene.until(lambda: scene.local.messages[0].components)
         await scene.quiet(bot)
         assert len(scene.local.messages) == 1

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.domain.strategies import fork_messages, unix_seconds
 
 from ollim_bot.domain.forks import (
-    ForkLife,
     ForkLookup,
     ForkMessage,
+    ForkStatus,
     lookup_fork_session,
     with_fork_message,
 )
@@ -28,30 +28,30 @@ few = st.builds(
 histories = st.lists(few, max_size=6)
 
 
-def life(record: ForkMessage, now: float) -> ForkLife:
+def life(record: ForkMessage, now: float) -> ForkStatus:
     return lookup_fork_session([record], record.message_id, now).life
 
 
 @pytest.mark.parametrize(
     ("age", "expected"),
     [
-        pytest.param(0, ForkLife.LIVE, id="just-sent"),
-        pytest.param(7 * DAY - 1, ForkLife.LIVE, id="a-second-before-a-week"),
-        pytest.param(7 * DAY, ForkLife.EXPIRED, id="a-week"),
-        pytest.param(37 * DAY - 1, ForkLife.EXPIRED, id="a-second-before-37-days"),
-        pytest.param(37 * DAY, ForkLife.UNKNOWN, id="37-days"),
-        pytest.param(4000 * DAY, ForkLife.UNKNOWN, id="years"),
-        pytest.param(-DAY, ForkLife.LIVE, id="clock-went-back"),
-        pytest.param(-4000 * DAY, ForkLife.LIVE, id="clock-went-far-back"),
+        pytest.param(0, ForkStatus.LIVE, id="just-sent"),
+        pytest.param(7 * DAY - 1, ForkStatus.LIVE, id="a-second-before-a-week"),
+        pytest.param(7 * DAY, ForkStatus.EXPIRED, id="a-week"),
+        pytest.param(37 * DAY - 1, ForkStatus.EXPIRED, id="a-second-before-37-days"),
+        pytest.param(37 * DAY, ForkStatus.UNKNOWN, id="37-days"),
+        pytest.param(4000 * DAY, ForkStatus.UNKNOWN, id="years"),
+        pytest.param(-DAY, ForkStatus.LIVE, id="clock-went-back"),
+        pytest.param(-4000 * DAY, ForkStatus.LIVE, id="clock-went-far-back"),
     ],
 )
-def test_a_message_is_live_then_expired_then_unknown(age: float, expected: ForkLife) -> None:
+def test_a_message_is_live_then_expired_then_unknown(age: float, expected: ForkStatus) -> None:
     assert life(SENT, SENT.ts + age) is expected
 
 
 @given(fork_messages, unix_seconds, st.floats(0, 1e9))
 def test_no_message_comes_back_to_life(record: ForkMessage, now: float, wait: float) -> None:
-    order = [ForkLife.LIVE, ForkLife.EXPIRED, ForkLife.UNKNOWN]
+    order = [ForkStatus.LIVE, ForkStatus.EXPIRED, ForkStatus.UNKNOWN]
     assert order.index(life(record, now)) <= order.index(life(record, now + wait))
 
 
@@ -60,18 +60,18 @@ def test_a_record_is_given_exactly_when_the_message_is_known(
     records: list[ForkMessage], message_id: int, now: float
 ) -> None:
     found = lookup_fork_session(records, message_id, now)
-    assert (found.record is None) == (found.life is ForkLife.UNKNOWN)
+    assert (found.record is None) == (found.life is ForkStatus.UNKNOWN)
     assert found.record is None or found.record.message_id == message_id
 
 
 def test_a_message_that_was_never_recorded_is_unknown() -> None:
-    assert lookup_fork_session([SENT], 3, SENT.ts) == ForkLookup(ForkLife.UNKNOWN)
+    assert lookup_fork_session([SENT], 3, SENT.ts) == ForkLookup(ForkStatus.UNKNOWN)
 
 
 @given(histories, few)
 def test_what_is_recorded_is_found_at_once(records: list[ForkMessage], sent: ForkMessage) -> None:
     kept = with_fork_message(records, sent, sent.ts)
-    assert lookup_fork_session(kept, sent.message_id, sent.ts) == ForkLookup(ForkLife.LIVE, sent)
+    assert lookup_fork_session(kept, sent.message_id, sent.ts) == ForkLookup(ForkStatus.LIVE, sent)
 
 
 @given(histories, few, few)
@@ -100,6 +100,6 @@ def test_recording_drops_what_is_forgotten_and_nothing_else(
     remembered = [
         one
         for one in records
-        if one.message_id != sent.message_id and life(one, now) is not ForkLife.UNKNOWN
+        if one.message_id != sent.message_id and life(one, now) is not ForkStatus.UNKNOWN
     ]
     assert with_fork_message(records, sent, now) == (*remembered, sent)

@@ -17,9 +17,9 @@ from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.rehearsal import (
+    AssumedRuns,
     Assumptions,
     Fire,
-    Guess,
     Ping,
     Rehearsal,
     findings,
@@ -63,7 +63,7 @@ def test_what_is_paused_or_later_is_not_there() -> None:
 
 
 def test_a_routine_whose_run_still_goes_is_skipped() -> None:
-    found = rehearsed(routine("often", "31-36 14 * * *"), guess=Guess(2.5 * MINUTE))
+    found = rehearsed(routine("often", "31-36 14 * * *"), guess=AssumedRuns(2.5 * MINUTE))
     assert [fire.reason for fire in found.fires[:6]] == [
         *(None, SkipReason.OVERLAP, SkipReason.OVERLAP),
         *(None, SkipReason.OVERLAP, SkipReason.OVERLAP),
@@ -74,7 +74,7 @@ def test_a_routine_whose_run_still_goes_is_skipped() -> None:
 
 
 def test_a_run_as_long_as_the_pause_overlaps() -> None:
-    found = rehearsed(routine("often", "40-42/2 14 * * *"), guess=Guess(2 * MINUTE))
+    found = rehearsed(routine("often", "40-42/2 14 * * *"), guess=AssumedRuns(2 * MINUTE))
     assert found.fires[1].reason is SkipReason.OVERLAP
 
 
@@ -256,7 +256,7 @@ def test_three_that_meet_are_named_once_and_two_are_not() -> None:
 def test_no_run_is_guessed_to_take_longer_than_it_may() -> None:
     config = RuntimeConfig(bg_fork_timeout=60)
     found = rehearse([], Assumptions(NOW, BERLIN, PingBudget.full(NOW), config), 1)
-    assert found.guess == Guess(MINUTE)
+    assert found.guess == AssumedRuns(MINUTE)
 
 
 def test_it_ends_early_rather_than_never() -> None:
@@ -286,7 +286,7 @@ def test_no_rule_is_ever_broken(
         for number, (cron, background, aloud) in enumerate(lines)
     ]
     run = timedelta(seconds=length)
-    found = rehearsed(*jobs, places=places, guess=Guess(run))
+    found = rehearsed(*jobs, places=places, guess=AssumedRuns(run))
     due = [
         (moment, key_of(job))
         for job in jobs

@@ -45,7 +45,7 @@ from ollim_bot.ports import (
     Toolset,
 )
 from ollim_bot.settings import Settings
-from ollim_bot.store.job_files import open_shelves
+from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.opening import open_database
 from ollim_bot.testing.immediate_store import ImmediateStore
 from ollim_bot.testing.journal import RecordingJournal
@@ -237,5 +237,5 @@ def open_stores(at: AttackScene) -> Stores:
         is_holder=False,
         report=lambda _: None,
     )
-    shelves = open_shelves(at.canary_home.paths, RecordingJournal())
-    return Stores(ImmediateStore(database), shelves)
+    repositories = open_repositories(at.canary_home.paths, RecordingJournal())
+    return Stores(ImmediateStore(database), repositories)

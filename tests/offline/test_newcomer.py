@@ -18,13 +18,13 @@ from ollim_bot.offline import texts
 def reminders(bot: Bot) -> list[Reminder]:
     report = DataDirectory(bot.data).open().reminders.report()
     assert not report.problems
-    return [shelved.item for shelved in report.jobs]
+    return [stored.item for stored in report.jobs]
 
 
 def routines(bot: Bot) -> list[Routine]:
     report = DataDirectory(bot.data).open().routines.report()
     assert not report.problems
-    return [shelved.item for shelved in report.jobs]
+    return [stored.item for stored in report.jobs]
 
 
 def _now(bot: Bot) -> datetime:

@@ -28,29 +28,29 @@ from ollim_bot.testing.engine import ScriptedEngine, Step
 _TURNS = 3
 
 
-class CrashingReminderShelf:
-    """A shelf with a crash point before and after the removal of a file."""
+class CrashingReminderRepository:
+    """A repository with a crash point before and after the removal of a file."""
 
-    def __init__(self, shelf: Any, counter: StepCounter) -> None:
-        self._shelf = shelf
+    def __init__(self, repository: Any, counter: StepCounter) -> None:
+        self._repository = repository
         self._counter = counter
 
     def __getattr__(self, name: str) -> Any:
         self._counter.check()
-        return getattr(self._shelf, name)
+        return getattr(self._repository, name)
 
     def remove(self, item_id: str) -> Path:
         self._counter.step("before the file is removed")
-        path: Path = self._shelf.remove(item_id)
+        path: Path = self._repository.remove(item_id)
         self._counter.step("after the file is removed")
         return path
 
 
 def with_crash_points(counter: StepCounter, stores: Stores) -> Stores:
     """The same stores for one run, which crashes at the step of `counter`."""
-    reminders = CrashingReminderShelf(stores.reminders, counter)
-    shelves = replace(stores.shelves, reminders=reminders)
-    return replace(crashing_stores(stores, counter), shelves=shelves)
+    reminders = CrashingReminderRepository(stores.reminders, counter)
+    repositories = replace(stores.repositories, reminders=reminders)
+    return replace(crashing_stores(stores, counter), repositories=repositories)
 
 
 def _new_directory(root: Path) -> Path:

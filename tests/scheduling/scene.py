@@ -41,7 +41,7 @@ from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.errors import DiskFull
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.store.job_files import open_shelves
+from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.opening import BALLAST_FILE, open_database
 from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.steps import holder_of_id
@@ -201,10 +201,10 @@ async def schedule_scene(
     prepare_data_directory(paths)
     edits = HandEdits(RecordingJournal(), root, clock)
     store = opened_store(paths, clock, disk)
-    shelves = open_shelves(
+    repositories = open_repositories(
         paths, edits, disk, lambda rivals: store.query(lambda tx: holder_of_id(tx, rivals))
     )
-    stores = Stores(store, shelves)
+    stores = Stores(store, repositories)
     surface, shown = RecordingSurface(), seen(stores)
     deps = conversation_deps(
         engine,
@@ -222,7 +222,15 @@ async def schedule_scene(
     await talk.load()
     zone = OwnerZone(shown.state, clock, UTC)
     scheduler = build_schedule(
-        paths, shown.state, shown.shelves, talk, edits, clock, zone, events=no_events, disk=disk
+        paths,
+        shown.state,
+        shown.repositories,
+        talk,
+        edits,
+        clock,
+        zone,
+        events=no_events,
+        disk=disk,
     )
     chat = talk.conversation
     made = ScheduleScene(paths, talk, chat, stores, clock, surface, scheduler)

@@ -16,10 +16,10 @@ from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Job, JobKind, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
-from ollim_bot.domain.orders import Order
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.schedule.circumstances import JobRunners
 from ollim_bot.schedule.dispatch import Dispatcher
@@ -33,12 +33,12 @@ from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.job_formats import REMINDERS
-from ollim_bot.testing.memory import MemoryShelf, memory_shelves
+from ollim_bot.testing.memory import MemoryJobRepository, memory_repositories
 from ollim_bot.testing.repeating_store import RepeatingStore
 
 
-class FakeJobIndex(MemoryShelf[Reminder]):
-    """Doubles `JobIndex`. It is the shelf of the reminders too, so that it notices removals."""
+class FakeJobIndex(MemoryJobRepository[Reminder]):
+    """Doubles `JobIndex`. It also holds the reminders, so that it notices removals."""
 
     def __init__(self) -> None:
         super().__init__(REMINDERS)
@@ -97,8 +97,8 @@ class FakeAgent:
         self._row(one, OccurrenceState.RUNNING, {"attempt": this.number})
         if isinstance(job, Reminder):
             await self._clock.sleep(_RUN_SECONDS[sum(map(ord, one.job_id)) % len(_RUN_SECONDS)])
-        if this.order is not None and one.job_id[-1] in "02468":
-            self._say(one, this.order)
+        if this.delivery_right is not None and one.job_id[-1] in "02468":
+            self._say(one, this.delivery_right)
         self._row(one, OccurrenceState.DONE, {"attempts": this.number})
         return OccurrenceState.DONE
 
@@ -114,15 +114,17 @@ class FakeAgent:
     def has(self, _: Occurrence) -> bool:
         return False
 
-    async def deliver(self, _: Reminder, one: Occurrence, order: Order, _reason: str) -> bool:
-        self._say(one, order)
+    async def deliver(
+        self, _: Reminder, one: Occurrence, right: DeliveryRight, _reason: str
+    ) -> bool:
+        self._say(one, right)
         return True
 
     async def was_said(self, one: Occurrence) -> bool:
         return one in self.said[-500:]
 
-    def _say(self, one: Occurrence, order: Order) -> None:
-        if order.take():
+    def _say(self, one: Occurrence, right: DeliveryRight) -> None:
+        if right.take():
             self.said.append(one)
 
     def _row(self, one: Occurrence, state: OccurrenceState, facts: Mapping[str, object]) -> None:
@@ -174,8 +176,8 @@ class SimulatedMachine:
         assert isinstance(loop, VirtualTimeLoop)
         self.clock = VirtualClock(start)
         self.index = FakeJobIndex()
-        shelves = replace(memory_shelves(), reminders=self.index)
-        self.stores = Stores(RepeatingStore(self.clock.now, is_repeating=False), shelves)
+        repositories = replace(memory_repositories(), reminders=self.index)
+        self.stores = Stores(RepeatingStore(self.clock.now, is_repeating=False), repositories)
         self.agent = FakeAgent(self.stores, self.clock)
         self.notices = FakeNotices()
         self._watcher = FakeWatcher(loop, self.clock, moments)
@@ -189,7 +191,7 @@ class SimulatedMachine:
             store = self.stores.state
             gate, files = (
                 DiskGate(store, notices, clock),
-                JobFileChanges(store, self.stores.shelves),
+                JobFileChanges(store, self.stores.repositories),
             )
             must = MustDeliveries(agent, gate, files, clock)
             runners = JobRunners(agent, agent, agent)

@@ -9,8 +9,8 @@ from tests.scheduling.job_index_scene import JobIndexScene, routine
 from tests.storage.data_directory import QuickDisk
 
 from ollim_bot.domain.jobs import Routine
-from ollim_bot.ports import Shelf
-from ollim_bot.store.job_files import open_shelves
+from ollim_bot.ports import JobRepository
+from ollim_bot.store.job_files import open_repositories
 
 BY_HAND = "by hand: routines/plan.md"
 
@@ -20,9 +20,9 @@ def scene(tmp_path: Path) -> JobIndexScene:
     return JobIndexScene(tmp_path / "data")
 
 
-def routines_of(scene: JobIndexScene) -> Shelf[Routine]:
+def routines_of(scene: JobIndexScene) -> JobRepository[Routine]:
     disk = QuickDisk()
-    return open_shelves(scene.paths, scene.hand_edits, disk).routines
+    return open_repositories(scene.paths, scene.hand_edits, disk).routines
 
 
 async def settled(scene: JobIndexScene) -> list[str]:
@@ -94,10 +94,10 @@ async def test_a_wrong_file_and_a_comment_are_noted_too(scene: JobIndexScene) ->
 async def test_what_the_bot_writes_is_noted_by_the_one_who_writes(scene: JobIndexScene) -> None:
     scene.plan.write_text(routine("plan"))
     await scene.refresh()
-    shelf = routines_of(scene)
-    shelf.amend("plan", {"description": "The day"})
+    repository = routines_of(scene)
+    repository.amend("plan", {"description": "The day"})
     assert await settled(scene) == ["edit routine plan"]
-    shelf.remove("plan")
+    repository.remove("plan")
     assert await settled(scene) == ["edit routine plan", "remove routine plan"]
 
 

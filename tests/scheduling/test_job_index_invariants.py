@@ -17,7 +17,7 @@ from tests.scheduling.job_index_scene import WRONG, JobIndexScene, routine
 from ollim_bot.domain.definitions import holder_among, mark_of
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.schedule import JobKey
-from ollim_bot.store.job_files import open_shelves
+from ollim_bot.store.job_files import open_repositories
 from ollim_bot.testing.journal import RecordingJournal
 
 Step = Callable[[Path], None]
@@ -101,13 +101,13 @@ async def run_edits(root: Path, edits: list[tuple[Step, float | None]]) -> None:
 
 def check(scene: JobIndexScene) -> None:
     marks = {key: mark_of(indexed.job) for key, indexed in scene.index.jobs.items()}
-    shelves = open_shelves(
+    repositories = open_repositories(
         scene.paths, RecordingJournal(), choose_holder=lambda rivals: holder_among(rivals, marks)
     )
-    report = shelves.routines.report()
+    report = repositories.routines.report()
     for right in report.jobs:
         assert scene.index.jobs[JobKey(JobKind.ROUTINE, right.item.spec.id)].job == right.item
-    found = [shelved.path for shelved in report.jobs]
+    found = [stored.path for stored in report.jobs]
     for indexed in scene.index.jobs.values():
         shown = f"routines/{indexed.path.name}"
         assert indexed.path in found or any(shown in problem for problem in report.problems)

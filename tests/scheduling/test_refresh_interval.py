@@ -96,7 +96,7 @@ async def scheduling(
     assert zone is not None
     job_index = cast("Any", index)
     heartbeat = cast("Any", MemoryHeartbeat())
-    files = JobFileChanges(stores.state, stores.shelves)
+    files = JobFileChanges(stores.state, stores.repositories)
     store = stores.state
     scheduler = Scheduler(
         job_index,

@@ -23,7 +23,7 @@ from ollim_bot.domain.jobs import Job, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.rehearsal import Assumptions, Fire, Guess, rehearse
+from ollim_bot.domain.rehearsal import AssumedRuns, Assumptions, Fire, rehearse
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
 from ollim_bot.schedule.circumstances import DueOccurrence, JobRunners
 from ollim_bot.schedule.dispatch import Dispatcher
@@ -119,7 +119,7 @@ def rehearsed(given: DispatchCase, scene: Scene) -> Sequence[Fire]:
         skills=frozenset(),
         is_skipped=skips(given).has,
     )
-    found = rehearse(given.jobs, assumed, 1, guess=Guess(timedelta(days=1)), most=40)
+    found = rehearse(given.jobs, assumed, 1, guess=AssumedRuns(timedelta(days=1)), most=40)
     last = NOW + MOMENTS * MINUTE
     return sorted((fire for fire in found.fires if fire.due <= last), key=lambda fire: fire.at)
 
@@ -159,7 +159,7 @@ async def dispatched(given: DispatchCase, scene: Scene, fires: Sequence[Fire]) -
     scene.configure(bg_concurrency=10)
     double, ends = cast("Any", foreground), CountedEnds()
     gate = DiskGate(scene.store, scene.notices, scene.clock)
-    files = JobFileChanges(scene.store, scene.stores.shelves)
+    files = JobFileChanges(scene.store, scene.stores.repositories)
     dispatcher = Dispatcher(
         scene.store,
         gate,

@@ -15,7 +15,7 @@ from tests.storage.data_directory import QuickDisk
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
 from ollim_bot.domain.owner_choices import Skips
-from ollim_bot.domain.rehearsal import Assumptions, Fire, Guess, Ping, Rehearsal, rehearse
+from ollim_bot.domain.rehearsal import AssumedRuns, Assumptions, Fire, Ping, Rehearsal, rehearse
 from ollim_bot.domain.run_history import History, RunStory
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
 from ollim_bot.ports import Clock, Prompt, SessionSpec, Toolset
@@ -128,7 +128,7 @@ def prepare(at: ScheduleScene) -> Rehearsal:
         is_skipped=skips.has,
         quiet=at.store.query(quiet_settings),
     )
-    return rehearse(jobs, circumstances, 1, guess=Guess(RUN))
+    return rehearse(jobs, circumstances, 1, guess=AssumedRuns(RUN))
 
 
 def end_of(fire: Fire) -> datetime:

@@ -243,7 +243,7 @@ async def test_of_two_files_with_one_id_the_one_that_was_armed_first_stays_armed
             await at.advance(310)
             await at.until(lambda: engine.prompts)
             assert engine.prompts[-1].endswith("The first.")
-            report = at.stores.shelves.routines.report()
+            report = at.stores.repositories.routines.report()
             assert [one.path.name for one in report.jobs] == ["plan.md"]
             [problem] = report.problems
             assert problem.endswith("Until then, routines/plan.md is in use.")

@@ -10,11 +10,11 @@ from typing import TypeVar
 from tests.stores import Stores
 
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Disk, JobShelves
+from ollim_bot.ports import Disk, JobRepositories
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.file_store import Codec, FileStore, StoreProblem
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.job_files import open_shelves
+from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.testing.immediate_store import ImmediateStore
@@ -53,10 +53,10 @@ class DataDirectory:
         database = open_database(
             self.paths, lambda: now, is_holder=True, report=self.problems.append
         )
-        return Stores(ImmediateStore(database), self.shelves(disk))
+        return Stores(ImmediateStore(database), self.repositories(disk))
 
-    def shelves(self, disk: Disk | None = None) -> JobShelves:
-        return open_shelves(self.paths, self.journal, disk)
+    def repositories(self, disk: Disk | None = None) -> JobRepositories:
+        return open_repositories(self.paths, self.journal, disk)
 
     def file_store(self, path: Path, codec: Codec[T], disk: Disk | None = None) -> FileStore[T]:
         """A store for one value in one file, opened as by a new process."""

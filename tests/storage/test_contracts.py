@@ -1,4 +1,4 @@
-"""A value in a file, and shelves on disk and in memory, keep their promises."""
+"""A value in a file, and repositories on disk and in memory, keep their promises."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tests.storage.data_directory import NOW, DataDirectory
 from tests.stores import memory_stores
 
 from ollim_bot.domain.jobs import Reminder
-from ollim_bot.ports import Shelf
+from ollim_bot.ports import JobRepository
 from ollim_bot.store.file_store import FileStore
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.testing.contracts import ShelfContract
+from ollim_bot.testing.contracts import JobRepositoryContract
 
 
 class NumberCodec:
@@ -68,11 +68,11 @@ class TestFileStore(InDataDirectory):
         assert store.read() == 40
 
 
-class TestMarkdownShelf(InDataDirectory, ShelfContract):
-    def make(self) -> Shelf[Reminder]:
+class TestMarkdownRepository(InDataDirectory, JobRepositoryContract):
+    def make(self) -> JobRepository[Reminder]:
         return self.data.open().reminders
 
 
-class TestMemoryShelf(ShelfContract):
-    def make(self) -> Shelf[Reminder]:
+class TestMemoryRepository(JobRepositoryContract):
+    def make(self) -> JobRepository[Reminder]:
         return memory_stores(NOW).reminders

@@ -18,7 +18,7 @@ from ollim_bot.ports import Disk
 from ollim_bot.store.codecs.records import MemoryCodec
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_formats import REMINDERS
-from ollim_bot.store.job_shelf import MarkdownShelf
+from ollim_bot.store.markdown_repository import MarkdownRepository
 from ollim_bot.testing.disks import PowerCutDisk, SteppedDisk
 
 
@@ -47,7 +47,9 @@ class StoredFiles:
         self.facts = data.file_store(data.paths.memory, MemoryCodec(), disk)
         folder = data.paths.reminders
         lock = FileLock(data.paths.lock_of(folder))
-        self.reminders = MarkdownShelf(folder, REMINDERS, lock, disk=disk, journal=data.journal)
+        self.reminders = MarkdownRepository(
+            folder, REMINDERS, lock, disk=disk, journal=data.journal
+        )
 
 
 @dataclass
@@ -95,7 +97,7 @@ class AcknowledgedWrites:
     def check_jobs(self, files: StoredFiles) -> None:
         report = files.reminders.report()
         assert not report.problems
-        found = {shelved.item.spec.id: shelved.item.spec.description for shelved in report.jobs}
+        found = {stored.item.spec.id: stored.item.spec.description for stored in report.jobs}
         assert not self.removed & found.keys()
         for job, description in self.jobs.items():
             if job not in self.uncertain:

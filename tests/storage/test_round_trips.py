@@ -72,8 +72,8 @@ def test_jobs(kind: str, data: st.DataObject) -> None:
         st.lists(getattr(strategies, kind), max_size=3, unique_by=lambda job: job.spec.id)
     )
     with tempfile.TemporaryDirectory() as root:
-        shelf = getattr(DataDirectory(Path(root)).shelves(QuickDisk()), kind)
+        repository = getattr(DataDirectory(Path(root)).repositories(QuickDisk()), kind)
         for job in jobs:
-            shelf.add(job)
-        found = {shelved.item.spec.id: shelved.item for shelved in shelf.all()}
+            repository.add(job)
+        found = {stored.item.spec.id: stored.item for stored in repository.all()}
         assert found == {job.spec.id: job for job in jobs}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.conversation.crashing import Crash, CrashingShelf, CrashingStore, StepCounter
+from tests.conversation.crashing import Crash, CrashingRepository, CrashingStore, StepCounter
 from tests.stores import Stores, memory_stores
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -18,7 +18,7 @@ from ollim_bot.domain.item_cards import open_card
 from ollim_bot.domain.jobs import Chain, ItemKind, JobKind, JobSpec, Nag, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.updates import PendingUpdates
-from ollim_bot.ports import JobShelves
+from ollim_bot.ports import JobRepositories
 from ollim_bot.store.item_answers import ItemAnswers, add_item, answer_reply, end_undo
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.transaction import Transaction
@@ -65,7 +65,7 @@ def stored(clock: ManualClock | None = None) -> Stores:
 
 
 def answers(stores: Stores) -> ItemAnswers:
-    return ItemAnswers(stores.state, JobFileChanges(stores.state, stores.shelves))
+    return ItemAnswers(stores.state, JobFileChanges(stores.state, stores.repositories))
 
 
 def message(stores: Stores, name: str = "1") -> ChatMessage:
@@ -255,8 +255,10 @@ async def test_a_dose_has_one_card_and_one_answer() -> None:
 
 async def life(stores: Stores, fate: StepCounter, live: Life) -> None:
     """A start of the bot, which first makes the changes that an earlier one has left."""
-    shelves = JobShelves(stores.routines, CrashingShelf(stores.reminders, fate), stores.webhooks)
-    changes = JobFileChanges(CrashingStore(stores.state, fate), shelves)
+    repositories = JobRepositories(
+        stores.routines, CrashingRepository(stores.reminders, fate), stores.webhooks
+    )
+    changes = JobFileChanges(CrashingStore(stores.state, fate), repositories)
     try:
         await changes.make()
         await live(ItemAnswers(CrashingStore(stores.state, fate), changes), changes)

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conversation.crashing import Crash, CrashingShelf, CrashingStore, StepCounter
+from tests.conversation.crashing import Crash, CrashingRepository, CrashingStore, StepCounter
 from tests.storage.data_directory import NOW
 from tests.stores import Stores, memory_stores
 
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder
 from ollim_bot.domain.snoozing import note_of
 from ollim_bot.errors import WriteFailed
-from ollim_bot.ports import JobShelves
+from ollim_bot.ports import JobRepositories
 from ollim_bot.store.job_files import JobFileChanges, add_snoozed, end_chain, remove_reminder
 from ollim_bot.store.transaction import JobOp
 
@@ -46,9 +46,11 @@ def names(stores: Stores) -> set[str]:
 
 
 async def life(stores: Stores, fate: StepCounter, step: Callable[[JobFileChanges], Any]) -> None:
-    shelves = JobShelves(stores.routines, CrashingShelf(stores.reminders, fate), stores.webhooks)
+    repositories = JobRepositories(
+        stores.routines, CrashingRepository(stores.reminders, fate), stores.webhooks
+    )
     try:
-        await step(JobFileChanges(CrashingStore(stores.state, fate), shelves))
+        await step(JobFileChanges(CrashingStore(stores.state, fate), repositories))
     except Crash:
         assert fate.has_crashed
 
@@ -72,16 +74,16 @@ async def test_what_was_moved_to_another_moment_is_not_removed() -> None:
     stores = stored()
     stores.reminders.amend("tea", {"run-at": (NOW + HOUR).isoformat()})
     stores.state.run(lambda tx: tx.job_ops.add(remove_reminder(TEA, "reminder:tea:1")))
-    await JobFileChanges(stores.state, stores.shelves).make()
+    await JobFileChanges(stores.state, stores.repositories).make()
     assert "tea" in names(stores)
 
 
-class FullShelf:
-    def __init__(self, shelf: Any) -> None:
-        self._shelf = shelf
+class FullRepository:
+    def __init__(self, repository: Any) -> None:
+        self._repository = repository
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._shelf, name)
+        return getattr(self._repository, name)
 
     def add(self, _: Reminder) -> Path:
         raise WriteFailed(Path("reminders"), "could not be written: no space left.")
@@ -91,9 +93,11 @@ async def test_a_change_that_the_disk_refuses_is_told_and_tried_again() -> None:
     stores = stored()
     op: JobOp = OPS["snooze"][0]
     stores.state.run(lambda tx: tx.job_ops.add(op))
-    shelves = JobShelves(stores.routines, FullShelf(stores.reminders), stores.webhooks)
-    files = JobFileChanges(stores.state, shelves)
+    repositories = JobRepositories(
+        stores.routines, FullRepository(stores.reminders), stores.webhooks
+    )
+    files = JobFileChanges(stores.state, repositories)
     assert isinstance(await files.make(op), WriteFailed)
     assert names(stores) == {"check", "other", "tea"}
-    assert await JobFileChanges(stores.state, stores.shelves).make(op) is None
+    assert await JobFileChanges(stores.state, stores.repositories).make(op) is None
     assert names(stores) == {"check", "later", "other", "tea"}

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnId
-from ollim_bot.domain.search import Search, Who, folded_words, terms_of
+from ollim_bot.domain.search import Search, Speaker, folded_words, terms_of
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
@@ -152,9 +152,9 @@ def test_a_search_is_limited_to_a_time_a_session_and_a_speaker(is_indexed: bool)
     def ids(**limits: object) -> set[str]:
         return set(found(store, "tea", **limits))
 
-    assert ids(who=Who.OWNER) == {"asked", "again", "late"}
-    assert ids(who=Who.JOB) == {"pinged"}
-    assert ids(who=Who.BOT) == {"answered", "noted", "later"}
+    assert ids(who=Speaker.OWNER) == {"asked", "again", "late"}
+    assert ids(who=Speaker.JOB) == {"pinged"}
+    assert ids(who=Speaker.BOT) == {"answered", "noted", "later"}
     assert ids(since=NOW + hour) == {"late"}
     assert ids(until=NOW + hour) == ids() - {"late"}
     assert ids(session=FIRST) == {"asked", "answered"}

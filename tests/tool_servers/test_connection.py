@@ -15,14 +15,14 @@ from tests.ports import unused_port
 
 from ollim_bot.domain.tool_servers import ServerSpec
 from ollim_bot.errors import ToolServerFailed
-from ollim_bot.tool_servers.connection import Patience, open_connection
+from ollim_bot.tool_servers.connection import ServerTimeouts, open_connection
 
 SERVER = Path(__file__).with_name("notes_server.py")
 QUICK_SERVER = Path(__file__).with_name("quick_server.py")
 NOTES = ServerSpec("notes", (sys.executable, str(SERVER)), {"NOTES_KEY": "topsecret"})
 QUICK = ServerSpec("notes", (sys.executable, "-S", str(QUICK_SERVER)))
 # Starting Python takes long on a busy machine; a hanging call ends first.
-LONG = Patience(start=60, call=60)
+LONG = ServerTimeouts(start=60, call=60)
 ENVIRON = {
     "PATH": os.environ["PATH"],
     "HOME": os.environ["HOME"],
@@ -88,7 +88,7 @@ async def test_a_program_that_is_no_server_is_ended(
     tmp_path: Path, command: tuple[str, ...], sentence: str
 ) -> None:
     started, before = [], _children()
-    patience = Patience(start=60 if sentence == "has stopped." else 0.5)
+    patience = ServerTimeouts(start=60 if sentence == "has stopped." else 0.5)
     with pytest.raises(ToolServerFailed) as failed:
         async with open_connection(ServerSpec("odd", command), tmp_path, ENVIRON, patience):
             started.append(command)

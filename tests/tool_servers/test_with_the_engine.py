@@ -17,7 +17,7 @@ from ollim_bot.domain.runs import RunKind, RunPolicy
 from ollim_bot.domain.tool_servers import ServerSpec
 from ollim_bot.offline.messages import CallTool, Reply, Say, ToolResult
 from ollim_bot.ports import AgentSession, ToolCall, Toolset
-from ollim_bot.tool_servers.connection import Patience, open_connection
+from ollim_bot.tool_servers.connection import ServerTimeouts, open_connection
 from ollim_bot.tools.gates import Abilities, BackgroundTools, main_gate, main_tools
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
@@ -29,7 +29,7 @@ FIND = "mcp__notes__find"
 
 def server_scene(data: Path) -> ToolServerScene:
     """A scene with real servers, and enough time for their start on a busy machine."""
-    patience = Patience(start=60)
+    patience = ServerTimeouts(start=60)
     return ToolServerScene(
         data, open_server=lambda spec: open_connection(spec, data, os.environ, patience)
     )

@@ -76,7 +76,7 @@ def skill(home: HomeScene) -> HomeScene:
     folder = home.data / "skills" / "mail"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text(PLAIN)
-    (home.data / "notes" / "shelf").symlink_to("../skills")
+    (home.data / "notes" / "repository").symlink_to("../skills")
     return home
 
 
@@ -103,7 +103,7 @@ def test_the_agent_writes_skills(path_policy: PathPolicy, call: ToolCall) -> Non
         written("skills/new/SKILL.md", HOOKS),
         written("skills/new/skill.md", HOOKS),
         written("Skills/new/Skill.md", HOOKS),
-        written("notes/shelf/new/SKILL.md", HOOKS),
+        written("notes/repository/new/SKILL.md", HOOKS),
         written("notes/SKILL.md", HOOKS),
         edited("skills/mail/SKILL.md", "description: reads mail", "hooks: {}"),
         edited("skills/mail/SKILL.md", "allowed-tools", "hooks"),

@@ -53,7 +53,13 @@ def tools(real: RealScene) -> Toolset:
     scene = real.scene
     run = Run(RunPolicy(RunKind.MAIN, MAIN_TOOLS), scene.clock.now())
     context = ToolContext(
-        run, scene.store, scene.stores.shelves, scene.clock, real.root, scene.poster, lambda: False
+        run,
+        scene.store,
+        scene.stores.repositories,
+        scene.clock,
+        real.root,
+        scene.poster,
+        lambda: False,
     )
     gate = main_gate(PathPolicy(real.root), subagents=SubagentGuard(lambda: READER))
     return toolset(context, gate)

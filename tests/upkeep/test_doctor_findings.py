@@ -392,7 +392,7 @@ CASES: tuple[Callable[[DataDirectory], Findings], ...] = (
 
 def test_every_finding_of_every_check_has_a_command(tmp_path: Path) -> None:
     found: list[DoctorFinding] = []
-    with called_from(warned, failed, state_inspection.Trouble.__new__) as reached:
+    with called_from(warned, failed, state_inspection.StateProblem.__new__) as reached:
         for number, case in enumerate(CASES):
             findings = list(case(DataDirectory(tmp_path / str(number))))
             assert {each.level for each in findings} - {Level.PASS}, case
@@ -427,7 +427,7 @@ def words_of(call: ast.Call, module: ModuleType) -> str:
 
 
 SourceLine = tuple[str, int]
-_MAKERS = re.compile(r"^(?:warned|failed|Trouble)$|failed if ")
+_MAKERS = re.compile(r"^(?:warned|failed|StateProblem)$|failed if ")
 
 
 @contextmanager

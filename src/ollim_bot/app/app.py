@@ -48,7 +48,7 @@ from ollim_bot.ports import (
     ChatSurface,
     Disk,
     Gate,
-    JobShelves,
+    JobRepositories,
     Journal,
     Status,
     TaskList,
@@ -67,7 +67,7 @@ from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.store.job_files import open_shelves
+from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.journal import open_journal
 from ollim_bot.store.opening import open_for_bot
 from ollim_bot.store.policy_file import PolicyFile
@@ -185,11 +185,11 @@ class App:
             edits = HandEdits(await self._journal(lifetime), paths.root, self._clock)
             store = self._adapters.store or await self._opened_store(lifetime, upkeep, edits)
             zone = await self._owner_zone(store)
-            shelves = self._opened_shelves(store, edits)
+            repositories = self._opened_repositories(store, edits)
             chosen = await self._opened_engine(lifetime, store)
             surfaces = await self._opened_surfaces(store)
             upkeep.append((await self._loaded_servers(store)).run)
-            parts = self._parts(self._deps(store, shelves, chosen, edits, surfaces))
+            parts = self._parts(self._deps(store, repositories, chosen, edits, surfaces))
             lifetime.push_async_callback(parts.forks.close)
             await parts.load()
             if chosen.provider.problem:
@@ -199,7 +199,7 @@ class App:
                 self._scheduler = build_schedule(
                     paths,
                     store,
-                    shelves,
+                    repositories,
                     parts,
                     edits,
                     self._clock,
@@ -292,11 +292,11 @@ class App:
         await zone.set_clock()
         return zone
 
-    def _opened_shelves(self, store: Store, edits: HandEdits) -> JobShelves:
+    def _opened_repositories(self, store: Store, edits: HandEdits) -> JobRepositories:
         def choose_holder(rivals: Sequence[Job]) -> int:
             return store.query(lambda tx: holder_of_id(tx, rivals))
 
-        return open_shelves(self._settings.paths, edits, self._adapters.disk, choose_holder)
+        return open_repositories(self._settings.paths, edits, self._adapters.disk, choose_holder)
 
     async def _opened_surfaces(self, store: Store) -> Surfaces:
         if self._adapters.surfaces is not None:
@@ -375,7 +375,7 @@ class App:
     def _deps(
         self,
         store: Store,
-        shelves: JobShelves,
+        repositories: JobRepositories,
         chosen: ProviderEngine,
         journal: Journal,
         surfaces: Surfaces,
@@ -385,7 +385,7 @@ class App:
         return ConversationDeps(
             store=store,
             engine=chosen.engine,
-            shelves=shelves,
+            repositories=repositories,
             clock=self._clock,
             surfaces=surfaces.followers,
             keeper=FileAttachments(paths, self._clock.now),

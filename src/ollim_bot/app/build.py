@@ -53,7 +53,7 @@ from ollim_bot.conversation.greeting import Greeting
 from ollim_bot.conversation.intake import AddressIntake, MessageIntake, OwnerMessages
 from ollim_bot.conversation.jobs.buttons import JobButtons, JobRemover
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
-from ollim_bot.conversation.jobs.echo import ChangeEcho, Former
+from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
@@ -90,7 +90,7 @@ from ollim_bot.ports import (
     Clock,
     Disk,
     Gate,
-    JobShelves,
+    JobRepositories,
     Journal,
     SessionSpec,
     Status,
@@ -143,7 +143,7 @@ class ConversationDeps:
 
     engine: AgentEngine
     store: Store
-    shelves: JobShelves
+    repositories: JobRepositories
     clock: Clock
     surfaces: Sequence[ChatSurface]
     keeper: AttachmentStore
@@ -152,7 +152,7 @@ class ConversationDeps:
     background_tools: BackgroundTools
     journal: Journal
     job_files: JobChecker
-    former: Former
+    former: FormerContents
     working_directory: Path
     status: Status
     doctor: Callable[[], Awaitable[str]]
@@ -229,7 +229,12 @@ class ConversationParts:
 
 
 def build_conversation(deps: ConversationDeps) -> ConversationParts:
-    store, shelves, clock, root = deps.store, deps.shelves, deps.clock, deps.working_directory
+    store, repositories, clock, root = (
+        deps.store,
+        deps.repositories,
+        deps.clock,
+        deps.working_directory,
+    )
 
     state = ConversationState(store)
     chat = ChatLog(store)
@@ -239,7 +244,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     board = StatusBoard(store, state, fanout, deps.status)
     notices = Notices(store, state, poster, board, clock)
     gate = DiskGate(store, notices, clock)
-    files = JobFileChanges(store, shelves)
+    files = JobFileChanges(store, repositories)
     items = ItemAnswers(store, files)
     posting = Posting(poster, clock, price=deps.status.price)
 
@@ -249,7 +254,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         deps.job_files,
         deps.former,
         store,
-        shelves.reminders,
+        repositories.reminders,
         poster.post,
         clock,
         deps.webhook_port,
@@ -259,7 +264,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     context = ToolContext(
         run=main_run(clock.now()),
         store=store,
-        shelves=shelves,
+        repositories=repositories,
         clock=clock,
         root=root,
         poster=poster,
@@ -281,12 +286,12 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     forks = Forks(state, main, fork, chat, poster, clock)
     replies = Replies(deps.engine, store, state, forks, clock)
 
-    foreground = ForegroundJobs(shelves, state, clock)
+    foreground = ForegroundJobs(repositories, state, clock)
     background = BackgroundRuns(
         BackgroundDeps(
             deps.engine,
             store,
-            shelves,
+            repositories,
             clock,
             root,
             poster,
@@ -316,7 +321,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
 
     set_up = with_program(read_set_up(), deps.status.program)
     day = DaySources(deps.calendars, DueTasks(deps.tasks))
-    overviews = Overviews(store, shelves, posting, poster, clock, day, deps.webhook_port)
+    overviews = Overviews(store, repositories, posting, poster, clock, day, deps.webhook_port)
     google = GoogleConnection(DataPaths(root), deps.google, store, posting, notices, clock)
     services = _command_services(
         deps,
@@ -445,8 +450,8 @@ def _button_router(
     clock = deps.clock
     jobs = JobButtons(
         deps.store,
-        deps.shelves,
-        JobRemover(deps.shelves, deps.job_files, deps.former),
+        deps.repositories,
+        JobRemover(deps.repositories, deps.job_files, deps.former),
         poster.post,
         clock,
         manual_runs,
@@ -489,7 +494,7 @@ def _command_services(
         SearchCommands(store, clock),
         CostCommands(store, clock, deps.status.price),
         fork_commands,
-        SettingCommands(store, deps.shelves, clock, deps.zone),
+        SettingCommands(store, deps.repositories, clock, deps.zone),
         PermissionCommands(approvals),
         PingCommands(store, clock),
         QuietCommands(store, clock),
@@ -505,7 +510,7 @@ def _command_services(
 def build_schedule(
     paths: DataPaths,
     store: Store,
-    shelves: JobShelves,
+    repositories: JobRepositories,
     conversation: ConversationParts,
     edits: HandEdits,
     clock: Clock,
@@ -542,7 +547,7 @@ def build_schedule(
             DueJobs(store, index, dispatch, conversation.gate, files, clock),
         ),
         (
-            RunRequests(RequestFolder(paths), shelves, dispatch, clock).run,
+            RunRequests(RequestFolder(paths), repositories, dispatch, clock).run,
             WebhookRuns(store, index, dispatch, conversation.gate, clock).run,
         ),
         ScheduleRecords(

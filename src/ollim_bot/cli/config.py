@@ -87,9 +87,9 @@ def _zone_changed(caller: Caller, value: str | None) -> str:
     default = caller.default_zone()
     with writable(open_data(caller)) as data, data.database() as database:
         jobs: list[ScheduledJob] = [
-            one.item for one in data.shelf(data.paths.routines, ROUTINES).all()
+            one.item for one in data.repository(data.paths.routines, ROUTINES).all()
         ]
-        jobs += [one.item for one in data.shelf(data.paths.reminders, REMINDERS).all()]
+        jobs += [one.item for one in data.repository(data.paths.reminders, REMINDERS).all()]
 
         def step(tx: Transaction) -> str:
             config = tx.config.change(lambda before: before.with_value(_ZONE, value))

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ollim_bot.store.database import Database, Step
     from ollim_bot.store.file_store import Codec
     from ollim_bot.store.job_formats import JobFormat
-    from ollim_bot.store.job_shelf import MarkdownShelf, Notes
     from ollim_bot.store.journal import GitJournal
+    from ollim_bot.store.markdown_repository import MarkdownRepository, Notes
 
 J = TypeVar("J", bound="Job")
 T = TypeVar("T")
@@ -41,13 +41,13 @@ class Data:
         self.agent = agent
         self.journal = journal
 
-    def shelf(self, folder: Path, form: JobFormat[J]) -> MarkdownShelf[J]:
-        """Open one shelf only: to open all of them would slow a listing."""
-        from ollim_bot.store.job_shelf import MarkdownShelf
+    def repository(self, folder: Path, form: JobFormat[J]) -> MarkdownRepository[J]:
+        """Open one repository only: to open all of them would slow a listing."""
+        from ollim_bot.store.markdown_repository import MarkdownRepository
 
         lock = FileLock(self.paths.lock_of(folder))
         notes = self._notes(folder)
-        return MarkdownShelf(
+        return MarkdownRepository(
             folder,
             form,
             lock,

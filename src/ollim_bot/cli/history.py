@@ -19,7 +19,7 @@ from ollim_bot.cli.framework import (
     title,
 )
 from ollim_bot.domain.moments import describe
-from ollim_bot.domain.search import Search, Term, Who, excerpt, terms_of, who_spoke
+from ollim_bot.domain.search import Search, Speaker, Term, excerpt, terms_of, who_spoke
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.store.search import FoundRow, SearchIndex
@@ -40,7 +40,7 @@ _LOOKED_AT = 10
 _LONGEST_EXCERPT = 160
 _DATE = len("2026-11-16")
 _PROMPT = "prompt"
-_SPEAKERS = {Who.OWNER: "you", Who.BOT: "bot", Who.JOB: "job", _PROMPT: "asked"}
+_SPEAKERS = {Speaker.OWNER: "you", Speaker.BOT: "bot", Speaker.JOB: "job", _PROMPT: "asked"}
 _KINDS = {
     SessionChange.INTERACTIVE_FORK: "side conversation",
     SessionChange.BG_FORK: "background run",
@@ -79,7 +79,7 @@ def _search(given: Given, caller: Caller) -> None:
         _past_moment(given, "since", now),
         _until(given, now),
         _session(_open(caller), given["session"]) if "session" in given else None,
-        Who(given["who"]) if "who" in given else None,
+        Speaker(given["who"]) if "who" in given else None,
         _limit(given),
     )
     found = _found(wanted, caller)
@@ -216,7 +216,7 @@ def _transcript(caller: Caller, session: SessionId) -> Iterator[FoundRow]:
     from ollim_bot.engine.transcripts import Transcripts
 
     for each in Transcripts(caller.environ).said(session):
-        who = _PROMPT if each.is_prompt else Who.JOB
+        who = _PROMPT if each.is_prompt else Speaker.JOB
         yield FoundRow(each.at, who, session, each.text, each.id)
 
 
@@ -286,7 +286,7 @@ def _session_rows(tx: Transaction, limit: int, *, is_all: bool) -> Iterator[Mapp
         said = [each.message for each in tx.messages.of_session(first.session_id, _LOOKED_AT)]
         newest = tx.messages.newest_of_session(first.session_id, 1)
         owners = (
-            one for one in said if who_spoke(one.author) is Who.OWNER and one.untrusted is None
+            one for one in said if who_spoke(one.author) is Speaker.OWNER and one.untrusted is None
         )
         yield {
             "id": first.session_id,
@@ -336,7 +336,9 @@ def _search_flags(parser: Flags) -> None:
     _since_flag(parser, "all")
     parser.add_argument("--until", metavar="WHEN", help="not newer; a day counts to its end")
     parser.add_argument("--session", metavar="ID", help="only of this session")
-    parser.add_argument("--who", choices=list(Who), help="only what the owner, bot or a job said")
+    parser.add_argument(
+        "--who", choices=list(Speaker), help="only what the owner, bot or a job said"
+    )
     _limit_flag(parser)
 
 

@@ -140,10 +140,10 @@ def _asked(spec: ServerSpec, data: Data, caller: Caller) -> tuple[Sequence[ToolD
     """The tools that the server names now, and how many seconds it took to start."""
     import asyncio
 
-    from ollim_bot.tool_servers.connection import Patience, open_connection
+    from ollim_bot.tool_servers.connection import ServerTimeouts, open_connection
 
     async def ask() -> Sequence[ToolDefinition]:
-        patience = Patience(start=_PATIENCE)
+        patience = ServerTimeouts(start=_PATIENCE)
         folder = data.paths.root
         async with open_connection(spec, folder, caller.environ, patience) as connection:
             return connection.tools

@@ -361,8 +361,8 @@ def _days(text: str) -> int:
 
 
 def _jobs(data: Data) -> _Jobs:
-    routines = data.shelf(data.paths.routines, ROUTINES).report()
-    reminders = data.shelf(data.paths.reminders, REMINDERS).report()
+    routines = data.repository(data.paths.routines, ROUTINES).report()
+    reminders = data.repository(data.paths.reminders, REMINDERS).report()
     jobs: list[ScheduledJob] = [one.item for one in routines.jobs]
     jobs += [one.item for one in reminders.jobs]
     return _Jobs(jobs, [*routines.problems, *reminders.problems])

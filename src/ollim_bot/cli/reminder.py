@@ -120,7 +120,7 @@ def _snooze(given: Given, caller: Caller) -> None:
         raise WrongInput(f"Say --for or --until. Example: {_SNOOZE.example}")
     data, noun = open_data(caller), ReminderNoun()
     job_id = noun.id_of(given, data)
-    reminder = noun.shelf(data).get(job_id).item
+    reminder = noun.repository(data).get(job_id).item
     run_at = _snoozed(reminder, given, data.now).isoformat()
     by = setter(caller, data)
     amend(noun, data, "snoozed", job_id, {"run-at": run_at}, by=by)

@@ -525,9 +525,9 @@ def _job_ids(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
 
     data = open_data(caller)
     jobs: list[Job] = [
-        *(each.item for each in data.shelf(data.paths.routines, ROUTINES).all()),
-        *(each.item for each in data.shelf(data.paths.reminders, REMINDERS).all()),
-        *(each.item for each in data.shelf(data.paths.webhooks, WEBHOOKS).all()),
+        *(each.item for each in data.repository(data.paths.routines, ROUTINES).all()),
+        *(each.item for each in data.repository(data.paths.reminders, REMINDERS).all()),
+        *(each.item for each in data.repository(data.paths.webhooks, WEBHOOKS).all()),
     ]
     for job in jobs:
         yield Completion(job.spec.id, title(job.spec.title))

@@ -60,7 +60,7 @@ _RUNS = "The bot runs, and all of this counts already. `ollim-bot web url` opens
 _SECRETS = {"api_key": "--api-key", "discord_token": "--discord-token"}
 
 
-class Surroundings(NamedTuple):
+class SetUpEnvironment(NamedTuple):
     """What set-up talks to. `service` is None on a machine that cannot start the bot by itself.
 
     `report` prints what the doctor finds, and returns whether a check has failed. `piped` has the
@@ -78,7 +78,9 @@ class Surroundings(NamedTuple):
 def run(words: Sequence[str], caller: Caller) -> None:
     console, is_terminal = TerminalConsole(), sys.stdin.isatty()
     service = _machine_start(caller)
-    to = Surroundings(console, ClaudeLogin(), service, print_short_report, is_terminal, sys.stdin)
+    to = SetUpEnvironment(
+        console, ClaudeLogin(), service, print_short_report, is_terminal, sys.stdin
+    )
     set_up(words, caller, to)
 
 
@@ -105,7 +107,7 @@ def _machine_start(caller: Caller) -> MachineStart | None:
     return None if supervisor is None else ServiceStart(caller, supervisor)
 
 
-def set_up(words: Sequence[str], caller: Caller, to: Surroundings) -> None:
+def set_up(words: Sequence[str], caller: Caller, to: SetUpEnvironment) -> None:
     """Answer by flags, ask the rest, and end with the doctor. Raises `OllimError` if it fails."""
     parser = Parser(_COMMAND, _ABOUT, _EXAMPLE)
     _flags(parser)
@@ -138,7 +140,7 @@ def _wanted_steps(given: Given) -> Sequence[Step]:
     return [known[word] for word in given.get("steps", ())]
 
 
-def _given_answers(given: Given, to: Surroundings) -> GivenAnswers:
+def _given_answers(given: Given, to: SetUpEnvironment) -> GivenAnswers:
     """The answers of the flags. Secrets are read from standard input, in the order of the flags."""
     problems = [
         _PLAIN_SECRET.format(flag=flag)
@@ -155,7 +157,7 @@ def _given_answers(given: Given, to: Surroundings) -> GivenAnswers:
     return GivenAnswers(**answers)
 
 
-def _service_problems(given: Given, to: Surroundings) -> Sequence[str]:
+def _service_problems(given: Given, to: SetUpEnvironment) -> Sequence[str]:
     return [_NO_SERVICE] if given.get("service") and to.service is None else []
 
 
@@ -204,7 +206,7 @@ def _ask_all(steps: Sequence[Step], at: Interview, console: Console) -> None:
             at.say(str(wrong))
 
 
-def _finish(of: Installation, to: Surroundings) -> None:
+def _finish(of: Installation, to: SetUpEnvironment) -> None:
     """Print what the doctor finds, and what to do next. Raises `OllimError` for a failure."""
     to.console.say("")
     if to.report(of.caller):

@@ -17,7 +17,7 @@ from ollim_bot.domain.calendar import CalendarCopy, event_row, without_text
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.jobs import kind_of
-from ollim_bot.domain.overviews import Coming, coming_today, still_today, today_card
+from ollim_bot.domain.overviews import UpcomingToday, coming_today, still_today, today_card
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.tasks import Task, in_order, is_due, task_row
@@ -47,8 +47,8 @@ def run(words: Sequence[str], caller: Caller) -> None:
     data = open_data(caller)
     now, paths = data.now, data.paths
     jobs: list[ScheduledJob] = [
-        *(each.item for each in data.shelf(paths.reminders, REMINDERS).all()),
-        *(each.item for each in data.shelf(paths.routines, ROUTINES).all()),
+        *(each.item for each in data.repository(paths.reminders, REMINDERS).all()),
+        *(each.item for each in data.repository(paths.routines, ROUTINES).all()),
     ]
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
 
@@ -81,7 +81,7 @@ def _due_tasks(data: Data, caller: Caller) -> list[Task]:
     return [as_seen(task, caller) for task in due]
 
 
-def _as_object(day: _Day, coming: Sequence[Coming], now: datetime) -> dict[str, object]:
+def _as_object(day: _Day, coming: Sequence[UpcomingToday], now: datetime) -> dict[str, object]:
     return {
         "date": now.date(),
         "overdue": [

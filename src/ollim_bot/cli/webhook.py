@@ -197,7 +197,7 @@ def _url(given: Given, caller: Caller) -> None:
     from ollim_bot.cli.webhook_calls import hook_port
 
     data, noun = open_data(caller), WebhookNoun()
-    hook = noun.shelf(data).get(noun.id_of(given, data)).item
+    hook = noun.repository(data).get(noun.id_of(given, data)).item
     address = hook_address(hook.spec.id, hook_port(caller.settings()))
     secret = secret_name(hook)
     line = _curl(hook, address) if WebhookAuth.BEARER in hook.auth else None
@@ -270,7 +270,7 @@ def _test(given: Given, caller: Caller) -> None:
     from ollim_bot.cli.webhook_calls import body_given, call_hook, rehearse_call
 
     data, noun = open_data(caller), WebhookNoun()
-    hook = noun.shelf(data).get(noun.id_of(given, data)).item
+    hook = noun.repository(data).get(noun.id_of(given, data)).item
     body = body_given(given, caller, _sample(hook))
     if "dry_run" in given:
         rehearse_call(hook, body, given, data)

@@ -211,7 +211,7 @@ class BackgroundRuns:
             background_attempt.label(job),
             job,
             occurrence.id,
-            this.order,
+            this.delivery_right,
             this.late_since,
             taint_of_job(job),
         )

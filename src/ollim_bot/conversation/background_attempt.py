@@ -17,6 +17,7 @@ from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.screening import Screening
 from ollim_bot.domain.agent_caller import CONVERSATION
+from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.events import (
     AgentEvent,
     Compacted,
@@ -31,7 +32,6 @@ from ollim_bot.domain.jobs import Chain, Job, Model, Reminder, ReportMode, Webho
 from ollim_bot.domain.lateness import is_late, late_since
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
-from ollim_bot.domain.orders import Order
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.quiet import quiet_until
@@ -47,7 +47,7 @@ from ollim_bot.ports import (
     AgentEngine,
     Clock,
     Gate,
-    JobShelves,
+    JobRepositories,
     Prompt,
     Refusal,
     SessionSpec,
@@ -256,7 +256,7 @@ class BackgroundDeps:
 
     engine: AgentEngine
     store: Store
-    shelves: JobShelves
+    repositories: JobRepositories
     clock: Clock
     root: Path
     poster: Poster
@@ -272,7 +272,7 @@ class BackgroundDeps:
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """One attempt at an occurrence: its number, how late it is, and its order.
+    """One attempt at an occurrence: its number, how late it is, and its delivery right.
 
     An attempt that `may_fail` is retried if it fails without effects. `upcoming` gives the schedule
     around the occurrence, and is called in a thread.
@@ -280,7 +280,7 @@ class Try:
 
     number: int = 1
     late_since: datetime | None = None
-    order: Order | None = None
+    delivery_right: DeliveryRight | None = None
     may_fail: bool = False
     upcoming: Callable[[], UpcomingSchedule] | None = None
 
@@ -368,7 +368,7 @@ class Attempt:
         context = ToolContext(
             run,
             around.store,
-            around.shelves,
+            around.repositories,
             around.clock,
             around.root,
             around.poster,

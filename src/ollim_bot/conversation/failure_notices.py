@@ -19,7 +19,7 @@ _AT_ONCE = 50
 _logger = logging.getLogger(__name__)
 
 
-class Tell(Protocol):
+class TellOwner(Protocol):
     """Tells the owner a sentence; once for each key, also across restarts."""
 
     async def __call__(self, sentence: str, *, key: str, for_reminder: bool) -> object: ...
@@ -31,7 +31,7 @@ class FailureNotices:
     A failed delivery of such a notice is not reported, since its notice would fail too.
     """
 
-    def __init__(self, store: Store, tell: Tell) -> None:
+    def __init__(self, store: Store, tell: TellOwner) -> None:
         self._store = store
         self._tell = tell
         self._has_changed = asyncio.Event()

@@ -25,7 +25,7 @@ class ForkMessage:
     ts: float
 
 
-class ForkLife(StrEnum):
+class ForkStatus(StrEnum):
     LIVE = "live"
     EXPIRED = "expired"
     UNKNOWN = "unknown"
@@ -35,7 +35,7 @@ class ForkLife(StrEnum):
 class ForkLookup:
     """`record` is None exactly when the message is unknown."""
 
-    life: ForkLife
+    life: ForkStatus
     record: ForkMessage | None = None
 
 
@@ -43,8 +43,8 @@ def lookup_fork_session(records: Iterable[ForkMessage], message_id: int, now: fl
     """The record of a message and its state; the last of several records counts."""
     found = {record.message_id: record for record in records}.get(message_id)
     if found is None or now - found.ts >= REMEMBERED_FOR:
-        return ForkLookup(ForkLife.UNKNOWN)
-    life = ForkLife.LIVE if now - found.ts < LIVE_FOR else ForkLife.EXPIRED
+        return ForkLookup(ForkStatus.UNKNOWN)
+    life = ForkStatus.LIVE if now - found.ts < LIVE_FOR else ForkStatus.EXPIRED
     return ForkLookup(life, found)
 
 

@@ -47,22 +47,22 @@ _COURTESY = re.compile(r"^(?:ok(?:ay)?|yes|yep|no|sorry),? |,? (?:please|thanks|
 _BEFORE_A_MOMENT = re.compile(r"^(?:remind me(?: again)?|snooze(?: it)?|again) (?:for )?")
 
 
-class Meaning(NamedTuple):
+class ReplyMeaning(NamedTuple):
     """`kind` is one of `done`, `later`, `not today`, `let go`, or `until` with a phrase."""
 
     kind: str
     phrase: str = ""
 
 
-def meaning_of(words: str, now: datetime) -> Meaning | None:
+def meaning_of(words: str, now: datetime) -> ReplyMeaning | None:
     """What the words say of a due item; None if they are for the agent."""
     said = " ".join(words.casefold().replace("'", "").replace("’", "").split()).strip(_ENDS)
     said = _COURTESY.sub("", said).strip(_ENDS)
     for kind, phrases in _WORDS.items():
         if said in phrases:
-            return Meaning(kind)
+            return ReplyMeaning(kind)
     moment = _BEFORE_A_MOMENT.sub("", said)
-    return Meaning("until", moment) if is_moment(moment, now) else None
+    return ReplyMeaning("until", moment) if is_moment(moment, now) else None
 
 
 def settlement(words: str, item: DueItem, now: datetime) -> Settlement | None:

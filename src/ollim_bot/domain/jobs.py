@@ -316,16 +316,16 @@ def _is_begun(word: str, part: str) -> bool:
     return word == part or (len(part) >= _SHORTEST_PART and word.startswith(part))
 
 
-class Shelved(NamedTuple, Generic[T]):
+class StoredJob(NamedTuple, Generic[T]):
     """A document that was understood, and its file."""
 
     item: T
     path: Path
 
 
-class ShelfReport(NamedTuple, Generic[T]):
-    """All correct documents of a shelf, and a sentence for each problem."""
+class RepositoryReport(NamedTuple, Generic[T]):
+    """All correct documents of a repository, and a sentence for each problem."""
 
-    jobs: Sequence[Shelved[T]]
+    jobs: Sequence[StoredJob[T]]
     problems: Sequence[str] = ()
     warnings: Sequence[str] = ()

@@ -329,7 +329,7 @@ def _answered_line(item: DueItem, now: datetime) -> _Line:
     return _Line(f"{settled_line(item, now)}{taken}", settled_card(item, now).buttons)
 
 
-class Coming(NamedTuple):
+class UpcomingToday(NamedTuple):
     """The next moment of a job today, and how many more it has today."""
 
     job: ScheduledJob
@@ -338,7 +338,7 @@ class Coming(NamedTuple):
     more: int
 
 
-def coming_today(jobs: Sequence[ScheduledJob], skips: Skips, now: datetime) -> list[Coming]:
+def coming_today(jobs: Sequence[ScheduledJob], skips: Skips, now: datetime) -> list[UpcomingToday]:
     """The next moment of each job that has one today, by its time."""
     zone = now.tzinfo or UTC
     end = midnight_after(now)
@@ -348,11 +348,11 @@ def coming_today(jobs: Sequence[ScheduledJob], skips: Skips, now: datetime) -> l
         if moment is None or moment >= end:
             continue
         more = count_between(job, moment, end - timedelta.resolution, zone)
-        found.append(Coming(job, moment, skips.has(occurrence_at(job, moment)), more))
+        found.append(UpcomingToday(job, moment, skips.has(occurrence_at(job, moment)), more))
     return sorted(found, key=lambda each: each.moment)
 
 
-def _coming_line(coming: Coming, now: datetime) -> _Line:
+def _coming_line(coming: UpcomingToday, now: datetime) -> _Line:
     job, moment, is_skipped, more = coming
     notes = [_short_moment(moment, now), job.spec.short_title or job.spec.id]
     notes += ["skipped"] if is_skipped else []

@@ -8,10 +8,10 @@ from datetime import datetime
 from enum import StrEnum
 
 from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.forks import ForkExit
 from ollim_bot.domain.jobs import Job, ReportMode, WebhookSpec
 from ollim_bot.domain.moments import describe
-from ollim_bot.domain.orders import Order
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import WEBHOOK_REQUEST, Taint, addresses_in, marked_taint
 
@@ -134,7 +134,7 @@ class Run:
     label: str = ""
     job: Job | None = None
     occurrence: str = ""
-    order: Order | None = None
+    delivery_right: DeliveryRight | None = None
     late_since: datetime | None = None
     taint: Taint = _UNTAINTED
     session: SessionId | None = None

@@ -31,18 +31,18 @@ _LONGEST_QUERY = 1000
 _BEFORE = 60
 
 
-class Who(StrEnum):
+class Speaker(StrEnum):
     OWNER = "owner"
     BOT = "bot"
     JOB = "job"
 
 
-_SPEAKERS = {"owner": Who.OWNER, "background": Who.JOB}
+_SPEAKERS = {"owner": Speaker.OWNER, "background": Speaker.JOB}
 
 
-def who_spoke(author: str) -> Who:
+def who_spoke(author: str) -> Speaker:
     """Who the author of a message is, for a search."""
-    return _SPEAKERS.get(author, Who.BOT)
+    return _SPEAKERS.get(author, Speaker.BOT)
 
 
 class Term(NamedTuple):
@@ -75,7 +75,7 @@ class Search(NamedTuple):
     since: datetime | None = None
     until: datetime | None = None
     session: SessionId | None = None
-    who: Who | None = None
+    who: Speaker | None = None
     limit: int = 20
 
     def fits(self, message: ChatMessage) -> bool:

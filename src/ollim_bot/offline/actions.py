@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ollim_bot.domain.item_replies import Meaning
+from ollim_bot.domain.item_replies import ReplyMeaning
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.phrases import parse_duration
 from ollim_bot.errors import BadPhrase
@@ -144,7 +144,7 @@ def next_step(intent: ScheduleIntent, situation: Situation) -> Part:
             return _settle_task(intent, situation)
 
 
-def settle(key: str, meant: Meaning, situation: Situation) -> Part:
+def settle(key: str, meant: ReplyMeaning, situation: Situation) -> Part:
     """Answer the open reminder with this key; its card shows the answer."""
     answer, until = _SETTLING.get(meant.kind, ("snoozed", meant.phrase))
     more = {"until": until} if until else {}

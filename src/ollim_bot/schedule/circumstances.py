@@ -64,7 +64,7 @@ class CircumstanceReader:
         self._foreground = runners.foreground
         self._background = runners.background
         self._clock = clock
-        self._skips = SkipWishes(store)
+        self._skips = RequestedSkips(store)
         self._costs = DailyCosts(store, clock)
 
     async def read(
@@ -112,7 +112,7 @@ class CircumstanceReader:
         return tuple(await self._background.missing_skills(due.job))
 
 
-class SkipWishes:
+class RequestedSkips:
     """The moments that the owner wants skipped."""
 
     def __init__(self, store: Store) -> None:

@@ -28,6 +28,7 @@ from ollim_bot.domain.decision import (
     is_unwanted,
     needs_ping_token,
 )
+from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Job, Reminder, WebhookSpec
 from ollim_bot.domain.notices import Notice
@@ -38,7 +39,6 @@ from ollim_bot.domain.occurrences import (
     OccurrenceState,
     SkipReason,
 )
-from ollim_bot.domain.orders import Order
 from ollim_bot.domain.run_history import PLAINLY, RunStory, claim_facts
 from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.errors import StorageError
@@ -133,8 +133,8 @@ class Dispatcher:
     def start_claimed(self, due: DueOccurrence) -> None:
         """Start an occurrence whose claim the caller has written."""
         is_running = key_of(due.job) in self._running.values()
-        order = self._must.order_of(due)
-        self._in_task(due, self._run_to_end(due, order, _CLAIMED, is_running=is_running))
+        right = self._must.right_of(due)
+        self._in_task(due, self._run_to_end(due, right, _CLAIMED, is_running=is_running))
 
     def resume(self, due: DueOccurrence, story: RunStory) -> asyncio.Event:
         """Start an occurrence that has rows and no end. The returned event is set at its end."""
@@ -180,11 +180,11 @@ class Dispatcher:
 
     async def _claim_and_run(self, due: DueOccurrence, claimed: asyncio.Event) -> None:
         is_running = key_of(due.job) in self._others()
-        order = self._must.order_of(due)
-        is_ours = await self._claim(due, order)
+        right = self._must.right_of(due)
+        is_ours = await self._claim(due, right)
         claimed.set()
         if is_ours:
-            await self._run_to_end(due, order, _CLAIMED, is_running=is_running)
+            await self._run_to_end(due, right, _CLAIMED, is_running=is_running)
         else:
             await self._settle_ended(due)
 
@@ -192,7 +192,7 @@ class Dispatcher:
         """The jobs of all running occurrences except the caller's."""
         return {key for task, key in self._running.items() if task is not asyncio.current_task()}
 
-    async def _claim(self, due: DueOccurrence, order: Order | None) -> bool:
+    async def _claim(self, due: DueOccurrence, right: DeliveryRight | None) -> bool:
         """Claim the occurrence; False if it was already claimed.
 
         On a full disk, show what must be delivered, and wait.
@@ -209,8 +209,8 @@ class Dispatcher:
             try:
                 return await self._store.transact(step)
             except StorageError as refused:
-                if order is not None:
-                    await self._must.show(due, order)
+                if right is not None:
+                    await self._must.show(due, right)
                 await self._gate.wait(refused)
 
     async def _settle_ended(self, due: DueOccurrence) -> None:
@@ -226,36 +226,41 @@ class Dispatcher:
             await self._resume(due, story)
 
     async def _resume(self, due: DueOccurrence, story: RunStory) -> None:
-        order = self._must.order_of(due)
-        if order is not None:
-            await self._must.note_delivery(due, order, story)
-        await self._run_to_end(due, order, story.progress, is_running=False)
+        right = self._must.right_of(due)
+        if right is not None:
+            await self._must.note_delivery(due, right, story)
+        await self._run_to_end(due, right, story.progress, is_running=False)
 
     async def _run_to_end(
-        self, due: DueOccurrence, order: Order | None, progress: Progress, *, is_running: bool
+        self,
+        due: DueOccurrence,
+        right: DeliveryRight | None,
+        progress: Progress,
+        *,
+        is_running: bool,
     ) -> None:
-        run = asyncio.create_task(self._carry_out(due, order, progress, is_running=is_running))
+        run = asyncio.create_task(self._carry_out(due, right, progress, is_running=is_running))
         is_delivering = asyncio.Event()
-        alarm = asyncio.create_task(self._deliver_at_deadline(due, order, is_delivering))
+        alarm = asyncio.create_task(self._deliver_at_deadline(due, right, is_delivering))
         try:
             why = await run
             if is_delivering.is_set():
                 await alarm
             if why is not None:
-                await self._must.settle(due, order, why)
+                await self._must.settle(due, right, why)
         finally:
             for task in (run, alarm):
                 task.cancel()
             await asyncio.wait({run, alarm})
 
     async def _deliver_at_deadline(
-        self, due: DueOccurrence, order: Order | None, is_delivering: asyncio.Event
+        self, due: DueOccurrence, right: DeliveryRight | None, is_delivering: asyncio.Event
     ) -> None:
-        if order is None:
+        if right is None:
             return
-        await self._must.until_deadline(due, order)
+        await self._must.until_deadline(due, right)
         is_delivering.set()
-        await self._must.deliver(due, order, NOT_READY)
+        await self._must.deliver(due, right, NOT_READY)
         if not due.job.spec.background:
             await self._withdraw(due.occurrence)
 
@@ -267,7 +272,12 @@ class Dispatcher:
                 await self._gate.wait(refused)
 
     async def _carry_out(
-        self, due: DueOccurrence, order: Order | None, progress: Progress, *, is_running: bool
+        self,
+        due: DueOccurrence,
+        right: DeliveryRight | None,
+        progress: Progress,
+        *,
+        is_running: bool,
     ) -> str | None:
         """Decide and act until the end row is written.
 
@@ -279,10 +289,10 @@ class Dispatcher:
             decision = await self._decide(due, given)
             match decision:
                 case RunInForeground():
-                    return await self._why_plainly(due, await self._run_in_foreground(due, order))
+                    return await self._why_plainly(due, await self._run_in_foreground(due, right))
                 case RunInBackground():
                     await self._note_cut_off(due, given.progress)
-                    state = await self._run_in_background(due, order, decision)
+                    state = await self._run_in_background(due, right, decision)
                     if state is not OccurrenceState.ATTEMPT_FAILED:
                         return await self._why_plainly(due, state)
                     given = await self._reader.after_failure(due, given, decision.attempt)
@@ -307,7 +317,7 @@ class Dispatcher:
         if isinstance(due.job, WebhookSpec):
             await self._plain_calls.deliver(due.job, due.occurrence)
         else:
-            # Its order is delivered after the end row.
+            # The reminder is delivered after the end row.
             await self._end(due, OccurrenceState.DONE, PLAINLY, None)
 
     async def _why_plainly(self, due: DueOccurrence, state: OccurrenceState) -> str:
@@ -324,20 +334,22 @@ class Dispatcher:
             decision = decide(due.job, given._replace(has_ping_token=has_token))
         return decision
 
-    async def _run_in_foreground(self, due: DueOccurrence, order: Order | None) -> OccurrenceState:
+    async def _run_in_foreground(
+        self, due: DueOccurrence, right: DeliveryRight | None
+    ) -> OccurrenceState:
         state = await self._foreground.run(due.job, due.occurrence, late_since=due.late_since)
-        if state is OccurrenceState.DONE and order is not None:
-            order.take()
+        if state is OccurrenceState.DONE and right is not None:
+            right.take()
         return state
 
     async def _run_in_background(
-        self, due: DueOccurrence, order: Order | None, run: RunInBackground
+        self, due: DueOccurrence, right: DeliveryRight | None, run: RunInBackground
     ) -> OccurrenceState:
         if run.pause:
             await self._clock.sleep(run.pause.total_seconds())
         upcoming = partial(self._upcoming, due.occurrence)
         may_fail = run.attempt < MAX_ATTEMPTS
-        this = Try(run.attempt, due.late_since, order, may_fail, upcoming)
+        this = Try(run.attempt, due.late_since, right, may_fail, upcoming)
         # The background runs own this run: a cancelled dispatch must not cancel it.
         return await asyncio.shield(self._background.start(due.job, due.occurrence, this))
 

@@ -37,7 +37,7 @@ from ollim_bot.schedule.catch_up import (
     passed_over,
     passed_over_notice,
 )
-from ollim_bot.schedule.circumstances import DueOccurrence, SkipWishes
+from ollim_bot.schedule.circumstances import DueOccurrence, RequestedSkips
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.job_index import Changes, JobIndex, job_of, scheduled_jobs
 from ollim_bot.schedule.owner_zone import move_skips
@@ -202,7 +202,7 @@ class DueJobs:
         try:
             return await self._store.transact(lambda tx: move_skips(tx, jobs, move, now))
         except StorageError:
-            return await SkipWishes(self._store).read()
+            return await RequestedSkips(self._store).read()
 
     async def close(self) -> None:
         for task in self._late:
@@ -211,7 +211,7 @@ class DueJobs:
 
     async def _catch_up(self, since: datetime, now: datetime) -> None:
         """Plan all jobs, start late runs one by one, and tell the rest in one message."""
-        skips = await SkipWishes(self._store).read()
+        skips = await RequestedSkips(self._store).read()
         plan = await asyncio.to_thread(self._plan, skips, since, now)
         claimed = await self._claimed(plan, now)
         self._is_planned = True

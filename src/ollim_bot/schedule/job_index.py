@@ -407,7 +407,7 @@ _MOST_OF_A_CORE = 0.002
 _LONGEST_REST = 60.0
 
 
-class Teller(Protocol):
+class ProblemNotices(Protocol):
     """The part of `Notices` that the index uses: a sentence is told once until it is forgotten."""
 
     async def tell(self, sentence: str, *, for_reminder: bool) -> object: ...
@@ -450,12 +450,12 @@ class JobIndex:
         self,
         paths: DataPaths,
         clock: Clock,
-        teller: Teller,
+        notices: ProblemNotices,
         hand_edits: HandEdits,
         disk: Disk | None = None,
     ) -> None:
         self._clock = clock
-        self._teller = teller
+        self._teller = notices
         self._hand_edits = hand_edits
         self._files = JobFiles(paths, disk or OsDisk())
         self._shared = SharedFiles(paths)

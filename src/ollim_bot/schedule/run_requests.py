@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from ollim_bot.domain.jobs import Job, JobKind
 from ollim_bot.errors import OllimError
-from ollim_bot.ports import Clock, JobShelves
+from ollim_bot.ports import Clock, JobRepositories
 from ollim_bot.schedule.circumstances import DueOccurrence
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.store.run_requests import RequestFolder, RunRequest
@@ -24,10 +24,14 @@ class RunRequests:
     """Removes a request once its occurrence is claimed: no crash loses or repeats a run."""
 
     def __init__(
-        self, folder: RequestFolder, shelves: JobShelves, dispatch: Dispatcher, clock: Clock
+        self,
+        folder: RequestFolder,
+        repositories: JobRepositories,
+        dispatch: Dispatcher,
+        clock: Clock,
     ) -> None:
         self._folder = folder
-        self._shelves = shelves
+        self._repositories = repositories
         self._dispatch = dispatch
         self._clock = clock
 
@@ -71,8 +75,8 @@ class RunRequests:
     def _job(self, request: RunRequest) -> Job:
         match request.kind:
             case JobKind.ROUTINE:
-                return self._shelves.routines.get(request.job_id).item
+                return self._repositories.routines.get(request.job_id).item
             case JobKind.REMINDER:
-                return self._shelves.reminders.get(request.job_id).item
+                return self._repositories.reminders.get(request.job_id).item
             case JobKind.WEBHOOK:
-                return self._shelves.webhooks.get(request.job_id).item
+                return self._repositories.webhooks.get(request.job_id).item

@@ -60,7 +60,7 @@ def _value(quoted: str | None, bare: str | None, line: int) -> Field | None:
 
 
 if TYPE_CHECKING:
-    from ollim_bot.store.yaml_fields import Place
+    from ollim_bot.store.yaml_fields import FieldSpan
 
 _OPENING = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _CLOSING = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
@@ -114,7 +114,7 @@ def _yaml_fields(head: str) -> Mapping[str, Field]:
     return yaml_fields(head)
 
 
-def _yaml_place(head: str, key: str) -> Place | None:
+def _yaml_place(head: str, key: str) -> FieldSpan | None:
     from ollim_bot.store.yaml_fields import yaml_place
 
     return yaml_place(head, key)
@@ -134,7 +134,7 @@ def _with_field(text: str, key: str, value: object) -> str:
     return result
 
 
-def _changed(head: str, place: Place, value: object) -> str:
+def _changed(head: str, place: FieldSpan, value: object) -> str:
     """The head with another value for the field, or for None without its lines."""
     if value is None:
         first = head.rfind("\n", 0, place.key_start) + 1

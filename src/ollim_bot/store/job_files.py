@@ -12,10 +12,10 @@ from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.snoozing import note_of, reminder_from
 from ollim_bot.errors import DuplicateId, NotFound, OllimError
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Disk, JobShelves, Journal
+from ollim_bot.ports import Disk, JobRepositories, Journal
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
-from ollim_bot.store.job_shelf import ChooseHolder, MarkdownShelf
+from ollim_bot.store.markdown_repository import ChooseHolder, MarkdownRepository
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import JobOp, JobOps
@@ -29,17 +29,17 @@ _CHECKS = "checks"
 _logger = logging.getLogger(__name__)
 
 
-def open_shelves(
+def open_repositories(
     paths: DataPaths,
     journal: Journal,
     disk: Disk | None = None,
     choose_holder: ChooseHolder = lambda _rivals: 0,
-) -> JobShelves:
+) -> JobRepositories:
     """Nothing is read or written yet; the data directory is prepared elsewhere."""
 
-    def shelf(folder: Path, form: JobFormat[J]) -> MarkdownShelf[J]:
+    def repository(folder: Path, form: JobFormat[J]) -> MarkdownRepository[J]:
         lock = FileLock(paths.lock_of(folder))
-        return MarkdownShelf(
+        return MarkdownRepository(
             folder,
             form,
             lock,
@@ -48,10 +48,10 @@ def open_shelves(
             choose_holder=choose_holder,
         )
 
-    return JobShelves(
-        shelf(paths.routines, ROUTINES),
-        shelf(paths.reminders, REMINDERS),
-        shelf(paths.webhooks, WEBHOOKS),
+    return JobRepositories(
+        repository(paths.routines, ROUTINES),
+        repository(paths.reminders, REMINDERS),
+        repository(paths.webhooks, WEBHOOKS),
     )
 
 
@@ -96,9 +96,9 @@ def _adding(note: str, reminder_id: str, due: datetime) -> dict[str, object]:
 class JobFileChanges:
     """Applies the committed changes; applying a change again is harmless."""
 
-    def __init__(self, store: Store, shelves: JobShelves) -> None:
+    def __init__(self, store: Store, repositories: JobRepositories) -> None:
         self._store = store
-        self._shelves = shelves
+        self._repositories = repositories
         # A change and the one that undoes it must not overtake each other.
         self._one_at_a_time = asyncio.Lock()
 
@@ -131,14 +131,14 @@ class JobFileChanges:
             await self._store.transact(lambda tx: tx.job_ops.describe(noted))
 
     def _checks(self, root: str) -> list[Reminder]:
-        found = (each.item for each in self._shelves.reminders.all())
+        found = (each.item for each in self._repositories.reminders.all())
         return [each for each in found if each.chain.parent == root]
 
     async def _note_made(self, op: JobOp) -> None:
         await self._store.transact(lambda tx: tx.job_ops.done(op.id))
 
     def _make(self, op: JobOp) -> None:
-        what, reminders = op.what, self._shelves.reminders
+        what, reminders = op.what, self._repositories.reminders
         match what["op"]:
             case "remove":
                 self._remove(str(what["reminder"]), str(what["due"]))
@@ -154,8 +154,8 @@ class JobFileChanges:
 
     def _remove(self, reminder_id: str, due: str | None = None) -> None:
         try:
-            found = self._shelves.reminders.get(reminder_id).item
+            found = self._repositories.reminders.get(reminder_id).item
             if due is None or found.run_at == datetime.fromisoformat(due):
-                self._shelves.reminders.remove(reminder_id)
+                self._repositories.reminders.remove(reminder_id)
         except NotFound:
             return

@@ -30,7 +30,7 @@ _GRAIN_NS = 100_000_000
 _Fingerprint = tuple[int, int, int] | None
 
 
-class Look(NamedTuple, Generic[J]):
+class FolderReading(NamedTuple, Generic[J]):
     """What each `*.md` holds, by file name, in order.
 
     `touched` are the names of files that are new, written or removed since the last look. Without
@@ -62,11 +62,11 @@ class FolderWatch(Generic[J]):
         """What each `*.md` holds, by file name, in order."""
         return self.look().readings
 
-    def look(self) -> Look[J]:
+    def look(self) -> FolderReading[J]:
         """Look at the folder. Raises `Unreadable` if it exists and cannot be listed."""
         known, listed = self._known, self._listed()
         if listed == known.fingerprints and not known.fresh:
-            return Look(known.readings)
+            return FolderReading(known.readings)
         gone = known.readings.keys() - listed.keys()
         found = {name: known.readings[name] for name in known.readings if name not in gone}
         touched, fresh, now = set(gone), set(), time.time_ns()
@@ -84,7 +84,7 @@ class FolderWatch(Generic[J]):
         readings = {name: found[name] for name in sorted(found)}
         fingerprints = {name: listed[name] for name in readings}
         self._known = _Known(fingerprints, readings, frozenset(fresh))
-        return Look(readings, touched)
+        return FolderReading(readings, touched)
 
     def text(self, name: str) -> str:
         """The text of the file. Raises `FileNotFoundError`, or `BadDocument` if it is no text."""

@@ -42,7 +42,7 @@ _WITHOUT_INDEX = (
 _BALLAST = "Make room (`df -h` shows how much there is); the running bot makes it again."
 
 
-class Trouble(NamedTuple):
+class StateProblem(NamedTuple):
     """A problem; `is_grave` if content is lost, or ignored as long as the problem lasts."""
 
     sentence: str
@@ -50,7 +50,7 @@ class Trouble(NamedTuple):
     is_grave: bool = True
 
 
-def database_troubles(paths: DataPaths, now: datetime) -> Iterator[Trouble]:
+def database_troubles(paths: DataPaths, now: datetime) -> Iterator[StateProblem]:
     """The problems of the database and its files; none if there is no database."""
     path = paths.state / DATABASE
     if not path.exists():
@@ -58,19 +58,19 @@ def database_troubles(paths: DataPaths, now: datetime) -> Iterator[Trouble]:
     try:
         trouble = _of_content(path)
     except StorageError as refused:
-        trouble = Trouble(f"state/{path.name} {refused.reason.rstrip('.')}", _PERMISSIONS)
+        trouble = StateProblem(f"state/{path.name} {refused.reason.rstrip('.')}", _PERMISSIONS)
     if trouble is not None:
         yield trouble
         return
     if suspicion_of(path).exists():
-        yield Trouble(f"state/{path.name} gave an error that a start has to look into", _START)
+        yield StateProblem(f"state/{path.name} gave an error that a start has to look into", _START)
     yield from _left_over(paths, now)
     if look_into(paths, now, lambda tx: tx.messages.is_indexed) is False:
         told = "SQLite has no full-text search here, so a search compares all messages"
-        yield Trouble(told, _WITHOUT_INDEX, is_grave=False)
+        yield StateProblem(told, _WITHOUT_INDEX, is_grave=False)
     if not (paths.state / BALLAST_FILE).exists():
         told = f"state/{BALLAST_FILE}, the reserve for a full disk, is missing"
-        yield Trouble(told, _BALLAST, is_grave=False)
+        yield StateProblem(told, _BALLAST, is_grave=False)
 
 
 def database_overview(paths: DataPaths) -> str:
@@ -83,7 +83,7 @@ def database_overview(paths: DataPaths) -> str:
     return "whole"
 
 
-def file_troubles(paths: DataPaths, *, is_running: bool) -> Iterator[Trouble]:
+def file_troubles(paths: DataPaths, *, is_running: bool) -> Iterator[StateProblem]:
     """State files that cannot be understood, and those that differ from the database."""
     for spec in MIRRORED:
         troubles = list(_of_value(paths.state / spec.file, spec.codec))
@@ -100,12 +100,12 @@ def state_files(paths: DataPaths) -> int:
     return sum((paths.state / name).exists() for name in names)
 
 
-def _of_content(path: Path) -> Trouble | None:
+def _of_content(path: Path) -> StateProblem | None:
     """The problem in the content, if any. Raises `StorageError` if the file cannot be read."""
     if damage := damage_of(path):
         mend = f"Stop the bot, run `touch {shlex.quote(str(suspicion_of(path)))}` and start it: it "
         kept = "keeps what can be read, or goes back to the newest copy."
-        return Trouble(f"state/{path.name} is damaged ({damage})", mend + kept)
+        return StateProblem(f"state/{path.name} is damaged ({damage})", mend + kept)
     try:
         with closing(connect_for_reading(path)) as connection:
             found = schema_of(connection)
@@ -115,18 +115,18 @@ def _of_content(path: Path) -> Trouble | None:
         return None
     numbers = f"(schema {found}; this one knows {SCHEMA})"
     if found > SCHEMA:
-        return Trouble(f"state/{path.name} belongs to a newer ollim-bot {numbers}", _UPDATE)
+        return StateProblem(f"state/{path.name} belongs to a newer ollim-bot {numbers}", _UPDATE)
     told = f"state/{path.name} is not brought up to date yet {numbers}"
-    return Trouble(told, _START, is_grave=False)
+    return StateProblem(told, _START, is_grave=False)
 
 
-def _left_over(paths: DataPaths, now: datetime) -> Iterator[Trouble]:
+def _left_over(paths: DataPaths, now: datetime) -> Iterator[StateProblem]:
     takeover = TakeOver(paths, OsDisk(), lambda _: None)
     if look_into(paths, now, takeover.is_moving):
         return
     for path in takeover.originals():
         told = f"state/{path.name} is of an older ollim-bot and is not read"
-        yield Trouble(told, _NOT_READ, is_grave=False)
+        yield StateProblem(told, _NOT_READ, is_grave=False)
 
 
 def _originals(paths: DataPaths) -> list[Path]:
@@ -135,17 +135,17 @@ def _originals(paths: DataPaths) -> list[Path]:
 
 def _of_mirror(
     paths: DataPaths, spec: RecordSpec[object], *, is_running: bool
-) -> Iterator[Trouble]:
+) -> Iterator[StateProblem]:
     age = _age(paths, spec)
     if age is MirrorAge.BY_HAND:
         # A running bot may have rewritten the file between the two readings.
         age = _age(paths, spec)
     if age is MirrorAge.BY_HAND:
         when = "while the bot runs, which does not read it" if is_running else "by hand"
-        yield Trouble(f"state/{spec.file} was changed {when}", _BY_HAND, is_grave=False)
+        yield StateProblem(f"state/{spec.file} was changed {when}", _BY_HAND, is_grave=False)
     elif age is MirrorAge.BEHIND and not is_running:
         told = f"state/{spec.file} is older than what the bot knows"
-        yield Trouble(
+        yield StateProblem(
             told, "Nothing is to be done: the next start of `ollim-bot` writes it.", is_grave=False
         )
 
@@ -159,7 +159,7 @@ def _age(paths: DataPaths, spec: RecordSpec[object]) -> MirrorAge | None:
     return look_into_rows(paths, lambda statements: mirror_age(statements, spec.name, content))
 
 
-def _of_value(path: Path, codec: Codec[Any]) -> Iterator[Trouble]:
+def _of_value(path: Path, codec: Codec[Any]) -> Iterator[StateProblem]:
     shown = f"state/{path.name}"
     try:
         _, warnings = codec.decode(OsDisk().read(path, SizeLimit.STATE))
@@ -168,15 +168,15 @@ def _of_value(path: Path, codec: Codec[Any]) -> Iterator[Trouble]:
     except OSError as refused:
         yield _unreadable(path, refused)
     except Malformed as malformed:
-        yield Trouble(f"{shown} cannot be understood ({malformed})", _SET_ASIDE)
+        yield StateProblem(f"{shown} cannot be understood ({malformed})", _SET_ASIDE)
     except FormatIsNewer as newer:
         reason = NewerFormat(path, newer.found, newer.known).reason.partition(".")[0]
-        yield Trouble(f"{shown} {reason}", f"{_UPDATE[:-1]}, or move the file away.")
+        yield StateProblem(f"{shown} {reason}", f"{_UPDATE[:-1]}, or move the file away.")
     else:
-        yield from (Trouble(f"{shown}: {each}", _NAMED, is_grave=False) for each in warnings)
+        yield from (StateProblem(f"{shown}: {each}", _NAMED, is_grave=False) for each in warnings)
 
 
-def _of_history(path: Path) -> Iterator[Trouble]:
+def _of_history(path: Path) -> Iterator[StateProblem]:
     try:
         content = OsDisk().read(path, SizeLimit.LOG)
     except FileNotFoundError:
@@ -190,12 +190,12 @@ def _of_history(path: Path) -> Iterator[Trouble]:
     if bad:
         some = "1 line" if bad == 1 else f"{bad} lines"
         told = f"state/{path.name} has {some} that cannot be read"
-        yield Trouble(told, _LEFT_OUT, is_grave=False)
+        yield StateProblem(told, _LEFT_OUT, is_grave=False)
 
 
-def _unreadable(path: Path, refused: OSError) -> Trouble:
+def _unreadable(path: Path, refused: OSError) -> StateProblem:
     step = _MOVE if isinstance(refused, UnsuitableFile) else _PERMISSIONS
-    return Trouble(f"state/{path.name} cannot be read: {refused.strerror}", step)
+    return StateProblem(f"state/{path.name} cannot be read: {refused.strerror}", step)
 
 
 def _is_event(line: bytes) -> bool:

@@ -30,7 +30,7 @@ class _StrictLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ign
     }
 
 
-class Place(NamedTuple):
+class FieldSpan(NamedTuple):
     """The place of a field in the text: its key, and the text of its value."""
 
     key_start: int
@@ -51,11 +51,11 @@ def yaml_fields(head: str) -> Mapping[str, Field]:
     return fields
 
 
-def yaml_place(head: str, name: str) -> Place | None:
+def yaml_place(head: str, name: str) -> FieldSpan | None:
     """The place of the field in `head`; None if there is no such field."""
     for key, value in _compose(head):
         if field_name(_key(key)) == name:
-            return Place(int(key.start_mark.index), *_extent(head, value))
+            return FieldSpan(int(key.start_mark.index), *_extent(head, value))
     return None
 
 

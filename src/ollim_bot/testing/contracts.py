@@ -1,10 +1,10 @@
-"""The promises of every shelf, as a test class.
+"""The promises of every repository, as a test class.
 
 Derive a class, make the adapter, and let a test runner collect it:
 
-    class TestMemoryShelf(ShelfContract):
-        def make(self) -> Shelf[Reminder]:
-            return MemoryShelf(REMINDERS)
+    class TestMemoryRepository(JobRepositoryContract):
+        def make(self) -> JobRepository[Reminder]:
+            return MemoryJobRepository(REMINDERS)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.errors import DuplicateId, NotFound
-from ollim_bot.ports import Shelf
+from ollim_bot.ports import JobRepository
 
 START = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 
@@ -32,52 +32,52 @@ def raising(expected: type[BaseException]) -> Iterator[None]:
     raise AssertionError(f"{expected.__name__} was not raised")
 
 
-class ShelfContract(ABC):
+class JobRepositoryContract(ABC):
     @abstractmethod
-    def make(self) -> Shelf[Reminder]: ...
+    def make(self) -> JobRepository[Reminder]: ...
 
     def reminder(self, job_id: str = "a1b2c3d4", message: str = "drink water") -> Reminder:
         return Reminder(JobSpec(id=job_id, message=message, background=True), START)
 
-    def test_a_new_shelf_is_empty(self) -> None:
+    def test_a_new_repository_is_empty(self) -> None:
         assert list(self.make().all()) == []
         with raising(NotFound):
             self.make().get("a1b2c3d4")
 
     def test_what_is_added_is_found(self) -> None:
-        shelf = self.make()
-        path = shelf.add(self.reminder())
-        assert shelf.get("a1b2c3d4").item == self.reminder()
-        assert [shelved.path for shelved in shelf.all()] == [path]
+        repository = self.make()
+        path = repository.add(self.reminder())
+        assert repository.get("a1b2c3d4").item == self.reminder()
+        assert [stored.path for stored in repository.all()] == [path]
 
     def test_an_id_is_taken_once(self) -> None:
-        shelf = self.make()
-        shelf.add(self.reminder())
+        repository = self.make()
+        repository.add(self.reminder())
         with raising(DuplicateId):
-            shelf.add(self.reminder(message="another"))
-        assert len(shelf.all()) == 1
+            repository.add(self.reminder(message="another"))
+        assert len(repository.all()) == 1
 
     def test_many_jobs_of_one_text_stand_side_by_side(self) -> None:
-        shelf = self.make()
+        repository = self.make()
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda n: shelf.add(self.reminder(f"id-{n}")), range(40)))
-        assert len({shelved.path for shelved in shelf.all()}) == 40
+            list(pool.map(lambda n: repository.add(self.reminder(f"id-{n}")), range(40)))
+        assert len({stored.path for stored in repository.all()}) == 40
 
     def test_an_amended_job_is_changed_in_what_was_named_only(self) -> None:
-        shelf = self.make()
-        shelf.add(self.reminder())
-        changed = shelf.amend("a1b2c3d4", {"enabled": False}, "drink tea")
+        repository = self.make()
+        repository.add(self.reminder())
+        changed = repository.amend("a1b2c3d4", {"enabled": False}, "drink tea")
         expected = self.reminder(message="drink tea")
         assert changed == replace(expected, spec=replace(expected.spec, enabled=False))
-        assert shelf.get("a1b2c3d4").item == changed
-        assert shelf.amend("a1b2c3d4", {"enabled": None}) == expected
+        assert repository.get("a1b2c3d4").item == changed
+        assert repository.amend("a1b2c3d4", {"enabled": None}) == expected
 
     def test_a_removed_job_is_gone_and_the_others_stay(self) -> None:
-        shelf = self.make()
-        shelf.add(self.reminder())
-        other = shelf.add(self.reminder("other"))
-        shelf.remove("a1b2c3d4")
-        assert [shelved.path for shelved in shelf.all()] == [other]
-        for vain in (shelf.get, shelf.remove):
+        repository = self.make()
+        repository.add(self.reminder())
+        other = repository.add(self.reminder("other"))
+        repository.remove("a1b2c3d4")
+        assert [stored.path for stored in repository.all()] == [other]
+        for vain in (repository.get, repository.remove):
             with raising(NotFound):
                 vain("a1b2c3d4")

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Generic, Self, TypeVar
 
 from ollim_bot.domain.inbox import Accepted, Inbox, InboxRow
-from ollim_bot.domain.jobs import Job, ShelfReport, Shelved
+from ollim_bot.domain.jobs import Job, RepositoryReport, StoredJob
 from ollim_bot.errors import DuplicateId, NotFound
-from ollim_bot.ports import JobShelves
+from ollim_bot.ports import JobRepositories
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.database import Step
 from ollim_bot.store.inbox import InboxInputs
@@ -64,23 +64,25 @@ class _RecordingInbox(InboxInputs):
         return self.get()
 
 
-def memory_shelves() -> JobShelves:
-    return JobShelves(MemoryShelf(ROUTINES), MemoryShelf(REMINDERS), MemoryShelf(WEBHOOKS))
+def memory_repositories() -> JobRepositories:
+    return JobRepositories(
+        MemoryJobRepository(ROUTINES), MemoryJobRepository(REMINDERS), MemoryJobRepository(WEBHOOKS)
+    )
 
 
-class MemoryShelf(Generic[J]):
+class MemoryJobRepository(Generic[J]):
     def __init__(self, form: JobFormat[J]) -> None:
         self._form = form
-        self._jobs: dict[str, Shelved[J]] = {}
+        self._jobs: dict[str, StoredJob[J]] = {}
         self._lock = threading.Lock()
 
-    def report(self) -> ShelfReport[J]:
-        return ShelfReport(self.all())
+    def report(self) -> RepositoryReport[J]:
+        return RepositoryReport(self.all())
 
-    def all(self) -> Sequence[Shelved[J]]:
-        return sorted(self._jobs.values(), key=lambda shelved: shelved.path)
+    def all(self) -> Sequence[StoredJob[J]]:
+        return sorted(self._jobs.values(), key=lambda stored: stored.path)
 
-    def get(self, item_id: str) -> Shelved[J]:
+    def get(self, item_id: str) -> StoredJob[J]:
         try:
             return self._jobs[item_id]
         except KeyError:
@@ -91,17 +93,17 @@ class MemoryShelf(Generic[J]):
             path = Path(f"{self._form.kind}s") / f"{item.spec.id}.md"
             if item.spec.id in self._jobs:
                 raise DuplicateId(item.spec.id, [str(path), "the new file"])
-            self._jobs[item.spec.id] = Shelved(item, path)
+            self._jobs[item.spec.id] = StoredJob(item, path)
             return path
 
     def amend(self, item_id: str, changes: Mapping[str, object], body: str | None = None) -> J:
         with self._lock:
-            shelved = self.get(item_id)
-            fields = {**self._form.written(shelved.item), **changes}
+            stored = self.get(item_id)
+            fields = {**self._form.written(stored.item), **changes}
             kept = {name: value for name, value in fields.items() if value is not None}
-            message = shelved.item.spec.message if body is None else body
+            message = stored.item.spec.message if body is None else body
             job = self._form.made(kept, message)
-            self._jobs[item_id] = shelved._replace(item=job)
+            self._jobs[item_id] = stored._replace(item=job)
             return job
 
     def remove(self, item_id: str) -> Path:

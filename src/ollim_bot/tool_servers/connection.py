@@ -44,7 +44,7 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ServerTimeouts:
     """Seconds that a server may take to start, and to answer a call."""
 
     start: float = 5.0
@@ -75,7 +75,7 @@ class _News:
 class ServerConnection:
     """A `HeldServer` by the protocol."""
 
-    def __init__(self, client: Client, news: _News, patience: Patience) -> None:
+    def __init__(self, client: Client, news: _News, patience: ServerTimeouts) -> None:
         self.tools: tuple[ToolDefinition, ...] = ()
         self._client = client
         self._news = news
@@ -124,13 +124,16 @@ class ServerConnection:
 
 @asynccontextmanager
 async def open_connection(
-    spec: ServerSpec, folder: Path, environ: Mapping[str, str], patience: Patience | None = None
+    spec: ServerSpec,
+    folder: Path,
+    environ: Mapping[str, str],
+    patience: ServerTimeouts | None = None,
 ) -> AsyncIterator[ServerConnection]:
     """Start or reach the server and list its tools. Raises `ToolServerFailed`.
 
     A program runs in `folder`; of `environ` it gets only what every program needs.
     """
-    patience = patience or Patience()
+    patience = patience or ServerTimeouts()
     news = _News()
 
     async def note(message: object) -> None:
@@ -161,7 +164,7 @@ async def _transport(
     folder: Path,
     environ: Mapping[str, str],
     news: _News,
-    patience: Patience,
+    patience: ServerTimeouts,
     lifetime: AsyncExitStack,
 ) -> Transport:
     if not spec.url:

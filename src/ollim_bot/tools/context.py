@@ -14,7 +14,7 @@ from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.pings import PingBudget, PingVerdict
 from ollim_bot.domain.runs import Intent, Run
-from ollim_bot.ports import Clock, JobShelves, Tool
+from ollim_bot.ports import Clock, JobRepositories, Tool
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.store import Store
 
@@ -83,7 +83,7 @@ class ToolContext:
 
     run: Run
     store: Store
-    shelves: JobShelves
+    repositories: JobRepositories
     clock: Clock
     root: Path
     poster: Poster

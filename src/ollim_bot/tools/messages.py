@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 from ollim_bot.domain.cards import ButtonPrompt, Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, numbered_id
+from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.item_cards import open_card
 from ollim_bot.domain.jobs import Reminder, Routine, WebhookSpec
 from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.orders import Order
 from ollim_bot.domain.outgoing import ON_ITS_WAY
 from ollim_bot.domain.pings import (
     Charge,
@@ -152,8 +152,8 @@ def _as_item(context: ToolContext, outgoing: _Outgoing) -> _Outgoing:
 
 
 async def _ping(context: ToolContext, outgoing: _Outgoing, *, is_critical: bool) -> ToolAnswer:
-    ready = context.run.order.ready_ping() if context.run.order is not None else nullcontext()
-    with ready:
+    right = context.run.delivery_right
+    with right.ready_ping() if right is not None else nullcontext():
         return await _sent_as_ping(context, outgoing, is_critical=is_critical)
 
 
@@ -170,10 +170,10 @@ async def _sent_as_ping(
         outgoing = outgoing.as_of(waited)
     message = outgoing.message
     async with context.pinging:
-        order = run.order if is_must_ping(run) else None
+        right = run.delivery_right if is_must_ping(run) else None
         pay = _payment(context, is_critical=is_critical, daily_cap=config.critical_daily_cap)
         try:
-            verdict = await _charged(context, outgoing, order, pay)
+            verdict = await _charged(context, outgoing, right, pay)
         except DeliveryFailed as failed:
             return _not_sent(failed)
         if isinstance(verdict, PingRefused):
@@ -188,23 +188,23 @@ async def _sent_as_ping(
     except DeliveryFailed as failed:
         run.pings.remove(message.id)
         run.critical_used &= verdict.charge is not Charge.CRITICAL
-        if order is not None:
-            order.give_back()
+        if right is not None:
+            right.give_back()
         return _not_sent(failed)
 
 
 async def _charged(
-    context: ToolContext, outgoing: _Outgoing, order: Order | None, pay: Payment
+    context: ToolContext, outgoing: _Outgoing, right: DeliveryRight | None, pay: Payment
 ) -> PingVerdict:
-    """Take the order before paying, so that the program does not deliver the reminder too."""
-    if order is not None and not order.take():
+    """Take the right before paying, so that the program does not deliver the reminder too."""
+    if right is not None and not right.take():
         return PingRefused(REMINDED)
     try:
         message, prompts, item = outgoing
         return await context.poster.send(message, context.run, pay, prompts, item)
     except DeliveryFailed:
-        if order is not None:
-            order.give_back()
+        if right is not None:
+            right.give_back()
         raise
 
 

@@ -29,7 +29,7 @@ from ollim_bot.domain.rehearsal import Assumptions, warnings
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.errors import DuplicateId, NotFound, StorageError, WrongInput
-from ollim_bot.ports import Shelf, ToolAnswer
+from ollim_bot.ports import JobRepository, ToolAnswer
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.steps import count_set, quiet_settings
 from ollim_bot.tools.context import ToolContext
@@ -144,7 +144,7 @@ ADD_REMINDER = OwnTool(
 
 
 async def _list_reminders(context: ToolContext, _: Arguments) -> ToolAnswer:
-    report = await asyncio.to_thread(context.shelves.reminders.report)
+    report = await asyncio.to_thread(context.repositories.reminders.report)
     now = context.clock.now()
     zone = now.tzinfo or UTC
     # Compare in UTC: Python compares instants of one zone by wall clock.
@@ -166,22 +166,22 @@ LIST_REMINDERS = OwnTool(
 async def _cancel_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
     words = str(given["reminder_id"]).strip()
     try:
-        found = await asyncio.to_thread(_named, context.shelves.reminders, words)
+        found = await asyncio.to_thread(_named, context.repositories.reminders, words)
     except NotFound:
         message = f"There is no reminder {words}. `list_reminders` shows them all."
         return ToolAnswer(message, is_error=True)
     except WrongInput as several:
         return ToolAnswer(str(several), is_error=True)
-    await asyncio.to_thread(context.shelves.reminders.remove, found.spec.id)
+    await asyncio.to_thread(context.repositories.reminders.remove, found.spec.id)
     return ToolAnswer(f"Cancelled: {found.spec.title}.")
 
 
-def _named(shelf: Shelf[Reminder], words: str) -> Reminder:
+def _named(repository: JobRepository[Reminder], words: str) -> Reminder:
     """The reminder by its id or by its words. Raises `NotFound` or `WrongInput`."""
     try:
-        return shelf.get(words).item
+        return repository.get(words).item
     except NotFound:
-        found = named_by_words(words, [each.item for each in shelf.all()])
+        found = named_by_words(words, [each.item for each in repository.all()])
         if found is None:
             raise
         return found
@@ -271,7 +271,7 @@ def _in_minutes(now: datetime, given: object) -> datetime:
 def _stored(context: ToolContext, reminder: Reminder) -> tuple[Reminder, str]:
     while True:
         try:
-            path = context.shelves.reminders.add(reminder)
+            path = context.repositories.reminders.add(reminder)
         except DuplicateId:
             reminder = replace(reminder, spec=replace(reminder.spec, id=os.urandom(4).hex()))
         else:
@@ -282,10 +282,10 @@ def _warnings(
     context: ToolContext, reminder: Reminder, budget: PingBudget, config: RuntimeConfig
 ) -> Sequence[str]:
     """Warnings about the moment; none if the other jobs cannot be read."""
-    shelves, now = context.shelves, context.clock.now()
+    repositories, now = context.repositories, context.clock.now()
     try:
-        others: list[ScheduledJob] = [one.item for one in shelves.routines.all()]
-        others += [one.item for one in shelves.reminders.all() if one.item != reminder]
+        others: list[ScheduledJob] = [one.item for one in repositories.routines.all()]
+        others += [one.item for one in repositories.reminders.all() if one.item != reminder]
         at = Assumptions(now, now.tzinfo or UTC, budget, config)
     except StorageError:
         return ()
@@ -299,7 +299,7 @@ def _follow_up(job: Reminder, moment: datetime) -> Reminder:
 
 def _remove_if_there(context: ToolContext, earlier: str) -> None:
     with suppress(NotFound):
-        context.shelves.reminders.remove(earlier)
+        context.repositories.reminders.remove(earlier)
 
 
 def _line(reminder: Reminder, now: datetime) -> str:

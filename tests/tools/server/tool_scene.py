@@ -121,7 +121,7 @@ class ToolScene:
 
     @property
     def stores(self) -> Stores:
-        return Stores(self.context.store, self.context.shelves)
+        return Stores(self.context.store, self.context.repositories)
 
     @property
     def budget(self) -> PingBudget:
@@ -175,9 +175,11 @@ def make_tool_scene(
     if store is not None:
         stores = on_store(stores, store)
     poster = RecordingPoster(stores.state, clock)
-    context = ToolContext(run, stores.state, stores.shelves, clock, root, poster, lambda: False)
+    context = ToolContext(
+        run, stores.state, stores.repositories, clock, root, poster, lambda: False
+    )
     scene = ToolScene(context, poster, clock)
     context.is_busy = lambda: scene.is_busy
     context.wants = scene.want
-    context.items = ItemAnswers(stores.state, JobFileChanges(stores.state, stores.shelves))
+    context.items = ItemAnswers(stores.state, JobFileChanges(stores.state, stores.repositories))
     return scene

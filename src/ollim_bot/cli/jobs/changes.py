@@ -16,11 +16,11 @@ from ollim_bot.cli.framework import Given, print_json, small, title
 from ollim_bot.cli.jobs.fields import JobNoun, S, cleared, fields_given, message_given
 from ollim_bot.cli.jobs.views import job_object, promise
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.jobs import JobKind, Reminder, Shelved, WebhookSpec, with_nag_default
+from ollim_bot.domain.jobs import JobKind, Reminder, StoredJob, WebhookSpec, with_nag_default
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, OllimError, WrongInput
 from ollim_bot.store.job_formats import JobFormat
-from ollim_bot.store.job_shelf import MarkdownShelf
+from ollim_bot.store.markdown_repository import MarkdownRepository
 from ollim_bot.upkeep.instance import running_pid
 
 # Imported where they are used: a listing takes half as long again with them.
@@ -41,7 +41,7 @@ def run_job(
         from ollim_bot.domain.initiative import NO_RUN
 
         raise OllimError(NO_RUN)
-    job = noun.shelf(data).get(noun.id_of(given, data)).item
+    job = noun.repository(data).get(noun.id_of(given, data)).item
     if running_pid(data.paths.bot_pid) is None:
         raise OllimError("The bot is not running, and only it can run this. Start it: ollim-bot")
     if not _is_taken(noun, job.spec.id, data, wait_seconds):
@@ -83,7 +83,7 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         job = with_nag_default(job, config.nag_default)
     with writable(data) as data:
         job = _set_in_background(job, by, data)
-        added = _added(noun.shelf(data), job, keep_id="id" in fields)
+        added = _added(noun.repository(data), job, keep_id="id" in fields)
         if "json" in given:
             print_json(job_object(noun, added, data.now))
         else:
@@ -97,8 +97,8 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
 
 def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    shelf, job_id = noun.shelf(data), noun.id_of(given, data)
-    job = _known(shelf, job_id)
+    repository, job_id = noun.repository(data), noun.id_of(given, data)
+    job = _known(repository, job_id)
     message = message_given(given)
     gone = cleared(given, noun.rules)
     own_zone = job.spec.timezone if job and "timezone" not in gone else None
@@ -106,7 +106,7 @@ def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     if not changes and message is None:
         raise WrongInput(f"Say what to change. Example: {noun.edit_example}")
     _refuse_more_power(changes, job.spec.allowed_tools if job else (), data, caller)
-    _refuse_taken_id(shelf, job_id, changes.get("id"))
+    _refuse_taken_id(repository, job_id, changes.get("id"))
     if caller.agent and "set-by" in changes:
         from ollim_bot.domain.initiative import NOT_ONES_OWN
 
@@ -134,9 +134,9 @@ def resume_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
 def cancel_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     data = open_data(caller)
     job_id = noun.id_of(given, data)
-    job = _known(noun.shelf(data), job_id)
+    job = _known(noun.repository(data), job_id)
     with writable(data) as data:
-        path = noun.shelf(data).remove(job_id)
+        path = noun.repository(data).remove(job_id)
         what = title(job.spec.title) if job else caller.shown(path)
         print(f"{noun.name.capitalize()} cancelled: {what}.")
 
@@ -155,11 +155,11 @@ def amend(
 
     `by` is the background run that asks for the change, if one does.
     """
-    _known(noun.shelf(data), job_id)
+    _known(noun.repository(data), job_id)
     with writable(data) as data:
         body = None if message is None else message.strip()
         approve = _approval(by, data)
-        job = noun.shelf(data).amend(job_id, changes, body, approve)
+        job = noun.repository(data).amend(job_id, changes, body, approve)
         print(_news(noun, done, job, data.now), flush=True)
         if "run-at" in changes:
             _note_quiet(job, data)
@@ -185,10 +185,10 @@ def _quiet_hours(data: Data) -> QuietHours | None:
     return None if settings is None else settings.hours
 
 
-def _known(shelf: MarkdownShelf[S], job_id: str) -> S | None:
+def _known(repository: MarkdownRepository[S], job_id: str) -> S | None:
     """The job; None if its file is invalid. Raises `NotFound`."""
     try:
-        return shelf.get(job_id).item
+        return repository.get(job_id).item
     except BadJob:
         return None
 
@@ -213,11 +213,11 @@ def _refuse_more_power(
         raise WrongInput("\n".join(problems))
 
 
-def _refuse_taken_id(shelf: MarkdownShelf[S], job_id: str, new_id: object) -> None:
+def _refuse_taken_id(repository: MarkdownRepository[S], job_id: str, new_id: object) -> None:
     if new_id in (None, job_id):
         return
     try:
-        _known(shelf, str(new_id))
+        _known(repository, str(new_id))
     except NotFound:
         return
     raise WrongInput(f"id: {new_id} is taken by another file.")
@@ -332,7 +332,7 @@ def _may_ping(run: Occurrence, data: Data) -> bool:
         JobKind.WEBHOOK: (data.paths.webhooks, WEBHOOKS),
     }
     try:
-        return bool(data.shelf(*forms[run.kind]).get(run.job_id).item.spec.allow_ping)
+        return bool(data.repository(*forms[run.kind]).get(run.job_id).item.spec.allow_ping)
     except (NotFound, BadJob, DuplicateId):
         return False
 
@@ -343,11 +343,11 @@ def _new_job(form: JobFormat[S], fields: Mapping[str, object], message: str) -> 
     return form.made({"id": _new_id(), **fields}, message.strip())
 
 
-def _added(shelf: MarkdownShelf[S], job: S, *, keep_id: bool) -> Shelved[S]:
-    """Add the job to the shelf, with another id if its own is taken and need not be kept."""
+def _added(repository: MarkdownRepository[S], job: S, *, keep_id: bool) -> StoredJob[S]:
+    """Add the job to the repository, with another id if its own is taken and need not be kept."""
     while True:
         try:
-            return Shelved(job, shelf.add(job))
+            return StoredJob(job, repository.add(job))
         except DuplicateId:
             if keep_id:
                 raise

@@ -18,7 +18,7 @@ from ollim_bot.domain.moments import near_zone, zone_named
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_formats import FieldRule, JobFormat
-from ollim_bot.store.job_shelf import MarkdownShelf
+from ollim_bot.store.markdown_repository import MarkdownRepository
 
 if TYPE_CHECKING:
     from ollim_bot.domain.quiet import QuietHours
@@ -210,19 +210,19 @@ class JobNoun(ABC, Generic[S]):
     def plural(self) -> str:
         return f"{self.name}s"
 
-    def shelf(self, data: Data) -> MarkdownShelf[S]:
-        return data.shelf(self.folder(data.paths), self.form)
+    def repository(self, data: Data) -> MarkdownRepository[S]:
+        return data.repository(self.folder(data.paths), self.form)
 
     def id_of(self, given: Given, data: Data) -> str:
         """The id or the file that was given, or the id of the only job that its words fit.
 
         Raises `NotFound`, or `WrongInput` if several fit.
         """
-        words, shelf = str(given["job"]), self.shelf(data)
+        words, repository = str(given["job"]), self.repository(data)
         try:
-            shelf.get(words)
+            repository.get(words)
         except NotFound:
-            job = named_by_words(words, [each.item for each in shelf.all()])
+            job = named_by_words(words, [each.item for each in repository.all()])
             if job is None:
                 raise
             return job.spec.id

@@ -79,7 +79,7 @@ def job_argument(noun: JobNoun[S], parser: Flags) -> None:
 
 def job_ids(noun: JobNoun[S], caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
     """The ids of all jobs of this kind, to complete one."""
-    for each in noun.shelf(open_data(caller)).all():
+    for each in noun.repository(open_data(caller)).all():
         yield Completion(each.item.spec.id, title(each.item.spec.title))
 
 

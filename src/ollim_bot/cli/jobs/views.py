@@ -19,8 +19,8 @@ from ollim_bot.domain.jobs import (
     Late,
     Reminder,
     ReportMode,
-    ShelfReport,
-    Shelved,
+    RepositoryReport,
+    StoredJob,
     WebhookSpec,
 )
 from ollim_bot.domain.moments import describe, duration_in_words
@@ -161,36 +161,36 @@ def _if_missed(job: S) -> str:
     return "it runs late if not much time has passed, else you are told"
 
 
-def job_object(noun: JobNoun[S], shelved: Shelved[S], now: datetime) -> dict[str, object]:
-    job = shelved.item
+def job_object(noun: JobNoun[S], stored: StoredJob[S], now: datetime) -> dict[str, object]:
+    job = stored.item
     own = {**_WITHOUT_A_CHAIN, **noun.form.own_fields(job)}
     fields = {
         name: written_value(getattr(job.spec, rule.attribute, own.get(name)))
         for name, rule in noun.rules.items()
     }
     if isinstance(job, WebhookSpec):
-        return fields | {"message": job.spec.message, "file": shelved.path}
+        return fields | {"message": job.spec.message, "file": stored.path}
     derived = {
         "must": job.must,
         "message": job.spec.message,
-        "file": shelved.path,
+        "file": stored.path,
         "next": noun.next(job, now),
     }
     return fields | derived
 
 
-def page_object(noun: JobNoun[S], shelved: Shelved[S], now: datetime) -> dict[str, object]:
+def page_object(noun: JobNoun[S], stored: StoredJob[S], now: datetime) -> dict[str, object]:
     """One job with its next three moments, if it has moments."""
-    if isinstance(shelved.item, WebhookSpec):
-        return job_object(noun, shelved, now)
-    enabled = shelved.item.spec.enabled
-    upcoming = list(islice(noun.upcoming(shelved.item, now), 3)) if enabled else []
-    return job_object(noun, shelved, now) | {"upcoming": upcoming}
+    if isinstance(stored.item, WebhookSpec):
+        return job_object(noun, stored, now)
+    enabled = stored.item.spec.enabled
+    upcoming = list(islice(noun.upcoming(stored.item, now), 3)) if enabled else []
+    return job_object(noun, stored, now) | {"upcoming": upcoming}
 
 
 def list_jobs(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    report = noun.shelf(data).report()
+    report = noun.repository(data).report()
     if "json" in given:
         jobs = [_as_seen(each, caller) for each in report.jobs]
         _print_report(noun, report._replace(jobs=jobs), data.now)
@@ -200,28 +200,28 @@ def list_jobs(noun: JobNoun[S], given: Given, caller: Caller) -> None:
 
 def show_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    shelved = _as_seen(noun.shelf(data).get(noun.id_of(given, data)), caller)
+    stored = _as_seen(noun.repository(data).get(noun.id_of(given, data)), caller)
     if "json" in given:
-        print_json(page_object(noun, shelved, data.now))
+        print_json(page_object(noun, stored, data.now))
     else:
-        print(page(noun, shelved.item, caller.shown(shelved.path), data.now))
+        print(page(noun, stored.item, caller.shown(stored.path), data.now))
 
 
-def _as_seen(shelved: Shelved[S], caller: Caller) -> Shelved[S]:
+def _as_seen(stored: StoredJob[S], caller: Caller) -> StoredJob[S]:
     """The job with its message fenced, if the agent calls and the message is untrusted."""
-    job = shelved.item
+    job = stored.item
     if not caller.agent or not job.spec.untrusted:
-        return shelved
+        return stored
     from ollim_bot.prompts.context import task
 
     message = task(job.spec.message, job.spec.untrusted)
     seen = replace(job, spec=replace(job.spec, message=message))
-    return shelved._replace(item=seen)
+    return stored._replace(item=seen)
 
 
-def _print_list(noun: JobNoun[S], report: ShelfReport[S], now: datetime) -> None:
+def _print_list(noun: JobNoun[S], report: RepositoryReport[S], now: datetime) -> None:
     if report.jobs:
-        jobs = [(shelved.item, moment) for shelved, moment in _by_moment(noun, report, now)]
+        jobs = [(stored.item, moment) for stored, moment in _by_moment(noun, report, now)]
         print(listing(noun, jobs, now), flush=True)
     elif report.problems:
         print(f"No {noun.name} can run: every file has a problem.", flush=True)
@@ -234,8 +234,8 @@ def _print_list(noun: JobNoun[S], report: ShelfReport[S], now: datetime) -> None
         note(warning)
 
 
-def _print_report(noun: JobNoun[S], report: ShelfReport[S], now: datetime) -> None:
-    jobs = [job_object(noun, shelved, now) for shelved, _ in _by_moment(noun, report, now)]
+def _print_report(noun: JobNoun[S], report: RepositoryReport[S], now: datetime) -> None:
+    jobs = [job_object(noun, stored, now) for stored, _ in _by_moment(noun, report, now)]
     print_json(
         {
             noun.plural: jobs,
@@ -246,13 +246,13 @@ def _print_report(noun: JobNoun[S], report: ShelfReport[S], now: datetime) -> No
 
 
 def _by_moment(
-    noun: JobNoun[S], report: ShelfReport[S], now: datetime
-) -> list[tuple[Shelved[S], datetime | None]]:
+    noun: JobNoun[S], report: RepositoryReport[S], now: datetime
+) -> list[tuple[StoredJob[S], datetime | None]]:
     """The jobs with their next moments, the soonest first and the paused ones last."""
 
-    def order(entry: tuple[Shelved[S], datetime | None]) -> tuple[bool, float, str]:
-        shelved, moment = entry
-        spec = shelved.item.spec
+    def order(entry: tuple[StoredJob[S], datetime | None]) -> tuple[bool, float, str]:
+        stored, moment = entry
+        spec = stored.item.spec
         return not spec.enabled, moment.timestamp() if moment else 0, spec.id
 
-    return sorted(((shelved, noun.next(shelved.item, now)) for shelved in report.jobs), key=order)
+    return sorted(((stored, noun.next(stored.item, now)) for stored in report.jobs), key=order)

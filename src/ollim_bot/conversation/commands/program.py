@@ -24,7 +24,7 @@ from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.travel import zone_answer
 from ollim_bot.errors import StorageError, WrongInput
-from ollim_bot.ports import Clock, IncomingMessage, JobShelves
+from ollim_bot.ports import Clock, IncomingMessage, JobRepositories
 from ollim_bot.store.store import Store as StateStore
 from ollim_bot.store.transaction import Transaction
 
@@ -56,10 +56,10 @@ class SettingCommands:
     """`default_zone` is the time zone while the configuration names none."""
 
     def __init__(
-        self, store: StateStore, shelves: JobShelves, clock: Clock, default_zone: tzinfo
+        self, store: StateStore, repositories: JobRepositories, clock: Clock, default_zone: tzinfo
     ) -> None:
         self._store = store
-        self._shelves = shelves
+        self._repositories = repositories
         self._clock = clock
         self._default_zone = default_zone
 
@@ -120,11 +120,11 @@ class SettingCommands:
         return await self._store.transact(step)
 
     def _jobs(self) -> list[ScheduledJob]:
-        """The jobs that can be read; a shelf that cannot be read must not prevent the change."""
+        """The readable jobs: an unreadable repository must not prevent the change."""
         jobs: list[ScheduledJob] = []
         with suppress(StorageError):
-            jobs += [one.item for one in self._shelves.routines.all()]
-            jobs += [one.item for one in self._shelves.reminders.all()]
+            jobs += [one.item for one in self._repositories.routines.all()]
+            jobs += [one.item for one in self._repositories.reminders.all()]
         return jobs
 
 

@@ -27,7 +27,7 @@ from ollim_bot.domain.inputs import CommandCall, InputId
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.search import Search, Term, Who, excerpt, terms_of, who_spoke
+from ollim_bot.domain.search import Search, Speaker, Term, excerpt, terms_of, who_spoke
 from ollim_bot.domain.session_use import (
     began_at,
     compacted_history,
@@ -357,7 +357,7 @@ def _found_line(message: ChatMessage, place: str, terms: Sequence[Term], now: da
         f"**{literal(part.text)}**" if part.is_match else literal(part.text)
         for part in excerpt(message.text, terms, _LONGEST_EXCERPT)
     )
-    speakers = {Who.OWNER: "you", Who.JOB: message.job or "a job"}
+    speakers = {Speaker.OWNER: "you", Speaker.JOB: message.job or "a job"}
     speaker = speakers.get(who_spoke(message.author), "bot")
     return f"- {linked}, {literal(speaker)}: {''.join(parts)}"
 

@@ -18,7 +18,7 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.forks import (
     Fork,
     ForkExit,
-    ForkLife,
+    ForkStatus,
     Report,
     Save,
     lookup_fork_session,
@@ -210,7 +210,7 @@ class Replies:
         if found.record is None:
             return None
         sent = datetime.fromtimestamp(found.record.ts, now.tzinfo)
-        is_expired = found.life is ForkLife.EXPIRED
+        is_expired = found.life is ForkStatus.EXPIRED
         return ForkOrigin(found.record.fork_session_id, sent, is_expired)
 
     async def route(self, asked: Sequence[TurnRequest]) -> tuple[str, ...]:

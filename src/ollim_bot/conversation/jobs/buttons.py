@@ -13,13 +13,22 @@ from typing import Any
 
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.jobs.cards import cancelled_card, moved_card
-from ollim_bot.conversation.jobs.echo import Former, Post
+from ollim_bot.conversation.jobs.echo import FormerContents, Post
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.conversation.jobs.overviews import Overviews
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.jobs import J, Job, JobKind, Reminder, Routine, Shelved, WebhookSpec, kind_of
+from ollim_bot.domain.jobs import (
+    J,
+    Job,
+    JobKind,
+    Reminder,
+    Routine,
+    StoredJob,
+    WebhookSpec,
+    kind_of,
+)
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.overviews import (
     CANCEL,
@@ -39,7 +48,7 @@ from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder
 from ollim_bot.domain.snoozing import snoozed_until
 from ollim_bot.domain.updates import PendingUpdate, owner_did
 from ollim_bot.errors import OllimError, StorageError, WrongInput
-from ollim_bot.ports import Clock, JobShelves, Shelf
+from ollim_bot.ports import Clock, JobRepositories, JobRepository
 from ollim_bot.store.steps import leave_update, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -55,14 +64,14 @@ NOT_BY_HAND = "A webhook runs when it is called. `ollim-bot webhook test` calls 
 _logger = logging.getLogger(__name__)
 
 
-def _shelf_of(shelves: JobShelves, kind: JobKind) -> Shelf[Any]:
+def _repository_of(repositories: JobRepositories, kind: JobKind) -> JobRepository[Any]:
     match kind:
         case JobKind.ROUTINE:
-            return shelves.routines
+            return repositories.routines
         case JobKind.REMINDER:
-            return shelves.reminders
+            return repositories.reminders
         case JobKind.WEBHOOK:
-            return shelves.webhooks
+            return repositories.webhooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +89,10 @@ class _Done:
 class JobRemover:
     """Removes jobs, and keeps the text of their files for an Undo."""
 
-    def __init__(self, shelves: JobShelves, files: JobChecker, former: Former) -> None:
-        self._shelves = shelves
+    def __init__(
+        self, repositories: JobRepositories, files: JobChecker, former: FormerContents
+    ) -> None:
+        self._repositories = repositories
         self._files = files
         self._former = former
 
@@ -89,7 +100,7 @@ class JobRemover:
         """Remove the job; returns the key of its Undo, or None if its text could not be kept."""
         file = JobFile(_FOLDERS[kind_of(job)], path.name)
         before = self._text(file)
-        _shelf_of(self._shelves, kind_of(job)).remove(job.spec.id)
+        _repository_of(self._repositories, kind_of(job)).remove(job.spec.id)
         return None if before is None else self._kept(file, before, now)
 
     def _text(self, file: JobFile) -> str | None:
@@ -114,7 +125,7 @@ class JobButtons:
     def __init__(
         self,
         store: Store,
-        shelves: JobShelves,
+        repositories: JobRepositories,
         remover: JobRemover,
         post: Post,
         clock: Clock,
@@ -122,7 +133,7 @@ class JobButtons:
         overviews: Overviews,
     ) -> None:
         self._store = store
-        self._shelves = shelves
+        self._repositories = repositories
         self._remover = remover
         self._post = post
         self._clock = clock
@@ -141,7 +152,7 @@ class JobButtons:
 
     async def _run(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
         try:
-            job = (await asyncio.to_thread(self._shelved, button.data)).item
+            job = (await asyncio.to_thread(self._stored, button.data)).item
         except OllimError as refused:
             return CommandAnswer(str(refused), is_error=True)
         title = job.spec.short_title
@@ -154,7 +165,7 @@ class JobButtons:
     async def _show(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
         """Post the card of a job on an overview, with all its buttons."""
         try:
-            job = (await asyncio.to_thread(self._shelved, button.data)).item
+            job = (await asyncio.to_thread(self._stored, button.data)).item
         except OllimError as refused:
             return CommandAnswer(str(refused), is_error=True)
         card = await asyncio.to_thread(self._overviews.card_of, job)
@@ -191,12 +202,12 @@ class JobButtons:
             _logger.warning("The agent could not be told of a click", exc_info=True)
 
     def _pause(self, name: str) -> _Done:
-        job = self._amended(self._shelved(name).item, {"enabled": False})
+        job = self._amended(self._stored(name).item, {"enabled": False})
         return self._done(f"Paused: {job.spec.short_title}.", job)
 
     def _resume(self, name: str) -> _Done:
         """Enable the job and remove all its skips."""
-        job = self._shelved(name).item
+        job = self._stored(name).item
         if not job.spec.enabled:
             job = self._amended(job, {"enabled": None})
         if isinstance(job, WebhookSpec):
@@ -207,7 +218,7 @@ class JobButtons:
         return self._done(text, job, is_left=True)
 
     def _skip(self, name: str) -> _Done:
-        job, now = self._shelved(name).item, self._clock.now()
+        job, now = self._stored(name).item, self._clock.now()
         if not isinstance(job, Routine):
             raise WrongInput("Only a routine can be skipped once. Cancel it, or pause it.")
         skips = self._skips()
@@ -227,7 +238,7 @@ class JobButtons:
     def _snooze(self, data: str) -> _Done:
         """Count from the reminder's due moment, or from now if that has passed."""
         name, _, wait = data.rpartition(":")
-        job, now = self._shelved(name).item, self._clock.now()
+        job, now = self._stored(name).item, self._clock.now()
         if not isinstance(job, Reminder):
             raise WrongInput("Only a reminder can be snoozed.")
         due = job.due(now.tzinfo or UTC)
@@ -242,7 +253,7 @@ class JobButtons:
     def _move(self, data: str) -> _Done:
         """Move a reminder to the end of the quiet that it was set in."""
         name, _, seconds = data.rpartition(":")
-        job, now = self._shelved(name).item, self._clock.now()
+        job, now = self._stored(name).item, self._clock.now()
         moment = datetime.fromtimestamp(int(seconds), now.tzinfo)
         if moment.astimezone(UTC) <= now.astimezone(UTC):
             raise WrongInput("That moment is over. Tell me another one.")
@@ -251,7 +262,7 @@ class JobButtons:
         return _Done(f"Moved: {job.spec.short_title}, {when}.", moved_card(job, moment, now))
 
     def _cancel(self, name: str) -> _Done:
-        job, path = self._shelved(name)
+        job, path = self._stored(name)
         key = self._remover.remove(job, path, self._clock.now())
         card = cancelled_card(kind_of(job), job.spec.title or job.spec.id, key)
         return _Done(f"Cancelled: {job.spec.short_title}.", card)
@@ -267,12 +278,12 @@ class JobButtons:
         moment = next_moment(job, skips, now)
         return f", {describe_with_distance(moment, now)}" if moment else ""
 
-    def _shelved(self, name: str) -> Shelved[Job]:
+    def _stored(self, name: str) -> StoredJob[Job]:
         kind, _, job_id = name.partition(":")
-        return _shelf_of(self._shelves, JobKind(kind)).get(job_id)
+        return _repository_of(self._repositories, JobKind(kind)).get(job_id)
 
     def _amended(self, job: J, changes: Mapping[str, object]) -> J:
-        amended: J = _shelf_of(self._shelves, kind_of(job)).amend(job.spec.id, changes)
+        amended: J = _repository_of(self._repositories, kind_of(job)).amend(job.spec.id, changes)
         return amended
 
     def _skips(self) -> Skips:

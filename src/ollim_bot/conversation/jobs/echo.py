@@ -38,7 +38,7 @@ from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.errors import OllimError, StorageError
-from ollim_bot.ports import Clock, Gate, Refusal, Shelf, ToolCall
+from ollim_bot.ports import Clock, Gate, JobRepository, Refusal, ToolCall
 from ollim_bot.store.steps import leave_update, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.tools.job_validator import JobChecker
@@ -56,7 +56,7 @@ class Post(Protocol):
         """Show a message once it is on disk; one that `may_wait` is not shown while it is quiet."""
 
 
-class Former(Protocol):
+class FormerContents(Protocol):
     """Keeps what files held before they were changed, on disk for 30 days."""
 
     def keep(self, change: FileChange) -> None:
@@ -101,9 +101,9 @@ class ChangeEcho:
 
     root: Path
     files: JobChecker
-    former: Former
+    former: FormerContents
     store: Store
-    reminders: Shelf[Reminder]
+    reminders: JobRepository[Reminder]
     post: Post
     clock: Clock
     webhook_port: int | None = None

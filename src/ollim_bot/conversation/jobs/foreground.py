@@ -26,7 +26,7 @@ from ollim_bot.domain.occurrences import (
 )
 from ollim_bot.domain.runs import Run
 from ollim_bot.errors import OllimError
-from ollim_bot.ports import Clock, JobShelves
+from ollim_bot.ports import Clock, JobRepositories
 from ollim_bot.store.transaction import Transaction
 
 # The time limit of a job in seconds.
@@ -54,8 +54,10 @@ _logger = logging.getLogger(__name__)
 class ForegroundJobs:
     """Keeps waiting jobs in the inbox; the ledger has one row for the end of each."""
 
-    def __init__(self, shelves: JobShelves, state: ConversationState, clock: Clock) -> None:
-        self._shelves = shelves
+    def __init__(
+        self, repositories: JobRepositories, state: ConversationState, clock: Clock
+    ) -> None:
+        self._repositories = repositories
         self._state = state
         self._clock = clock
         self._waiting: dict[InputId, asyncio.Future[OccurrenceState]] = {}
@@ -149,9 +151,9 @@ class ForegroundJobs:
         try:
             match turn.kind:
                 case JobKind.ROUTINE:
-                    return self._shelves.routines.get(turn.job).item
+                    return self._repositories.routines.get(turn.job).item
                 case JobKind.REMINDER:
-                    return self._shelves.reminders.get(turn.job).item
+                    return self._repositories.reminders.get(turn.job).item
                 case JobKind.WEBHOOK:
                     return None
         except OllimError:

@@ -33,7 +33,7 @@ from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.errors import StorageError
-from ollim_bot.ports import Clock, JobShelves, Shelf
+from ollim_bot.ports import Clock, JobRepositories, JobRepository
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -67,7 +67,7 @@ class Overviews:
     def __init__(
         self,
         store: Store,
-        shelves: JobShelves,
+        repositories: JobRepositories,
         posting: Posting,
         poster: MessagePoster,
         clock: Clock,
@@ -77,7 +77,7 @@ class Overviews:
         self._webhook_port = webhook_port
         self._store = store
         self._day = day
-        self._shelves = shelves
+        self._repositories = repositories
         self._posting = posting
         self._poster = poster
         self._clock = clock
@@ -196,18 +196,18 @@ class Overviews:
 
         calendars, tasks = self._day.calendars(), self._day.tasks.read()
         jobs: Sequence[ScheduledJob] = [
-            *(each.item for each in self._shelves.reminders.all()),
-            *(each.item for each in self._shelves.routines.all()),
+            *(each.item for each in self._repositories.reminders.all()),
+            *(each.item for each in self._repositories.routines.all()),
         ]
         has_events = bool(still_today(calendars, now))
         return _Drawn(self._store.query(question), _EVENTS if has_events else None)
 
     def _reminders(self, now: datetime) -> _Drawn:
-        listed = _listed(self._shelves.reminders)
+        listed = _listed(self._repositories.reminders)
         return _Drawn(jobs_card(JobKind.REMINDER, listed, self._skips(), now))
 
     def _routines(self, now: datetime) -> _Drawn:
-        listed, hooks = _listed(self._shelves.routines), _listed(self._shelves.webhooks)
+        listed, hooks = _listed(self._repositories.routines), _listed(self._repositories.webhooks)
         calls = self._store.query(lambda tx: tx.webhook_deliveries.last_calls())
         return _Drawn(jobs_card(JobKind.ROUTINE, listed, self._skips(), now, hooks, calls))
 
@@ -219,9 +219,9 @@ class Overviews:
         return self._store.query(lambda tx: tx.skips.get())
 
 
-def _listed(shelf: Shelf[J]) -> Listed[J]:
-    report = shelf.report()
-    return Listed([shelved.item for shelved in report.jobs], len(report.problems))
+def _listed(repository: JobRepository[J]) -> Listed[J]:
+    report = repository.report()
+    return Listed([stored.item for stored in report.jobs], len(report.problems))
 
 
 def _with(open_: OpenOverviews, kind: str, message_id: MessageId | None) -> OpenOverviews:

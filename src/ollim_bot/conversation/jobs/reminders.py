@@ -7,9 +7,9 @@ from typing import Protocol
 
 from ollim_bot.conversation.sessions.main_session import main_run
 from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.item_messages import delivery_id, item_message
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.orders import Order
 from ollim_bot.domain.schedule import ScheduledJob, key_of
 from ollim_bot.errors import DeliveryFailed, NotStored
 from ollim_bot.ports import Clock
@@ -39,13 +39,13 @@ class ReminderDelivery:
         self._shown: set[Occurrence] = set()
 
     async def deliver(
-        self, job: ScheduledJob, occurrence: Occurrence, order: Order, reason: str
+        self, job: ScheduledJob, occurrence: Occurrence, right: DeliveryRight, reason: str
     ) -> bool:
         """Deliver the text of the job; False if that failed for now.
 
         `reason` says why the program does it.
         """
-        if not order.take() and occurrence not in self._shown:
+        if not right.take() and occurrence not in self._shown:
             return True
         now = self._clock.now()
         message, item = item_message(job, occurrence, now, reason)
@@ -59,7 +59,7 @@ class ReminderDelivery:
             return False
         except DeliveryFailed:
             _logger.warning("A reminder could not be delivered", exc_info=True)
-            order.give_back()
+            right.give_back()
             return False
         self._shown.discard(occurrence)
         return True
@@ -68,9 +68,9 @@ class ReminderDelivery:
         """Whether the log has a message for the occurrence, from the agent or from the program."""
         return bool(await self._store.read(lambda tx: tx.messages.of_occurrence(occurrence.id)))
 
-    async def flash(self, job: ScheduledJob, occurrence: Occurrence, order: Order) -> None:
+    async def flash(self, job: ScheduledJob, occurrence: Occurrence, right: DeliveryRight) -> None:
         """Show the text although it cannot be stored: a full disk must not swallow it."""
-        if order.take() or occurrence in self._shown:
+        if right.take() or occurrence in self._shown:
             await self._show(job, occurrence)
 
     async def _show(self, job: ScheduledJob, occurrence: Occurrence) -> None:

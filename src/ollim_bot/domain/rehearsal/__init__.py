@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ollim_bot.domain.rehearsal.findings import MOST_ASKED, Finding, findings, warnings
 from ollim_bot.domain.rehearsal.simulation import (
+    AssumedRuns,
     Assumptions,
     Fire,
-    Guess,
     Ping,
     Rehearsal,
     rehearse,
@@ -18,10 +18,10 @@ from ollim_bot.domain.rehearsal.simulation import (
 
 __all__ = [
     "MOST_ASKED",
+    "AssumedRuns",
     "Assumptions",
     "Finding",
     "Fire",
-    "Guess",
     "Ping",
     "Rehearsal",
     "findings",

@@ -35,7 +35,7 @@ _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Oddity:
+class ClockChange:
     """`wall` is a time that the clocks skip, or show twice; it is due at `at`."""
 
     job: ScheduledJob
@@ -55,7 +55,7 @@ class _Change:
 
 def oddities(
     alike: Mapping[Timing, Sequence[ScheduledJob]], start: datetime, end: datetime
-) -> Iterator[Oddity]:
+) -> Iterator[ClockChange]:
     """The oddities after `start` and until `end`. A line that follows real time has none."""
     changes: dict[tzinfo, list[_Change]] = {}
     for (_, zone), same in alike.items():
@@ -65,7 +65,7 @@ def oddities(
             wall = _odd_wall(same[0], change)
             at = None if wall is None else instant(wall, zone).astimezone(UTC)
             if wall is not None and at is not None and start < at <= end:
-                yield from (Oddity(job, wall, at, change.is_twice) for job in same)
+                yield from (ClockChange(job, wall, at, change.is_twice) for job in same)
 
 
 def _changes(zone: tzinfo, start: datetime, end: datetime) -> Iterator[_Change]:
@@ -224,7 +224,7 @@ def _clocks(rehearsal: Rehearsal) -> Iterator[Finding]:
         yield Finding(FindingKind.CLOCKS, at, 1, (key_of(odd.job),), sentence)
 
 
-def _odd(odd: Oddity, zone: tzinfo) -> str:
+def _odd(odd: ClockChange, zone: tzinfo) -> str:
     name, own = _named(odd.job), odd.job.spec.timezone
     day = f"{WEEKDAYS[odd.wall.weekday()]} {odd.wall.day} {MONTHS[odd.wall.month - 1]}"
     there = f" in {own.key}" if own is not None and own != zone else ""

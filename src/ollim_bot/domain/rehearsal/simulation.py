@@ -73,7 +73,7 @@ class Ping(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class AssumedRuns:
     """Assumes how long each run takes; it pings once at its end."""
 
     run: timedelta = timedelta(minutes=2)
@@ -356,7 +356,7 @@ class Rehearsal:
     now: datetime
     until: datetime
     zone: tzinfo
-    guess: Guess
+    guess: AssumedRuns
     places: int
     fires: tuple[Fire, ...]
     superseded: int
@@ -374,12 +374,12 @@ def rehearse(
     given: Assumptions,
     days: int,
     *,
-    guess: Guess | None = None,
+    guess: AssumedRuns | None = None,
     most: int = MOST_FIRES,
 ) -> Rehearsal:
     """Everything that fires within `days`; fewer days if there are more than `most` fires."""
     longest = timedelta(seconds=given.config.bg_fork_timeout)
-    guess = Guess(min((guess or Guess()).run, longest))
+    guess = AssumedRuns(min((guess or AssumedRuns()).run, longest))
     alike = by_timing(sorted((job for job in jobs if job.spec.enabled), key=key_of), given.zone)
     start, end = given.now.astimezone(UTC), given.now.astimezone(UTC) + timedelta(days=days)
     begun, superseded = caught_up(alike, given)

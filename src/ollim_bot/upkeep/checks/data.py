@@ -25,7 +25,7 @@ from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.server_file import read_servers
 from ollim_bot.store.state_inspection import (
-    Trouble,
+    StateProblem,
     database_overview,
     database_troubles,
     file_troubles,
@@ -314,7 +314,7 @@ def check_state_files(given: DoctorInput) -> Iterator[DoctorFinding]:
         yield passed(_STATE, f"{counted(count, 'file')}, all readable" if count else "none yet")
 
 
-def _findings(name: str, troubles: Sequence[Trouble]) -> Iterator[DoctorFinding]:
+def _findings(name: str, troubles: Sequence[StateProblem]) -> Iterator[DoctorFinding]:
     for trouble in troubles:
         make = failed if trouble.is_grave else warned
         yield make(name, trouble.sentence, trouble.step)

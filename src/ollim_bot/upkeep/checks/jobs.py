@@ -11,8 +11,8 @@ from ollim_bot.domain.jobs import (
     Job,
     JobKind,
     Reminder,
+    RepositoryReport,
     Routine,
-    ShelfReport,
     WebhookSpec,
 )
 from ollim_bot.domain.ledger_check import check
@@ -25,7 +25,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
-from ollim_bot.store.job_shelf import MarkdownShelf
+from ollim_bot.store.markdown_repository import MarkdownRepository
 from ollim_bot.store.opening import look_into
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.skill_files import SkillFolder
@@ -104,7 +104,7 @@ def heartbeat(paths: DataPaths) -> datetime | None:
     return HeartbeatFile(paths).read()
 
 
-def job_report(given: DoctorInput, form: JobFormat[J]) -> ShelfReport[J]:
+def job_report(given: DoctorInput, form: JobFormat[J]) -> RepositoryReport[J]:
     """All jobs of a kind, without any change on disk."""
     paths = given.data.paths
     folders = {
@@ -118,10 +118,10 @@ def job_report(given: DoctorInput, form: JobFormat[J]) -> ShelfReport[J]:
         return look_into(paths, given.local_now, lambda tx: holder_of_id(tx, rivals)) or 0
 
     lock = FileLock(paths.lock_of(folder))
-    shelf = MarkdownShelf(
+    repository = MarkdownRepository(
         folder, form, lock, disk=OsDisk(), journal=NoJournal(), choose_holder=choose_holder
     )
-    return shelf.report()
+    return repository.report()
 
 
 def _ledger(paths: DataPaths, now: datetime) -> Sequence[LedgerRow]:
@@ -130,7 +130,7 @@ def _ledger(paths: DataPaths, now: datetime) -> Sequence[LedgerRow]:
 
 
 def _jobs(
-    kind: JobKind, report: ShelfReport[S], now: datetime, zone: tzinfo
+    kind: JobKind, report: RepositoryReport[S], now: datetime, zone: tzinfo
 ) -> Iterator[DoctorFinding]:
     name = f"{kind}s"
     mend = f"Mend the file; `ollim-bot {kind} list` shows whether it is right."

@@ -41,7 +41,7 @@ def check_webhooks(given: DoctorInput) -> Iterator[DoctorFinding]:
         yield failed(NAME, problem, _MEND)
     for warning in report.warnings:
         yield warned(NAME, warning, _MEND)
-    hooks = [shelved.item for shelved in report.jobs]
+    hooks = [stored.item for stored in report.jobs]
     settings = given.settings
     if settings is None or settings.webhook_port is None:
         yield _switched_off(hooks)

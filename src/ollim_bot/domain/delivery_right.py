@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 
-class Order:
+class DeliveryRight:
     """The right to deliver: taken before the delivery, given back if it certainly failed.
 
     While `has_ready_ping`, the run has its message and waits for the owner's turn to end.
@@ -37,7 +37,7 @@ class Order:
             self._ready_pings -= 1
 
     def take(self) -> bool:
-        """Take the order; False if it is already taken."""
+        """Take the right; False if it is already taken."""
         with self._lock:
             is_free, self._is_taken = not self._is_taken, True
         return is_free

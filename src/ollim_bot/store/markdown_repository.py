@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from ollim_bot.domain.jobs import Job, ShelfReport, Shelved
+from ollim_bot.domain.jobs import Job, RepositoryReport, StoredJob
 from ollim_bot.domain.text import slug
 from ollim_bot.errors import BadJob, DuplicateId, EditRefused, NotFound
 from ollim_bot.plain_files import SizeLimit
@@ -43,8 +43,8 @@ class Notes(Protocol):
         """Forget a change that will not be made."""
 
 
-class MarkdownShelf(Generic[J]):
-    """A `Shelf`. A document is named by its id, or if that is invalid by its file name.
+class MarkdownRepository(Generic[J]):
+    """A `JobRepository`. A document is named by its id, or if that is invalid by its file name.
 
     With `notes`, each change is noted before it is made, under the same lock. Where several files
     have one id, `choose_holder` returns the index of the job that is in use.
@@ -70,9 +70,9 @@ class MarkdownShelf(Generic[J]):
         self._notes = notes
         self._choose_holder = choose_holder
         nothing: Mapping[str, JobReading[J]] = {}
-        self._reported = nothing, ShelfReport[J](())
+        self._reported = nothing, RepositoryReport[J](())
 
-    def report(self) -> ShelfReport[J]:
+    def report(self) -> RepositoryReport[J]:
         readings = self._folder.readings()
         before, report = self._reported
         if readings is not before:
@@ -80,14 +80,14 @@ class MarkdownShelf(Generic[J]):
             self._reported = readings, report
         return report
 
-    def all(self) -> Sequence[Shelved[J]]:
+    def all(self) -> Sequence[StoredJob[J]]:
         return self.report().jobs
 
-    def get(self, item_id: str) -> Shelved[J]:
+    def get(self, item_id: str) -> StoredJob[J]:
         name, reading = self._find(item_id)
         if reading.job is None:
             raise BadJob(self._sentences(name, reading.problems))
-        return Shelved(reading.job, self._path / name)
+        return StoredJob(reading.job, self._path / name)
 
     def add(self, item: J) -> Path:
         job_id = item.spec.id
@@ -140,21 +140,21 @@ class MarkdownShelf(Generic[J]):
         self._journal.note(path, f"remove {self._form.kind} {item_id}")
         return path
 
-    def _reported_on(self, readings: Mapping[str, JobReading[J]]) -> ShelfReport[J]:
+    def _reported_on(self, readings: Mapping[str, JobReading[J]]) -> RepositoryReport[J]:
         doubled = _doubled_ids(readings)
         holders = self._holders(readings, doubled)
-        jobs: list[Shelved[J]] = []
+        jobs: list[StoredJob[J]] = []
         problems: list[str] = []
         warnings: list[str] = []
         for name, reading in readings.items():
             problems += self._sentences(name, reading.problems)
             warnings += self._sentences(name, reading.warnings)
             if reading.job is not None and holders.get(reading.job.spec.id, name) == name:
-                jobs.append(Shelved(reading.job, self._path / name))
+                jobs.append(StoredJob(reading.job, self._path / name))
         for job_id, names in doubled.items():
             holder = self._shown(holders[job_id])
             problems.append(str(DuplicateId(job_id, list(map(self._shown, names)), holder)))
-        return ShelfReport(jobs, problems, warnings)
+        return RepositoryReport(jobs, problems, warnings)
 
     def _holders(
         self, readings: Mapping[str, JobReading[J]], doubled: Mapping[str, Sequence[str]]

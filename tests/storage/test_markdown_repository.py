@@ -51,11 +51,11 @@ def test_a_new_file_has_only_what_differs_from_the_defaults(data: DataDirectory)
 
 
 def test_a_taken_name_gets_a_number_and_text_without_letters_the_id(data: DataDirectory) -> None:
-    shelf = data.open().routines
-    names = [shelf.add(routine(f"id-{n}")).name for n in range(3)]
+    repository = data.open().routines
+    names = [repository.add(routine(f"id-{n}")).name for n in range(3)]
     assert names == ["plan-the-day.md", "plan-the-day-2.md", "plan-the-day-3.md"]
-    assert shelf.add(routine("id-9", "🌱!")).name == "id-9.md"
-    assert shelf.add(routine("id-8", "水を飲む")).name == "水を飲む.md"
+    assert repository.add(routine("id-9", "🌱!")).name == "id-9.md"
+    assert repository.add(routine("id-8", "水を飲む")).name == "水を飲む.md"
 
 
 def test_a_file_of_a_person_is_never_replaced_by_a_new_job(data: DataDirectory) -> None:
@@ -89,11 +89,11 @@ def test_a_changed_field_changes_one_line_of_the_file(data: DataDirectory) -> No
 
 def test_a_change_is_made_to_what_the_file_holds_now(data: DataDirectory) -> None:
     write(data, "mine.md", FULL)
-    shelf = data.open().routines
-    shelf.all()
+    repository = data.open().routines
+    repository.all()
     edited = FULL.replace("calm", "brisk").replace("Plan the day.", "Plan the week.")
     path = write(data, "mine.md", edited)
-    shelf.amend("a1b2c3d4", {"enabled": False})
+    repository.amend("a1b2c3d4", {"enabled": False})
     assert path.read_text() == edited.replace("true\n", "true\nenabled: false\n")
 
 
@@ -152,7 +152,7 @@ def test_two_files_with_one_id_are_both_named_and_the_first_is_in_use(
     write(data, "two.md", FULL)
     write(data, "good.md", GOOD)
     report = data.open().routines.report()
-    assert [shelved.path.name for shelved in report.jobs] == ["good.md", "one.md"]
+    assert [stored.path.name for stored in report.jobs] == ["good.md", "one.md"]
     (problem,) = report.problems
     assert problem == (
         "routines/one.md and routines/two.md have the same id a1b2c3d4. "
@@ -197,7 +197,7 @@ def test_a_wrong_field_is_named_with_file_line_and_what_is_right(
     write(data, "wrong.md", fields(line))
     write(data, "good.md", GOOD)
     report = data.open().routines.report()
-    assert [shelved.item.spec.id for shelved in report.jobs] == ["good0001"]
+    assert [stored.item.spec.id for stored in report.jobs] == ["good0001"]
     (problem,) = report.problems
     assert problem.startswith(f"routines/wrong.md:4: {line.partition(':')[0]}: ")
     assert says in problem
@@ -274,7 +274,7 @@ def test_whatever_lies_in_the_folder_the_others_are_read(data: DataDirectory) ->
     clutter(data.paths.routines)
     write(data, "good.md", GOOD)
     report = data.open().routines.report()
-    assert [shelved.item.spec.id for shelved in report.jobs] == ["good0001"]
+    assert [stored.item.spec.id for stored in report.jobs] == ["good0001"]
     named = {problem.split(":")[0].removeprefix("routines/") for problem in report.problems}
     assert named == {
         *("folder.md", "nowhere.md", "circle.md", "pipe.md", "binary.md", "empty.md"),
@@ -306,7 +306,7 @@ def test_no_job_file_ever_stops_the_others(data: DataDirectory, raw: bytes) -> N
     (data.paths.routines / "any.md").write_bytes(raw)
     write(data, "good.md", GOOD)
     report = data.open().routines.report()
-    assert "good0001" in [shelved.item.spec.id for shelved in report.jobs]
+    assert "good0001" in [stored.item.spec.id for stored in report.jobs]
     assert len(report.jobs) == 2 or report.problems
 
 
@@ -315,13 +315,13 @@ def test_only_changed_files_are_read_again(data: DataDirectory) -> None:
         path = write(data, f"{number}.md", GOOD.replace("good0001", f"id-{number}"))
         os.utime(path, ns=(0, 0))
     read: list[str] = []
-    shelf = data.open(SteppedDisk(OsDisk(), lambda _, path: read.append(path.name))).routines
+    repository = data.open(SteppedDisk(OsDisk(), lambda _, path: read.append(path.name))).routines
     wait_for_the_clock_to_move_on(data.paths.routines)
-    shelf.all()
+    repository.all()
     assert len(read) == 5
     read.clear()
     write(data, "3.md", GOOD.replace("good0001", "changed"))
-    assert "changed" in [shelved.item.spec.id for shelved in shelf.all()]
+    assert "changed" in [stored.item.spec.id for stored in repository.all()]
     assert read == ["3.md"]
 
 
@@ -333,21 +333,21 @@ def wait_for_the_clock_to_move_on(folder: Path) -> None:
 
 
 def test_two_changes_within_the_grain_of_the_clock_are_both_seen(data: DataDirectory) -> None:
-    shelf = data.open().routines
+    repository = data.open().routines
     for number in range(20):
         path = write(data, "same.md", GOOD.replace("good0001", f"good00{number:02}"))
         assert path.exists()
-        assert shelf.all()[0].item.spec.id == f"good00{number:02}"
+        assert repository.all()[0].item.spec.id == f"good00{number:02}"
 
 
 def test_what_is_gone_is_gone_and_a_missing_folder_is_empty(data: DataDirectory) -> None:
-    shelf = data.open().routines
-    shelf.add(routine()).unlink()
-    assert list(shelf.all()) == []
+    repository = data.open().routines
+    repository.add(routine()).unlink()
+    assert list(repository.all()) == []
     data.paths.routines.rmdir()
-    assert list(shelf.all()) == []
+    assert list(repository.all()) == []
     with pytest.raises(NotFound, match="There is no routine nope"):
-        shelf.get("nope")
+        repository.get("nope")
 
 
 def test_a_folder_that_is_a_file_is_not_taken_for_empty(data: DataDirectory) -> None:
