@@ -28,7 +28,7 @@ from ollim_bot.testing.engine import ScriptedEngine, ScriptedSession
 from ollim_bot.testing.surface import RecordingSurface
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
-LIMIT = 60.0
+LIMIT = 180.0
 
 
 class FailingSurface(RecordingSurface):

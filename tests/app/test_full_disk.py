@@ -31,7 +31,7 @@ from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
 
-LIMIT = 60.0
+LIMIT = 180.0
 
 
 async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) -> None:

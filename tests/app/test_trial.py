@@ -21,7 +21,7 @@ from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.surface import RecordingSurface
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
-LIMIT = 60.0
+LIMIT = 180.0
 
 
 class TrialBot:

@@ -50,7 +50,7 @@ from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")
 MAIN = SessionId("main-session")
-LIMIT = 60.0
+LIMIT = 180.0
 HELPER = Subagents({"helper": Subagent("helper", "Helps.", "You help.")})
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from ollim_bot.surfaces.web.secret import new_web_secret
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.own_context]
 
-_LIMIT = 60.0
+_LIMIT = 180.0
 _WORKERS = "navigator.serviceWorker.getRegistrations().then((found) => found.length)"
 _GONE = ("ERR_", "WebSocket", "status of", "Failed to load", "is not valid JSON")
 _INSTALL_WORKER = (

@@ -19,7 +19,7 @@ from ollim_bot.store.opening import open_database
 from ollim_bot.store.transaction import Transaction
 
 ROUNDS = 30
-TIMEOUT = 60.0
+TIMEOUT = 180.0
 
 
 class ConcurrentProcess:

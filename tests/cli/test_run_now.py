@@ -18,7 +18,7 @@ from ollim_bot.domain.jobs import JobKind
 from ollim_bot.errors import OllimError
 from ollim_bot.store.run_requests import RequestFolder, RunRequest
 
-LIMIT = 60.0
+LIMIT = 180.0
 
 
 @pytest.fixture

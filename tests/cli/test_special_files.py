@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import CommandResult, Terminal
 
-LIMIT = 60.0
+LIMIT = 180.0
 HUGE = 1_500_000_000
 
 

@@ -26,7 +26,7 @@ from ollim_bot.testing.clock import ManualClock
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 ROOT = Path("/data")
-LIMIT = 60.0
+LIMIT = 180.0
 WRITE = ToolCall("Write", {"file_path": "notes/a.txt", "content": "hello"})
 
 T = TypeVar("T")

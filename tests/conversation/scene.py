@@ -56,7 +56,7 @@ from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")
-LIMIT = 60.0
+LIMIT = 180.0
 LONGEST = 60.0
 
 STATUS = Status(

@@ -24,7 +24,7 @@ from ollim_bot.testing.reception import FakeReception
 from ollim_bot.testing.repeating_store import RepeatingStore
 
 SUNDAY = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
-SECONDS = 60.0
+SECONDS = 180.0
 POLL = 120
 SILENT = Unreachable("There is no network.")
 FULL = WriteFailed(Path("inbox.jsonl"), "No space left on device.")

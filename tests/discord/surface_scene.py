@@ -28,7 +28,7 @@ from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.repeating_store import RepeatingStore
 
-SECONDS = 60.0
+SECONDS = 180.0
 _PLENTY = 100_000
 
 

@@ -55,7 +55,7 @@ from ollim_bot.testing.surface import RecordingSurface
 R = TypeVar("R")
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
-LIMIT = 60.0
+LIMIT = 180.0
 
 
 def no_events(_: Iterable[Path], stop: threading.Event) -> Iterator[Iterable[Path]]:

@@ -16,7 +16,7 @@ from tests.storage.data_directory import QuickDisk
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.schedule import JobKey
 
-LIMIT = 60
+LIMIT = 180
 PLAN = JobKey(JobKind.ROUTINE, "plan")
 
 

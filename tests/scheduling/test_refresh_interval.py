@@ -30,7 +30,7 @@ from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.testing.clock import ManualClock
 
-LIMIT = 60
+LIMIT = 180
 
 
 @dataclass

@@ -13,7 +13,7 @@ from tests.scheduling.job_index_scene import EDITORS, Editor, JobIndexScene, rou
 
 from ollim_bot.schedule.watcher import SCAN_SECONDS, Events, Watcher, file_events
 
-LIMIT = 60
+LIMIT = 180
 
 
 @pytest.fixture

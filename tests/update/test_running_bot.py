@@ -24,7 +24,7 @@ from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.releases import release_source
 from ollim_bot.upkeep.updater import Updater
 
-LIMIT = 60.0
+LIMIT = 180.0
 # A fake bot: stops when it is asked to, and then hands over or just ends.
 BOT = """
 import os, signal, sys, time

@@ -24,7 +24,7 @@ from ollim_bot.upkeep.doctor import (
     warned,
 )
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 words = st.text("abc .`\n", max_size=12)
 findings = st.builds(

@@ -35,7 +35,7 @@ from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
 
 BERLIN = ZoneInfo("Europe/Berlin")
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from ollim_bot.upkeep.examination import CHECKS, examine_in_chat
 from ollim_bot.upkeep.instance import single_instance
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
-LIMIT = 60.0
+LIMIT = 180.0
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.web.scene import Scene
 from tests.web.sign_in import NONCE, BrowserKey, SignInClient, protocols
 
 LIMIT = aiohttp.ClientTimeout(total=60)
-SECONDS = 60.0
+SECONDS = 180.0
 BOUNDARY = "----WebKitFormBoundary7MA4YWxkTrZu0gW"
 
 

@@ -31,7 +31,7 @@ from ollim_bot.tools.registry import OWN_TOOLS
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 16, 9, tzinfo=BERLIN)
-LIMIT = 60.0
+LIMIT = 180.0
 NOWHERE = Path("/nowhere")
 EVERYWHERE = tuple(RunKind)
 BACKGROUND = (RunKind.BACKGROUND, RunKind.ISOLATED)
