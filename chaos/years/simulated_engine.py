@@ -24,13 +24,10 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
     TurnFailure,
-    Usage,
 )
-from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import (
-    OfferedSkill,
     Prompt,
     SessionSpec,
     StoredSession,
@@ -39,7 +36,7 @@ from ollim_bot.ports import (
     Toolset,
     Trace,
 )
-from ollim_bot.testing.engine import CallsTool, Fails, Says
+from ollim_bot.testing.engine import CallsTool, Fails, FakeSession, Says
 
 # The bot asks for the traces of its newest prompts only.
 _MOST_TRACES = 300
@@ -112,20 +109,14 @@ class SimulatedEngine:
             del self._traces[self._trace_order.popleft()]
 
 
-class SimulatedSession:
-    """`AgentSession`."""
+class SimulatedSession(FakeSession):
+    """Doubles `AgentSession`."""
 
     def __init__(self, engine: SimulatedEngine, spec: SessionSpec, tools: Toolset) -> None:
+        super().__init__(spec, tools)
         self._engine = engine
-        self._spec = spec
-        self._tools = tools
         self._stop = asyncio.Event()
         self._calls = 0
-        self.usage = Usage()
-
-    @property
-    def id(self) -> SessionId | None:
-        return self._spec.resume
 
     def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
         return self._run(prompt)
@@ -136,31 +127,15 @@ class SimulatedSession:
     async def interrupt(self) -> None:
         self._stop.set()
 
-    async def reconfigure(
-        self,
-        *,
-        model: str | None,
-        thinking: Thinking,
-        system_prompt: str,
-        skills: tuple[OfferedSkill, ...],
-    ) -> None:
-        self._spec = replace(
-            self._spec,
-            model=model,
-            thinking=thinking,
-            system_prompt=system_prompt,
-            skills=skills,
-        )
-
     async def _run(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
         self._stop.clear()
-        name = self._spec.resume or self._spec.begin
+        name = self.spec.resume or self.spec.begin
         assert name is not None
         if prompt.id is not None and (await self._engine.trace(name, prompt.id)).is_taken:
             yield _failed_turn(FailureKind.OTHER)
             return
         said: list[str] = []
-        self._spec = replace(self._spec, resume=name)
+        self.spec = replace(self.spec, resume=name)
         self._engine.store_trace(name, prompt.id, Trace(is_taken=True))
         yield SessionNamed(name)
         asked: str | None = prompt.text
@@ -175,7 +150,7 @@ class SimulatedSession:
                 self._engine.store_trace(
                     name, prompt.id, Trace(is_taken=True, answer="\n\n".join(said))
                 )
-            asked = await self._tools.may_end()
+            asked = await self.tools.may_end()
         answer = "\n\n".join(said)
         self._engine.store_trace(
             name, prompt.id, Trace(is_taken=True, is_complete=True, answer=answer)
@@ -223,10 +198,10 @@ class SimulatedSession:
 
     async def _call(self, call: CallsTool) -> AsyncIterator[AgentEvent]:
         self._calls += 1
-        name = f"{self._spec.resume}-{self._calls}"
+        name = f"{self.spec.resume}-{self._calls}"
         yield ToolStarted(name, call.tool, call.arguments)
-        refusal = await self._tools.gate(ToolCall(call.tool, call.arguments))
-        tool = _tools_by_name(self._tools).get(call.tool)
+        refusal = await self.tools.gate(ToolCall(call.tool, call.arguments))
+        tool = _tools_by_name(self.tools).get(call.tool)
         if refusal is not None or tool is None:
             reason = refusal.reason if refusal else "There is no such tool."
             self._engine.model.note_call(call, reason, is_done=False)

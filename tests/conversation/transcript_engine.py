@@ -21,13 +21,10 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
     TurnFailure,
-    Usage,
 )
-from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import (
-    OfferedSkill,
     Prompt,
     SessionSpec,
     StoredSession,
@@ -35,6 +32,7 @@ from ollim_bot.ports import (
     Toolset,
     Trace,
 )
+from ollim_bot.testing.engine import FakeSession
 
 WRITE = "write it down"
 ANSWER = "It is written down."
@@ -151,17 +149,11 @@ class TranscriptEngine:
         return [each.text for each in entries if isinstance(each, PromptEntry)]
 
 
-class TranscriptSession:
+class TranscriptSession(FakeSession):
     def __init__(self, engine: TranscriptEngine, spec: SessionSpec, tools: Toolset) -> None:
+        super().__init__(spec, tools)
         self._engine = engine
-        self._spec = spec
-        self._tools = tools
         self._is_stopped = False
-        self.usage = Usage()
-
-    @property
-    def id(self) -> SessionId | None:
-        return self._spec.resume
 
     async def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
         self._is_stopped = False
@@ -180,24 +172,8 @@ class TranscriptSession:
     async def interrupt(self) -> None:
         self._is_stopped = True
 
-    async def reconfigure(
-        self,
-        *,
-        model: str | None,
-        thinking: Thinking,
-        system_prompt: str,
-        skills: tuple[OfferedSkill, ...],
-    ) -> None:
-        self._spec = replace(
-            self._spec,
-            model=model,
-            thinking=thinking,
-            system_prompt=system_prompt,
-            skills=skills,
-        )
-
     async def _run(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
-        name = self._spec.resume or self._spec.begin
+        name = self.spec.resume or self.spec.begin
         assert name is not None
         if failed := self._step("it is asked"):
             yield failed
@@ -205,7 +181,7 @@ class TranscriptSession:
         transcript.append(PromptEntry(prompt.id, prompt.text))
         if failed := self._step("the prompt is taken"):
             yield failed
-        self._spec = replace(self._spec, resume=name)
+        self.spec = replace(self.spec, resume=name)
         yield SessionNamed(name)
         if failed := self._step("the session is named"):
             yield failed
@@ -231,7 +207,7 @@ class TranscriptSession:
 
     async def _write(self, transcript: list[TranscriptEntry]) -> AsyncIterator[AgentEvent]:
         yield ToolStarted("call", "Write", {"file_path": "notes.md"})
-        refusal = await self._tools.gate(ToolCall("Write", {"file_path": "notes.md"}))
+        refusal = await self.tools.gate(ToolCall("Write", {"file_path": "notes.md"}))
         if refusal is not None:
             yield ToolRefused("call", "Write", refusal.reason)
             return

@@ -31,9 +31,7 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
     TurnFailure,
-    Usage,
 )
-from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.failures import SENTENCES
 from ollim_bot.errors import OllimError, SessionLost
@@ -53,7 +51,6 @@ from ollim_bot.offline.messages import (
 )
 from ollim_bot.ports import (
     Clock,
-    OfferedSkill,
     Prompt,
     SessionSpec,
     StoredSession,
@@ -63,6 +60,7 @@ from ollim_bot.ports import (
     Toolset,
     Trace,
 )
+from ollim_bot.testing.engine import FakeSession
 
 _REFUSED_LOGIN = (401, 403)
 
@@ -127,20 +125,14 @@ class ModelEngine:
         return f"call-{next(self._calls)}"
 
 
-class ModelSession:
+class ModelSession(FakeSession):
     """Doubles `AgentSession`."""
 
     def __init__(self, engine: ModelEngine, spec: SessionSpec, tools: Toolset) -> None:
-        self.spec = spec
-        self.tools = tools
-        self.usage = Usage()
+        super().__init__(spec, tools)
         self._engine = engine
         self._one_at_a_time = asyncio.Lock()
         self._running: asyncio.Task[TurnEnded] | None = None
-
-    @property
-    def id(self) -> SessionId | None:
-        return self.spec.resume
 
     def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
         return self._followed(prompt)
@@ -151,22 +143,6 @@ class ModelSession:
     async def interrupt(self) -> None:
         if self._running is not None:
             self._running.cancel()
-
-    async def reconfigure(
-        self,
-        *,
-        model: str | None,
-        thinking: Thinking,
-        system_prompt: str,
-        skills: tuple[OfferedSkill, ...],
-    ) -> None:
-        self.spec = replace(
-            self.spec,
-            model=model,
-            thinking=thinking,
-            system_prompt=system_prompt,
-            skills=skills,
-        )
 
     async def _followed(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
         async with self._one_at_a_time:

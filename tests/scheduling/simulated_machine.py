@@ -225,7 +225,7 @@ class SimulatedMachine:
 
     def sleep(self, until: datetime) -> None:
         """No task runs, and the wall clock shows `until` afterwards."""
-        self.clock.jump(until - self.clock.now())
+        self.clock.jump((until - self.clock.now()).total_seconds())
 
     async def switch_off(self, until: datetime) -> None:
         """The program ends at once, in the middle of its work, and is off until `until`."""

@@ -11,10 +11,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextvars import Context
-from datetime import UTC, datetime, timedelta, tzinfo
-from heapq import heappop, heappush
-from itertools import count
+from datetime import UTC, datetime, timedelta
+from heapq import heappop
 from typing import TypeVar, TypeVarTuple, Unpack
+
+from ollim_bot.testing.clock import ManualClock
 
 # How late a wait may end on a busy machine. The schedule takes a longer delay for a sleep of the
 # machine.
@@ -60,39 +61,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             await asyncio.sleep(0)
 
 
-class VirtualClock:
-    """`MovableClock`. `jump` changes the wall-clock time and wakes no sleeping task."""
+class VirtualClock(ManualClock):
+    """A `ManualClock` that can move from one wake-up to the next."""
 
-    def __init__(self, start: datetime) -> None:
-        self._start = start.astimezone(UTC)
-        self._zone = start.tzinfo
-        self._passed = timedelta()
-        self._jumped = timedelta()
-        self._order = count()
-        self._sleepers: list[tuple[timedelta, int, asyncio.Future[None]]] = []
-
-    def now(self) -> datetime:
-        return (self._start + self._passed + self._jumped).astimezone(self._zone)
-
-    def set_zone(self, zone: tzinfo) -> None:
-        self._zone = zone
-
-    def monotonic(self) -> float:
-        return self._passed.total_seconds()
-
-    async def sleep(self, seconds: float) -> None:
-        if seconds <= 0:
-            await asyncio.sleep(0)
-            return
-        wake = asyncio.get_running_loop().create_future()
-        at = self._passed + timedelta(seconds=seconds)
-        heappush(self._sleepers, (at, next(self._order), wake))
-        await wake
-
-    def jump(self, by: timedelta) -> None:
-        self._jumped += by
-
-    def advance(self, at_most: timedelta) -> bool:
+    def wake_next(self, at_most: timedelta) -> bool:
         """Move to the next wake-up and wake that task; False if there is none within `at_most`."""
         target = self._passed + at_most
         while self._sleepers and self._sleepers[0][0] <= target:
@@ -146,7 +118,7 @@ class FakeWatcher:
             return
         left = self._pause(now, timedelta(seconds=at_most))
         while left > timedelta():
-            self._clock.advance(left)
+            self._clock.wake_next(left)
             await self._until_idle()
             left -= self._clock.now().astimezone(UTC) - now
             now = self._clock.now().astimezone(UTC)

@@ -162,29 +162,17 @@ class ScriptedEngine:
         self._stored[session] = folder, stored
 
 
-class ScriptedSession:
-    """Doubles `AgentSession`."""
+class FakeSession:
+    """The id and the settings of a session, for all doubles of `AgentSession`."""
 
-    def __init__(self, engine: ScriptedEngine, spec: SessionSpec, tools: Toolset) -> None:
+    def __init__(self, spec: SessionSpec, tools: Toolset) -> None:
         self.spec = spec
         self.tools = tools
-        self._engine = engine
-        self._one_at_a_time = asyncio.Lock()
-        self._stop = asyncio.Event()
         self.usage = Usage()
 
     @property
     def id(self) -> SessionId | None:
         return self.spec.resume
-
-    def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
-        return self._run(prompt)
-
-    def command(self, line: str) -> AsyncIterator[AgentEvent]:
-        return self._run(Prompt(line))
-
-    async def interrupt(self) -> None:
-        self._stop.set()
 
     async def reconfigure(
         self,
@@ -201,6 +189,25 @@ class ScriptedSession:
             system_prompt=system_prompt,
             skills=skills,
         )
+
+
+class ScriptedSession(FakeSession):
+    """Doubles `AgentSession`."""
+
+    def __init__(self, engine: ScriptedEngine, spec: SessionSpec, tools: Toolset) -> None:
+        super().__init__(spec, tools)
+        self._engine = engine
+        self._one_at_a_time = asyncio.Lock()
+        self._stop = asyncio.Event()
+
+    def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
+        return self._run(prompt)
+
+    def command(self, line: str) -> AsyncIterator[AgentEvent]:
+        return self._run(Prompt(line))
+
+    async def interrupt(self) -> None:
+        self._stop.set()
 
     async def _run(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
         async with self._one_at_a_time:
