@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.scheduling.simulated_machine import FakeAgent, SimulatedMachine
-from tests.scheduling.virtual_time import VirtualTimeLoop
+from tests.scheduling.virtual_time import IdleAwareLoop
 from tests.stores import on_store
 
 from bench.fixtures import resident_bytes
@@ -107,7 +107,7 @@ def _routine(minute: int) -> Routine:
 def main(folder: Path) -> None:
     paths = DataPaths(folder)
     prepare_data_directory(paths)
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+    with asyncio.Runner(loop_factory=IdleAwareLoop) as runner:
         machine = _MachineOnDisk(runner.get_loop(), paths, _UnsyncedDisk())
         print(json.dumps(runner.run(run_year(machine))))
 

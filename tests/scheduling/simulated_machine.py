@@ -9,7 +9,7 @@ from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any, cast
 
-from tests.scheduling.virtual_time import FakeWatcher, VirtualClock, VirtualTimeLoop
+from tests.scheduling.virtual_time import FakeWatcher, IdleAwareLoop, VirtualClock
 from tests.stores import Stores
 
 from ollim_bot.conversation.background_attempt import Try
@@ -173,7 +173,7 @@ class SimulatedMachine:
         moments: Sequence[datetime],
         zone: tzinfo,
     ) -> None:
-        assert isinstance(loop, VirtualTimeLoop)
+        assert isinstance(loop, IdleAwareLoop)
         self.clock = VirtualClock(start)
         self.index = FakeJobIndex()
         repositories = replace(memory_repositories(), reminders=self.index)

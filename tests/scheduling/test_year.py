@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from tests.domain.cron_oracle import MINUTE
 from tests.scheduling.simulated_machine import SimulatedMachine
-from tests.scheduling.virtual_time import VirtualTimeLoop
+from tests.scheduling.virtual_time import IdleAwareLoop
 from tests.scheduling.year_plan import (
     DAY,
     END,
@@ -144,7 +144,7 @@ def test_in_a_year_every_moment_has_its_one_end(pytestconfig: pytest.Config) -> 
     plan = random_plan(rng, size)
     versions = random_jobs(rng, size, plan)
     moments = sorted({moment for version in versions for moment in version.moments})
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+    with asyncio.Runner(loop_factory=IdleAwareLoop) as runner:
         machine = SimulatedMachine(runner.get_loop(), START, moments, HOME)
         in_memory = runner.run(run_year(machine, plan, versions))
     rows = machine.stores.ledger.read().entries

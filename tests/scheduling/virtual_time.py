@@ -26,7 +26,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-class VirtualTimeLoop(asyncio.SelectorEventLoop):
+class IdleAwareLoop(asyncio.SelectorEventLoop):
     """Knows when no task can run. It runs the work for a thread at once, in the loop's thread."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class FakeWatcher:
     """
 
     def __init__(
-        self, loop: VirtualTimeLoop, clock: VirtualClock, moments: Sequence[datetime]
+        self, loop: IdleAwareLoop, clock: VirtualClock, moments: Sequence[datetime]
     ) -> None:
         self._loop = loop
         self._clock = clock
