@@ -174,6 +174,26 @@ def _each_call_is_made_once(evidence: Evidence) -> Iterator[Finding]:
             yield wrong(f"the model was told that {row['mark']} was bought")
 
 
+def _each_errand_stands_once(evidence: Evidence) -> Iterator[Finding]:
+    """A task of `tasks.md` is not lost, not doubled, and stays ticked."""
+    path = evidence.data / "tasks.md"
+    text = path.read_text() if path.exists() else ""
+    boxes: defaultdict[str, list[str]] = defaultdict(list)
+    for box, title in re.findall(r"^- \[([ x])\] (Errand e\d+)$", text, re.MULTILINE):
+        boxes[title].append(box)
+    yield from (
+        wrong(f"{title} stands {len(found)} times in tasks.md")
+        for title, found in boxes.items()
+        if len(found) > 1
+    )
+    for row in evidence.noted("errands"):
+        if row["title"] not in boxes:
+            yield wrong(f"{row['title']} was added, and is not in tasks.md")
+    for row in evidence.noted("ticks"):
+        if boxes[row["title"]] != ["x"]:
+            yield wrong(f"{row['title']} was ticked, and is {boxes[row['title']]}")
+
+
 def _the_settings_are_kept(evidence: Evidence) -> Iterator[Finding]:
     """The value is the last one that was confirmed, or one that was tried afterwards."""
     allowed: list[int | None] = [None]
@@ -212,6 +232,7 @@ _INVARIANTS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _each_update_is_shown_once,
     _the_budget_is_exact,
     _each_call_is_made_once,
+    _each_errand_stands_once,
     _the_settings_are_kept,
     _the_page_shows_the_log,
     _state_can_be_read,

@@ -77,6 +77,7 @@ CRASH_POINTS: tuple[str, ...] = (
     *_crash_points(_REPLACE, "heartbeat", "pending_updates.json", "ping_budget.json"),
     *_crash_points(_REPLACE, "fork.json", "fork_messages.json", "inquiries.json", "sessions.json"),
     *_crash_points(_REPLACE, "config.json", ".gitignore", "web_browsers.json"),
+    *_crash_points(_REPLACE, "tasks.md", "task_ids.json"),
     *_crash_points(
         (
             WritePhase.BEFORE_REMOVAL,

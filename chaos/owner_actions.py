@@ -157,6 +157,33 @@ async def cancel(scene: ChaosScene, rng: random.Random) -> None:
         scene.record.note("cancelled", {"id": name})
 
 
+async def add_errand(scene: ChaosScene, _: random.Random) -> None:
+    """Add a task to `tasks.md`; what the owner says to the bot is called a task already."""
+    title = f"Errand e{scene.next_number()}"
+    if await scene.cli("tasks", "add", title) == 0:
+        scene.record.note("errands", {"title": title})
+
+
+async def tick_errand(scene: ChaosScene, rng: random.Random) -> None:
+    """Show the open tasks, and press the button of one twice at the same time."""
+    await add_errand(scene, rng)
+    if not await _command(scene, "/tasks"):
+        return
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            cards = [each for each in await scene.bot.messages() if each["card"]]
+            shown = [each for each in cards if each["card"]["title"] == "Tasks"][-1]
+            buttons = [each for each in shown["card"]["buttons"] if each["label"] == "Done"]
+            chosen = rng.choice(buttons)
+            clicks = (scene.bot.click(shown["id"], chosen["custom_id"]) for _ in range(2))
+            answers = await asyncio.gather(*clicks)
+    except (*NO_ANSWER, IndexError):
+        return
+    if not all(each.get("is_error") for each in answers):
+        title = shown["card"]["lines"][chosen["line"] - 1]["text"]
+        scene.record.note("ticks", {"title": title})
+
+
 async def run_routine(scene: ChaosScene, _: random.Random) -> None:
     await scene.cli("routine", "run", "byhand")
 
@@ -237,6 +264,8 @@ ACTIONS: Mapping[str, Action] = {
     "remind and move": remind_and_move,
     "remind by halves": remind_by_halves,
     "cancel a reminder": cancel,
+    "add an errand": add_errand,
+    "tick an errand twice": tick_errand,
     "run a routine": run_routine,
     "snooze twice": snooze,
 }

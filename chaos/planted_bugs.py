@@ -62,6 +62,13 @@ PLANTED_BUGS = (
         "            later(1.0, lambda: asyncio.ensure_future(self._calls.accept(call)))\n",
     ),
     PlantedBug(
+        "a task is ticked after the answer",
+        "conversation/tasks.py",
+        "            task, receipt = await asyncio.to_thread(change, button.data)\n",
+        "            task, receipt = self._tasks().get(button.data), ''\n"
+        "            asyncio.get_running_loop().call_later(1.0, change, button.data)\n",
+    ),
+    PlantedBug(
         "a token is not reserved",
         "conversation/message_poster.py",
         "verdict = tx.budget.take(pay)\n",

@@ -19,6 +19,7 @@ from chaos.owner_actions import (
     run_routine,
     say_on_discord,
     say_on_page,
+    tick_errand,
 )
 from chaos.scene import ChaosScene
 from chaos.webhook_caller import call_webhook
@@ -55,6 +56,8 @@ _ACTIONS_THAT_WRITE: Mapping[str, tuple[Action, ...]] = {
     "ping_budget.json": (run_routine,),
     "run_requests": (run_routine,),
     "reminders": (remind,),
+    "tasks.md": (tick_errand,),
+    "task_ids.json": (tick_errand,),
     "fork_messages.json": _WORK,
     "pending_updates.json": (*_WORK, *_TALK, _use_up_updates),
 }

@@ -90,6 +90,30 @@ def test_a_correct_record_breaks_no_invariant(tmp_path: Path) -> None:
     assert findings(tmp_path, correct_rows(), VALUES) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("- [x] Errand e1\n- [ ] Errand e2\n", []),
+        ("- [x] Errand e1\n", ["Errand e2 was added, and is not in tasks.md"]),
+        (
+            "- [x] Errand e1\n- [ ] Errand e2\n- [ ] Errand e2\n",
+            ["Errand e2 stands 2 times in tasks.md"],
+        ),
+        ("- [ ] Errand e1\n- [ ] Errand e2\n", ["Errand e1 was ticked, and is [' ']"]),
+    ],
+    ids=["correct", "lost", "doubled", "open again"],
+)
+def test_an_errand_stands_once_and_stays_ticked(
+    tmp_path: Path, text: str, found: list[str]
+) -> None:
+    rows = correct_rows()
+    rows["record/errands"] = [{"title": "Errand e1"}, {"title": "Errand e2"}]
+    rows["record/ticks"] = [{"title": "Errand e1"}]
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "tasks.md").write_text(text)
+    assert findings(tmp_path, rows, VALUES) == found
+
+
 def twice(name: str, number: int) -> Callable[[dict[str, list[Row]]], None]:
     return lambda rows: rows[name].append(rows[name][number])
 

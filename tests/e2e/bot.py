@@ -172,10 +172,10 @@ class Bot:
         for message in reversed(cards):
             for button in message["card"]["buttons"]:
                 if button["label"] == label and not button["is_used"]:
-                    return await self._clicked(message["id"], button["custom_id"])
+                    return await self.click(message["id"], button["custom_id"])
         raise AssertionError(f"There is no button {label!r}.")
 
-    async def _clicked(self, message: str, custom_id: str) -> Message:
+    async def click(self, message: str, custom_id: str) -> Message:
         body = {"message_id": message, "custom_id": custom_id}
         async with self.http.post(f"{self.url}/api/clicks", json=body) as response:
             assert response.status == 200, await response.text()
