@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 from devtools.localdiscord.interactions import Interaction
@@ -35,15 +37,21 @@ PLACES = (
     ("stranger", True, NOT_AUTHORIZED),
     ("owner", True, ELSEWHERE),
 )
+_DATABASE = "state/ollim.db"
 # Files that change without a message: written all the time, or an empty lock file.
-_CHANGING_FILES = ("heartbeat", ".git", "state/engine/for-the-engine-", "state/.locks/")
+_CHANGING_FILES = ("heartbeat", ".git", "state/engine/for-the-engine-", "state/.locks/", _DATABASE)
 
 
 def kept(data: Path) -> Mapping[str, bytes]:
-    """All files of the bot."""
+    """All files of the bot. Of the database, its rows: the idle bot moves its log into it."""
     files = (each for each in data.rglob("*") if each.is_file())
     names = ((str(each.relative_to(data)), each) for each in files)
-    return {name: each.read_bytes() for name, each in names if not name.startswith(_CHANGING_FILES)}
+    found = {
+        name: each.read_bytes() for name, each in names if not name.startswith(_CHANGING_FILES)
+    }
+    with closing(sqlite3.connect(f"file:{data / _DATABASE}?mode=ro", uri=True)) as database:
+        found[_DATABASE] = "\n".join(database.iterdump()).encode()
+    return found
 
 
 def person(scene: DiscordScene, name: str) -> User:
