@@ -16,8 +16,9 @@ from chaos.crash_points import CRASH_POINTS
 from chaos.evidence import TORN
 from chaos.fault_control import ANY_POINT, POWER_CUT, InjectedFault
 from chaos.fault_injection import descendants
-from chaos.owner_actions import Action, remind, say_on_discord, say_on_page
+from chaos.owner_actions import Action, remind, say_on_discord, say_on_page, tick_errand
 from chaos.scene import ERROR_NAMES, ChaosScene
+from chaos.webhook_caller import call_webhook
 from chaos.write_faults import WRITE_ERRORS, restart_after_crash, wait_for_crash
 from ollim_bot.offline.messages import Cut, Fail, Failure, Hang, Reply, Say, Stall
 
@@ -55,6 +56,15 @@ async def kill(scene: ChaosScene, rng: random.Random) -> None:
     if rng.random() < 0.5:
         await say_on_discord(scene, rng)
         await asyncio.sleep(rng.choice((0, rng.uniform(0, 0.3), rng.uniform(0, 1.5))))
+    await scene.kill()
+    scene.hits["kill -9"] += 1
+    await restart_after_crash(scene, rng)
+
+
+async def kill_after_answer(scene: ChaosScene, rng: random.Random) -> None:
+    """Kill right after the bot has confirmed a call or a click, which must be on disk then."""
+    await rng.choice((call_webhook, tick_errand))(scene, rng)
+    await asyncio.sleep(rng.uniform(0, 0.3))
     await scene.kill()
     scene.hits["kill -9"] += 1
     await restart_after_crash(scene, rng)
@@ -196,6 +206,7 @@ def _limit_files(pid: int, size: int) -> None:
 
 FAULTS: Mapping[str, Action] = {
     "kill": kill,
+    "kill after an answer": kill_after_answer,
     "cut the power": cut_power,
     "stop": stop,
     "freeze": freeze,
@@ -214,6 +225,7 @@ FAULTS: Mapping[str, Action] = {
 }
 WEIGHTS: Mapping[str, int] = dict.fromkeys(FAULTS, 1) | {
     "kill": 4,
+    "kill after an answer": 4,
     "cut the power": 4,
     "freeze": 2,
     "Discord: answer to a sending lost": 3,
