@@ -416,7 +416,7 @@ class Approvals:
         return next(fits, None)
 
     async def _close_card(self, message: ChatMessage) -> None:
-        """Mark the buttons of a question that nobody waits for as used."""
+        """Mark the buttons of a question that is over as used."""
         try:
             # Its outcome may have been posted after `message` was read.
             newest = await self._poster.find(message.id) or message
