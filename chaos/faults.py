@@ -56,15 +56,17 @@ async def kill(scene: ChaosScene, rng: random.Random) -> None:
     if rng.random() < 0.5:
         await say_on_discord(scene, rng)
         await asyncio.sleep(rng.choice((0, rng.uniform(0, 0.3), rng.uniform(0, 1.5))))
-    await scene.kill()
-    scene.hits["kill -9"] += 1
-    await restart_after_crash(scene, rng)
+    await _kill_and_restart(scene, rng)
 
 
 async def kill_after_answer(scene: ChaosScene, rng: random.Random) -> None:
     """Kill right after the bot has confirmed a call or a click, which must be on disk then."""
     await rng.choice((call_webhook, tick_errand))(scene, rng)
     await asyncio.sleep(rng.uniform(0, 0.3))
+    await _kill_and_restart(scene, rng)
+
+
+async def _kill_and_restart(scene: ChaosScene, rng: random.Random) -> None:
     await scene.kill()
     scene.hits["kill -9"] += 1
     await restart_after_crash(scene, rng)

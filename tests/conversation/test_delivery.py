@@ -75,7 +75,7 @@ async def test_a_reply_finds_the_session_by_our_number_and_by_those_of_the_servi
     assert scene.recorded == [(number, FORK, PARENT) for number in numbers]
     known = scene.store.run(lambda tx: tx.fork_messages.get())
     for number in numbers:
-        assert lookup_fork_session(known, number, NOW.timestamp()).life is ForkStatus.LIVE
+        assert lookup_fork_session(known, number, NOW.timestamp()).status is ForkStatus.LIVE
 
 
 async def test_a_long_message_arrives_in_parts_each_under_a_nonce_of_its_own() -> None:

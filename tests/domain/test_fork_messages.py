@@ -28,8 +28,8 @@ few = st.builds(
 histories = st.lists(few, max_size=6)
 
 
-def life(record: ForkMessage, now: float) -> ForkStatus:
-    return lookup_fork_session([record], record.message_id, now).life
+def status(record: ForkMessage, now: float) -> ForkStatus:
+    return lookup_fork_session([record], record.message_id, now).status
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def life(record: ForkMessage, now: float) -> ForkStatus:
     ],
 )
 def test_a_message_is_live_then_expired_then_unknown(age: float, expected: ForkStatus) -> None:
-    assert life(SENT, SENT.ts + age) is expected
+    assert status(SENT, SENT.ts + age) is expected
 
 
 @given(fork_messages, unix_seconds, st.floats(0, 1e9))
 def test_no_message_comes_back_to_life(record: ForkMessage, now: float, wait: float) -> None:
     order = [ForkStatus.LIVE, ForkStatus.EXPIRED, ForkStatus.UNKNOWN]
-    assert order.index(life(record, now)) <= order.index(life(record, now + wait))
+    assert order.index(status(record, now)) <= order.index(status(record, now + wait))
 
 
 @given(histories, st.integers(0, 4), days)
@@ -60,7 +60,7 @@ def test_a_record_is_given_exactly_when_the_message_is_known(
     records: list[ForkMessage], message_id: int, now: float
 ) -> None:
     found = lookup_fork_session(records, message_id, now)
-    assert (found.record is None) == (found.life is ForkStatus.UNKNOWN)
+    assert (found.record is None) == (found.status is ForkStatus.UNKNOWN)
     assert found.record is None or found.record.message_id == message_id
 
 
@@ -100,6 +100,6 @@ def test_recording_drops_what_is_forgotten_and_nothing_else(
     remembered = [
         one
         for one in records
-        if one.message_id != sent.message_id and life(one, now) is not ForkStatus.UNKNOWN
+        if one.message_id != sent.message_id and status(one, now) is not ForkStatus.UNKNOWN
     ]
     assert with_fork_message(records, sent, now) == (*remembered, sent)

@@ -88,9 +88,9 @@ async def test_a_program_that_is_no_server_is_ended(
     tmp_path: Path, command: tuple[str, ...], sentence: str
 ) -> None:
     started, before = [], _children()
-    patience = ServerTimeouts(start=60 if sentence == "has stopped." else 0.5)
+    timeouts = ServerTimeouts(start=60 if sentence == "has stopped." else 0.5)
     with pytest.raises(ToolServerFailed) as failed:
-        async with open_connection(ServerSpec("odd", command), tmp_path, ENVIRON, patience):
+        async with open_connection(ServerSpec("odd", command), tmp_path, ENVIRON, timeouts):
             started.append(command)
     assert sentence in str(failed.value)
     assert started == []

@@ -29,9 +29,9 @@ FIND = "mcp__notes__find"
 
 def server_scene(data: Path) -> ToolServerScene:
     """A scene with real servers, and enough time for their start on a busy machine."""
-    patience = ServerTimeouts(start=60)
+    timeouts = ServerTimeouts(start=60)
     return ToolServerScene(
-        data, open_server=lambda spec: open_connection(spec, data, os.environ, patience)
+        data, open_server=lambda spec: open_connection(spec, data, os.environ, timeouts)
     )
 
 

@@ -143,9 +143,9 @@ def _asked(spec: ServerSpec, data: Data, caller: Caller) -> tuple[Sequence[ToolD
     from ollim_bot.tool_servers.connection import ServerTimeouts, open_connection
 
     async def ask() -> Sequence[ToolDefinition]:
-        patience = ServerTimeouts(start=_PATIENCE)
+        timeouts = ServerTimeouts(start=_PATIENCE)
         folder = data.paths.root
-        async with open_connection(spec, folder, caller.environ, patience) as connection:
+        async with open_connection(spec, folder, caller.environ, timeouts) as connection:
             return connection.tools
 
     began = monotonic()

@@ -35,7 +35,7 @@ class ForkStatus(StrEnum):
 class ForkLookup:
     """`record` is None exactly when the message is unknown."""
 
-    life: ForkStatus
+    status: ForkStatus
     record: ForkMessage | None = None
 
 
@@ -44,8 +44,8 @@ def lookup_fork_session(records: Iterable[ForkMessage], message_id: int, now: fl
     found = {record.message_id: record for record in records}.get(message_id)
     if found is None or now - found.ts >= REMEMBERED_FOR:
         return ForkLookup(ForkStatus.UNKNOWN)
-    life = ForkStatus.LIVE if now - found.ts < LIVE_FOR else ForkStatus.EXPIRED
-    return ForkLookup(life, found)
+    status = ForkStatus.LIVE if now - found.ts < LIVE_FOR else ForkStatus.EXPIRED
+    return ForkLookup(status, found)
 
 
 def with_fork_message(

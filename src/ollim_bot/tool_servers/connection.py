@@ -75,18 +75,18 @@ class _News:
 class ServerConnection:
     """A `HeldServer` by the protocol."""
 
-    def __init__(self, client: Client, news: _News, patience: ServerTimeouts) -> None:
+    def __init__(self, client: Client, news: _News, timeouts: ServerTimeouts) -> None:
         self.tools: tuple[ToolDefinition, ...] = ()
         self._client = client
         self._news = news
-        self._patience = patience
+        self._timeouts = timeouts
 
     async def list_tools(self) -> None:
         try:
-            async with asyncio.timeout(self._patience.start):
+            async with asyncio.timeout(self._timeouts.start):
                 found = await self._listed()
         except TimeoutError:
-            raise ToolServerFailed(_too_late("its tools", self._patience.start)) from None
+            raise ToolServerFailed(_too_late("its tools", self._timeouts.start)) from None
         except Exception as error:  # many layers of libraries are below, and one server is at stake
             raise _failure(error) from error
         self.tools = tuple(map(_definition, filter(_is_valid, found)))
@@ -96,10 +96,10 @@ class ServerConnection:
 
     async def call(self, name: str, arguments: Mapping[str, object]) -> ToolAnswer:
         try:
-            async with asyncio.timeout(self._patience.call):
+            async with asyncio.timeout(self._timeouts.call):
                 result = await self._client.call_tool(name, dict(arguments))
         except TimeoutError:
-            raise ToolServerFailed(_too_late(name, self._patience.call)) from None
+            raise ToolServerFailed(_too_late(name, self._timeouts.call)) from None
         except MCPError as error:
             if error.code in _TOOL_ERRORS:
                 return ToolAnswer(_cut(error.message), is_error=True)
@@ -127,13 +127,13 @@ async def open_connection(
     spec: ServerSpec,
     folder: Path,
     environ: Mapping[str, str],
-    patience: ServerTimeouts | None = None,
+    timeouts: ServerTimeouts | None = None,
 ) -> AsyncIterator[ServerConnection]:
     """Start or reach the server and list its tools. Raises `ToolServerFailed`.
 
     A program runs in `folder`; of `environ` it gets only what every program needs.
     """
-    patience = patience or ServerTimeouts()
+    timeouts = timeouts or ServerTimeouts()
     news = _News()
 
     async def note(message: object) -> None:
@@ -142,17 +142,17 @@ async def open_connection(
 
     try:
         async with AsyncExitStack() as lifetime:
-            async with asyncio.timeout(patience.start):
-                transport = await _transport(spec, folder, environ, news, patience, lifetime)
+            async with asyncio.timeout(timeouts.start):
+                transport = await _transport(spec, folder, environ, news, timeouts, lifetime)
                 info = Implementation(name="ollim-bot", version=__version__)
                 client = await lifetime.enter_async_context(
                     Client(transport, message_handler=note, client_info=info)
                 )
-                connection = ServerConnection(client, news, patience)
+                connection = ServerConnection(client, news, timeouts)
                 await connection.list_tools()
             yield connection
     except TimeoutError:
-        raise ToolServerFailed(_too_late("", patience.start)) from None
+        raise ToolServerFailed(_too_late("", timeouts.start)) from None
     except ToolServerFailed:
         raise
     except Exception as error:  # many layers of libraries are below, and one server is at stake
@@ -164,12 +164,12 @@ async def _transport(
     folder: Path,
     environ: Mapping[str, str],
     news: _News,
-    patience: ServerTimeouts,
+    timeouts: ServerTimeouts,
     lifetime: AsyncExitStack,
 ) -> Transport:
     if not spec.url:
         return running_program(spec, folder, environ, news.note_end)
-    limits = httpx2.Timeout(patience.start, read=patience.call)
+    limits = httpx2.Timeout(timeouts.start, read=timeouts.call)
     http = httpx2.AsyncClient(headers=dict(spec.headers), timeout=limits)
     await lifetime.enter_async_context(http)
     return streamable_http_client(spec.url, http_client=http)

@@ -210,7 +210,7 @@ class Replies:
         if found.record is None:
             return None
         sent = datetime.fromtimestamp(found.record.ts, now.tzinfo)
-        is_expired = found.life is ForkStatus.EXPIRED
+        is_expired = found.status is ForkStatus.EXPIRED
         return ForkOrigin(found.record.fork_session_id, sent, is_expired)
 
     async def route(self, asked: Sequence[TurnRequest]) -> tuple[str, ...]:
