@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
@@ -157,8 +157,13 @@ async def _json_of(request: web.Request) -> Any:
         return None
 
 
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
+
+
 def _wall_clock() -> datetime:
-    return datetime.now(UTC)
+    """The time of the machine, and ahead of it as far as the time of the loop is."""
+    return datetime.now(UTC) + timedelta(seconds=_loop_time() - time.monotonic())
 
 
 def _new_token(bot_id: str) -> str:
@@ -181,7 +186,7 @@ class LocalDiscord(OwnerActions):
         token: str | None = None,
         members: Sequence[str] | None = None,
         now: Callable[[], datetime] = _wall_clock,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = _loop_time,
         heartbeat_interval: float = 41.25,
         largest_file: int = 10 * 1024 * 1024,
         granted_intents: int = _ALL_INTENTS & ~PRIVILEGED,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -83,7 +82,7 @@ class InteractionScene:
         self.completion_seconds = COMPLETION_SECONDS
         self.told: list[str] = []
         self.core = FakeCore(folder)
-        self.discord = LocalDiscord(monotonic=lambda: time.monotonic() + self.late)
+        self.discord = LocalDiscord(monotonic=lambda: asyncio.get_running_loop().time() + self.late)
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[InteractionClient]:

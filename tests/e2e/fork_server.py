@@ -64,7 +64,8 @@ class ForkServer:
     def __init__(self) -> None:
         self._connection, server_end = Pipe()
         self._exit_codes: dict[int, int] = {}
-        if os.fork() == 0:
+        self.pid = os.fork()
+        if self.pid == 0:
             self._connection.close()
             _serve(server_end)
         server_end.close()
@@ -92,6 +93,11 @@ _fork_servers: list[ForkServer] = []
 def prepare() -> None:
     """Start the fork server of this process, which must have no threads yet."""
     _fork_servers[:] = [ForkServer()]
+
+
+def processes() -> list[int]:
+    """The pids of the fork servers of this process."""
+    return [each.pid for each in _fork_servers]
 
 
 def _program() -> None:

@@ -1,6 +1,6 @@
 """The whole bot in the process of the test, with its real page, discord.py and files.
 
-Only the engine is doubled. Tests that need a process, such as for a kill or a signal, use
+Only the engine and the git history are doubled, and time is that of the loop. Tests that need a process, such as for a kill or a signal, use
 `KillableBot`; tests that need the engine's program use `Bot`.
 """
 
@@ -11,24 +11,26 @@ import logging
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.e2e.bot import LIMIT, Bot
 from tests.e2e.model_engine import ModelEngine
+from tests.virtual_loop import LoopClock
 
 from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.app.surfaces import MakeChannel
-from ollim_bot.clock import MovableClock, SystemClock
+from ollim_bot.clock import MovableClock
 from ollim_bot.offline.scripted import ScriptedModel
-from ollim_bot.ports import AgentEngine, Channel, Clock, OpenAttachment
+from ollim_bot.ports import Channel, Clock, OpenAttachment
 from ollim_bot.settings import Settings
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
+from ollim_bot.testing.journal import RecordingJournal
 
 
 class InProcessBot(Bot):
-    """`Bot` with the same methods, but without a process; `clock` is the system's by default."""
+    """`Bot` with the same methods, but without a process; `clock` is the loop's by default."""
 
     def __init__(
         self,
@@ -39,7 +41,7 @@ class InProcessBot(Bot):
     ) -> None:
         super().__init__(home, None, settings)
         self._read = Settings.from_env(self.environment(), cwd=home)
-        self._clock = clock or SystemClock(self._read.zone)
+        self._clock = clock or LoopClock(self._read.zone)
         self._engine = ModelEngine(model, self._clock)
         self._app: App | None = None
         self._running: asyncio.Task[None] | None = None
@@ -69,7 +71,10 @@ class InProcessBot(Bot):
     async def _until_stopped(self) -> None:
         with _logged(self.output):
             while True:
-                self._app = app_with_engine(self._read, self._clock, self._engine, self._print)
+                adapters = Adapters(
+                    clock=self._clock, engine=self._engine, journal=RecordingJournal()
+                )
+                self._app = app_with(self._read, adapters, self._print)
                 if await self._app.run() is Ending.STOPPED:
                     return
 
@@ -84,13 +89,11 @@ class InProcessBot(Bot):
             raise AssertionError("The bot has ended.")
 
 
-def app_with_engine(
-    settings: Settings, clock: MovableClock, engine: AgentEngine, tell: Callable[[str], None]
-) -> App:
-    """The bot with this engine; it calls `tell` when it is up."""
+def app_with(settings: Settings, adapters: Adapters, tell: Callable[[str], None]) -> App:
+    """The bot with these adapters and a true Discord; it calls `tell` when it is up."""
     return App(
         settings,
-        Adapters(clock=clock, engine=engine),
+        adapters,
         channels=_channels(settings),
         announce=lambda *_: tell("It is running with its data here."),
     )
@@ -103,15 +106,16 @@ def _channels(settings: Settings) -> list[MakeChannel]:
 
     def made(store: Store, opener: OpenAttachment, clock: Clock) -> Channel:
         downloads = settings.paths.state / "discord"
-        return DiscordSurface(account, store, opener, downloads, _RealPauses(clock))
+        return DiscordSurface(account, store, opener, downloads, _LoopPauses(clock))
 
     return [made]
 
 
-class _RealPauses(SystemClock):
-    """The time of the bot's clock with real pauses, because discord.py measures real time."""
+class _LoopPauses(LoopClock):
+    """The time of the bot's clock with pauses by the loop, because discord.py measures these."""
 
     def __init__(self, clock: Clock) -> None:
+        super().__init__(UTC)
         self._wall = clock
 
     def now(self) -> datetime:

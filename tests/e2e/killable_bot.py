@@ -20,10 +20,10 @@ from uuid import uuid4
 
 from tests.e2e import fork_server
 from tests.e2e.bot import Bot
-from tests.e2e.in_process_bot import app_with_engine
+from tests.e2e.in_process_bot import app_with
 from tests.e2e.model_engine import ModelEngine
 
-from ollim_bot.app.app import Ending
+from ollim_bot.app.app import Adapters, Ending
 from ollim_bot.clock import SystemClock
 from ollim_bot.connections import allow_many_descriptors
 from ollim_bot.domain.sessions import SessionId
@@ -110,6 +110,7 @@ def _run(port: int) -> None:
 async def _until_stopped(
     settings: Settings, clock: SystemClock, engine: PersistentModelEngine
 ) -> Ending:
-    app = app_with_engine(settings, clock, engine, lambda line: print(line, flush=True))
+    adapters = Adapters(clock=clock, engine=engine)
+    app = app_with(settings, adapters, lambda line: print(line, flush=True))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, app.stop)
     return await app.run()

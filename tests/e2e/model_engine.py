@@ -1,7 +1,8 @@
 """An agent engine in this process: it asks a scripted model and runs the tools that it calls.
 
 It fulfils the contract for engines in `tests/engine/test_contract.py`. Of the built-in tools of the
-real engine it has `Bash`, `Read` and `Write`.
+real engine it has `Bash`, `Read` and `Write`; its shell knows `wait-for`, which ends once a file
+is there.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ from ollim_bot.ports import (
 )
 from ollim_bot.testing.engine import FakeSession
 
+WAIT_FOR = "wait-for"
 _REFUSED_LOGIN = (401, 403)
+_BETWEEN_LOOKS = 0.02
 
 
 @dataclass
@@ -311,6 +314,11 @@ async def _builtin(call: CallTool, folder: Path) -> ToolAnswer:
 
 
 async def _shell(command: str, folder: Path) -> ToolAnswer:
+    program, _, argument = command.partition(" ")
+    if program == WAIT_FOR:
+        while not (folder / argument).exists():  # noqa: ASYNC110 - a file has no event
+            await asyncio.sleep(_BETWEEN_LOOKS)
+        return ToolAnswer("")
     process = await asyncio.create_subprocess_shell(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )

@@ -32,8 +32,27 @@ async def run_ready_tasks(at_most: int = _TURNS_TO_SETTLE) -> None:
             return
 
 
-# Threads that a test keeps from going on, or that wait for something outside.
-_held: WeakSet[threading.Thread] = WeakSet()
+class PoolThreads:
+    """The threads of pools, but for those that a test holds: these work for a third of a second."""
+
+    def __init__(self) -> None:
+        self._held: WeakSet[threading.Thread] = WeakSet()
+        self._looks = 0
+
+    def look(self) -> bool:
+        """Return whether a thread works, to be asked again after a millisecond if one does."""
+        working = _working_threads()
+        self._held.intersection_update(working)
+        if not working.difference(self._held):
+            self._looks = 0
+            return False
+        self._looks += 1
+        if self._looks == _LOOKS:
+            self._held.update(working)
+        return True
+
+
+_pool_threads = PoolThreads()
 
 
 async def settle() -> None:
@@ -41,12 +60,12 @@ async def settle() -> None:
 
     A thread is held if it works for about a third of a second.
     """
-    for look in range(_LOOKS):
+    looks = 0
+    await run_ready_tasks()
+    while _pool_threads.look():
+        looks += 1
+        await asyncio.sleep(0 if looks < _QUICK_LOOKS else 0.001)
         await run_ready_tasks()
-        if not _working_threads().difference(_held):
-            return
-        await asyncio.sleep(0 if look < _QUICK_LOOKS else 0.001)
-    _held.update(_working_threads())
 
 
 def _working_threads() -> set[threading.Thread]:
@@ -59,9 +78,7 @@ def _working_threads() -> set[threading.Thread]:
             continue
         frame = frames.get(thread.ident)
         is_idle = frame is not None and frame.f_code is pool_threads._worker.__code__
-        if is_idle and waiting.empty():
-            _held.discard(thread)
-        else:
+        if not (is_idle and waiting.empty()):
             working.add(thread)
     return working
 

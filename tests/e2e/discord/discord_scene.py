@@ -29,6 +29,11 @@ class DiscordScene:
     model: ScriptedModel
     discord: LocalDiscord
 
+    @property
+    def now(self) -> float:
+        """The time of the local Discord, in seconds."""
+        return self.discord.state.monotonic()
+
     async def until(self, condition: object) -> None:
         """Wait for the condition; at the time limit, the error has the newest messages."""
         try:

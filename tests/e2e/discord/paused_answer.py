@@ -7,31 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.e2e.discord.discord_scene import DiscordScene
+from tests.e2e.model_engine import WAIT_FOR
 
 from ollim_bot.offline.messages import CallTool, Part, Reply, Say
 
 
 @dataclass(frozen=True, slots=True)
 class PausedAnswer:
-    """The agent runs a command of this name, which ends after `resume`."""
+    """The agent runs a command that ends after `resume`; the doubled engine knows it."""
 
     folder: Path
     name: str
 
     @property
     def call(self) -> CallTool:
-        signal_name = self._signal.name
-        # The command ends by itself after a while, because a killed bot leaves it running.
-        waiting = f"for n in $(seq 2000); do [ -e {signal_name} ] && break; sleep 0.02; done"
-        self._script.write_text(f"{waiting}\n")
-        return CallTool("Bash", {"command": f"sh {self._script.name}"})
+        return CallTool("Bash", {"command": f"{WAIT_FOR} {self._signal.name}"})
 
     def resume(self) -> None:
         self._signal.touch()
-
-    @property
-    def _script(self) -> Path:
-        return self.folder / f"{self.name}.sh"
 
     @property
     def _signal(self) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -54,11 +53,11 @@ async def streamed(
     scene: DiscordScene, text: str, *, chunk: int = 20, pace: float = 0.005
 ) -> StreamedAnswer:
     """Ask, and wait until Discord has the whole answer and the bot is idle."""
-    begin, asked_at = len(scene.discord.requests), time.monotonic()
+    begin, asked_at = len(scene.discord.requests), scene.now
     scene.model.then(Reply((Say(text),), pace=pace, chunk=chunk))
     scene.discord.say("tell me all about tea")
     await scene.bot.answer()
-    whole_at = time.monotonic()
+    whole_at = scene.now
     await scene.until(lambda: tokens(scene.discord.texts[1:]) == tokens([text]))
     await scene.until(lambda: not any(each.reactions for each in scene.discord.messages))
     about_messages = [

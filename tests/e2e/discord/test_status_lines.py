@@ -67,7 +67,7 @@ async def test_a_tool_that_runs_is_shown_below_the_words_and_is_gone_from_the_an
     words, phase, tool = draft(scene).split("\n")
     assert words == "I look."
     assert re.fullmatch(r"-# Working…( \(\d+s\))?", phase)
-    assert tool == "-# Bash(sh wait0.sh) …"
+    assert tool == "-# Bash(wait-for wait0.go) …"
     paused.resume()
     await scene.said("I look.\n\nThere is milk.")
     await until_idle(scene)

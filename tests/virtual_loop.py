@@ -1,0 +1,91 @@
+"""An event loop in virtual time: when nothing can run, it moves to the next timer at once.
+
+Sockets and the threads of pools are waited for. So a pause takes no real time, and it takes its
+full virtual time however busy the machine is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import threading
+import time
+from datetime import datetime, timedelta, tzinfo
+
+from tests.patience import patience
+
+from ollim_bot.testing.clock import PoolThreads
+
+# In seconds. What is on its way between two sockets of this machine arrives within it, and threads
+# outside of pools get on meanwhile. It is longer before a jump that could end a wait as too long.
+_PAUSE, _PAUSE_BEFORE_LONG_JUMP, _LONG_JUMP = 0.001, 0.01, 1.0
+# A timer is never early, as it would be by rounding.
+_LATE = 1e-6
+
+Ready = list[tuple[selectors.SelectorKey, int]]
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """`time` moves only when nothing can run, and then to the moment of the next timer."""
+
+    def __init__(self) -> None:
+        self._virtual = _JumpingSelector()
+        super().__init__(self._virtual)
+
+    def time(self) -> float:
+        return self._virtual.now
+
+
+class _JumpingSelector(selectors.DefaultSelector):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = time.monotonic()
+        self._pool_threads = PoolThreads()
+
+    def select(self, timeout: float | None = None) -> Ready:
+        if (ready := super().select(0)) or (timeout is not None and timeout <= 0):
+            return ready
+        while self._pool_threads.look():
+            if ready := super().select(_PAUSE):
+                return ready
+        if timeout is None:
+            return self._awaited()
+        if self._has_company() and (ready := super().select(_pause_before(timeout))):
+            return ready
+        self.now += timeout + _LATE
+        return []
+
+    def _awaited(self) -> Ready:
+        """What comes from a socket or a thread, since there is no timer."""
+        if ready := super().select(patience()):
+            return ready
+        raise TimeoutError("Nothing can happen any more: there is no timer, and nothing comes.")
+
+    def _has_company(self) -> bool:
+        """Whether something comes from sockets or threads. One socket is the loop's own."""
+        return len(self.get_map()) > 1 or threading.active_count() > 1
+
+
+def _pause_before(jump: float) -> float:
+    return _PAUSE_BEFORE_LONG_JUMP if jump > _LONG_JUMP else _PAUSE
+
+
+class LoopClock:
+    """A `MovableClock` by the running loop: virtual time passes on it in a virtual test."""
+
+    def __init__(self, zone: tzinfo) -> None:
+        self._zone = zone
+        self._loop = asyncio.get_running_loop()
+
+    def now(self) -> datetime:
+        ahead = timedelta(seconds=self._loop.time() - time.monotonic())
+        return datetime.now(self._zone) + ahead
+
+    def set_zone(self, zone: tzinfo) -> None:
+        self._zone = zone
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
