@@ -1,0 +1,183 @@
+"""What a test leaves behind is its own failure: processes, threads, tasks, files and settings.
+
+It is looked at when the fixtures of the test have ended, and then put in order for the next test.
+What fixtures of several tests have begun before is no part of it. Processes and open files are
+found in the way of Linux.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import tempfile
+import threading
+import time
+from asyncio import AbstractEventLoop
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from tests.e2e import fork_server
+from tests.kinds import is_real
+
+# In seconds. Processes and threads that have been told to end do so within it.
+_GRACE, _BETWEEN_LOOKS = 5.0, 0.005
+# Not the one that is guarded in virtual tests.
+_sleep = time.sleep
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+_OPEN_FILES = Path("/proc/self/fd")
+
+T = TypeVar("T")
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves something behind; it has its name in the failure."""
+    loops: dict[str, AbstractEventLoop] = {
+        name: request.getfixturevalue(name).get_loop()
+        for name in request.fixturenames
+        if name.endswith("_scoped_runner")
+    }
+    before = _Before(loops.values(), may_start=is_real(request.node))
+    yield
+    if own := loops.get("_function_scoped_runner"):
+        # Its end would do so too, but that comes later.
+        own.run_until_complete(own.shutdown_default_executor())
+    if left := list(before.left_since()):
+        pytest.fail(f"The test leaves behind {'; '.join(left)}.", pytrace=False)
+
+
+class _Before:
+    """The state before a test."""
+
+    def __init__(self, loops: Iterable[AbstractEventLoop], *, may_start: bool) -> None:
+        self._tasks = {each: asyncio.all_tasks(each) for each in loops}
+        self._processes = _processes() if may_start else None
+        self._threads = set(threading.enumerate())
+        self._temporary = _names(Path(tempfile.gettempdir()))
+        self._environment = _environment()
+        self._folder = os.getcwd()
+        self._handlers = {each: signal.getsignal(each) for each in _SIGNALS}
+        self._open_files = _open_files()
+
+    def left_since(self) -> Iterator[str]:
+        yield from self._new_tasks()
+        yield from self._new_processes()
+        yield from self._new_threads()
+        yield from self._new_files()
+        yield from self._changed_settings()
+
+    def _new_tasks(self) -> Iterator[str]:
+        for loop, before in self._tasks.items():
+            if asyncio.all_tasks(loop) <= before:
+                continue
+            # Those that were cancelled may still have to end.
+            loop.run_until_complete(_wait_for_tasks(before))
+            for task in asyncio.all_tasks(loop) - before:
+                yield f"the task {getattr(task.get_coro(), '__qualname__', task.get_name())}"
+
+    def _new_processes(self) -> Iterator[str]:
+        if self._processes is None:
+            return
+        before = self._processes
+        for pid in _remaining(lambda: _processes() - before):
+            yield f"the process {_command(pid)}"
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+            with suppress(OSError):
+                os.waitpid(pid, 0)
+
+    def _new_threads(self) -> Iterator[str]:
+        deadline = time.monotonic() + _GRACE
+        for thread in set(threading.enumerate()) - self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                yield f"the thread {thread.name}"
+
+    def _new_files(self) -> Iterator[str]:
+        for name in _names(Path(tempfile.gettempdir())) - self._temporary:
+            yield f"{name} in the folder for temporary files"
+        if _open_files() <= self._open_files:
+            return
+        # So that what is closed as garbage is warned of in this test.
+        gc.collect()
+        # Threads of libraries that Python does not know close theirs a little later.
+        for number in _remaining(lambda: _open_files() - self._open_files):
+            with suppress(OSError):
+                yield f"an open file ({(_OPEN_FILES / number).readlink()})"
+
+    def _changed_settings(self) -> Iterator[str]:
+        if (environment := _environment()) != self._environment:
+            changed = {name for name, _ in environment.items() ^ self._environment.items()}
+            yield f"changes of the environment ({', '.join(sorted(changed))})"
+            for name in changed:
+                os.environ.pop(name, None)
+            os.environ.update(self._environment)
+        if os.getcwd() != self._folder:
+            yield f"{os.getcwd()} as working directory"
+            os.chdir(self._folder)
+        for number, handler in self._handlers.items():
+            if signal.getsignal(number) != handler:
+                yield f"another handler of {number.name}"
+                signal.signal(number, handler)
+
+
+def _remaining(look: Callable[[], set[T]]) -> set[T]:
+    """What is still there after the grace."""
+    deadline = time.monotonic() + _GRACE
+    while (left := look()) and time.monotonic() < deadline:
+        _sleep(_BETWEEN_LOOKS)
+    return left
+
+
+async def _wait_for_tasks(before: set[asyncio.Task[object]]) -> None:
+    own = asyncio.current_task()
+    others = asyncio.all_tasks() - before - {own}
+    if others:
+        await asyncio.wait(others, timeout=_GRACE)
+
+
+def _processes() -> set[int]:
+    """The children of this process and of its fork server, ended or not, until waited for."""
+    found: set[int] = set()
+    for parent in (os.getpid(), *fork_server.processes()):
+        for children in Path(f"/proc/{parent}/task").glob("*/children"):
+            with suppress(OSError):
+                found.update(map(int, children.read_text().split()))
+    return found
+
+
+def _command(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+    except OSError:
+        words = b"ended"
+    return f"{pid} ({words.decode(errors='replace').strip()[:200]})"
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+
+
+def _open_files() -> set[str]:
+    # The listing itself is one of them, but it is closed again.
+    return {name for name in _names(_OPEN_FILES) if _is_open(int(name))}
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def _names(folder: Path) -> set[str]:
+    try:
+        return set(os.listdir(folder))
+    except OSError:
+        return set()

@@ -1,0 +1,31 @@
+"""How long tests wait for something before they fail: one number, in proportion to this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+_VARIABLE = "OLLIM_BOT_TEST_PATIENCE"
+# In seconds: the least and the most, and how long Python takes to start on an idle machine.
+_LEAST, _MOST, _IDLE_START = 60.0, 600.0, 0.02
+
+
+def patience() -> float:
+    """The seconds after which something that a test waits for will not come any more.
+
+    Programs that a test starts have the same number.
+    """
+    return float(os.environ.get(_VARIABLE, _LEAST))
+
+
+def measure_patience() -> None:
+    """Set the number by how long Python takes to start now."""
+    starts = []
+    for _ in range(3):
+        began = time.monotonic()
+        subprocess.run([sys.executable, "-I", "-c", "pass"], check=True)
+        starts.append(time.monotonic() - began)
+    measured = _LEAST * max(starts) / _IDLE_START
+    os.environ[_VARIABLE] = str(round(min(max(measured, _LEAST), _MOST)))
