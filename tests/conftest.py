@@ -10,10 +10,16 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from tests.defined_start import begin_in_defined_state, use_folders
 from tests.e2e import fork_server
 from tests.engine.cheap_starts import CHEAP_STARTS
+from tests.kinds import KindGuard, is_real
+from tests.left_behind import nothing_left_behind
+from tests.patience import measure_patience
 from tests.wheels import build_wheel
 from tests.workers import WorkerPool
+
+__all__ = ["nothing_left_behind"]
 
 # No deadlines, since a shared machine may stall at any point. The usual profile tries the same few
 # examples each time, so that only a change can make a test fail; HYPOTHESIS_PROFILE=thorough tries
@@ -42,6 +48,7 @@ if _has_room_in_memory():
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 
+begin_in_defined_state()
 os.environ.update(CHEAP_STARTS)
 
 _RARE_COLLECTIONS = (10_000, 20, 20)
@@ -57,13 +64,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(KindGuard())
     config.addinivalue_line("markers", "chaos: real processes are killed at random moments")
     config.addinivalue_line("markers", "minutes: takes them; left to `make chaos`")
     if config.option.workers:
-        config.pluginmanager.register(WorkerPool(config.option.workers, fork_server.prepare))
+        workers = WorkerPool(
+            config.option.workers, is_real, fork_server.prepare, measure=measure_patience
+        )
+        config.pluginmanager.register(workers)
     if config.option.chaos_seed is None:
         # Long runs look for new failures; a short run is the same each time.
         config.option.chaos_seed = secrets.randbelow(1_000_000) if _is_long(config) else _USUAL_SEED
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    folders: pytest.TempPathFactory = session.config._tmp_path_factory  # type: ignore[attr-defined]
+    use_folders(home=folders.mktemp("home"), temporary=folders.mktemp("temporary"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

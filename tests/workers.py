@@ -1,12 +1,15 @@
 """Tests in several processes: one process collects all tests, and the workers are forks of it.
 
 Collecting takes seconds of CPU time, which each worker would spend if it did not start as a fork.
+There are two phases: the virtual tests, and then the real ones with one worker for each processor.
+A real test that fails is run once more, alone, when all else is over.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,9 +21,12 @@ from types import ModuleType
 
 import pytest
 from _pytest.capture import CaptureManager
+from tests.defined_start import use_folders
 
 _FORK = get_context("fork")
 _NUMBER = "OLLIM_BOT_TEST_WORKER"
+# More failures than these are no accident, so no test is run again then.
+MOST_SECOND_TRIES = 20
 
 Serialized = dict[str, object]
 
@@ -35,15 +41,25 @@ class WorkerPool:
 
     Half of the workers begin at the end of the order. Files that are next to each other share
     expensive fixtures, such as a browser, so fewer workers have to make one. `prepare` is called in
-    each worker before its first test.
+    each worker before its first test, and `measure` before each phase.
     """
 
-    def __init__(self, size: int, prepare: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        size: int,
+        is_real: Callable[[pytest.Item], bool],
+        prepare: Callable[[], None] = lambda: None,
+        measure: Callable[[], None] = lambda: None,
+    ) -> None:
         self._size = size
+        self._is_real = is_real
         self._prepare = prepare
+        self._measure = measure
         self._started = 0
         self._files: deque[deque[int]] = deque()
         self._workers: list[_Worker] = []
+        self._failed: dict[int, list[Serialized]] = {}
+        self.second_tries: dict[str, str] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
@@ -52,19 +68,47 @@ class WorkerPool:
             session.testsfailed and not options.continue_on_collection_errors
         ):
             return None
-        self._files.extend(_by_file(session.items))
         # The first call empties this folder, so it must be made before the workers start.
         _folders(session.config).getbasetemp()
+        tests = range(len(session.items))
+        real = [test for test in tests if self._is_real(session.items[test])]
+        virtual = sorted(set(tests).difference(real))
         with _no_capture(session.config):
-            while len(self._workers) < min(self._size, len(session.items)):
-                self._start(session)
-            while self._workers:
-                self._wait(session)
+            self._run(session, "virtual", virtual, self._size)
+            self._run(session, "real", real, min(self._size, os.cpu_count() or 1))
+            self._run_again(session)
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop:
             raise session.Interrupted(session.shouldstop)
         return True
+
+    def _run(self, session: pytest.Session, phase: str, tests: Sequence[int], size: int) -> None:
+        if not tests or _is_over(session):
+            return
+        began = time.monotonic()
+        self._measure()
+        self._files.extend(_by_file(session.items, tests))
+        while len(self._workers) < min(size, len(tests)):
+            self._start(session)
+        while self._workers:
+            self._wait(session)
+        taken = time.monotonic() - began
+        _say(session, f"{phase}: {len(tests):,} tests in {taken:.0f} s, {size} at a time")
+
+    def _run_again(self, session: pytest.Session) -> None:
+        """Run each real test that failed once more, alone."""
+        failed, self._failed = self._failed, {}
+        if len(failed) > MOST_SECOND_TRIES or _is_over(session):
+            for reports in failed.values():
+                _log(session.config, reports)
+            return
+        for test, first in failed.items():
+            self._run(session, f"again: {session.items[test].nodeid}", [test], 1)
+            if test not in self._failed:
+                self.second_tries[session.items[test].nodeid] = _error(session.config, first)
+        for reports in self._failed.values():
+            _log(session.config, reports)
 
     def _start(self, session: pytest.Session) -> None:
         others = [each.connection for each in self._workers]
@@ -84,10 +128,16 @@ class WorkerPool:
             if reports is None:
                 self._replace_crashed(session, worker)
                 continue
-            worker.running.popleft()
+            self._take(session, worker.running.popleft(), reports)
+            worker.send(None if _is_over(session) else self._next(worker))
+
+    def _take(self, session: pytest.Session, test: int, reports: list[Serialized]) -> None:
+        """Log the reports; those of a real test that failed wait for its second try."""
+        has_failed = any(each["outcome"] == "failed" for each in reports)
+        if has_failed and self._is_real(session.items[test]):
+            self._failed[test] = reports
+        else:
             _log(session.config, reports)
-            is_over = session.shouldfail or session.shouldstop
-            worker.send(None if is_over else self._next(worker))
 
     def _replace_crashed(self, session: pytest.Session, worker: _Worker) -> None:
         self._workers.remove(worker)
@@ -95,7 +145,7 @@ class WorkerPool:
         if not worker.running:
             return
         lost, *others = worker.running
-        _log(session.config, [_crash(session, lost, worker.process.exitcode)])
+        self._take(session, lost, [_crash(session, lost, worker.process.exitcode)])
         self._files.append(deque([*others, *worker.file]))
         if not session.shouldfail:
             self._start(session)
@@ -107,6 +157,22 @@ class WorkerPool:
         if not worker.file:
             worker.file = _back_half(max((each.file for each in self._workers), key=len))
         return worker.file.popleft() if worker.file else None
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Keep the list of second tries where a continuous integration can show it."""
+        kept = session.config.rootpath / ".pytest_cache" / "second-tries.txt"
+        kept.parent.mkdir(exist_ok=True)
+        kept.write_text("".join(f"{line}\n" for line in self._second_tries()))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for line in self._second_tries():
+            terminalreporter.write_line(line)
+
+    def _second_tries(self) -> list[str]:
+        return [
+            f"passed at the second try: {test}: {error}"
+            for test, error in self.second_tries.items()
+        ]
 
 
 class _Worker:
@@ -152,6 +218,7 @@ def _work(
     _capture(session.config).start_global_capturing()
     folders = _folders(session.config)
     folders._basetemp = folders.mktemp(f"worker{number}", numbered=False)
+    use_folders(home=folders.mktemp("home"), temporary=folders.mktemp("temporary"))
     reports = _Reports(session.config)
     session.config.pluginmanager.register(reports)
     try:
@@ -206,9 +273,31 @@ def _crash(session: pytest.Session, test: int, code: int | None) -> Serialized:
     return made
 
 
-def _by_file(items: Sequence[pytest.Item]) -> Iterator[deque[int]]:
-    for _, tests in groupby(range(len(items)), key=lambda test: items[test].path):
-        yield deque(tests)
+def _error(config: pytest.Config, reports: Sequence[Serialized]) -> str:
+    """The last line of the first error, which says what was wrong."""
+    for data in reports:
+        report = config.hook.pytest_report_from_serializable(config=config, data=data)
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            text = str(report.longrepr) if crash is None else str(crash.message)
+            return " ".join(text.split())[:300]
+    return "no error"
+
+
+def _is_over(session: pytest.Session) -> bool:
+    return bool(session.shouldfail or session.shouldstop)
+
+
+def _say(session: pytest.Session, line: str) -> None:
+    reporter = session.config.pluginmanager.getplugin("terminalreporter")
+    if reporter is not None:
+        reporter.ensure_newline()
+        reporter.write_line(line)
+
+
+def _by_file(items: Sequence[pytest.Item], tests: Sequence[int]) -> Iterator[deque[int]]:
+    for _, found in groupby(tests, key=lambda test: items[test].path):
+        yield deque(found)
 
 
 def _back_half(tests: deque[int]) -> deque[int]:
