@@ -26,22 +26,23 @@ setup: $(DEV)
 run: $(RUNTIME)
 	@$(BIN)/ollim-bot
 
-# Much of a test is waiting, so there are more workers than processors. The checks of `lint` run
-# beside them; what they say comes last.
-WORKERS = $$($(BIN)/python -c 'import os; print(min(12, 3 * (os.cpu_count() or 2)))')
+# Virtual tests wait a little for threads, so there is one worker more than processors; of the real
+# tests, one runs on each processor. `tests/kinds.py` tells them apart.
+WORKERS = $$($(BIN)/python -c 'import os; print((os.cpu_count() or 2) + 1)')
+PYTEST = $(BIN)/python -X utf8 -m pytest
 
 test: $(BROWSER)
-	@$(MAKE) --no-print-directory lint >$(CHECKED) 2>&1 & checks=$$!; \
-	$(BIN)/python -m pytest --workers $(WORKERS) $(TESTS); tests=$$?; \
-	wait $$checks; checks=$$?; cat $(CHECKED); \
+	@began=$$(date +%s); $(MAKE) --no-print-directory lint; lint=$$?; \
+	echo "lint: $$(($$(date +%s) - began)) s"; \
+	$(PYTEST) --workers $(WORKERS) $(TESTS) </dev/null; tests=$$?; \
+	test $$lint = 0 || echo "make test: lint has FAILED, see above"; \
 	test $$tests = 0 || echo "make test: the tests have FAILED, see above"; \
-	test $$checks = 0 || echo "make test: lint has FAILED, see above"; \
-	test $$tests = 0 && test $$checks = 0
+	test $$lint = 0 && test $$tests = 0
 
 lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers $$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)')
 	$(CHECK_TYPES)
 
 format: $(DEV)
@@ -51,11 +52,13 @@ format: $(DEV)
 bench: $(DEV)
 	$(BIN)/python -m bench
 
-chaos: $(DEV)
+# Faults and a year, then the bugs that are planted and found, then all that takes minutes, and at
+# last the tests of laws with many more examples.
+chaos: $(BROWSER)
 	$(BIN)/python -m chaos
 	$(BIN)/python -m chaos.years
-	$(BIN)/python -m pytest --workers 2 -m chaos --chaos-seconds 60 tests/chaos
-	$(BIN)/python -m pytest --workers 2 -m minutes --chaos-seconds 60 tests/hostile
+	$(PYTEST) --workers 2 --chaos-seconds 60 -m "chaos or minutes" tests </dev/null
+	HYPOTHESIS_PROFILE=thorough $(PYTEST) --workers $(WORKERS) -m "hypothesis and not minutes" tests </dev/null
 
 lock: $(DEV)
 	$(BIN)/python -m pip install --quiet uv
@@ -71,17 +74,23 @@ clean:
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# Runs a command of the set-up with a dot every two seconds, and says how long it took.
+patiently = began=$$(date +%s); (while sleep 2; do printf .; done) & dots=$$!; \
+	$(1); code=$$?; kill $$dots; echo " $$(($$(date +%s) - began)) s"; exit $$code
+
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ollim-bot needs Python 3.11 or newer: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 
 $(RUNTIME): $(BIN)/python requirements.lock pyproject.toml
-	$(INSTALL) --require-hashes -r requirements.lock
-	$(INSTALL) --no-deps --no-build-isolation --editable .
+	@printf '%s' "Setting up: the packages of the bot, once, for a minute or two "
+	@$(call patiently,$(INSTALL) --require-hashes -r requirements.lock && \
+		$(INSTALL) --no-deps --no-build-isolation --editable .)
 	@touch $@
 
 $(DEV): $(RUNTIME) requirements-dev.lock
-	$(INSTALL) --require-hashes -r requirements-dev.lock
+	@printf '%s' "Setting up: the packages of the tests, once, for a minute "
+	@$(call patiently,$(INSTALL) --require-hashes -r requirements-dev.lock)
 	@touch $@
 
 $(TYPESCRIPT_READY): | $(DEV)
@@ -103,7 +112,8 @@ CHECK_SHA512 := import hashlib, sys; _, path, expected = sys.argv; \
 
 # The completions are typed into real shells; where Debian cannot be asked for one, its tests say so.
 $(BROWSER): $(DEV)
-	tests/browser/setup --install
+	@printf '%s' "Setting up: a browser for the tests, once, for a minute "
+	@$(call patiently,tests/browser/setup --install >$(VENV)/browser.log 2>&1 || { cat $(VENV)/browser.log; false; })
 	-@test "$$(id -u)" != 0 || DEBIAN_FRONTEND=noninteractive \
 		apt-get install -y -qq --no-install-recommends zsh fish >/dev/null 2>&1
 	@touch $@
