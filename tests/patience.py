@@ -9,7 +9,7 @@ import time
 
 _VARIABLE = "OLLIM_BOT_TEST_PATIENCE"
 # In seconds: the least and the most, and how long Python takes to start on an idle machine.
-_LEAST, _MOST, _IDLE_START = 60.0, 600.0, 0.02
+_LEAST, _MOST, _IDLE_START = 120.0, 600.0, 0.02
 
 
 def patience() -> float:

@@ -1,7 +1,8 @@
 """The whole bot in the process of the test, with its real page, discord.py and files.
 
-Only the engine and the git history are doubled, and time is that of the loop. Tests that need a process, such as for a kill or a signal, use
-`KillableBot`; tests that need the engine's program use `Bot`.
+Only the engine and the git history are doubled, and time is that of the loop. Tests that need a
+process, such as for a kill or a signal, use `KillableBot`; tests that need the engine's program use
+`Bot`.
 """
 
 from __future__ import annotations
