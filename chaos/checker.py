@@ -162,8 +162,8 @@ def _each_call_is_made_once(evidence: Evidence) -> Iterator[Finding]:
     """Each call of the tool leaves a reminder file with its mark."""
     made = Counter(
         mark
-        for path in (evidence.data / "reminders").glob("*.md")
-        for mark in re.findall(r"^Buy (x\d+)\.$", path.read_text(errors="replace"), re.MULTILINE)
+        for text in evidence.reminder_texts
+        for mark in re.findall(r"^Buy (x\d+)\.$", text, re.MULTILINE)
     )
     yield from (
         wrong(f"{mark} was bought {times} times") for mark, times in made.items() if times > 1
