@@ -59,9 +59,9 @@ async def kill(scene: ChaosScene, rng: random.Random) -> None:
     await _kill_and_restart(scene, rng)
 
 
-async def kill_after_answer(scene: ChaosScene, rng: random.Random) -> None:
-    """Kill right after the bot has confirmed a call or a click, which must be on disk then."""
-    await rng.choice((call_webhook, tick_errand))(scene, rng)
+async def _kill_after(action: Action, scene: ChaosScene, rng: random.Random) -> None:
+    """Kill right after the bot has confirmed something, which must be on disk then."""
+    await action(scene, rng)
     await asyncio.sleep(rng.uniform(0, 0.3))
     await _kill_and_restart(scene, rng)
 
@@ -208,7 +208,8 @@ def _limit_files(pid: int, size: int) -> None:
 
 FAULTS: Mapping[str, Action] = {
     "kill": kill,
-    "kill after an answer": kill_after_answer,
+    "kill after a call": partial(_kill_after, call_webhook),
+    "kill after a tick": partial(_kill_after, tick_errand),
     "cut the power": cut_power,
     "stop": stop,
     "freeze": freeze,
@@ -226,11 +227,11 @@ FAULTS: Mapping[str, Action] = {
     **WRITE_ERRORS,
 }
 WEIGHTS: Mapping[str, int] = dict.fromkeys(FAULTS, 1) | {
-    "kill": 4,
-    "kill after an answer": 4,
-    "cut the power": 4,
-    "freeze": 2,
-    "Discord: answer to a sending lost": 3,
+    "kill": 3,
+    "kill after a call": 3,
+    "kill after a tick": 3,
+    "cut the power": 3,
+    "Discord: answer to a sending lost": 2,
 }
 # The report at the end says of each how often it happened.
 COUNTED_FAULTS: tuple[str, ...] = (

@@ -270,10 +270,17 @@ ACTIONS: Mapping[str, Action] = {
     "snooze twice": snooze,
 }
 WEIGHTS: Mapping[str, int] = dict.fromkeys(ACTIONS, 2) | {
-    "say on Discord": 6,
-    "say on the page": 4,
-    "remind": 5,
+    "say on Discord": 4,
+    "say on the page": 3,
+    "remind": 4,
+    "say and edit": 1,
+    "say and delete": 1,
+    "reply to a ping": 1,
     "begin a fork": 1,
     "clear": 1,
     "configure": 1,
+    "be quiet": 1,
+    "remind of the past": 1,
+    "remind by halves": 1,
+    "cancel a reminder": 1,
 }

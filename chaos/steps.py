@@ -35,8 +35,8 @@ def planned_steps(
     a new round of them begins.
     """
     rng = random.Random(seed)
-    other_names = _shuffled(rng, [name for name, weight in weights.items() for _ in range(weight)])
-    crash_names = _shuffled(rng, crashes)
+    other_names = _rounds(rng, weights)
+    crash_names = _rounds(rng, dict.fromkeys(crashes, 1))
     while True:
         for _ in range(rng.randint(4, 9)):
             name = next(crash_names if rng.random() < crash_share else other_names)
@@ -44,10 +44,18 @@ def planned_steps(
         yield Step(SETTLE)
 
 
-def _shuffled(rng: random.Random, names: Sequence[str]) -> Iterator[str]:
-    """All names in a random order, then all in another random order, without end."""
+def _rounds(rng: random.Random, weights: Mapping[str, int]) -> Iterator[str]:
+    """Rounds without end, in each of which the repetitions of a name are spread evenly.
+
+    A name with the weight three comes once in each third of the round.
+    """
     while True:
-        yield from rng.sample(names, len(names))
+        places = (
+            ((number + rng.random()) / weight, name)
+            for name, weight in weights.items()
+            for number in range(weight)
+        )
+        yield from (name for _, name in sorted(places))
 
 
 def _wait(rng: random.Random) -> float:

@@ -23,7 +23,7 @@ from chaos.planted_bugs import (
 )
 from chaos.runner import WEIGHTS, Outcome, plan, run_steps
 from chaos.shrink import shrunk
-from chaos.steps import SETTLE, Step, read_steps, write_steps
+from chaos.steps import SETTLE, Step, planned_steps, read_steps, write_steps
 
 # Two fixed seeds, which show what a change of the program breaks, and a new one.
 SEEDS = (2, 8, "fresh")
@@ -89,6 +89,14 @@ def test_each_step_comes_as_often_as_its_weight_before_a_new_round(
     names = [step.name for step in islice(plan(7), 2000) if step.name in weights]
     once = sum(weights.values())
     assert Counter(names[:once]) == Counter(names[once : 2 * once]) == weights
+
+
+def test_the_repetitions_of_a_step_are_spread_evenly() -> None:
+    weights = dict.fromkeys(("say", "kill", "travel"), 4)
+    steps = islice(planned_steps(7, weights, crashes=(), crash_share=0), 100)
+    names = [step.name for step in steps if step.name != SETTLE]
+    for quarter in range(8):
+        assert {*names[3 * quarter : 3 * quarter + 3]} == {*weights}
 
 
 async def test_steps_that_do_not_matter_are_left_out() -> None:
