@@ -8,7 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos import delivery_invariants, quiet_invariants, schedule_invariants
+from chaos import (
+    calendar_invariants,
+    delivery_invariants,
+    quiet_invariants,
+    schedule_invariants,
+)
 from chaos.evidence import Evidence, Row
 from chaos.findings import Finding, missing, wrong
 
@@ -240,4 +245,5 @@ _INVARIANTS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     *delivery_invariants.INVARIANTS,
     *schedule_invariants.INVARIANTS,
     *quiet_invariants.INVARIANTS,
+    *calendar_invariants.INVARIANTS,
 )

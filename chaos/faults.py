@@ -12,6 +12,7 @@ from functools import partial
 
 from devtools.localdiscord import faults
 
+from chaos.calendar_server import FeedFault
 from chaos.crash_points import CRASH_POINTS
 from chaos.evidence import TORN
 from chaos.fault_control import ANY_POINT, POWER_CUT, InjectedFault
@@ -187,7 +188,7 @@ async def _fail_model(name: str, scene: ChaosScene, rng: random.Random) -> None:
 
 
 def count_hits(scene: ChaosScene) -> None:
-    """Count the faults of Discord that are used up, and those that the model has returned."""
+    """Count the faults of Discord that are used up, and those that others have met."""
     left = list(scene.discord.faults_left)
     for (name, pattern), times in scene.discord_faults.items():
         kept = min(times, left.count(pattern))
@@ -195,8 +196,9 @@ def count_hits(scene: ChaosScene) -> None:
         for _ in range(kept):
             left.remove(pattern)
     scene.discord_faults.clear()
-    scene.hits.update(scene.model.hits)
-    scene.model.hits.clear()
+    for hits in (scene.model.hits, scene.calendars.hits):
+        scene.hits.update(hits)
+        hits.clear()
 
 
 def _limit_files(pid: int, size: int) -> None:
@@ -250,6 +252,7 @@ COUNTED_FAULTS: tuple[str, ...] = (
     *(f"torn line: {name}.jsonl" for name in _LOGS),
     *DISCORD_FAULTS,
     *MODEL_FAULTS,
+    *(f"calendar {fault}" for fault in FeedFault),
     *ERROR_NAMES.values(),
     "power cut",
     *CRASH_POINTS,

@@ -1,4 +1,4 @@
-"""The bot under test, with a Discord, a model and an owner of the harness around it."""
+"""The bot under test, with the services and the owner of the harness around it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +18,7 @@ from devtools.localdiscord.server import LocalDiscord
 from tests.e2e.bot import LIMIT, Bot
 from tests.ports import unused_port
 
+from chaos.calendar_server import CalendarServer
 from chaos.fault_control import CRASH, POWER_CUT, FaultControl
 from chaos.marking_model import MarkingModel
 from chaos.record import Record
@@ -59,7 +60,10 @@ class ChaosScene:
     by their name and their route, until `count_hits` counts those that happened.
 
     `unsent` has the messages to the page that the bot has not confirmed, and `unaccepted` the
-    calls of webhooks that it has not accepted, each with its webhook. Both are sent again.
+    calls of webhooks that it has not accepted, each with its webhook. `unsent_addresses` has the
+    pasted addresses that it has not confirmed, each with its calendar. All are sent again.
+    `subscribed` are the calendars that the owner knows to be subscribed, and `has_used_calendars`
+    says that one was used since they were last read.
     `needs_restart` is true after a fault that can leave work to the next start: the bot tries
     again then what it could not write.
     """
@@ -69,11 +73,15 @@ class ChaosScene:
     model: MarkingModel
     record: Record
     fault_control: FaultControl
+    calendars: CalendarServer
     webhook_port: int
     hits: Counter[str] = field(default_factory=Counter)
     undo: AsyncExitStack = field(default_factory=AsyncExitStack)
     unsent: dict[str, str] = field(default_factory=dict)
     unaccepted: dict[int, str] = field(default_factory=dict)
+    unsent_addresses: dict[str, str] = field(default_factory=dict)
+    subscribed: list[str] = field(default_factory=list)
+    has_used_calendars: bool = False
     discord_faults: Counter[tuple[str, str]] = field(default_factory=Counter)
     number: int = 0
     needs_restart: bool = False
@@ -105,6 +113,12 @@ class ChaosScene:
                     return
             await self.kill()
 
+    async def start_with_fault(self) -> None:
+        """Start the bot once, and leave a pending fault, which may crash the bot at any time."""
+        self.starts += 1
+        with suppress(AssertionError, TimeoutError, aiohttp.ClientError):
+            await self._start_bot()
+
     async def _start_bot(self) -> None:
         """A busy machine gets twice the time."""
         try:
@@ -123,7 +137,7 @@ class ChaosScene:
         errors = {kind for kind, _ in reports} & ERROR_NAMES.keys()
         self.hits.update(ERROR_NAMES[each] for each in errors)
 
-    async def cli(self, *words: str) -> int:
+    async def cli(self, *words: str, typed: str = "") -> int:
         """Run a command as the owner does in a terminal, and return its exit code."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -131,12 +145,13 @@ class ChaosScene:
             "ollim_bot",
             *words,
             env=self.bot.environment(),
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )
         try:
             async with asyncio.timeout(LIMIT):
+                await process.communicate(typed.encode())
                 return await process.wait()
         finally:
             if process.returncode is None:
@@ -166,7 +181,11 @@ async def chaos_scene(home: Path, settings: Mapping[str, str]) -> AsyncIterator[
     """A running bot that has posted its welcome. It is killed at the end in any case."""
     record = Record(home / "record", home / "bot" / "data" / "state")
     model = MarkingModel(record)
-    async with LocalDiscord() as discord, MessagesServer(model) as server:
+    async with (
+        LocalDiscord() as discord,
+        MessagesServer(model) as server,
+        CalendarServer() as calendars,
+    ):
         fault_control = FaultControl(home / "faults")
         webhook_port = unused_port()
         environment = {
@@ -181,7 +200,7 @@ async def chaos_scene(home: Path, settings: Mapping[str, str]) -> AsyncIterator[
             ),
         }
         bot = Bot(home / "bot", server.url, environment)
-        scene = ChaosScene(bot, discord, model, record, fault_control, webhook_port)
+        scene = ChaosScene(bot, discord, model, record, fault_control, calendars, webhook_port)
         _prepare(scene)
         try:
             await scene.start()
