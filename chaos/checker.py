@@ -200,13 +200,15 @@ def _each_errand_stands_once(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _the_settings_are_kept(evidence: Evidence) -> Iterator[Finding]:
-    """The value is the last one that was confirmed, or one that was tried afterwards."""
-    allowed: list[int | None] = [None]
+    """Each value is the last one that was confirmed, or one that was tried afterwards."""
+    allowed: defaultdict[str, list[object]] = defaultdict(lambda: [None])
     for row in evidence.noted("settings"):
-        allowed = [row["value"]] if row["is_certain"] else [*allowed, row["value"]]
-    value = (evidence.value("config.json") or {}).get("approval_timeout")
-    if value not in allowed:
-        yield wrong(f"approval_timeout is {value}, not one of {allowed}")
+        key, value = row["key"], row["value"]
+        allowed[key] = [value] if row["is_certain"] else [*allowed[key], value]
+    kept = evidence.value("config.json") or {}
+    for key, values in allowed.items():
+        if kept.get(key) not in values:
+            yield wrong(f"{key} is {kept.get(key)}, not one of {values}")
 
 
 def _the_page_shows_the_log(evidence: Evidence) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaos import calendar_actions, faults, owner_actions, webhook_caller
+from chaos import calendar_actions, faults, owner_actions, travel_actions, webhook_caller
 from chaos.checker import check, in_doubt
 from chaos.findings import Finding
 from chaos.owner_actions import Action
@@ -25,6 +25,7 @@ WEIGHTS: Mapping[str, int] = {
     **owner_actions.WEIGHTS,
     **webhook_caller.WEIGHTS,
     **calendar_actions.WEIGHTS,
+    **travel_actions.WEIGHTS,
     **faults.WEIGHTS,
 }
 
@@ -47,6 +48,7 @@ _STEPS: Mapping[str, Action] = {
     **owner_actions.ACTIONS,
     **webhook_caller.ACTIONS,
     **calendar_actions.ACTIONS,
+    **travel_actions.ACTIONS,
     **faults.FAULTS,
     **CRASHES,
 }

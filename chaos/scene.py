@@ -39,6 +39,8 @@ WEBHOOKS = {
     "look": f"---\nid: look\n{_FIELDS}\n---\nLook around.\n",
 }
 SECRET = "the-secret-of-all-webhooks-of-the-chaos"
+# The zone of the settings, which the owner leaves and comes back to.
+HOME_ZONE = "Europe/Berlin"
 _ROOT = Path(__file__).resolve().parent.parent
 _BOT_WITH_FAULTS = ("-m", "chaos.fault_injection")
 # The name under which each error of the system is counted.
@@ -63,7 +65,8 @@ class ChaosScene:
     calls of webhooks that it has not accepted, each with its webhook. `unsent_addresses` has the
     pasted addresses that it has not confirmed, each with its calendar. All are sent again.
     `subscribed` are the calendars that the owner knows to be subscribed, and `has_used_calendars`
-    says that one was used since they were last read.
+    says that one was used since they were last read. `zone` is the owner's zone, or empty after a
+    change without an answer.
     `needs_restart` is true after a fault that can leave work to the next start: the bot tries
     again then what it could not write.
     """
@@ -82,6 +85,7 @@ class ChaosScene:
     unsent_addresses: dict[str, str] = field(default_factory=dict)
     subscribed: list[str] = field(default_factory=list)
     has_used_calendars: bool = False
+    zone: str = HOME_ZONE
     discord_faults: Counter[tuple[str, str]] = field(default_factory=Counter)
     number: int = 0
     needs_restart: bool = False
@@ -166,9 +170,10 @@ class ChaosScene:
         draft.write_text(text)
         draft.replace(target)
 
-    def note_reminder(self, name: str, at: datetime, text: str) -> None:
-        """Note for the checker that this reminder has to come."""
-        self.record.note("orders", {"id": name, "at": at.isoformat(), "text": text})
+    def note_reminder(self, name: str, at: datetime, text: str, *, is_timed: bool = True) -> None:
+        """Note for the checker that this reminder has to come; `is_timed` if it is due at `at`."""
+        row = {"id": name, "at": at.isoformat(), "text": text, "is_timed": is_timed}
+        self.record.note("orders", row)
 
 
 def soon(seconds: float) -> datetime:
@@ -192,6 +197,7 @@ async def chaos_scene(home: Path, settings: Mapping[str, str]) -> AsyncIterator[
             "DISCORD_TOKEN": discord.token,
             "DISCORD_API_URL": discord.api_url,
             "CHAOS_FAULTS": str(fault_control.folder),
+            "OLLIM_TIMEZONE": HOME_ZONE,
             "WEBHOOK_PORT": str(webhook_port),
             "WEBHOOK_SECRET": SECRET,
             **settings,

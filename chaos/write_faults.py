@@ -23,6 +23,7 @@ from chaos.owner_actions import (
     tick_errand,
 )
 from chaos.scene import ChaosScene
+from chaos.travel_actions import travel
 from chaos.webhook_caller import call_webhook
 
 _POLLS = 25
@@ -56,9 +57,9 @@ _TALK: tuple[Action, ...] = (say_on_discord, say_on_discord, say_on_page)
 _WORK: tuple[Action, ...] = (remind, run_routine)
 # The actions that make the bot write a file, by the label of the file.
 _ACTIONS_THAT_WRITE: Mapping[str, tuple[Action, ...]] = {
-    DATABASE: (*_TALK, *_WORK, call_webhook),
+    DATABASE: (*_TALK, *_WORK, call_webhook, travel),
     "fork.json": (begin_fork, end_fork),
-    "config.json": (configure,),
+    "config.json": (configure, travel),
     "sessions.json": (_begin_new_conversation,),
     "session_history.jsonl": (begin_fork, run_routine),
     "ping_budget.json": (run_routine,),

@@ -22,7 +22,9 @@ def correct_rows() -> dict[str, list[Row]]:
     """A message that was answered, a reminder that came, a ping and its report."""
     return {
         "record/owner": [{"event": "said", "id": "m1", "text": "task t1"}],
-        "record/orders": [{"id": "r1", "at": "2026-11-15T13:29:58+00:00", "text": "Drink r1."}],
+        "record/orders": [
+            {"id": "r1", "at": "2026-11-15T13:29:58+00:00", "text": "Drink r1.", "is_timed": True}
+        ],
         "record/inbox": [
             {"row": "taken", "turn": "t", "inputs": ["m1"]},
             {"row": "ended", "inputs": ["m1"], "end": "answered"},
@@ -35,7 +37,10 @@ def correct_rows() -> dict[str, list[Row]]:
         ],
         "record/talks": [{"session": "s", "texts": ["- (just now) Report u1.\n\ntask t1"]}],
         "record/sessions": [{"session": "s"}],
-        "record/settings": [{"value": 301, "is_certain": True}],
+        "record/settings": [
+            {"key": "approval_timeout", "value": 301, "is_certain": True},
+            {"key": "timezone", "value": "Asia/Tokyo", "is_certain": True},
+        ],
         "record/cancelled": [{"id": "r2"}],
         "record/discord": [
             {"id": "10", "is_ours": False, "text": "task t1", "marks": []},
@@ -72,7 +77,7 @@ def message(name: str, author: str, text: str, ref: str) -> Row:
 VALUES = {
     "ping_budget": {"available": 499.0},
     "pending_updates": [],
-    "config": {"approval_timeout": 301},
+    "config": {"approval_timeout": 301, "timezone": "Asia/Tokyo"},
 }
 
 
@@ -178,9 +183,10 @@ def test_an_error_in_the_record_breaks_an_invariant(name: str, tmp_path: Path) -
     "values",
     [
         {"ping_budget": {"available": 500.0}},
-        {"config": {"approval_timeout": 300}},
+        {"config": {"approval_timeout": 300, "timezone": "Asia/Tokyo"}},
+        {"config": {"approval_timeout": 301}},
     ],
-    ids=["a token was not spent", "a setting was forgotten"],
+    ids=["a token was not spent", "a setting was forgotten", "a zone was forgotten"],
 )
 def test_a_wrong_value_breaks_an_invariant(values: Mapping[str, object], tmp_path: Path) -> None:
     assert findings(tmp_path, correct_rows(), {**VALUES, **values}) != []
@@ -230,9 +236,20 @@ def test_a_conversation_that_was_lost_does_not_count(tmp_path: Path) -> None:
 
 def test_an_unconfirmed_setting_may_be_kept_or_not(tmp_path: Path) -> None:
     rows = correct_rows()
-    rows["record/settings"].append({"value": 302, "is_certain": False})
-    for value in (301, 302):
-        assert findings(tmp_path, rows, VALUES | {"config": {"approval_timeout": value}}) == []
+    rows["record/settings"].append({"key": "timezone", "value": None, "is_certain": False})
+    for kept in ({"timezone": "Asia/Tokyo"}, {}):
+        config = {"approval_timeout": 301, **kept}
+        assert findings(tmp_path, rows, {**VALUES, "config": config}) == []
+
+
+def test_a_reminder_that_is_due_by_two_clocks_may_come_at_any_time_but_once(
+    tmp_path: Path,
+) -> None:
+    rows = correct_rows()
+    rows["record/orders"][0] |= {"at": "2026-11-15T13:00:00+00:00", "is_timed": False}
+    assert findings(tmp_path, rows, VALUES) == []
+    rows["record/messages"][3]["text"] = "Drink r1."
+    assert findings(tmp_path, rows, VALUES) != []
 
 
 ADDRESS = "http://127.0.0.1/secret-of-c1/basic.ics"
