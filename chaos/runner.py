@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,9 +78,9 @@ class Outcome:
         _logger.info("%6.1f s  %s", time.monotonic() - self.began, step.name)
 
 
-def plan(seed: int) -> Iterator[Step]:
-    """The usual steps: all actions, all faults and all crash points."""
-    return planned_steps(seed, WEIGHTS, tuple(CRASHES), _SHARE_OF_CRASHES)
+def plan(seed: int, focus: Collection[str] = ()) -> Iterator[Step]:
+    """The usual steps: all actions, all faults and all crash points, those of `focus` first."""
+    return planned_steps(seed, WEIGHTS, tuple(CRASHES), _SHARE_OF_CRASHES, focus)
 
 
 async def run_steps(

@@ -99,6 +99,17 @@ def test_the_repetitions_of_a_step_are_spread_evenly() -> None:
         assert {*names[3 * quarter : 3 * quarter + 3]} == {*weights}
 
 
+@pytest.mark.parametrize("chosen", PLANTED_BUGS, ids=lambda each: each.name)
+def test_a_focus_changes_only_the_order_of_the_steps(chosen: PlantedBug) -> None:
+    """So a usual run has the steps that find a planted bug, too."""
+    steps = [step.name for step in islice(plan(7, chosen.focus), 2000) if step.name != SETTLE]
+    assert {*chosen.focus} <= {*WEIGHTS, *CRASH_POINTS}
+    for weights in (WEIGHTS, dict.fromkeys(CRASH_POINTS, 1)):
+        names = [name for name in steps if name in weights]
+        assert Counter(names[: sum(weights.values())]) == weights
+    assert {*steps[: len(chosen.focus)]} <= {*chosen.focus}
+
+
 async def test_steps_that_do_not_matter_are_left_out() -> None:
     steps = [Step(str(number)) for number in range(12)]
     tried: list[int] = []
@@ -153,7 +164,7 @@ async def test_every_planted_bug_is_found_within_a_run(
 ) -> None:
     began = time.monotonic()
     with program_with_bug(chosen) as settings:
-        steps = islice(plan(FRESH), STEPS_OF_A_RUN)
+        steps = islice(plan(FRESH, chosen.focus), STEPS_OF_A_RUN)
         outcome = await run_steps(steps, seconds=math.inf, settings=settings)
     assert outcome.broken, description(FRESH, outcome)
     assert not outcome.is_harness_error, description(FRESH, outcome)
