@@ -151,6 +151,21 @@ PLANTED_BUGS = (
         "        seen: list[ReceivedMessage] = []\n",
         focus=("kill", "say on Discord"),
     ),
+    PlantedBug(
+        "a calendar that cannot be read loses its events",
+        "domain/calendar.py",
+        "        return replace(self, problem=problem, failing_since=self.failing_since or now)\n",
+        "        since = self.failing_since or now\n"
+        "        return replace(self, events=(), problem=problem, failing_since=since)\n",
+        focus=("calendar away", "calendar answers garbage", "calendar is cut off"),
+    ),
+    PlantedBug(
+        "what the new clock jumps over is forgotten",
+        "domain/travel.py",
+        "        return instant(self._old_wall, self.after).astimezone(UTC)\n",
+        "        return self.at.astimezone(UTC)\n",
+        focus=("travel",),
+    ),
 )
 
 
