@@ -48,7 +48,8 @@ def _steps(options: argparse.Namespace) -> Iterable[Step]:
         return read_steps(options.replay)
     seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
     print(f"seed {seed} (again: python -m chaos --seed {seed})", flush=True)
-    return plan(seed)
+    focus = next((bug.focus for bug in PLANTED_BUGS if bug.name == options.planted), ())
+    return plan(seed, focus)
 
 
 async def _shorten(

@@ -8,7 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos import delivery_invariants, quiet_invariants, schedule_invariants
+from chaos import (
+    calendar_invariants,
+    delivery_invariants,
+    quiet_invariants,
+    schedule_invariants,
+)
 from chaos.evidence import Evidence, Row
 from chaos.findings import Finding, missing, wrong
 
@@ -162,8 +167,8 @@ def _each_call_is_made_once(evidence: Evidence) -> Iterator[Finding]:
     """Each call of the tool leaves a reminder file with its mark."""
     made = Counter(
         mark
-        for path in (evidence.data / "reminders").glob("*.md")
-        for mark in re.findall(r"^Buy (x\d+)\.$", path.read_text(errors="replace"), re.MULTILINE)
+        for text in evidence.reminder_texts
+        for mark in re.findall(r"^Buy (x\d+)\.$", text, re.MULTILINE)
     )
     yield from (
         wrong(f"{mark} was bought {times} times") for mark, times in made.items() if times > 1
@@ -195,13 +200,15 @@ def _each_errand_stands_once(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _the_settings_are_kept(evidence: Evidence) -> Iterator[Finding]:
-    """The value is the last one that was confirmed, or one that was tried afterwards."""
-    allowed: list[int | None] = [None]
+    """Each value is the last one that was confirmed, or one that was tried afterwards."""
+    allowed: defaultdict[str, list[object]] = defaultdict(lambda: [None])
     for row in evidence.noted("settings"):
-        allowed = [row["value"]] if row["is_certain"] else [*allowed, row["value"]]
-    value = (evidence.value("config.json") or {}).get("approval_timeout")
-    if value not in allowed:
-        yield wrong(f"approval_timeout is {value}, not one of {allowed}")
+        key, value = row["key"], row["value"]
+        allowed[key] = [value] if row["is_certain"] else [*allowed[key], value]
+    kept = evidence.value("config.json") or {}
+    for key, values in allowed.items():
+        if kept.get(key) not in values:
+            yield wrong(f"{key} is {kept.get(key)}, not one of {values}")
 
 
 def _the_page_shows_the_log(evidence: Evidence) -> Iterator[Finding]:
@@ -240,4 +247,5 @@ _INVARIANTS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     *delivery_invariants.INVARIANTS,
     *schedule_invariants.INVARIANTS,
     *quiet_invariants.INVARIANTS,
+    *calendar_invariants.INVARIANTS,
 )

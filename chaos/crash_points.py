@@ -7,6 +7,8 @@ from enum import StrEnum
 from pathlib import PurePath
 
 DATABASE = "ollim.db"
+CALENDARS = "calendars"
+CALENDAR_FILES = tuple(f"{CALENDARS}/*.{each}" for each in ("ics", "json", "source.json"))
 
 
 class WritePhase(StrEnum):
@@ -55,11 +57,14 @@ def is_draft(path: PurePath) -> bool:
 def label_of(path: PurePath) -> str:
     """The name of a file in `state/` or at the top; otherwise the name of the file's folder.
 
-    `path` is relative to the data directory. A draft has the name of the file it is for.
+    `path` is relative to the data directory. A draft has the name of the file it is for. The
+    files of a calendar are told apart by their endings, since they are written one by one.
     """
+    name = path.name[1 : -len(".tmp")] if is_draft(path) else path.name
     if len(path.parts) < 2 or path.parts[:-1] == ("state",):
-        return path.name[1 : -len(".tmp")] if is_draft(path) else path.name
-    return path.parts[-2]
+        return name
+    folder = path.parts[-2]
+    return f"{folder}/*.{name.partition('.')[2]}" if folder == CALENDARS else folder
 
 
 def crash_point(phase: WritePhase, path: PurePath) -> str:
@@ -92,6 +97,7 @@ CRASH_POINTS: tuple[str, ...] = (
     ),
     *_crash_points((WritePhase.BEFORE_REMOVAL,), "pending_updates.json"),
     *_crash_points((WritePhase.BEFORE_RENAME, WritePhase.BEFORE_REMOVAL), "engine"),
+    *_crash_points((WritePhase.BEFORE_FOLDER_SYNC, WritePhase.AFTER_FOLDER_SYNC), *CALENDAR_FILES),
     *_crash_points(_CREATE, "IDENTITY.md", "agents", "web_token"),
 )
 

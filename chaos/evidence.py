@@ -121,6 +121,13 @@ class Evidence:
             for each in lines[power_cuts + torn_writes[name] if name.endswith(".jsonl") else 0 :]
         ]
 
+    @property
+    def reminder_texts(self) -> Iterator[str]:
+        """The text of each reminder file; the bot may remove one while they are read."""
+        for path in (self.data / "reminders").glob("*.md"):
+            with suppress(FileNotFoundError):
+                yield path.read_text(errors="replace")
+
     def noted(self, name: str) -> list[Row]:
         return list(self._rows(self.record / f"{name}.jsonl"))
 

@@ -12,6 +12,7 @@ from functools import partial
 
 from devtools.localdiscord import faults
 
+from chaos.calendar_server import FeedFault
 from chaos.crash_points import CRASH_POINTS
 from chaos.evidence import TORN
 from chaos.fault_control import ANY_POINT, POWER_CUT, InjectedFault
@@ -59,9 +60,9 @@ async def kill(scene: ChaosScene, rng: random.Random) -> None:
     await _kill_and_restart(scene, rng)
 
 
-async def kill_after_answer(scene: ChaosScene, rng: random.Random) -> None:
-    """Kill right after the bot has confirmed a call or a click, which must be on disk then."""
-    await rng.choice((call_webhook, tick_errand))(scene, rng)
+async def _kill_after(action: Action, scene: ChaosScene, rng: random.Random) -> None:
+    """Kill right after the bot has confirmed something, which must be on disk then."""
+    await action(scene, rng)
     await asyncio.sleep(rng.uniform(0, 0.3))
     await _kill_and_restart(scene, rng)
 
@@ -187,7 +188,7 @@ async def _fail_model(name: str, scene: ChaosScene, rng: random.Random) -> None:
 
 
 def count_hits(scene: ChaosScene) -> None:
-    """Count the faults of Discord that are used up, and those that the model has returned."""
+    """Count the faults of Discord that are used up, and those that others have met."""
     left = list(scene.discord.faults_left)
     for (name, pattern), times in scene.discord_faults.items():
         kept = min(times, left.count(pattern))
@@ -195,8 +196,9 @@ def count_hits(scene: ChaosScene) -> None:
         for _ in range(kept):
             left.remove(pattern)
     scene.discord_faults.clear()
-    scene.hits.update(scene.model.hits)
-    scene.model.hits.clear()
+    for hits in (scene.model.hits, scene.calendars.hits):
+        scene.hits.update(hits)
+        hits.clear()
 
 
 def _limit_files(pid: int, size: int) -> None:
@@ -208,7 +210,8 @@ def _limit_files(pid: int, size: int) -> None:
 
 FAULTS: Mapping[str, Action] = {
     "kill": kill,
-    "kill after an answer": kill_after_answer,
+    "kill after a call": partial(_kill_after, call_webhook),
+    "kill after a tick": partial(_kill_after, tick_errand),
     "cut the power": cut_power,
     "stop": stop,
     "freeze": freeze,
@@ -226,11 +229,11 @@ FAULTS: Mapping[str, Action] = {
     **WRITE_ERRORS,
 }
 WEIGHTS: Mapping[str, int] = dict.fromkeys(FAULTS, 1) | {
-    "kill": 4,
-    "kill after an answer": 4,
-    "cut the power": 4,
-    "freeze": 2,
-    "Discord: answer to a sending lost": 3,
+    "kill": 3,
+    "kill after a call": 3,
+    "kill after a tick": 3,
+    "cut the power": 3,
+    "Discord: answer to a sending lost": 2,
 }
 # The report at the end says of each how often it happened.
 COUNTED_FAULTS: tuple[str, ...] = (
@@ -249,6 +252,7 @@ COUNTED_FAULTS: tuple[str, ...] = (
     *(f"torn line: {name}.jsonl" for name in _LOGS),
     *DISCORD_FAULTS,
     *MODEL_FAULTS,
+    *(f"calendar {fault}" for fault in FeedFault),
     *ERROR_NAMES.values(),
     "power cut",
     *CRASH_POINTS,

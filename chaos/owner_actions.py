@@ -58,7 +58,7 @@ async def say_and_delete(scene: ChaosScene, rng: random.Random) -> None:
 
 
 async def begin_fork(scene: ChaosScene, _: random.Random) -> None:
-    await _command(scene, f"/fork topic {scene.next_number()}")
+    await send_command(scene, f"/fork topic {scene.next_number()}")
 
 
 async def end_fork(scene: ChaosScene, rng: random.Random) -> None:
@@ -83,33 +83,33 @@ async def reply_to_ping(scene: ChaosScene, rng: random.Random) -> None:
 async def clear(scene: ChaosScene, _: random.Random) -> None:
     """Only if the session of the conversation is known, and so noted for the checker."""
     if scene.record.note_session():
-        await _command(scene, "/clear")
+        await send_command(scene, "/clear")
 
 
 async def configure(scene: ChaosScene, _: random.Random) -> None:
     value = 300 + scene.next_number()
-    row = {"value": value, "is_certain": False}
+    row = {"key": "approval_timeout", "value": value, "is_certain": False}
     scene.record.note("settings", row)
-    if await _command(scene, f"/config approval_timeout {value}"):
+    if await send_command(scene, f"/config approval_timeout {value}"):
         scene.record.note("settings", row | {"is_certain": True})
 
 
 async def be_quiet(scene: ChaosScene, _: random.Random) -> None:
-    await _command(scene, "/quiet 1m")
+    await send_command(scene, "/quiet 1m")
 
 
 async def end_quiet(scene: ChaosScene) -> None:
     """Let the bot send what it holds back."""
-    await _command(scene, "/quiet off")
+    await send_command(scene, "/quiet off")
 
 
 async def remind(scene: ChaosScene, rng: random.Random) -> None:
-    _remind_in(scene, rng.uniform(-0.9, 2))
+    remind_at(scene, soon(rng.uniform(-0.9, 2)))
 
 
 async def remind_late(scene: ChaosScene, rng: random.Random) -> None:
     """A reminder of a time in the past: it has to come at once, and say that it is late."""
-    _remind_in(scene, -rng.uniform(200, 4000))
+    remind_at(scene, soon(-rng.uniform(200, 4000)))
 
 
 async def remind_by_command(scene: ChaosScene, rng: random.Random) -> None:
@@ -167,7 +167,7 @@ async def add_errand(scene: ChaosScene, _: random.Random) -> None:
 async def tick_errand(scene: ChaosScene, rng: random.Random) -> None:
     """Show the open tasks, and press the button of one twice at the same time."""
     await add_errand(scene, rng)
-    if not await _command(scene, "/tasks"):
+    if not await send_command(scene, "/tasks"):
         return
     try:
         async with asyncio.timeout(TIMEOUT):
@@ -226,7 +226,7 @@ def _button_id(message: Message, label: str) -> str:
     return ""
 
 
-async def _command(scene: ChaosScene, line: str) -> bool:
+async def send_command(scene: ChaosScene, line: str) -> bool:
     """Whether the owner gets the answer that the command was carried out."""
     try:
         async with asyncio.timeout(TIMEOUT):
@@ -236,9 +236,10 @@ async def _command(scene: ChaosScene, line: str) -> bool:
     return not answer.get("is_error")
 
 
-def _remind_in(scene: ChaosScene, seconds: float) -> None:
+def remind_at(scene: ChaosScene, at: datetime) -> None:
+    """Write a reminder for an exact moment, which has to come."""
     name = f"r{scene.next_number()}"
-    text, at = f"Drink {name}.", soon(seconds)
+    text = f"Drink {name}."
     scene.note_reminder(name, at, text)
     scene.write_job(f"reminders/{name}.md", _reminder_file(name, at, text))
 
@@ -270,10 +271,17 @@ ACTIONS: Mapping[str, Action] = {
     "snooze twice": snooze,
 }
 WEIGHTS: Mapping[str, int] = dict.fromkeys(ACTIONS, 2) | {
-    "say on Discord": 6,
-    "say on the page": 4,
-    "remind": 5,
+    "say on Discord": 4,
+    "say on the page": 3,
+    "remind": 4,
+    "say and edit": 1,
+    "say and delete": 1,
+    "reply to a ping": 1,
     "begin a fork": 1,
     "clear": 1,
     "configure": 1,
+    "be quiet": 1,
+    "remind of the past": 1,
+    "remind by halves": 1,
+    "cancel a reminder": 1,
 }

@@ -14,12 +14,17 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "ollim_bot"
 
 @dataclass(frozen=True, slots=True)
 class PlantedBug:
-    """In `file`, `old` becomes `new`. The file has to contain `old` exactly once."""
+    """In `file`, `old` becomes `new`. The file has to contain `old` exactly once.
+
+    `focus` has the steps that can find it. They come first, which saves time: a run without a
+    focus has the same steps, only later.
+    """
 
     name: str
     file: str
     old: str
     new: str
+    focus: tuple[str, ...] = ()
 
     def applied(self, text: str) -> str:
         times = text.count(self.old)
@@ -34,6 +39,7 @@ PLANTED_BUGS = (
         "store/files.py",
         "        os.fsync(descriptor)\n",
         "        return\n",
+        focus=("cut the power",),
     ),
     PlantedBug(
         "confirmed before it is sent",
@@ -49,6 +55,7 @@ PLANTED_BUGS = (
         "        shown, item = accepted.as_message(), None\n"
         "        later = asyncio.get_running_loop().call_later\n"
         "        later(1.0, lambda: asyncio.ensure_future(self._state.transact(step)))\n",
+        focus=("kill", "say on the page"),
     ),
     PlantedBug(
         "a call of a webhook is answered before it is on disk",
@@ -60,6 +67,7 @@ PLANTED_BUGS = (
         "            accepted = Acceptance(run, is_new=True)\n"
         "            later = asyncio.get_running_loop().call_later\n"
         "            later(1.0, lambda: asyncio.ensure_future(self._calls.accept(call)))\n",
+        focus=("kill after a call",),
     ),
     PlantedBug(
         "a task is ticked after the answer",
@@ -67,36 +75,47 @@ PLANTED_BUGS = (
         "            task, receipt = await asyncio.to_thread(change, button.data)\n",
         "            task, receipt = self._tasks().get(button.data), ''\n"
         "            asyncio.get_running_loop().call_later(1.0, change, button.data)\n",
+        focus=("kill after a tick",),
     ),
     PlantedBug(
         "a token is not reserved",
         "conversation/message_poster.py",
         "verdict = tx.budget.take(pay)\n",
         "_, verdict = pay(tx.budget.get())\n",
+        focus=("run a routine", "call a webhook"),
     ),
     PlantedBug(
         "updates are popped without a claim",
         "conversation/turns/runner.py",
         "replace(taken, claim=claim, in_fork=dialogue.in_fork)",
         "replace(taken, in_fork=dialogue.in_fork)",
+        focus=(
+            "before the removal: pending_updates.json",
+            "before the renaming: pending_updates.json",
+            "run a routine",
+            "kill",
+        ),
     ),
     PlantedBug(
         "the nonce is new each time",
         "store/deliveries.py",
         'f"{base} {part}".encode()',
         'f"{base} {part} {datetime.now()}".encode()',
+        focus=("Discord: answer to a sending lost", "Discord: sending hangs, done"),
     ),
     PlantedBug(
         "a click is not marked as used",
         "store/item_answers.py",
         "    if before is None or not before.is_open:\n",
         "    if before is None:\n",
+        focus=("snooze twice",),
     ),
     PlantedBug(
         "catch-up begins at the wrong message",
         "surfaces/discord/catch_up.py",
         "found = await self._channel.after(start)",
         "found = (await self._channel.after(start))[1:]",
+        focus=("Discord away", "kill"),
     ),
     PlantedBug(
         "a moment is run without a claim",
@@ -104,6 +123,12 @@ PLANTED_BUGS = (
         "            return tx.ledger.claim(due.occurrence, found_at, facts)\n",
         "            tx.ledger.append(LedgerRow(found_at, 'due', due.occurrence, facts))\n"
         "            return True\n",
+        focus=(
+            "remind",
+            "kill",
+            "before the removal: reminders",
+            "before the folder's sync: reminders",
+        ),
     ),
     PlantedBug(
         "a reminder is removed before it is delivered",
@@ -112,6 +137,11 @@ PLANTED_BUGS = (
         "        if isinstance(due.job, Reminder):\n"
         "            await self._must.finish(due, is_delivered=False)\n"
         "        is_delivering = asyncio.Event()\n",
+        focus=(
+            "remind",
+            "before the folder's sync: reminders",
+            "after the folder's sync: reminders",
+        ),
     ),
     PlantedBug(
         "drafts of a crash are left behind",
@@ -119,6 +149,22 @@ PLANTED_BUGS = (
         "        await self._caught_up()\n        seen: list[ReceivedMessage] = []\n",
         "        if refs or newest:\n            return\n"
         "        seen: list[ReceivedMessage] = []\n",
+        focus=("kill", "say on Discord"),
+    ),
+    PlantedBug(
+        "a calendar that cannot be read loses its events",
+        "domain/calendar.py",
+        "        return replace(self, problem=problem, failing_since=self.failing_since or now)\n",
+        "        since = self.failing_since or now\n"
+        "        return replace(self, events=(), problem=problem, failing_since=since)\n",
+        focus=("calendar away", "calendar answers garbage", "calendar is cut off"),
+    ),
+    PlantedBug(
+        "what the new clock jumps over is forgotten",
+        "domain/travel.py",
+        "        return instant(self._old_wall, self.after).astimezone(UTC)\n",
+        "        return self.at.astimezone(UTC)\n",
+        focus=("travel",),
     ),
 )
 

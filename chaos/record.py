@@ -83,6 +83,16 @@ class Record:
         ledger = _query(path, "SELECT value FROM ledger ORDER BY seq")
         self.replace("ledger", [json.loads(value) for (value,) in ledger])
 
+    def is_armed(self, job: str) -> bool:
+        """Whether the bot has planned the job."""
+        rows = _query(self._state / "ollim.db", "SELECT value FROM ledger WHERE state = 'armed'")
+        return any(json.loads(value).get("job") == job for (value,) in rows)
+
+    def planned_zone(self) -> str:
+        """The zone in which the bot has planned all jobs; empty if it is not known."""
+        rows = _query(self._state / "ollim.db", "SELECT value FROM records WHERE name = 'zone'")
+        return str(json.loads(rows[0][0]).get("name", "")) if rows else ""
+
     def note_session(self) -> str:
         """Note the session of the main conversation if it is new, and return it, or ""."""
         path = self._state / "sessions.json"

@@ -9,11 +9,11 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaos import faults, owner_actions, webhook_caller
+from chaos import calendar_actions, faults, owner_actions, travel_actions, webhook_caller
 from chaos.checker import check, in_doubt
 from chaos.findings import Finding
 from chaos.owner_actions import Action
@@ -21,7 +21,13 @@ from chaos.scene import ChaosScene, chaos_scene
 from chaos.steps import SETTLE, Step, planned_steps
 from chaos.write_faults import CRASHES
 
-WEIGHTS: Mapping[str, int] = {**owner_actions.WEIGHTS, **webhook_caller.WEIGHTS, **faults.WEIGHTS}
+WEIGHTS: Mapping[str, int] = {
+    **owner_actions.WEIGHTS,
+    **webhook_caller.WEIGHTS,
+    **calendar_actions.WEIGHTS,
+    **travel_actions.WEIGHTS,
+    **faults.WEIGHTS,
+}
 
 # Seconds. The bot repeats what failed within half a minute, and a reminder comes within a minute.
 _SETTLES_WITHIN = 120.0
@@ -41,6 +47,8 @@ _logger = logging.getLogger(__name__)
 _STEPS: Mapping[str, Action] = {
     **owner_actions.ACTIONS,
     **webhook_caller.ACTIONS,
+    **calendar_actions.ACTIONS,
+    **travel_actions.ACTIONS,
     **faults.FAULTS,
     **CRASHES,
 }
@@ -70,9 +78,9 @@ class Outcome:
         _logger.info("%6.1f s  %s", time.monotonic() - self.began, step.name)
 
 
-def plan(seed: int) -> Iterator[Step]:
-    """The usual steps: all actions, all faults and all crash points."""
-    return planned_steps(seed, WEIGHTS, tuple(CRASHES), _SHARE_OF_CRASHES)
+def plan(seed: int, focus: Collection[str] = ()) -> Iterator[Step]:
+    """The usual steps: all actions, all faults and all crash points, those of `focus` first."""
+    return planned_steps(seed, WEIGHTS, tuple(CRASHES), _SHARE_OF_CRASHES, focus)
 
 
 async def run_steps(
@@ -160,6 +168,7 @@ async def _end_faults(scene: ChaosScene) -> None:
         await owner_actions.send_to_page(scene, name)
     for number in list(scene.unaccepted):
         await webhook_caller.call_again(scene, number)
+    await calendar_actions.read_all_again(scene)
     await owner_actions.end_quiet(scene)
 
 

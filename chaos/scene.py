@@ -1,4 +1,4 @@
-"""The bot under test, with a Discord, a model and an owner of the harness around it."""
+"""The bot under test, with the services and the owner of the harness around it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +18,7 @@ from devtools.localdiscord.server import LocalDiscord
 from tests.e2e.bot import LIMIT, Bot
 from tests.ports import unused_port
 
+from chaos.calendar_server import CalendarServer
 from chaos.fault_control import CRASH, POWER_CUT, FaultControl
 from chaos.marking_model import MarkingModel
 from chaos.record import Record
@@ -38,6 +39,8 @@ WEBHOOKS = {
     "look": f"---\nid: look\n{_FIELDS}\n---\nLook around.\n",
 }
 SECRET = "the-secret-of-all-webhooks-of-the-chaos"
+# The zone of the settings, which the owner leaves and comes back to.
+HOME_ZONE = "Europe/Berlin"
 _ROOT = Path(__file__).resolve().parent.parent
 _BOT_WITH_FAULTS = ("-m", "chaos.fault_injection")
 # The name under which each error of the system is counted.
@@ -59,7 +62,11 @@ class ChaosScene:
     by their name and their route, until `count_hits` counts those that happened.
 
     `unsent` has the messages to the page that the bot has not confirmed, and `unaccepted` the
-    calls of webhooks that it has not accepted, each with its webhook. Both are sent again.
+    calls of webhooks that it has not accepted, each with its webhook. `unsent_addresses` has the
+    pasted addresses that it has not confirmed, each with its calendar. All are sent again.
+    `subscribed` are the calendars that the owner knows to be subscribed, and `has_used_calendars`
+    says that one was used since they were last read. `zone` is the owner's zone, or empty after a
+    change without an answer.
     `needs_restart` is true after a fault that can leave work to the next start: the bot tries
     again then what it could not write.
     """
@@ -69,11 +76,16 @@ class ChaosScene:
     model: MarkingModel
     record: Record
     fault_control: FaultControl
+    calendars: CalendarServer
     webhook_port: int
     hits: Counter[str] = field(default_factory=Counter)
     undo: AsyncExitStack = field(default_factory=AsyncExitStack)
     unsent: dict[str, str] = field(default_factory=dict)
     unaccepted: dict[int, str] = field(default_factory=dict)
+    unsent_addresses: dict[str, str] = field(default_factory=dict)
+    subscribed: list[str] = field(default_factory=list)
+    has_used_calendars: bool = False
+    zone: str = HOME_ZONE
     discord_faults: Counter[tuple[str, str]] = field(default_factory=Counter)
     number: int = 0
     needs_restart: bool = False
@@ -105,6 +117,12 @@ class ChaosScene:
                     return
             await self.kill()
 
+    async def start_with_fault(self) -> None:
+        """Start the bot once, and leave a pending fault, which may crash the bot at any time."""
+        self.starts += 1
+        with suppress(AssertionError, TimeoutError, aiohttp.ClientError):
+            await self._start_bot()
+
     async def _start_bot(self) -> None:
         """A busy machine gets twice the time."""
         try:
@@ -123,7 +141,7 @@ class ChaosScene:
         errors = {kind for kind, _ in reports} & ERROR_NAMES.keys()
         self.hits.update(ERROR_NAMES[each] for each in errors)
 
-    async def cli(self, *words: str) -> int:
+    async def cli(self, *words: str, typed: str = "") -> int:
         """Run a command as the owner does in a terminal, and return its exit code."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -131,12 +149,13 @@ class ChaosScene:
             "ollim_bot",
             *words,
             env=self.bot.environment(),
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )
         try:
             async with asyncio.timeout(LIMIT):
+                await process.communicate(typed.encode())
                 return await process.wait()
         finally:
             if process.returncode is None:
@@ -151,9 +170,10 @@ class ChaosScene:
         draft.write_text(text)
         draft.replace(target)
 
-    def note_reminder(self, name: str, at: datetime, text: str) -> None:
-        """Note for the checker that this reminder has to come."""
-        self.record.note("orders", {"id": name, "at": at.isoformat(), "text": text})
+    def note_reminder(self, name: str, at: datetime, text: str, *, is_timed: bool = True) -> None:
+        """Note for the checker that this reminder has to come; `is_timed` if it is due at `at`."""
+        row = {"id": name, "at": at.isoformat(), "text": text, "is_timed": is_timed}
+        self.record.note("orders", row)
 
 
 def soon(seconds: float) -> datetime:
@@ -166,13 +186,18 @@ async def chaos_scene(home: Path, settings: Mapping[str, str]) -> AsyncIterator[
     """A running bot that has posted its welcome. It is killed at the end in any case."""
     record = Record(home / "record", home / "bot" / "data" / "state")
     model = MarkingModel(record)
-    async with LocalDiscord() as discord, MessagesServer(model) as server:
+    async with (
+        LocalDiscord() as discord,
+        MessagesServer(model) as server,
+        CalendarServer() as calendars,
+    ):
         fault_control = FaultControl(home / "faults")
         webhook_port = unused_port()
         environment = {
             "DISCORD_TOKEN": discord.token,
             "DISCORD_API_URL": discord.api_url,
             "CHAOS_FAULTS": str(fault_control.folder),
+            "OLLIM_TIMEZONE": HOME_ZONE,
             "WEBHOOK_PORT": str(webhook_port),
             "WEBHOOK_SECRET": SECRET,
             **settings,
@@ -181,7 +206,7 @@ async def chaos_scene(home: Path, settings: Mapping[str, str]) -> AsyncIterator[
             ),
         }
         bot = Bot(home / "bot", server.url, environment)
-        scene = ChaosScene(bot, discord, model, record, fault_control, webhook_port)
+        scene = ChaosScene(bot, discord, model, record, fault_control, calendars, webhook_port)
         _prepare(scene)
         try:
             await scene.start()

@@ -54,7 +54,7 @@ def _each_reminder_comes_once(evidence: Evidence) -> Iterator[Finding]:
             yield wrong(f"reminder {name} was due {times_due[name]} times")
         if len(came) != 1:
             yield (wrong if came else missing)(f"reminder {name} came {len(came)} times")
-        else:
+        elif order["is_timed"]:
             yield from _in_time(evidence, order, came[0])
 
 
@@ -94,10 +94,7 @@ def _what_was_cancelled_is_gone(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _a_click_counts_once(evidence: Evidence) -> Iterator[Finding]:
-    put_off = Counter(
-        path.read_text().strip().rpartition("\n")[2]
-        for path in (evidence.data / "reminders").glob("*.md")
-    )
+    put_off = Counter(text.strip().rpartition("\n")[2] for text in evidence.reminder_texts)
     for row in evidence.noted("clicks"):
         times = put_off[row["text"]]
         if times != 1 and (times > 1 or row["is_certain"]):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 
 SETTLE = "settle"
@@ -26,28 +27,57 @@ class Step:
 
 
 def planned_steps(
-    seed: int, weights: Mapping[str, int], crashes: Sequence[str], crash_share: float
+    seed: int,
+    weights: Mapping[str, int],
+    crashes: Sequence[str],
+    crash_share: float,
+    focus: Collection[str] = (),
 ) -> Iterator[Step]:
     """Steps without end: some in a row, then a `SETTLE`, and so on.
 
     `crash_share` is the share of the steps that are one of `crashes`. Each of `crashes` comes
     once before any of them comes again; each other name comes as often as its weight says before
-    a new round of them begins.
+    a new round of them begins. The names of `focus` come before all others.
     """
     rng = random.Random(seed)
-    other_names = _shuffled(rng, [name for name, weight in weights.items() for _ in range(weight)])
-    crash_names = _shuffled(rng, crashes)
+    names = _names(rng, weights, crashes, crash_share, focus)
     while True:
-        for _ in range(rng.randint(4, 9)):
-            name = next(crash_names if rng.random() < crash_share else other_names)
+        for name in islice(names, rng.randint(4, 9)):
             yield Step(name, round(_wait(rng), 3), rng.randrange(1_000_000))
         yield Step(SETTLE)
 
 
-def _shuffled(rng: random.Random, names: Sequence[str]) -> Iterator[str]:
-    """All names in a random order, then all in another random order, without end."""
+def _names(
+    rng: random.Random,
+    weights: Mapping[str, int],
+    crashes: Sequence[str],
+    crash_share: float,
+    focus: Collection[str],
+) -> Iterator[str]:
+    others = _rounds(rng, weights, focus)
+    crash_points = _rounds(rng, dict.fromkeys(crashes, 1), focus)
+    aimed = [others for name in focus for _ in range(weights.get(name, 0))]
+    aimed += [crash_points for name in focus if name in crashes]
+    rng.shuffle(aimed)
+    yield from map(next, aimed)
     while True:
-        yield from rng.sample(names, len(names))
+        yield next(crash_points if rng.random() < crash_share else others)
+
+
+def _rounds(
+    rng: random.Random, weights: Mapping[str, int], focus: Collection[str]
+) -> Iterator[str]:
+    """Rounds without end, in each of which the repetitions of a name are spread evenly.
+
+    A name with the weight three comes once in each third of the round.
+    """
+    while True:
+        places = (
+            (name not in focus, (number + rng.random()) / weight, name)
+            for name, weight in weights.items()
+            for number in range(weight)
+        )
+        yield from (name for *_, name in sorted(places))
 
 
 def _wait(rng: random.Random) -> float:

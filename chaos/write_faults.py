@@ -7,7 +7,8 @@ import random
 from collections.abc import Mapping
 from functools import partial
 
-from chaos.crash_points import CRASH_POINTS, DATABASE, WritePhase
+from chaos.calendar_actions import offer_new_events, paste_address
+from chaos.crash_points import CALENDAR_FILES, CRASH_POINTS, DATABASE, WritePhase
 from chaos.fault_control import CRASH, POWER_CUT, InjectedFault
 from chaos.owner_actions import (
     Action,
@@ -22,6 +23,7 @@ from chaos.owner_actions import (
     tick_errand,
 )
 from chaos.scene import ChaosScene
+from chaos.travel_actions import travel
 from chaos.webhook_caller import call_webhook
 
 _POLLS = 25
@@ -44,13 +46,20 @@ async def _use_up_updates(scene: ChaosScene, rng: random.Random) -> None:
     await say_on_discord(scene, rng)
 
 
+async def _read_changed_calendar(scene: ChaosScene, rng: random.Random) -> None:
+    """Start the bot again, which reads the calendars then."""
+    await offer_new_events(scene, rng)
+    await scene.kill()
+    await scene.start_with_fault()
+
+
 _TALK: tuple[Action, ...] = (say_on_discord, say_on_discord, say_on_page)
 _WORK: tuple[Action, ...] = (remind, run_routine)
 # The actions that make the bot write a file, by the label of the file.
 _ACTIONS_THAT_WRITE: Mapping[str, tuple[Action, ...]] = {
-    DATABASE: (*_TALK, *_WORK, call_webhook),
+    DATABASE: (*_TALK, *_WORK, call_webhook, travel),
     "fork.json": (begin_fork, end_fork),
-    "config.json": (configure,),
+    "config.json": (configure, travel),
     "sessions.json": (_begin_new_conversation,),
     "session_history.jsonl": (begin_fork, run_routine),
     "ping_budget.json": (run_routine,),
@@ -58,6 +67,7 @@ _ACTIONS_THAT_WRITE: Mapping[str, tuple[Action, ...]] = {
     "reminders": (remind,),
     "tasks.md": (tick_errand,),
     "task_ids.json": (tick_errand,),
+    **dict.fromkeys(CALENDAR_FILES, (paste_address, _read_changed_calendar)),
     "fork_messages.json": _WORK,
     "pending_updates.json": (*_WORK, *_TALK, _use_up_updates),
 }

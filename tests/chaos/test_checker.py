@@ -22,7 +22,9 @@ def correct_rows() -> dict[str, list[Row]]:
     """A message that was answered, a reminder that came, a ping and its report."""
     return {
         "record/owner": [{"event": "said", "id": "m1", "text": "task t1"}],
-        "record/orders": [{"id": "r1", "at": "2026-11-15T13:29:58+00:00", "text": "Drink r1."}],
+        "record/orders": [
+            {"id": "r1", "at": "2026-11-15T13:29:58+00:00", "text": "Drink r1.", "is_timed": True}
+        ],
         "record/inbox": [
             {"row": "taken", "turn": "t", "inputs": ["m1"]},
             {"row": "ended", "inputs": ["m1"], "end": "answered"},
@@ -35,7 +37,10 @@ def correct_rows() -> dict[str, list[Row]]:
         ],
         "record/talks": [{"session": "s", "texts": ["- (just now) Report u1.\n\ntask t1"]}],
         "record/sessions": [{"session": "s"}],
-        "record/settings": [{"value": 301, "is_certain": True}],
+        "record/settings": [
+            {"key": "approval_timeout", "value": 301, "is_certain": True},
+            {"key": "timezone", "value": "Asia/Tokyo", "is_certain": True},
+        ],
         "record/cancelled": [{"id": "r2"}],
         "record/discord": [
             {"id": "10", "is_ours": False, "text": "task t1", "marks": []},
@@ -72,7 +77,7 @@ def message(name: str, author: str, text: str, ref: str) -> Row:
 VALUES = {
     "ping_budget": {"available": 499.0},
     "pending_updates": [],
-    "config": {"approval_timeout": 301},
+    "config": {"approval_timeout": 301, "timezone": "Asia/Tokyo"},
 }
 
 
@@ -178,9 +183,10 @@ def test_an_error_in_the_record_breaks_an_invariant(name: str, tmp_path: Path) -
     "values",
     [
         {"ping_budget": {"available": 500.0}},
-        {"config": {"approval_timeout": 300}},
+        {"config": {"approval_timeout": 300, "timezone": "Asia/Tokyo"}},
+        {"config": {"approval_timeout": 301}},
     ],
-    ids=["a token was not spent", "a setting was forgotten"],
+    ids=["a token was not spent", "a setting was forgotten", "a zone was forgotten"],
 )
 def test_a_wrong_value_breaks_an_invariant(values: Mapping[str, object], tmp_path: Path) -> None:
     assert findings(tmp_path, correct_rows(), {**VALUES, **values}) != []
@@ -230,9 +236,112 @@ def test_a_conversation_that_was_lost_does_not_count(tmp_path: Path) -> None:
 
 def test_an_unconfirmed_setting_may_be_kept_or_not(tmp_path: Path) -> None:
     rows = correct_rows()
-    rows["record/settings"].append({"value": 302, "is_certain": False})
-    for value in (301, 302):
-        assert findings(tmp_path, rows, VALUES | {"config": {"approval_timeout": value}}) == []
+    rows["record/settings"].append({"key": "timezone", "value": None, "is_certain": False})
+    for kept in ({"timezone": "Asia/Tokyo"}, {}):
+        config = {"approval_timeout": 301, **kept}
+        assert findings(tmp_path, rows, {**VALUES, "config": config}) == []
+
+
+def test_a_reminder_that_is_due_by_two_clocks_may_come_at_any_time_but_once(
+    tmp_path: Path,
+) -> None:
+    rows = correct_rows()
+    rows["record/orders"][0] |= {"at": "2026-11-15T13:00:00+00:00", "is_timed": False}
+    assert findings(tmp_path, rows, VALUES) == []
+    rows["record/messages"][3]["text"] = "Drink r1."
+    assert findings(tmp_path, rows, VALUES) != []
+
+
+ADDRESS = "http://127.0.0.1/secret-of-c1/basic.ics"
+OFFERED = [
+    {"feed": "c1", "event": "offered", "titles": ["Meeting 1"]},
+    {"feed": "c1", "event": "subscribed"},
+    {"feed": "c1", "event": "read", "titles": ["Meeting 1"]},
+]
+CHANGED = {"feed": "c1", "event": "offered", "titles": ["Meeting 2", "Meeting 3"]}
+READ = {**CHANGED, "event": "read"}
+EMPTIED: Row = {"feed": "c1", "event": "seen", "titles": []}
+REMOVED = {"feed": "c1", "event": "removed"}
+SOURCE = {"c1.source": {"name": "Work", "address": ADDRESS}}
+
+
+def copy_of(*titles: str) -> dict[str, Row]:
+    return {"c1": {"name": "Work", "events": [{"summary": each} for each in titles]}}
+
+
+def calendar_findings(home: Path, rows: list[Row], files: Mapping[str, Row]) -> list[str]:
+    folder = home / "data" / "state" / "calendars"
+    folder.mkdir(parents=True)
+    for name, value in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(value))
+    return findings(home, correct_rows() | {"record/feeds": rows}, VALUES)
+
+
+@pytest.mark.parametrize(
+    ("rows", "files"),
+    [
+        (OFFERED, {**SOURCE, **copy_of("Meeting 1")}),
+        ([*OFFERED, CHANGED], {**SOURCE, **copy_of("Meeting 1")}),
+        ([*OFFERED, CHANGED], {**SOURCE, **copy_of("Meeting 3", "Meeting 2")}),
+        ([*OFFERED, CHANGED, READ], {**SOURCE, **copy_of("Meeting 2", "Meeting 3")}),
+        ([*OFFERED, {"feed": "c1", "event": "removing"}], {}),
+        ([*OFFERED, REMOVED], {}),
+    ],
+    ids=["read", "not read again", "read by the bot", "read again", "perhaps removed", "removed"],
+)
+def test_a_calendar_that_is_kept_breaks_no_invariant(
+    tmp_path: Path, rows: list[Row], files: Mapping[str, Row]
+) -> None:
+    assert calendar_findings(tmp_path, rows, files) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "files", "found"),
+    [
+        (OFFERED, {}, "calendar c1 was subscribed, and is gone"),
+        (OFFERED, SOURCE, "there is no copy of calendar c1"),
+        (OFFERED, {**SOURCE, **copy_of()}, "has [], not ['Meeting 1']"),
+        (OFFERED, {**SOURCE, **copy_of("Meeting 1", "Meeting 1")}, "['Meeting 1', 'Meeting 1']"),
+        ([*OFFERED, CHANGED], {**SOURCE, **copy_of("Meeting 2")}, "has ['Meeting 2'], not"),
+        ([*OFFERED, EMPTIED], {**SOURCE, **copy_of("Meeting 1")}, "had [] while it was not read"),
+        ([*OFFERED, CHANGED, READ], {**SOURCE, **copy_of("Meeting 1")}, "has ['Meeting 1'], not"),
+        ([*OFFERED, REMOVED], SOURCE, "calendar c1 was removed, and is there"),
+        ([*OFFERED, REMOVED], copy_of("Meeting 1"), "a copy of calendar Work, which is not"),
+        (
+            OFFERED,
+            {**SOURCE, **copy_of("Meeting 1"), "c2.source": SOURCE["c1.source"]},
+            "calendar c1 is subscribed 2 times",
+        ),
+    ],
+    ids=[
+        "forgotten",
+        "without events",
+        "emptied",
+        "doubled",
+        "half of a version",
+        "emptied for a while",
+        "an old version",
+        "back again",
+        "a copy is left",
+        "subscribed twice",
+    ],
+)
+def test_a_calendar_that_is_not_kept_breaks_an_invariant(
+    tmp_path: Path, rows: list[Row], files: Mapping[str, Row], found: str
+) -> None:
+    (finding,) = calendar_findings(tmp_path, rows, files)
+    assert found in finding
+
+
+@pytest.mark.parametrize("row", [{"code": 0, "unreadable": ["c1"]}, {"code": 1, "unreadable": []}])
+def test_a_wrong_answer_about_the_calendars_breaks_an_invariant(tmp_path: Path, row: Row) -> None:
+    assert findings(tmp_path, correct_rows() | {"record/refreshes": [row]}, VALUES) != []
+
+
+def test_an_address_of_a_calendar_that_the_model_sees_breaks_an_invariant(tmp_path: Path) -> None:
+    rows = correct_rows()
+    rows["record/model"].append({"event": "asked", "prompt": f"What is on? {ADDRESS}"})
+    assert findings(tmp_path, rows, VALUES) == ["the address of a calendar is in a prompt"]
 
 
 def test_a_message_in_doubt_is_counted_and_not_missing(tmp_path: Path) -> None:

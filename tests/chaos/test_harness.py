@@ -23,7 +23,7 @@ from chaos.planted_bugs import (
 )
 from chaos.runner import WEIGHTS, Outcome, plan, run_steps
 from chaos.shrink import shrunk
-from chaos.steps import SETTLE, Step, read_steps, write_steps
+from chaos.steps import SETTLE, Step, planned_steps, read_steps, write_steps
 
 # Two fixed seeds, which show what a change of the program breaks, and a new one.
 SEEDS = (2, 8, "fresh")
@@ -48,7 +48,7 @@ def test_the_checker_imports_nothing_of_the_program() -> None:
 
 
 def test_the_source_contains_the_text_of_every_planted_bug() -> None:
-    assert len(PLANTED_BUGS) >= 10
+    assert len(PLANTED_BUGS) >= 15
     assert problems_of_planted_bugs() == []
 
 
@@ -89,6 +89,25 @@ def test_each_step_comes_as_often_as_its_weight_before_a_new_round(
     names = [step.name for step in islice(plan(7), 2000) if step.name in weights]
     once = sum(weights.values())
     assert Counter(names[:once]) == Counter(names[once : 2 * once]) == weights
+
+
+def test_the_repetitions_of_a_step_are_spread_evenly() -> None:
+    weights = dict.fromkeys(("say", "kill", "travel"), 4)
+    steps = islice(planned_steps(7, weights, crashes=(), crash_share=0), 100)
+    names = [step.name for step in steps if step.name != SETTLE]
+    for quarter in range(8):
+        assert {*names[3 * quarter : 3 * quarter + 3]} == {*weights}
+
+
+@pytest.mark.parametrize("chosen", PLANTED_BUGS, ids=lambda each: each.name)
+def test_a_focus_changes_only_the_order_of_the_steps(chosen: PlantedBug) -> None:
+    """So a usual run has the steps that find a planted bug, too."""
+    steps = [step.name for step in islice(plan(7, chosen.focus), 2000) if step.name != SETTLE]
+    assert {*chosen.focus} <= {*WEIGHTS, *CRASH_POINTS}
+    for weights in (WEIGHTS, dict.fromkeys(CRASH_POINTS, 1)):
+        names = [name for name in steps if name in weights]
+        assert Counter(names[: sum(weights.values())]) == weights
+    assert {*steps[: len(chosen.focus)]} <= {*chosen.focus}
 
 
 async def test_steps_that_do_not_matter_are_left_out() -> None:
@@ -145,7 +164,7 @@ async def test_every_planted_bug_is_found_within_a_run(
 ) -> None:
     began = time.monotonic()
     with program_with_bug(chosen) as settings:
-        steps = islice(plan(FRESH), STEPS_OF_A_RUN)
+        steps = islice(plan(FRESH, chosen.focus), STEPS_OF_A_RUN)
         outcome = await run_steps(steps, seconds=math.inf, settings=settings)
     assert outcome.broken, description(FRESH, outcome)
     assert not outcome.is_harness_error, description(FRESH, outcome)
