@@ -34,8 +34,8 @@ class RecordingStore(RepeatingStore):
         self.inbox_rows: list[InboxRow] = []
         self._attempted: list[InboxRow] = []
 
-    def copied(self) -> Self:
-        copied = super().copied()
+    def copied(self, now: Callable[[], datetime] | None = None) -> Self:
+        copied = super().copied(now)
         copied.inbox_rows = [*self.inbox_rows]
         return copied
 
