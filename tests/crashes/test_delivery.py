@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable
 from copy import copy
-from typing import Self
+from pathlib import Path
+from typing import Any, Self
 
 import pytest
-from tests.conversation.crashing import CrashRecorder, StepCounter
+from tests.conversation.crashing import StepCounter
 from tests.conversation.delivery_scene import (
     DeliveryScene,
     ServiceClock,
@@ -17,6 +18,7 @@ from tests.conversation.delivery_scene import (
     service_scene,
     with_a_token,
 )
+from tests.crashes.matrix import Scenario, crash_at_every_step, rows_of
 
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.testing.channel import DeliveryFault, FakeChatService
@@ -26,39 +28,17 @@ FORGOTTEN = 1000.0
 pytestmark = pytest.mark.usefixtures("inline_executor")
 
 
-def is_well(_: FakeChatService) -> None: ...
-
-
-def loses_answers(service: FakeChatService) -> None:
-    service.faults.extend([DeliveryFault.ANSWER_LOST] * 2)
-
-
-def loses_requests(service: FakeChatService) -> None:
-    service.faults.append(DeliveryFault.REQUEST_LOST)
-
-
-def refuses(service: FakeChatService) -> None:
-    service.refusal = "Your direct messages are closed."
-
-
-def hides(service: FakeChatService) -> None:
-    service.is_hidden = True
-
-
-Behaviour = Callable[[FakeChatService], None]
-
-
 class RestartedDelivery:
     """One ping through several runs; between them the service may forget its nonces.
 
     A ping is longer than 4 characters: with `longest=4` it is sent in two parts.
     """
 
-    def __init__(self, behaviour: Behaviour, *, pause: float = 0.0, longest: int = 9) -> None:
+    def __init__(self, *, pause: float = 0.0, longest: int = 9) -> None:
         self.scene, self.service, self._service_clock = service_scene(longest=longest)
         self._parts = [part.text for part in self.service.parts(ping())]
         self._pause = pause
-        behaviour(self.service)
+        self._is_restarted = False
 
     def copied(self) -> Self:
         copied = copy(self)
@@ -67,40 +47,34 @@ class RestartedDelivery:
         copied.service = self.service.copied(copied._service_clock)
         store, told = self.scene.store.copied(), {**self.scene.told}
         copied.scene = DeliveryScene([copied.service], clock, store, told=told)
+        copied._is_restarted = True
         return copied
 
-    def kept(self) -> tuple[object, ...]:
-        service = self.service
-        times = self.scene.clock.now(), self._service_clock.now()
-        return self.scene.store.content(), service.history, service.faults, self.scene.told, times
+    def kept(self) -> Hashable:
+        scene, service = self.scene, self.service
+        arrived = tuple(service.history), tuple(service.faults), frozenset(scene.told.items())
+        times = scene.clock.now(), self._service_clock.now()
+        return rows_of(scene.store.content()), arrived, times
 
-    async def run(self, counter: StepCounter, *, sends: bool = False) -> None:
+    async def run(self, counter: StepCounter) -> None:
+        """The ping is sent in the first run; the others begin after a pause."""
         sending: list[asyncio.Task[bool]] = []
+        if self._is_restarted:
+            self.scene.clock.jump(self._pause)
+            self._service_clock.asleep += self._pause
         async with self.scene.running(counter) as outbox:
-            if sends:
+            if not self._is_restarted:
                 send = outbox.send(ping(), run_of(RunKind.BACKGROUND), with_a_token)
                 sending.append(asyncio.create_task(send))
             await self.scene.until(lambda: self._is_over(sending), counter)
         await asyncio.gather(*sending, return_exceptions=True)
-        self.pause()
-
-    def pause(self) -> None:
-        self.scene.clock.jump(self._pause)
-        self._service_clock.asleep += self._pause
-
-    async def crashes(self, *, sends: bool = False) -> Sequence[tuple[str, Self]]:
-        """The delivery as a crash at each step of a run leaves it, after the pause."""
-        recorder = CrashRecorder(self)
-        await self.run(recorder, sends=sends)
-        for _, left in recorder.crashes:
-            left.pause()
-        return recorder.crashes
+        self._is_restarted = True
 
     def _is_over(self, sending: list[asyncio.Task[bool]]) -> bool:
         is_sent = all(each.done() for each in sending)
         return is_sent and not self.scene.waiting and not self.scene.untold
 
-    def check(self, where: str) -> None:
+    async def check(self, where: str) -> None:
         """Nothing arrived twice, and cost, notice and references agree with the end of the ping."""
         scene, service = self.scene, self.service
         was_begun = bool(scene.log)
@@ -122,33 +96,57 @@ class RestartedDelivery:
         assert len(scene.log) <= 1, where
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "pause", "longest"),
-    [
-        (is_well, 0.0, 9),
-        (is_well, FORGOTTEN, 4),
-        (loses_answers, 0.0, 9),
-        (loses_answers, FORGOTTEN, 9),
-        (loses_requests, FORGOTTEN, 9),
-        (refuses, 0.0, 9),
-        (hides, FORGOTTEN, 9),
-    ],
-)
+def loses_answers(service: FakeChatService) -> None:
+    service.faults.extend([DeliveryFault.ANSWER_LOST] * 2)
+
+
+def loses_requests(service: FakeChatService) -> None:
+    service.faults.append(DeliveryFault.REQUEST_LOST)
+
+
+def refuses(service: FakeChatService) -> None:
+    service.refusal = "Your direct messages are closed."
+
+
+def hides(service: FakeChatService) -> None:
+    service.is_hidden = True
+
+
+def scenario(
+    behaves: Callable[[FakeChatService], None] = lambda _: None, **more: Any
+) -> Scenario[RestartedDelivery]:
+    async def begin(_: Path) -> RestartedDelivery:
+        delivery = RestartedDelivery(**more)
+        behaves(delivery.service)
+        return delivery
+
+    crosses = ["before a part is handed over", "after a step that changes deliveries"]
+    return Scenario(begin, RestartedDelivery.check, crashes=2, crosses=crosses)
+
+
+SCENARIOS = {
+    "all is well": scenario(),
+    "a message of two parts": scenario(pause=FORGOTTEN, longest=4),
+    "answers are lost": scenario(loses_answers),
+    "answers are lost and forgotten": scenario(loses_answers, pause=FORGOTTEN),
+    "a request is lost": scenario(loses_requests, pause=FORGOTTEN),
+    "the service refuses": scenario(refuses),
+    "the service hides what it has": scenario(hides, pause=FORGOTTEN),
+}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
 async def test_a_crash_at_any_step_and_another_in_the_start_after_it(
-    behaviour: Behaviour, pause: float, longest: int
+    tmp_path: Path, name: str
 ) -> None:
-    for first, once in await RestartedDelivery(behaviour, pause=pause, longest=longest).crashes(
-        sends=True
-    ):
-        for second, twice in [*await once.crashes(), ("no crash", once)]:
-            await twice.run(StepCounter())
-            twice.check(f"{first}, then {second}")
+    await crash_at_every_step(SCENARIOS[name], tmp_path)
 
 
 async def test_the_steps_are_all_there() -> None:
     """If a step were left out, the test above would not crash there."""
-    counter = StepCounter(only="before")
-    await RestartedDelivery(refuses).run(counter, sends=True)
+    counter, delivery = StepCounter(only="before"), RestartedDelivery()
+    refuses(delivery.service)
+    await delivery.run(counter)
     assert counter.steps == [
         "before a step",
         "before a step",
@@ -164,8 +162,9 @@ async def test_the_steps_are_all_there() -> None:
 
 async def test_only_a_crash_that_leaves_it_open_makes_it_unsure() -> None:
     """A message that the service hides counts as delivered if its answer arrived."""
-    delivery = RestartedDelivery(hides)
-    await delivery.run(StepCounter(), sends=True)
+    delivery = RestartedDelivery()
+    hides(delivery.service)
+    await delivery.run(StepCounter())
     assert delivery.service.texts == ["ping 7"]
     assert delivery.scene.told == {}
 
