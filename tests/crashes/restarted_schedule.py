@@ -19,6 +19,7 @@ from tests.stores import Stores
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.testing.channel import FakeChatService
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine, Step
@@ -34,7 +35,8 @@ class RestartedSchedule:
     and lasts `then` seconds if they are given.
 
     `agent` is what the agent does in each turn; `jobs` are the texts of the job files. A bot that
-    `is_new` has never run before. `at` is the scene of the last run.
+    `is_new` has never run before; `prepare` is a step before the first run. `at` is the scene of
+    the last run.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class RestartedSchedule:
         then: float | None = None,
         is_new: bool = False,
         has_service: bool = False,
+        prepare: Callable[[Transaction], None] = lambda _: None,
     ) -> None:
         self.clock = ManualClock(start)
         self.store = RepeatingStore(lambda: self.clock.now(), is_repeating=False)
@@ -69,6 +72,7 @@ class RestartedSchedule:
         if not is_new:
             HeartbeatFile(DataPaths(root)).write(NOW)
         self._files = self._read_files()
+        self.store.run(prepare)
 
     at: ScheduleScene
 

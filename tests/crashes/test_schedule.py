@@ -24,12 +24,7 @@ from ollim_bot.testing.engine import Says, Step
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 SOON = 'run-at: "2026-02-24T10:15:02+00:00"'
-# A heartbeat of the schedule is at the same moment.
-AT_HALF_A_MINUTE: dict[str, Any] = {"start": NOW.replace(second=30)}
 WASHED = "The washing is done after 40 min: towels"
-
-Check = Callable[[RestartedSchedule, str], object]
-Prepare = Callable[[Transaction], None]
 
 
 def job(name: str, head: str, text: str) -> dict[str, str]:
@@ -46,22 +41,19 @@ def missed(name: str, cron: str) -> dict[str, str]:
 
 
 def scenario(
-    verify: Check,
-    is_over: Callable[[ScheduleScene], bool],
-    seconds: float,
+    verify: Callable[[RestartedSchedule, str], object],
+    course: Mapping[str, Any],
     jobs: Mapping[str, str],
     agent: Sequence[Step] = (),
-    *,
-    prepare: Prepare = lambda _: None,
-    since: str = STARTED,
     crosses: Sequence[str] = (),
     outcomes: frozenset[object] = frozenset({None}),
-    **more: Any,
+    *,
+    since: str = STARTED,
 ) -> Scenario[RestartedSchedule]:
+    """`course` has further arguments of `RestartedSchedule`."""
+
     async def begin(folder: Path) -> RestartedSchedule:
-        bot = RestartedSchedule(folder, is_over, seconds, jobs, agent, **more)
-        bot.store.run(prepare)
-        return bot
+        return RestartedSchedule(folder, jobs=jobs, agent=agent, **course)
 
     async def verified(bot: RestartedSchedule, where: str) -> object:
         now = bot.clock.now()
@@ -184,7 +176,7 @@ def is_morning(at: ScheduleScene) -> bool:
     return bool(at.ended("plan")) and not is_held and is_sent
 
 
-def cut_off(*states: str) -> Prepare:
+def cut_off(*states: str) -> Callable[[Transaction], None]:
     one = Occurrence.parse("routine:mail:2026-02-24T10:16:00Z")
     rows = [LedgerRow(NOW + MINUTE, state, one) for state in ("due", "running", *states)]
     return lambda tx: tx.ledger.append(*rows)
@@ -199,168 +191,99 @@ def quiet_hours(tx: Transaction) -> None:
     tx.config.change(lambda now: now.with_value("quiet_hours", "10:00-10:17"))
 
 
-MAIL = missed("mail", "0 11 * * *")
-BOTH = {**MAIL, **missed("news", "0 13 * * *")}
-CUT_OFF = missed("mail", "16 10 * * *")
-LATER: dict[str, Any] = {"start": NOW + HOUR}
-TOLD = ["ledger, mirrors, notices, updates"]
+WATER = job("w1", SOON, "Drink water.")
+DENTIST = job("w1", 'cron: "46 10 * * *"\nbefore: [30m]\nplain: true', "Dentist.")
 PILL = "Take the blue pill."
-QUIET: dict[str, Any] = {"prepare": quiet_hours, "has_service": True, "then": 35}
+FREELY = "background: true\nupdate-main-session: freely"
+BOTH = {**missed("mail", "0 11 * * *"), **missed("news", "0 13 * * *")}
+CUT_OFF = missed("mail", "16 10 * * *")
 HOOKS = {"webhooks/build.md": HOOK, "webhooks/washing.md": WASHING}
+
+# A heartbeat of the schedule is at the moment of the routines.
+AT_THE_MINUTE: dict[str, Any] = {"seconds": 30.5, "start": NOW.replace(second=30)}
+REMINDER: dict[str, Any] = {"is_over": reminder_is_over, "seconds": 2.5}
+ROUTINE = {**AT_THE_MINUTE, "is_over": routine_is_over}
+MUST = {**AT_THE_MINUTE, "is_over": has_come}
+HEADS_UP = {**AT_THE_MINUTE, "is_over": lambda at: bool(at.ended("w1"))}
+NAG: dict[str, Any] = {"is_over": lambda at: len(at.ended("w1")) == 2, "seconds": 125}
+NIGHT: dict[str, Any] = {
+    "is_over": is_morning,
+    "seconds": 125,
+    "then": 35,
+    "prepare": quiet_hours,
+    "has_service": True,
+}
+CALLS: dict[str, Any] = {"is_over": calls_are_over, "seconds": 1, "prepare": accepted_calls}
+FIRST_START = {**AT_THE_MINUTE, "is_over": has_heartbeat, "seconds": 5, "away": 60, "is_new": True}
+MISSED: dict[str, Any] = {"is_over": all_is_told, "seconds": 3, "start": NOW + HOUR}
+
+ZONE_IS_KNOWN = "after a step that changes zone"
+SENT = ["after remove", "due_items, fork_messages", "ledger, mirrors, updates"]
+BROUGHT = ["after remove", "deliveries, due_items, messages"]
+PINGED = ["budget, deliveries, fork_messages, messages"]
+ANSWERED = ["deliveries, inbox, ledger, messages"]
+HELD = ["held, ledger", "deliveries, held, ledger, messages"]
+TOLD = ["ledger, mirrors, notices, updates"]
 CUT_OR_DONE = frozenset({"done", "interrupted"})
 
 SCENARIOS = {
-    "a reminder": scenario(
-        reminded_once,
-        reminder_is_over,
-        2.5,
-        job("w1", SOON, "Drink water."),
-        [pings("Drink water.")],
-        since="",
-        crosses=["after remove", "due_items, fork_messages", "ledger, mirrors, updates"],
-    ),
+    "a reminder": scenario(reminded_once, REMINDER, WATER, [pings("Drink water.")], SENT, since=""),
     "a reminder that the agent keeps back": scenario(
-        reminded_once,
-        reminder_is_over,
-        2.5,
-        job("w1", SOON, "Drink water."),
-        [Says("I say nothing.")],
-        crosses=["after remove", "deliveries, due_items, messages"],
+        reminded_once, REMINDER, WATER, [Says("I say nothing.")], BROUGHT
     ),
     "a routine": scenario(
-        ran_once,
-        routine_is_over,
-        30.5,
-        routine("background: true"),
-        [pings("Planned.")],
-        crosses=["changes ledger", "budget, deliveries, fork_messages, messages"],
-        outcomes=CUT_OR_DONE,
-        **AT_HALF_A_MINUTE,
+        ran_once, ROUTINE, routine("background: true"), [pings("Planned.")], PINGED, CUT_OR_DONE
     ),
     "a routine in the conversation": scenario(
-        ran_once,
-        routine_is_over,
-        30.5,
-        routine(""),
-        [Says("Planned.")],
-        crosses=["deliveries, inbox, ledger, messages"],
-        outcomes=frozenset({"done"}),
-        **AT_HALF_A_MINUTE,
+        ran_once, ROUTINE, routine(""), [Says("Planned.")], ANSWERED, frozenset({"done"})
     ),
     "a plain routine": scenario(
-        carded_once,
-        has_come,
-        30.5,
-        routine("plain: true\nbackground: true", PILL),
-        crosses=["deliveries, due_items, messages"],
-        **AT_HALF_A_MINUTE,
+        carded_once, MUST, routine("plain: true\nbackground: true", PILL), crosses=BROUGHT[1:]
     ),
     "a routine that must come, in the conversation": scenario(
-        carded_once,
-        has_come,
-        30.5,
-        routine("must: true", PILL),
-        [Says(PILL)],
-        crosses=["deliveries, due_items, inbox, ledger, messages"],
-        **AT_HALF_A_MINUTE,
+        carded_once, MUST, routine("must: true", PILL), [Says(PILL)], ["due_items, inbox, ledger"]
     ),
     "a nag": scenario(
-        came_each_time,
-        lambda at: len(at.ended("w1")) == 2,
-        125,
-        job("w1", f"{SOON}\nnag: 2m x 1\nplain: true", "Drink water."),
-        crosses=["deliveries, due_items, ledger, messages"],
+        came_each_time, NAG, job("w1", f"{SOON}\nnag: 2m x 1\nplain: true", "Drink water.")
     ),
-    "a heads-up": scenario(
-        announced_once,
-        lambda at: bool(at.ended("w1")),
-        30.5,
-        job("w1", 'cron: "46 10 * * *"\nbefore: [30m]\nplain: true', "Dentist."),
-        crosses=["deliveries, ledger, messages"],
-        **AT_HALF_A_MINUTE,
-    ),
+    "a heads-up": scenario(announced_once, HEADS_UP, DENTIST, crosses=["deliveries, ledger"]),
     "a message that is held": scenario(
-        held_once,
-        is_morning,
-        125,
-        routine("background: true\nupdate-main-session: freely"),
-        [pings("Planned.")],
-        crosses=["budget, held, ledger", "deliveries, held, ledger, messages"],
-        outcomes=CUT_OR_DONE,
-        **QUIET,
+        held_once, NIGHT, routine(FREELY), [pings("Planned.")], HELD, CUT_OR_DONE
     ),
     "a card that is held": scenario(
-        held_card_once,
-        is_morning,
-        125,
-        routine("background: true\nplain: true", "Planned."),
-        crosses=["due_items, held, ledger", "deliveries, held, ledger, messages"],
-        **QUIET,
+        held_card_once, NIGHT, routine("background: true\nplain: true", "Planned."), crosses=HELD
     ),
     "calls of webhooks": scenario(
-        called_once,
-        calls_are_over,
-        1,
-        HOOKS,
-        [pings("Built.")],
-        prepare=accepted_calls,
-        since="",
-        crosses=["webhook_deliveries", "budget, deliveries, ledger, messages"],
-        outcomes=CUT_OR_DONE,
+        called_once, CALLS, HOOKS, [pings("Built.")], ["webhook_deliveries"], CUT_OR_DONE, since=""
     ),
     "the very first start": scenario(
-        is_armed,
-        has_heartbeat,
-        5,
-        routine("background: true"),
-        is_new=True,
-        away=60,
-        since="",
-        crosses=["ledger", "zone"],
-        **AT_HALF_A_MINUTE,
+        is_armed, FIRST_START, routine("background: true"), crosses=["ledger", "zone"], since=""
     ),
     "what was missed": scenario(
-        told_of_missed_once,
-        all_is_told,
-        3,
-        BOTH,
-        since="",
-        crosses=TOLD,
-        outcomes=frozenset({("mail",)}),
-        **LATER,
+        told_of_missed_once, MISSED, BOTH, crosses=TOLD, outcomes=frozenset({("mail",)}), since=""
     ),
     # Notices come ten minutes apart.
     "what was missed, with more before the next start": scenario(
         told_of_missed_once,
-        all_is_told,
-        3,
+        {**MISSED, "away": 3 * 3600, "then": 600},
         BOTH,
-        since="after a step that changes zone",
         crosses=TOLD,
         outcomes=frozenset({("mail", "news")}),
-        away=3 * 3600,
-        then=600,
-        **LATER,
+        since=ZONE_IS_KNOWN,
     ),
     "what was cut off after it had acted": scenario(
         told_of_cut_off_once,
-        all_is_told,
-        3,
+        {**MISSED, "prepare": cut_off("effect")},
         CUT_OFF,
-        prepare=cut_off("effect"),
-        since="after a step that changes zone",
         crosses=TOLD,
-        **LATER,
+        since=ZONE_IS_KNOWN,
     ),
     "what was cut off for the third time": scenario(
         told_of_cut_off_once,
-        all_is_told,
-        3,
+        {**MISSED, "prepare": cut_off(*["cut_off", "running"] * 2)},
         CUT_OFF,
-        prepare=cut_off(*["cut_off", "running"] * 2),
-        since="after a step that changes zone",
         crosses=TOLD,
-        **LATER,
+        since=ZONE_IS_KNOWN,
     ),
 }
 
