@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any, TypeVar
 
 from tests.stores import Stores, on_store
@@ -44,6 +45,15 @@ class StepCounter:
         if len(self.steps) == self._crash_at:
             self.has_crashed = True
             raise Crash(what)
+
+
+def each_crash() -> Iterator[StepCounter]:
+    """A counter for each step that a run can crash at, and one for the run without a crash."""
+    for crash_at in count(1):
+        counter = StepCounter(crash_at)
+        yield counter
+        if not counter.has_crashed:
+            return
 
 
 class CrashingRepository:

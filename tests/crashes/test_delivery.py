@@ -13,6 +13,8 @@ from tests.conversation.crashing import StepCounter
 from tests.conversation.delivery_scene import (
     DeliveryScene,
     ServiceClock,
+    as_critical,
+    for_nothing,
     ping,
     run_of,
     service_scene,
@@ -22,6 +24,7 @@ from tests.crashes.matrix import Scenario, crash_at_every_step, rows_of
 
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.testing.channel import DeliveryFault, FakeChatService
+from ollim_bot.tools.context import Payment
 
 FORGOTTEN = 1000.0
 
@@ -31,13 +34,23 @@ pytestmark = pytest.mark.usefixtures("inline_executor")
 class RestartedDelivery:
     """One ping through several runs; between them the service may forget its nonces.
 
-    A ping is longer than 4 characters: with `longest=4` it is sent in two parts.
+    A ping is longer than 4 characters: with `longest=4` it is sent in two parts. It is paid for by
+    `pay`, which spends `cost`.
     """
 
-    def __init__(self, *, pause: float = 0.0, longest: int = 9) -> None:
+    def __init__(
+        self,
+        *,
+        pause: float = 0.0,
+        longest: int = 9,
+        pay: Payment = with_a_token,
+        cost: tuple[float, int, int] = (1, 1, 0),
+    ) -> None:
         self.scene, self.service, self._service_clock = service_scene(longest=longest)
         self._parts = [part.text for part in self.service.parts(ping())]
         self._pause = pause
+        self._pay, self._cost = pay, cost
+        self._shown_before = 0
         self._is_restarted = False
 
     def copied(self) -> Self:
@@ -47,6 +60,7 @@ class RestartedDelivery:
         copied.service = self.service.copied(copied._service_clock)
         store, told = self.scene.store.copied(), {**self.scene.told}
         copied.scene = DeliveryScene([copied.service], clock, store, told=told)
+        copied._shown_before = self._shown
         copied._is_restarted = True
         return copied
 
@@ -64,11 +78,16 @@ class RestartedDelivery:
             self._service_clock.asleep += self._pause
         async with self.scene.running(counter) as outbox:
             if not self._is_restarted:
-                send = outbox.send(ping(), run_of(RunKind.BACKGROUND), with_a_token)
+                send = outbox.send(ping(), run_of(RunKind.BACKGROUND), self._pay)
                 sending.append(asyncio.create_task(send))
             await self.scene.until(lambda: self._is_over(sending), counter)
         await asyncio.gather(*sending, return_exceptions=True)
         self._is_restarted = True
+
+    @property
+    def _shown(self) -> int:
+        """How often the page has shown the ping."""
+        return self._shown_before + sum(len(surface.texts) for surface in self.scene.surfaces)
 
     def _is_over(self, sending: list[asyncio.Task[bool]]) -> bool:
         is_sent = all(each.done() for each in sending)
@@ -78,22 +97,23 @@ class RestartedDelivery:
         """Nothing arrived twice, and cost, notice and references agree with the end of the ping."""
         scene, service = self.scene, self.service
         was_begun = bool(scene.log)
-        used = scene.budget.daily_used
+        used = scene.spent
         assert (scene.waiting, scene.untold) == ([], []), where
         if not was_begun:
-            assert (service.texts, used, scene.told) == ([], 0, {}), where
+            assert (service.texts, used, scene.told) == ([], (0, 0, 0), {}), where
         elif service.refusal:
-            assert (service.texts, used, len(scene.told)) == ([], 0, 1), where
+            assert (service.texts, used, len(scene.told)) == ([], (0, 0, 0), 1), where
         elif service.is_hidden and scene.told:
             assert service.texts in ([], self._parts), where
-            assert (used, len(scene.told)) == (1, 1), where
+            assert (used, len(scene.told)) == (self._cost, 1), where
         else:
-            assert (service.texts, used, scene.told) == (self._parts, 1, {}), where
+            assert (service.texts, used, scene.told) == (self._parts, self._cost, {}), where
             known = {int(ping().id), *(int(each.id) for each in service.history)}
             assert {number for number, _, _ in scene.recorded} == known, where
             ids = tuple(each.id for each in service.history)
             assert [scene.refs(each.id) for each in scene.log] == [ids], where
         assert len(scene.log) <= 1, where
+        assert self._shown <= 1, where
 
 
 def loses_answers(service: FakeChatService) -> None:
@@ -126,6 +146,8 @@ def scenario(
 
 SCENARIOS = {
     "all is well": scenario(),
+    "a critical ping": scenario(pay=as_critical, cost=(0, 0, 1)),
+    "a ping that costs nothing": scenario(pay=for_nothing, cost=(0, 0, 0)),
     "a message of two parts": scenario(pause=FORGOTTEN, longest=4),
     "answers are lost": scenario(loses_answers),
     "answers are lost and forgotten": scenario(loses_answers, pause=FORGOTTEN),
