@@ -36,14 +36,15 @@ class Scenario(Generic[S]):
     `begin` makes the state of a bot that has not been started yet; its folder is empty. `check`
     asserts what must hold after the restart, and returns how it has ended; `outcomes` has all ends
     that there must be. Each of the names in `crosses` is part of the name of a step of the first
-    run. The bot crashes at the step that begins with `since` and at all steps after it; those
-    before are the same in another scenario. With `crashes=2` it crashes a second time, at each step
-    of the restart. `losses` are the states that one crash may leave.
+    run. The bot crashes at the step that begins with `since` and at all steps after it, before the
+    step `until`; the others are the same in another scenario. With `crashes=2` it crashes a second
+    time, at each step of the restart. `losses` are the states that one crash may leave.
     """
 
     begin: Callable[[Path], Awaitable[S]]
     check: Callable[[S, str], Awaitable[object]]
     since: str = ""
+    until: str | None = None
     crosses: Sequence[str] = ()
     crashes: int = 1
     losses: Callable[[S], Iterable[tuple[str, S]]] = field(default=lambda state: [("", state)])
@@ -56,16 +57,16 @@ class CrashRecorder(StepCounter, Generic[S]):
     A state that is in `seen` is not recorded: it has been left by another crash.
     """
 
-    def __init__(self, state: S, since: str, seen: set[int]) -> None:
+    def __init__(self, state: S, scenario: Scenario[S], seen: set[int]) -> None:
         super().__init__()
         self.crashes: list[tuple[str, S]] = []
         self._state = state
-        self._since = since
+        self._since, self._until = scenario.since, scenario.until
         self._seen = seen
 
     def step(self, what: str) -> None:
         super().step(what)
-        if not what.startswith(self._since):
+        if not what.startswith(self._since) or self._until in self.steps:
             return
         self._since = ""
         known = hash(self._state.kept())
@@ -91,7 +92,7 @@ async def _crashed(
     state: S, scenario: Scenario[S], crashes: int, seen: set[int]
 ) -> tuple[list[str], list[tuple[str, S]]]:
     """The steps of a run, and the states that are left by so many crashes, and by none."""
-    recorder = CrashRecorder(state, scenario.since, seen)
+    recorder = CrashRecorder(state, scenario, seen)
     await state.run(recorder)
     left = recorder.crashes
     if crashes > 1:

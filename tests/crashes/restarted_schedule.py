@@ -25,8 +25,8 @@ from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine, Step
 from ollim_bot.testing.repeating_store import RepeatingStore
 
-# The step between the start of the bot and the moments at which jobs are due.
-STARTED = "the bot has started"
+# The steps between the start of the bot and the moments at which jobs are due, and before its stop.
+STARTED, OVER = "the bot has started", "it is over"
 _TURNS = 3
 
 
@@ -110,12 +110,16 @@ class RestartedSchedule:
             channels=self.services,
             store=self.store,
         ) as self.at:
-            await self.at.until(lambda: self.clock.sleeping > 1)
+            await self.at.until(self._has_started)
             counter.step(STARTED)
             await self.clock.advance(self._then if self._is_restarted else self._seconds)
             await self.at.until(lambda: self._is_over(self.at))
+            counter.step(OVER)
         self._is_restarted = True
         self._files = self._read_files()
+
+    def _has_started(self) -> bool:
+        return self.at.scheduler.heartbeat_age is not None and self.clock.sleeping > 1
 
     def _read_files(self) -> dict[Path, bytes]:
         """All files that the bot of a scenario changes."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.crashes.matrix import Scenario, crash_at_every_step
-from tests.crashes.restarted_schedule import STARTED, RestartedSchedule
+from tests.crashes.restarted_schedule import OVER, STARTED, RestartedSchedule
 from tests.scheduling.scene import NOW, ScheduleScene
 from tests.scheduling.test_firing import pings
 from tests.scheduling.test_heads_ups import parts
@@ -50,7 +50,10 @@ def scenario(
     *,
     since: str = STARTED,
 ) -> Scenario[RestartedSchedule]:
-    """`course` has further arguments of `RestartedSchedule`."""
+    """`course` has further arguments of `RestartedSchedule`.
+
+    Without `since`, the bot also crashes at all steps of its start and its stop.
+    """
 
     async def begin(folder: Path) -> RestartedSchedule:
         return RestartedSchedule(folder, jobs=jobs, agent=agent, **course)
@@ -60,7 +63,8 @@ def scenario(
         assert check(bot.at.rows, now, now) == [], where
         return verify(bot, where)
 
-    return Scenario(begin, verified, since, crosses, outcomes=outcomes)
+    until = OVER if since else None
+    return Scenario(begin, verified, since, until, crosses, outcomes=outcomes)
 
 
 def said(at: ScheduleScene) -> list[str]:

@@ -57,11 +57,10 @@ class _RecordingInbox(InboxInputs):
         self._rows = rows
 
     def append(self, *rows: InboxRow) -> Inbox:
-        for row in rows:
-            if not isinstance(row, Accepted) or not self.has(row.input.id):
-                self._rows.append(row)
-            super().append(row)
-        return self.get()
+        self._rows += [
+            row for row in rows if not isinstance(row, Accepted) or not self.has(row.input.id)
+        ]
+        return super().append(*rows)
 
 
 def memory_repositories() -> JobRepositories:
