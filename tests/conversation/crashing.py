@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, Protocol, Self, TypeVar
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any, TypeVar
 
 from tests.stores import Stores, on_store
 
@@ -12,7 +13,6 @@ from ollim_bot.store.store import Store as StateStore
 from ollim_bot.store.store import Subscriber
 from ollim_bot.store.transaction import Transaction
 
-T = TypeVar("T")
 R = TypeVar("R")
 
 
@@ -47,35 +47,13 @@ class StepCounter:
             raise Crash(what)
 
 
-class SurvivingState(Protocol):
-    """Everything that survives a crash of the bot: its stores, the engine, the chat service."""
-
-    def copied(self) -> Self:
-        """An independent copy of the present state."""
-
-    def kept(self) -> tuple[object, ...]:
-        """The contents, for comparing two states."""
-
-
-S = TypeVar("S", bound=SurvivingState)
-
-
-class CrashRecorder(StepCounter, Generic[S]):
-    """Never crashes. `crashes` has, by step, a copy of the state that a crash there would leave.
-
-    A step that left the state as it was is not recorded: a crash there would be the same as a
-    crash at the step before.
-    """
-
-    def __init__(self, state: S) -> None:
-        super().__init__()
-        self.crashes: list[tuple[str, S]] = []
-        self._state = state
-
-    def step(self, what: str) -> None:
-        super().step(what)
-        if not self.crashes or self._state.kept() != self.crashes[-1][1].kept():
-            self.crashes.append((f"crash at step {len(self.steps)}: {what}", self._state.copied()))
+def each_crash() -> Iterator[StepCounter]:
+    """A counter for each step that a run can crash at, and one for the run without a crash."""
+    for crash_at in count(1):
+        counter = StepCounter(crash_at)
+        yield counter
+        if not counter.has_crashed:
+            return
 
 
 class CrashingRepository:

@@ -6,8 +6,9 @@ A moment is one pass of the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import count
 
 from tests.conversation.scene import HOME, Scene
 
@@ -42,6 +43,21 @@ async def slow_spec() -> SessionSpec:
 async def pass_moments(count: int) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+class EveryMoment:
+    """The numbers of moments from 0 on, until `is_over` is set: there the last one is tried."""
+
+    def __init__(self, at_least: int = 10) -> None:
+        self.is_over = False
+        self._at_least = at_least
+
+    def __iter__(self) -> Iterator[int]:
+        for moment in count():
+            yield moment
+            if self.is_over:
+                assert moment > self._at_least
+                return
 
 
 def has_begun(at: Scene) -> bool:

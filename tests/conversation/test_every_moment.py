@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
-from itertools import count
 
 import pytest
 from tests.conversation.scene import Scene, scene
 from tests.conversation.slow_engine import (
+    EveryMoment,
     SlowEngine,
     accepted,
     has_begun,
@@ -29,15 +29,14 @@ pytestmark = pytest.mark.usefixtures("inline_executor")
 
 @pytest.mark.parametrize("is_resumed", [False, True], ids=["fresh", "resumed"])
 async def test_an_interrupt_counts_from_the_moment_of_accepting(is_resumed: bool) -> None:
-    is_half_way = False
-    for moment in count():
+    for moment in (moments := EveryMoment()):
         engine = SlowEngine()
         async with scene(engine, spec=slow_spec) as at:
             if is_resumed:
                 await at.ask("hello")
             sending = await accepted(at, "one")
             await pass_moments(moment)
-            is_half_way = has_begun(at)
+            moments.is_over = has_begun(at)
             assert await at.chat.interrupt(), moment
             await sending
             await at.quiet()
@@ -49,19 +48,15 @@ async def test_an_interrupt_counts_from_the_moment_of_accepting(is_resumed: bool
             assert await at.ask("two") == "ok", moment
             is_heard = any(each.text == "Half" for each in at.answers)
             assert at.told == ([] if is_heard else [texts.STOPPED]), moment
-        if is_half_way:
-            break
-    assert moment > 10
 
 
 async def test_whenever_a_newer_message_comes_the_older_one_is_read_once_and_has_an_end() -> None:
-    is_half_way = False
-    for moment in count():
+    for moment in (moments := EveryMoment()):
         engine = SlowEngine()
         async with scene(engine, spec=slow_spec) as at:
             sending = await accepted(at, "one")
             await pass_moments(moment)
-            is_half_way = has_begun(at)
+            moments.is_over = has_begun(at)
             await asyncio.gather(sending, at.send("two"))
             await at.quiet()
 
@@ -71,9 +66,6 @@ async def test_whenever_a_newer_message_comes_the_older_one_is_read_once_and_has
             assert "\n".join(engine.prompts).count("one") == 1, moment
             assert [each.text for each in at.answers if not each.is_cut_off] == ["ok"], moment
             assert at.told == [], moment
-        if is_half_way:
-            break
-    assert moment > 10
 
 
 async def test_a_message_never_interrupts_its_own_turn() -> None:
@@ -88,12 +80,12 @@ async def test_a_message_never_interrupts_its_own_turn() -> None:
 @pytest.mark.parametrize("what", ["edit", "withdraw"])
 async def test_a_message_can_be_changed_until_it_is_taken_and_not_after(what: str) -> None:
     answers = set()
-    for moment in count():
+    for moment in (moments := EveryMoment()):
         engine = SlowEngine()
         async with scene(engine, spec=slow_spec, surfaces=[SlowSurface(3)]) as at:
             sending = await accepted(at, "three")
             await pass_moments(moment)
-            is_over = bool(at.answers)
+            moments.is_over = bool(at.answers)
             is_done = await changed(at, what)
             answers.add(is_done)
             await sending
@@ -104,8 +96,6 @@ async def test_a_message_can_be_changed_until_it_is_taken_and_not_after(what: st
             assert at.message("three").text == ("3" if is_done and what == "edit" else "three")
             how = InputEnd.WITHDRAWN if is_done and what == "withdraw" else InputEnd.ANSWERED
             assert at.ends == {"three": how}, moment
-        if is_over:
-            break
     assert answers == {True, False}
 
 
@@ -116,14 +106,14 @@ async def changed(at: Scene, what: str) -> bool:
 
 
 async def test_a_surface_that_gives_up_while_it_withdraws_leaves_one_end() -> None:
-    is_done, outcomes = False, set()
-    for moment in count():
+    outcomes = set()
+    for moment in (moments := EveryMoment(at_least=0)):
         engine = SlowEngine()
         async with scene(engine, spec=slow_spec, runs=False) as at:
             await at.send("three")
             withdrawing = asyncio.create_task(at.chat.withdraw(InputId("three")))
             await pass_moments(moment)
-            is_done = withdrawing.done()
+            moments.is_over = withdrawing.done()
             withdrawing.cancel()
             at.tasks.append(asyncio.create_task(at.talk.loop.run()))
             await at.quiet()
@@ -131,19 +121,17 @@ async def test_a_surface_that_gives_up_while_it_withdraws_leaves_one_end() -> No
             (row,) = (row for row in at.rows if isinstance(row, Ended))
             outcomes.add(row.end)
             assert bool(engine.prompts) == (row.end is InputEnd.ANSWERED)
-        if is_done:
-            break
     assert InputEnd.WITHDRAWN in outcomes
 
 
 async def test_a_surface_that_gives_up_while_it_sends_leaves_nothing_half_done() -> None:
-    is_sent, outcomes = False, set()
-    for moment in count():
+    outcomes = set()
+    for moment in (moments := EveryMoment(at_least=0)):
         engine = SlowEngine()
         async with scene(engine, spec=slow_spec) as at:
             sending = asyncio.create_task(at.send("hello"))
             await pass_moments(moment)
-            is_sent = sending.done()
+            moments.is_over = sending.done()
             sending.cancel()
             with suppress(asyncio.CancelledError):
                 await sending
@@ -155,8 +143,6 @@ async def test_a_surface_that_gives_up_while_it_sends_leaves_nothing_half_done()
                 assert at.ends == {"hello": InputEnd.ANSWERED}
             assert await at.ask("hello") == "ok"
             assert len(at.answers) == 1
-        if is_sent:
-            break
     assert 2 in outcomes
 
 

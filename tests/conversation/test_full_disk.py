@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.conversation.crashing import StepCounter, crashing_stores
 from tests.conversation.failing_stores import UnreadableConfigStore
-from tests.conversation.restarted_bot import RestartedBot, check_answered
 from tests.conversation.scene import NOW, Scene, plain_spec, scene
 from tests.conversation.transcript_engine import ANSWER, WRITE, TranscriptEngine
+from tests.crashes.restarted_bot import RestartedBot, check_answered
 from tests.stores import memory_stores, on_store
 
 from ollim_bot.domain.inbox import InputEnd

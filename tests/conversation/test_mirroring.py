@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
 
 import pytest
-from tests.conversation.crashing import StepCounter, crashing_stores
-from tests.conversation.delivery_scene import CrashingChannel
-from tests.conversation.restarted_bot import RestartedBot, check_answered, one_message
-from tests.conversation.scene import NOW, Scene, scene
+from tests.conversation.scene import NOW, scene
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.inputs import InputId
@@ -30,60 +23,8 @@ from ollim_bot.testing.surface import RecordingSurface
 pytestmark = pytest.mark.usefixtures("inline_executor")
 
 
-@dataclass
-class MirroredBot(RestartedBot):
-    """A restarted bot with a chat service elsewhere, which survives each crash of the bot."""
-
-    clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
-    service: FakeChatService = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.service = FakeChatService(self.clock)
-
-    def copied(self) -> Self:
-        clock = self.clock.copied()
-        copied = replace(super().copied(), clock=clock)
-        copied.service = self.service.copied(clock)
-        return copied
-
-    def kept(self) -> tuple[object, ...]:
-        return *super().kept(), self.clock.now(), self.service.history
-
-    @asynccontextmanager
-    async def started(self, counter: StepCounter) -> AsyncIterator[Scene]:
-        self.engine.begin_run(counter)
-        stores = crashing_stores(self.stores, counter)
-        channels = [CrashingChannel(self.service, counter)]
-        async with scene(self.engine, stores=stores, clock=self.clock, channels=channels) as at:
-            yield at
-
-    def refs(self, message: ChatMessage) -> tuple[str, ...]:
-        return self.store.run(lambda tx: tx.deliveries.refs(message.id)).get("discord", ())
-
-
 def open_in(store: Store) -> list[Delivery]:
     return store.run(lambda tx: tx.deliveries.open("discord", 100))
-
-
-async def one_message_that_arrives(bot: RestartedBot, at: Scene) -> None:
-    await one_message(bot, at)
-    await at.until(lambda: not open_in(at.store))
-
-
-async def test_a_crash_at_any_step_lets_each_message_arrive_once_and_in_order() -> None:
-    bot = MirroredBot()
-    await bot.prepare()
-    crashes = await bot.crashes(one_message_that_arrives)
-    assert any("handed over" in where for where, _ in crashes)
-    for where, after in crashes:
-        await after.run(actions=one_message_that_arrives)
-        await after.send_another()
-        await after.run(actions=one_message_that_arrives)
-
-        check_answered(after, where)
-        assert after.service.texts == [each.text for each in after.log], where
-        ids = [(each.id,) for each in after.service.history]
-        assert [after.refs(each) for each in after.log] == ids, where
 
 
 async def test_what_came_from_there_is_not_sent_back() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from tests.conversation.crashing import Crash, StepCounter, crashing_stores
+from tests.conversation.crashing import Crash, crashing_stores, each_crash
 from tests.conversation.scene import NOW, STATUS, scene
 from tests.conversation.slow_engine import half_way
 from tests.stores import memory_stores
@@ -204,12 +205,9 @@ async def test_what_was_not_told_before_a_restart_is_told_after_it() -> None:
 
 
 async def test_a_crash_at_any_step_of_telling_tells_once_and_leaves_one_update() -> None:
-    has_crashed, at_step = True, 0
-    while has_crashed:
-        at_step += 1
-        counter, stores = StepCounter(at_step), memory_stores(NOW)
-        is_known = False
-        try:
+    for counter in each_crash():
+        stores, is_known = memory_stores(NOW), False
+        with suppress(Crash):
             async with scene(
                 ScriptedEngine(), stores=crashing_stores(stores, counter), runs=False
             ) as at:
@@ -217,17 +215,14 @@ async def test_a_crash_at_any_step_of_telling_tells_once_and_leaves_one_update()
                 is_known = True
                 await at.talk.notices.flush()
                 await at.talk.notices.tell("Second.")
-        except Crash:
-            pass
-        has_crashed = counter.has_crashed
         clock = ManualClock(NOW)
         await clock.advance(10 * MINUTE)
         async with scene(ScriptedEngine(), stores=stores, clock=clock, runs=False) as again:
             await again.talk.notices.tell("Second.")
             await again.talk.notices.flush()
             told = "\n".join(again.told).splitlines()
-            where = f"step {at_step}: {counter.steps[-1]}"
+            where = f"step {len(counter.steps)}: {counter.steps[-1]}"
             assert told.count("First.") == again.pending.count("First."), where
             assert told.count("First.") == 1 or not is_known, where
             assert told.count("Second.") == again.pending.count("Second.") == 1, where
-    assert at_step > 8
+    assert len(counter.steps) > 7

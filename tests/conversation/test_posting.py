@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from tests.conversation.crashing import Crash, StepCounter
 from tests.conversation.delivery_scene import (
     FORK,
     PARENT,
     DeliveryScene,
-    as_critical,
     for_nothing,
     ping,
     run_of,
@@ -23,14 +20,8 @@ from tests.conversation.scene import NOW
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.pings import PingRefused
 from ollim_bot.domain.runs import RunKind
-from ollim_bot.tools.context import Payment
 
 BACKGROUND = run_of(RunKind.BACKGROUND)
-PAYMENTS: dict[str, tuple[Payment, tuple[float, int, int]]] = {
-    "a token": (with_a_token, (1, 1, 0)),
-    "critical": (as_critical, (0, 0, 1)),
-    "nothing": (for_nothing, (0, 0, 0)),
-}
 
 
 async def test_a_ping_is_logged_paid_and_recorded_in_one_commit_before_it_is_seen() -> None:
@@ -106,37 +97,3 @@ async def test_the_same_message_is_sent_and_paid_for_once() -> None:
         assert await outbox.send(ping(), BACKGROUND, with_a_token)
     assert scene.texts == ["ping 7"]
     assert scene.spent == (1, 1, 0)
-
-
-async def run_once(scene: DeliveryScene, pay: Payment | None, at: int | None = None) -> StepCounter:
-    """Start and, with `pay`, send the one message; the crash may come anywhere."""
-    counter = StepCounter(at)
-    with suppress(Crash):
-        async with scene.running(counter) as outbox:
-            if pay is not None:
-                await outbox.send(ping(), BACKGROUND, pay)
-                await scene.until(lambda: scene.surfaces[-1].texts, counter)
-    return counter
-
-
-@pytest.mark.parametrize("name", PAYMENTS)
-async def test_a_crash_at_any_write_and_another_in_the_start_after_it(name: str) -> None:
-    pay, cost = PAYMENTS[name]
-    steps = (await run_once(DeliveryScene(), pay)).steps
-    assert len(steps) > 2
-    for first in range(1, len(steps) + 1):
-        second, has_crashed = 0, True
-        while has_crashed:
-            second += 1
-            scene = DeliveryScene()
-            crashed = await run_once(scene, pay, first)
-            assert crashed.has_crashed
-            again = await run_once(scene, None, second)
-            has_crashed = again.has_crashed
-            await run_once(scene, None)
-            where = f"{crashed.steps[-1]}, then {again.steps[-1:]}"
-            is_sent = bool(scene.texts)
-            assert scene.texts == ["ping 7"] * is_sent, where
-            assert scene.spent == (cost if is_sent else (0, 0, 0)), where
-            assert scene.recorded == [(int(ping().id), FORK, PARENT)] * is_sent, where
-            assert sum(len(surface.texts) for surface in scene.surfaces) <= 1, where

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from itertools import count
 from pathlib import Path
 
 import pytest
 from tests.conversation.image_engine import ImageRecordingEngine
 from tests.conversation.scene import NOW, Scene, inbox_rows, scene
-from tests.conversation.slow_engine import SlowEngine, half_way, pass_moments, slow_spec
+from tests.conversation.slow_engine import (
+    EveryMoment,
+    SlowEngine,
+    half_way,
+    pass_moments,
+    slow_spec,
+)
 from tests.stores import Stores, on_store
 
 from ollim_bot.conversation import texts
@@ -197,11 +202,11 @@ async def test_a_turn_that_is_continued_can_be_stopped_at_any_moment(is_taken: b
     stores = await cut_off(first, "an update")
     if not is_taken:
         first.traces.clear()
-    for moment in count():
+    for moment in (moments := EveryMoment()):
         engine = first.copied()
         async with scene(engine, stores=copy_of(stores), spec=slow_spec) as again:
             await pass_moments(moment)
-            is_over = bool(again.answers)
+            moments.is_over = bool(again.answers)
             is_stopped = await again.chat.interrupt()
             await again.quiet()
             how = again.ends["one"]
@@ -210,25 +215,20 @@ async def test_a_turn_that_is_continued_can_be_stopped_at_any_moment(is_taken: b
             assert len(again.ends) == 2
             taken = engine.prompts if is_taken else engine.prompts[1:]
             assert sum("an update" in prompt for prompt in taken) == 1, moment
-        if is_over or len(engine.prompts) > 2:
-            break
-    assert moment > 10
+            moments.is_over |= len(engine.prompts) > 2
 
 
 @pytest.mark.usefixtures("inline_executor")
 async def test_what_the_engine_knows_is_not_said_again_whenever_a_newer_message_comes() -> None:
     first = SlowEngine()
     stores = await cut_off(first)
-    for moment in count():
+    for moment in (moments := EveryMoment()):
         engine = first.copied()
         async with scene(engine, stores=copy_of(stores), spec=slow_spec) as again:
             await pass_moments(moment)
-            is_over = bool(again.answers)
+            moments.is_over = bool(again.answers)
             await again.send("two")
             await again.quiet()
             assert set(again.ends) == {"one", "two"}
             said = [line for prompt in engine.prompts for line in prompt.splitlines()]
             assert (said.count("one"), said.count("two")) == (1, 1), moment
-        if is_over:
-            break
-    assert moment > 10

@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 
 import pytest
 from tests.conversation.scene import NOW, Scene, scene
-from tests.conversation.slow_engine import SlowEngine, accepted, pass_moments, slow_spec
+from tests.conversation.slow_engine import (
+    EveryMoment,
+    SlowEngine,
+    accepted,
+    pass_moments,
+    slow_spec,
+)
 from tests.stores import memory_stores
 
 from ollim_bot.conversation import texts
@@ -106,7 +111,7 @@ async def test_a_record_that_comes_late_is_waited_for() -> None:
 @pytest.mark.usefixtures("inline_executor")
 async def test_a_turn_that_was_stopped_before_it_was_asked_gives_its_updates_back() -> None:
     pending = set()
-    for moment in count():
+    for moment in (moments := EveryMoment()):
         engine = SlowEngine()
         async with scene(engine, spec=slow_spec) as at:
             at.stores.leave_update("first", NOW)
@@ -116,26 +121,24 @@ async def test_a_turn_that_was_stopped_before_it_was_asked_gives_its_updates_bac
             await sending
             await at.quiet()
             pending.add(tuple(at.pending))
-            is_asked = bool(engine.prompts)
+            moments.is_over = is_asked = bool(engine.prompts)
             assert at.pending == ([] if is_asked else ["first"]), moment
 
             await at.ask("two")
             assert sum("first" in prompt for prompt in engine.prompts) == 1, moment
-        if is_asked:
-            break
     assert pending == {(), ("first",)}
 
 
 @pytest.mark.usefixtures("inline_executor")
 async def test_an_update_that_comes_at_any_moment_of_a_turn_is_shown_once() -> None:
     when = set()
-    for moment in count():
+    for moment in (moments := EveryMoment()):
         engine = SlowEngine()
         async with scene(engine, spec=slow_spec) as at:
             at.stores.leave_update("first", NOW)
             sending = await accepted(at, "three")
             await pass_moments(moment)
-            is_over = bool(at.answers)
+            moments.is_over = bool(at.answers)
             at.stores.leave_update("second", NOW)
             await sending
             await at.quiet()
@@ -145,8 +148,6 @@ async def test_an_update_that_comes_at_any_moment_of_a_turn_is_shown_once() -> N
             assert shown[0] == [True, False], moment
             assert sorted(shown[1]) == [False, True], moment
             when.add(shown[1].index(True))
-        if is_over:
-            break
     assert when == {0, 1}
 
 

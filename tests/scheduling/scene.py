@@ -189,10 +189,12 @@ async def schedule_scene(
     seen: Callable[[Stores], Stores] = lambda stores: stores,
     channels: Sequence[Channel] = (),
     is_offline: bool = False,
+    store: Store | None = None,
 ) -> AsyncIterator[ScheduleScene]:
     """A run of the bot; its files are below `root`, so that a second run goes on with them.
 
-    The bot has the stores that `seen` returns; the test has them as they are.
+    The bot has the stores that `seen` returns; the test has them as they are. Without a `store`,
+    the database is a file, too.
     """
     # No other threads: else the clock could run ahead of a task that waits for the disk.
     asyncio.get_running_loop().set_default_executor(InlineExecutor())
@@ -200,11 +202,11 @@ async def schedule_scene(
     paths = DataPaths(root)
     prepare_data_directory(paths)
     edits = HandEdits(RecordingJournal(), root, clock)
-    store = opened_store(paths, clock, disk)
+    state = store or opened_store(paths, clock, disk)
     repositories = open_repositories(
-        paths, edits, disk, lambda rivals: store.query(lambda tx: holder_of_id(tx, rivals))
+        paths, edits, disk, lambda rivals: state.query(lambda tx: holder_of_id(tx, rivals))
     )
-    stores = Stores(store, repositories)
+    stores = Stores(state, repositories)
     surface, shown = RecordingSurface(), seen(stores)
     deps = conversation_deps(
         engine,

@@ -40,8 +40,8 @@ DEFECTS = {
     "test_one_bad_file_stops_nobody_else_and_is_named",
     "failed one-shot deleted": "scheduling/test_defects.py::"
     "test_a_reminder_that_could_not_be_delivered_keeps_its_file",
-    "crash after running fires again": "scheduling/test_crashes.py::"
-    "test_whenever_the_bot_dies_a_reminder_comes_once",
+    "crash after running fires again": "crashes/test_schedule.py::"
+    "test_whenever_the_bot_dies_each_job_comes_once_and_ends_once",
     "two processes both firing": "scheduling/test_defects.py::"
     "test_two_bots_on_one_directory_fire_once",
     "catch-up flood": "scheduling/test_defects.py::"

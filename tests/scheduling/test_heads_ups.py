@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.scheduling.crash_scenario import CrashScenario, crash_at_every_step
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import HOUR, MINUTE
 from tests.scheduling.test_full_disk import FullableDisk
@@ -121,18 +120,6 @@ async def test_a_heads_up_that_cannot_be_recorded_is_tried_again(tmp_path: Path)
         await at.advance(30)
         await at.until(lambda: at.pings == ["in 9 min: Dentist"])
         assert is_right(at)
-
-
-async def test_whenever_the_bot_dies_a_heads_up_comes_once(tmp_path: Path) -> None:
-    scenario = CrashScenario(tmp_path / "bot", (), ManualClock(NOW.replace(second=30)))
-    text = '---\nid: w1\ncron: "46 10 * * *"\nbefore: [30m]\nplain: true\n---\nDentist.\n'
-    scenario.write("routines/w1.md", text)
-
-    def verify(at: ScheduleScene, where: str) -> None:
-        assert at.pings == ["in 30 min: Dentist"], where
-        assert is_right(at), where
-
-    await crash_at_every_step(scenario, lambda at: bool(at.ended("w1")), verify, seconds=30.5)
 
 
 @given(

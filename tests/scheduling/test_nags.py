@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.scheduling.crash_scenario import CrashScenario, crash_at_every_step
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import MINUTE
 from tests.scheduling.test_full_disk import FullableDisk
@@ -166,19 +165,6 @@ async def test_a_time_that_cannot_be_stored_is_tried_again(tmp_path: Path) -> No
         await at.advance(30)
         assert len(shown(at)) == 2
         assert is_right(at)
-
-
-async def test_whenever_the_bot_dies_each_time_comes_once(tmp_path: Path) -> None:
-    scenario = CrashScenario(tmp_path / "bot")
-    text = '---\nid: w1\nrun-at: "2026-02-24T10:15:02+00:00"\nnag: 2m x 1\nplain: true\n---\n'
-    scenario.write("reminders/w1.md", f"{text}Drink water.\n")
-
-    def verify(at: ScheduleScene, where: str) -> None:
-        assert len(shown(at)) == 2, where
-        assert parts(at, "w1") == {"": "done", "2": "done"}, where
-        assert is_right(at), where
-
-    await crash_at_every_step(scenario, lambda at: len(at.ended("w1")) == 2, verify, seconds=125)
 
 
 @given(

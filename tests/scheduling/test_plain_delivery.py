@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.scheduling.crash_scenario import CrashScenario, crash_at_every_step
-from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
+from tests.scheduling.scene import ScheduleScene, schedule_scene
 from tests.scheduling.test_costs import spend
 from tests.scheduling.test_firing import MINUTE, pings
 from tests.scheduling.test_full_disk import FullableDisk, shown
@@ -15,10 +14,8 @@ from tests.scheduling.test_full_disk import FullableDisk, shown
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.ledger_check import check
-from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Step, Waits
 
-MEDS = '---\nid: meds\ncron: "16 10 * * *"\n{}: true\nbackground: {}\n---\nTake the blue pill.\n'
 PLAIN = {"plain": "true"}
 
 
@@ -172,33 +169,3 @@ async def test_a_routine_that_asks_nothing_leaves_no_card(tmp_path: Path) -> Non
         await at.until(lambda: at.ended("plan"))
         assert [each.text for each in at.log] == ["Planned."]
         assert items(at) == []
-
-
-def has_come(at: ScheduleScene) -> bool:
-    return at.states("meds")[-1:] == ["delivered"] and at.talk.state.is_quiet
-
-
-@pytest.mark.parametrize(
-    ("field", "background", "agent"),
-    [
-        ("plain", "true", []),
-        ("must", "true", [Says("I say nothing.")]),
-        ("must", "true", [pings("Take the blue pill.")]),
-        ("must", "false", [Says("Take the blue pill.")]),
-    ],
-    ids=["plain", "kept back", "pinged", "in the conversation"],
-)
-async def test_whenever_the_bot_dies_a_routine_that_must_come_comes_once(
-    tmp_path: Path, field: str, background: str, agent: Sequence[Step]
-) -> None:
-    scenario = CrashScenario(tmp_path / "bot", agent, ManualClock(NOW.replace(second=30)))
-    scenario.write("routines/meds.md", MEDS.format(field, background))
-
-    def verify(at: ScheduleScene, where: str) -> None:
-        (end,) = at.ended("meds")
-        cards = [each for each in at.log if each.card is not None]
-        assert [each.text for each in cards] == ["Take the blue pill."], (where, end)
-        assert len(items(at)) == 1, where
-        assert is_right(at), where
-
-    await crash_at_every_step(scenario, has_come, verify, seconds=30.5)

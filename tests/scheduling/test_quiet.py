@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scheduling.crash_scenario import CrashScenario, crash_at_every_step
-from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
+from tests.scheduling.scene import ScheduleScene, schedule_scene
 
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.inputs import InputId
@@ -28,24 +26,6 @@ NIGHT = "22:00-22:20"
 MORNING = EVENING.replace(hour=22, minute=20)
 MINUTE = 60.0
 FREELY: dict[str, Any] = {"update-main-session": "freely"}
-ROUTINE = """\
----
-id: plan
-cron: "16 10 * * *"
-background: true
-update-main-session: freely
----
-Go.
-"""
-PLAIN = """\
----
-id: plan
-cron: "16 10 * * *"
-background: true
-plain: true
----
-Tuesday is full.
-"""
 
 
 def quiet_hours(at: ScheduleScene, hours: str | None) -> None:
@@ -281,51 +261,3 @@ async def test_a_digest_that_a_channel_refuses_gives_back_every_ping_of_its_line
         await asleep(at, 1)
         await at.until(lambda: at.store.query(lambda tx: tx.budget.get()).daily_used == 0)
         assert at.store.query(lambda tx: tx.budget.get()).tokens == DEFAULT_CAPACITY
-
-
-Verify = Callable[[ScheduleScene, FakeChatService, str], None]
-
-
-def came_once(at: ScheduleScene, service: FakeChatService, where: str) -> None:
-    said = [each for each in at.log if "Tuesday is full." in each.text]
-    assert sum("Tuesday is full." in each for each in service.texts) == len(said), where
-    (end,) = at.ended("plan")
-    # A run that had called a tool is not repeated, and may not have pinged.
-    assert len(said) in ([1] if end.state == "done" else [0, 1]), where
-    assert all(each.at >= NOW.replace(minute=17) for each in said), where
-
-
-def card_came_once(_: ScheduleScene, service: FakeChatService, where: str) -> None:
-    assert service.texts.count("Tuesday is full.") == 1, where
-    assert sum("(below)" in each for each in service.texts) <= 1, where
-
-
-@pytest.mark.parametrize(
-    ("routine_file", "verify"),
-    [(ROUTINE, came_once), (PLAIN, card_came_once)],
-    ids=["run", "plain"],
-)
-async def test_whenever_the_bot_dies_a_held_message_comes_once_and_not_in_the_quiet(
-    tmp_path: Path, routine_file: str, verify: Verify
-) -> None:
-    scenario = CrashScenario(tmp_path / "bot", [pings("Tuesday is full.")])
-    scenario.channels = [FakeChatService(scenario.clock)]
-    scenario.write("routines/plan.md", routine_file)
-    async with schedule_scene(
-        ScriptedEngine(), scenario.root, clock=scenario.clock, runs=False
-    ) as at:
-        quiet_hours(at, "10:00-10:17")
-
-    def verified(at: ScheduleScene, where: str) -> None:
-        (service,) = scenario.channels
-        verify(at, service, where)
-        assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
-
-    steps = await crash_at_every_step(scenario, is_morning, verified, seconds=125)
-    assert any("held" in each for each in steps)
-    assert any("held" in each and "messages" in each for each in steps)
-
-
-def is_morning(at: ScheduleScene) -> bool:
-    is_sent = not at.store.query(lambda tx: tx.deliveries.open("discord", 1))
-    return bool(at.ended("plan")) and not held(at) and is_sent

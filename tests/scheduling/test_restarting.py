@@ -248,3 +248,18 @@ async def test_of_two_files_with_one_id_the_one_that_was_armed_first_stays_armed
             [problem] = report.problems
             assert problem.endswith("Until then, routines/plan.md is in use.")
             assert problem in at.told
+
+
+async def test_a_crash_between_two_late_runs_forgets_none_of_them(tmp_path: Path) -> None:
+    names, clock, engine = ("mail", "news", "plan"), ManualClock(NOW), ScriptedEngine()
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
+        for name in names:
+            at.routine(name, "0 11 * * *", background="true", late="run")
+        await at.advance(20)
+    await clock.advance(3600)
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
+        await at.until(lambda: at.ended("mail"))
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
+        await at.advance(20)
+        assert [len(at.ended(name)) for name in names] == [1, 1, 1]
+        assert check(at.rows, clock.now(), clock.now()) == []

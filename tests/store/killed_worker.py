@@ -20,7 +20,7 @@ from tests.store.scene import NOW, StoreScene
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
-from ollim_bot.store.connection import connect
+from ollim_bot.store.connection import Connect, connect
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.transaction import Transaction
@@ -66,21 +66,29 @@ def step(tx: Transaction, number: int) -> None:
     )
 
 
-def commit_until_killed(scene: StoreScene, crash_point: CrashPoint) -> None:
-    def connect_crashing(path: Path) -> sqlite3.Connection:
+def connecting(crash_point: CrashPoint) -> Connect:
+    """Opens connections that reach the crash point around each COMMIT."""
+
+    def connected(path: Path) -> sqlite3.Connection:
         connect(path).close()
-        connection = sqlite3.connect(path, isolation_level=None, factory=CrashingConnection)
+        connection = sqlite3.connect(
+            path, isolation_level=None, factory=CrashingConnection, check_same_thread=False
+        )
         connection.reach = crash_point.reach
         connection.execute("PRAGMA wal_autocheckpoint=0")
         return connection
 
+    return connected
+
+
+def commit_until_killed(scene: StoreScene, crash_point: CrashPoint) -> None:
     database = open_database(
         scene.paths,
         lambda: NOW,
         is_holder=True,
         report=lambda _: None,
         disk=SteppedDisk(OsDisk(), crash_point.reach),
-        connection=connect_crashing,
+        connection=connecting(crash_point),
     )
     crash_point.is_armed = True
     with (scene.root / "acknowledged").open("ab", buffering=0) as acknowledged:
@@ -89,16 +97,17 @@ def commit_until_killed(scene: StoreScene, crash_point: CrashPoint) -> None:
             acknowledged.write(b"%d\n" % number)
 
 
-def main() -> None:
+def kill_at_each(live: Callable[[StoreScene, CrashPoint], None]) -> None:
+    """Run `live` in one child process per crash point, which kills it."""
     folder, count = Path(sys.argv[1]), int(sys.argv[2])
     for number in range(1, count + 1):
         child = os.fork()
         if child == 0:
-            commit_until_killed(StoreScene(folder / str(number)), CrashPoint(number))
+            live(StoreScene(folder / str(number)), CrashPoint(number))
             os._exit(1)
         _, status = os.waitpid(child, 0)
         assert os.WIFSIGNALED(status), f"the process at crash point {number} was not killed"
 
 
 if __name__ == "__main__":
-    main()
+    kill_at_each(commit_until_killed)

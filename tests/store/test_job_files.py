@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conversation.crashing import Crash, CrashingRepository, CrashingStore, StepCounter
+from tests.conversation.crashing import (
+    Crash,
+    CrashingRepository,
+    CrashingStore,
+    StepCounter,
+    each_crash,
+)
 from tests.storage.data_directory import NOW
 from tests.stores import Stores, memory_stores
 
@@ -58,16 +64,14 @@ async def life(stores: Stores, fate: StepCounter, step: Callable[[JobFileChanges
 @pytest.mark.parametrize("name", OPS)
 async def test_a_kill_at_any_step_makes_the_change_once(name: str) -> None:
     op, expected = OPS[name]
-    at, fate = 0, StepCounter()
-    while not at or fate.has_crashed:
-        at += 1
-        stores, fate = stored(), StepCounter(at)
+    for fate in each_crash():
+        stores = stored()
         stores.state.run(lambda tx: tx.job_ops.add(op))
         await life(stores, fate, lambda files: files.make())
         await life(stores, StepCounter(), lambda files: files.make())
         assert names(stores) == expected, fate.steps
         assert stores.state.query(lambda tx: tx.job_ops.pending()) == []
-    assert at > 4
+    assert len(fate.steps) > 3
 
 
 async def test_what_was_moved_to_another_moment_is_not_removed() -> None:

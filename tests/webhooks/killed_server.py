@@ -8,18 +8,14 @@ answered with 202.
 from __future__ import annotations
 
 import asyncio
-import os
-import sqlite3
-import sys
 import threading
 from pathlib import Path
 
-from tests.store.killed_worker import CrashingConnection, CrashPoint
+from tests.store.killed_worker import CrashPoint, connecting, kill_at_each
 from tests.store.scene import NOW, StoreScene
 from tests.webhooks.calls import bearer, call
 from tests.webhooks.scene import DATA, SECRET, hook
 
-from ollim_bot.store.connection import connect
 from ollim_bot.store.store import SqliteStore
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.webhooks.server import WebhookServer
@@ -29,17 +25,8 @@ CALLS = 20
 
 
 async def live(place: StoreScene, moments: CrashPoint) -> None:
-    def mortal(path: Path) -> sqlite3.Connection:
-        connect(path).close()
-        connection = sqlite3.connect(
-            path, isolation_level=None, factory=CrashingConnection, check_same_thread=False
-        )
-        connection.reach = moments.reach
-        connection.execute("PRAGMA wal_autocheckpoint=0")
-        return connection
-
     clock = ManualClock(NOW)
-    store = SqliteStore(place.open(connection=mortal), clock)
+    store = SqliteStore(place.open(connection=connecting(moments)), clock)
     server = WebhookServer(0, {"rain": hook()}.get, lambda _: SECRET.encode(), store, clock)
     serving = asyncio.create_task(server.run())
     await server.ready()
@@ -59,16 +46,5 @@ def call_all(port: int, caller: int, file: Path) -> None:
             acknowledged.write(f"{key}\n".encode())
 
 
-def main() -> None:
-    folder, count = Path(sys.argv[1]), int(sys.argv[2])
-    for number in range(1, count + 1):
-        child = os.fork()
-        if child == 0:
-            asyncio.run(live(StoreScene(folder / str(number)), CrashPoint(number)))
-            os._exit(1)
-        _, status = os.waitpid(child, 0)
-        assert os.WIFSIGNALED(status), f"the process at moment {number} was not killed"
-
-
 if __name__ == "__main__":
-    main()
+    kill_at_each(lambda place, moments: asyncio.run(live(place, moments)))

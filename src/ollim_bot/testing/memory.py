@@ -34,8 +34,8 @@ class RecordingStore(RepeatingStore):
         self.inbox_rows: list[InboxRow] = []
         self._attempted: list[InboxRow] = []
 
-    def copied(self) -> Self:
-        copied = super().copied()
+    def copied(self, now: Callable[[], datetime] | None = None) -> Self:
+        copied = super().copied(now)
         copied.inbox_rows = [*self.inbox_rows]
         return copied
 
@@ -57,11 +57,10 @@ class _RecordingInbox(InboxInputs):
         self._rows = rows
 
     def append(self, *rows: InboxRow) -> Inbox:
-        for row in rows:
-            if not isinstance(row, Accepted) or not self.has(row.input.id):
-                self._rows.append(row)
-            super().append(row)
-        return self.get()
+        self._rows += [
+            row for row in rows if not isinstance(row, Accepted) or not self.has(row.input.id)
+        ]
+        return super().append(*rows)
 
 
 def memory_repositories() -> JobRepositories:

@@ -130,9 +130,12 @@ class RepeatingStore:
     def content(self) -> bytes:
         return self._connection.serialize()
 
-    def copied(self) -> Self:
-        """A store of the same content; changes of one do not reach the other."""
-        copied = type(self)(self._now)
+    def copied(self, now: Callable[[], datetime] | None = None) -> Self:
+        """A store of the same content, by another clock if there is one.
+
+        Changes of one do not reach the other.
+        """
+        copied = type(self)(now or self._now)
         copied._is_repeating = self._is_repeating
         copied._connection.deserialize(self.content())
         return copied

@@ -1,21 +1,26 @@
-"""A bot that is run several times on the same stores and the same engine."""
+"""A bot that is run several times on the same stores, engine and chat service."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from tests.conversation.crashing import Crash, CrashRecorder, StepCounter, crashing_stores
+from tests.conversation.crashing import Crash, StepCounter, crashing_stores
+from tests.conversation.delivery_scene import CrashingChannel
 from tests.conversation.scene import NOW, Scene, inbox_rows, messages_of, scene
 from tests.conversation.transcript_engine import ANSWER, WRITE, TranscriptEngine
+from tests.crashes.matrix import rows_of
 from tests.stores import Stores, memory_stores, on_store
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.inbox import Ended, InboxRow, InputEnd, Taken
-from ollim_bot.domain.sessions import SessionChange
+from ollim_bot.domain.sessions import SessionChange, SessionId
+from ollim_bot.store.deliveries import Delivery
+from ollim_bot.testing.channel import FakeChatService
+from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import RecordingStore
 
 UPDATES = ("Mail: 3 need replies.", "The build is green.")
@@ -25,17 +30,31 @@ UPDATES = ("Mail: 3 need replies.", "The build is green.")
 OwnerActions = Callable[["RestartedBot", Scene], Awaitable[None]]
 
 
+async def one_message(bot: RestartedBot, at: Scene) -> None:
+    """The owner sends the message until it is accepted, and then waits."""
+    await bot.send(at, WRITE, "m1")
+    await at.quiet()
+    await at.talk.notices.flush()
+
+
 @dataclass
 class RestartedBot:
-    """The stores and the engine survive a crash. The owner wants one thing written down.
+    """All that survives a crash. By default the owner wants one thing written down.
 
     `rows` has all rows that the inbox ever got about it. `done` has what the owner does not do
-    again in the next run: messages that were accepted, and commands.
+    again in the next run: messages that were accepted, and commands. `main` is the session before
+    the first run. With a `service`, which everything is delivered to, the steps of the engine do
+    not count.
     """
 
+    actions: OwnerActions = one_message
     stores: Stores = field(default_factory=lambda: memory_stores(NOW))
     engine: TranscriptEngine = field(default_factory=TranscriptEngine)
     done: set[str] = field(default_factory=set)
+    clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
+    service: FakeChatService | None = None
+    counter: StepCounter = field(default_factory=StepCounter)
+    main: SessionId | None = None
 
     @property
     def store(self) -> RecordingStore:
@@ -45,12 +64,22 @@ class RestartedBot:
 
     def copied(self) -> Self:
         """The bot as a crash at this moment leaves it, without job files: no test here has one."""
-        stores = on_store(self.stores, self.store.copied())
-        return replace(self, stores=stores, engine=self.engine.copied(), done={*self.done})
+        clock = self.clock.copied()
+        return replace(
+            self,
+            stores=on_store(self.stores, self.store.copied()),
+            engine=self.engine.copied(),
+            done={*self.done},
+            clock=clock,
+            service=self.service.copied(clock) if self.service else None,
+        )
 
-    def kept(self) -> tuple[object, ...]:
-        """Everything that survives a crash."""
-        return self.store.content(), self.engine.transcripts, self.engine.effects, self.done
+    def kept(self) -> Hashable:
+        return (
+            rows_of(self.store.content()),
+            (repr(self.engine.transcripts), len(self.engine.effects), frozenset(self.done)),
+            tuple(self.service.history) if self.service else (),
+        )
 
     async def prepare(self, *, is_resumed: bool = False) -> None:
         """Leave the updates; with `is_resumed`, there was a conversation before."""
@@ -58,19 +87,12 @@ class RestartedBot:
             await self._ask_unrecorded("hello", "m0")
         for update in UPDATES:
             self.stores.leave_update(update, NOW)
+        self.main = self.stores.session.read()
 
-    async def run(
-        self, counter: StepCounter | None = None, actions: OwnerActions | None = None
-    ) -> None:
+    async def run(self, counter: StepCounter) -> None:
         with suppress(Crash):
-            async with self.started(counter or StepCounter()) as at:
-                await (actions or one_message)(self, at)
-
-    async def crashes(self, actions: OwnerActions | None = None) -> Sequence[tuple[str, Self]]:
-        """The bot as a crash at each step of this run leaves it; equal states come once."""
-        recorder = CrashRecorder(self)
-        await self.run(recorder, actions)
-        return recorder.crashes
+            async with self.started(counter) as at:
+                await self.actions(self, at)
 
     async def send(self, at: Scene, text: str, name: str) -> None:
         """Send a message, unless an earlier run has accepted it."""
@@ -89,9 +111,13 @@ class RestartedBot:
 
     @asynccontextmanager
     async def started(self, counter: StepCounter) -> AsyncIterator[Scene]:
-        self.engine.begin_run(counter)
-        async with scene(self.engine, stores=crashing_stores(self.stores, counter)) as at:
+        self.counter = counter
+        self.engine.begin_run(StepCounter() if self.service else counter)
+        channels = [CrashingChannel(self.service, counter)] if self.service else []
+        stores = crashing_stores(self.stores, counter)
+        async with scene(self.engine, stores=stores, clock=self.clock, channels=channels) as at:
             yield at
+            await at.until(lambda: not self.undelivered)
 
     async def _ask_unrecorded(self, text: str, name: str) -> None:
         """Ask in a run of its own whose inbox rows are left out of `rows`."""
@@ -99,6 +125,10 @@ class RestartedBot:
         async with self.started(StepCounter()) as at:
             await at.ask(text, name)
         self.rows[:] = rows
+
+    @property
+    def undelivered(self) -> list[Delivery]:
+        return self.store.query(lambda tx: tx.deliveries.open("discord", 100))
 
     @property
     def rows(self) -> list[InboxRow]:
@@ -148,13 +178,6 @@ class RestartedBot:
     def times_shown(self, text: str) -> int:
         """How often the prompts of the transcripts contain the text."""
         return sum(prompt.count(text) for prompt in self.engine.prompts())
-
-
-async def one_message(bot: RestartedBot, at: Scene) -> None:
-    """The owner sends the message until it is accepted, and then waits."""
-    await bot.send(at, WRITE, "m1")
-    await at.quiet()
-    await at.talk.notices.flush()
 
 
 def check_answered(bot: RestartedBot, where: str) -> None:

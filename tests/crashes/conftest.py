@@ -1,0 +1,5 @@
+"""The fixture of the conversation that the crash matrix uses too."""
+
+from tests.conversation.conftest import inline_executor
+
+__all__ = ["inline_executor"]

@@ -1,0 +1,299 @@
+"""At whatever step the bot dies, a job comes once, ends once, and what did not happen is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.crashes.matrix import Scenario, crash_at_every_step
+from tests.crashes.restarted_schedule import OVER, STARTED, RestartedSchedule
+from tests.scheduling.scene import NOW, ScheduleScene
+from tests.scheduling.test_firing import pings
+from tests.scheduling.test_heads_ups import parts
+from tests.scheduling.test_plain_delivery import items
+from tests.scheduling.webhook_calls import HOOK, WASHING, accept, data_of
+
+from ollim_bot.domain.chat import Author
+from ollim_bot.domain.ledger_check import check
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.store.transaction import Transaction
+from ollim_bot.testing.engine import Says, Step
+
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+SOON = 'run-at: "2026-02-24T10:15:02+00:00"'
+WASHED = "The washing is done after 40 min: towels"
+
+
+def job(name: str, head: str, text: str) -> dict[str, str]:
+    folder = "reminders" if "run-at" in head else "routines"
+    return {f"{folder}/{name}.md": f"---\nid: {name}\n{head}\n---\n{text}\n"}
+
+
+def routine(head: str, text: str = "Plan the day.", name: str = "plan") -> dict[str, str]:
+    return job(name, f'cron: "16 10 * * *"\n{head}', text)
+
+
+def missed(name: str, cron: str) -> dict[str, str]:
+    return job(name, f'cron: "{cron}"\nlate: tell', f"look at {name}")
+
+
+def scenario(
+    verify: Callable[[RestartedSchedule, str], object],
+    course: Mapping[str, Any],
+    jobs: Mapping[str, str],
+    agent: Sequence[Step] = (),
+    crosses: Sequence[str] = (),
+    outcomes: frozenset[object] = frozenset({None}),
+    *,
+    since: str = STARTED,
+) -> Scenario[RestartedSchedule]:
+    """`course` has further arguments of `RestartedSchedule`.
+
+    Without `since`, the bot also crashes at all steps of its start and its stop.
+    """
+
+    async def begin(folder: Path) -> RestartedSchedule:
+        return RestartedSchedule(folder, jobs=jobs, agent=agent, **course)
+
+    async def verified(bot: RestartedSchedule, where: str) -> object:
+        now = bot.clock.now()
+        assert check(bot.at.rows, now, now) == [], where
+        return verify(bot, where)
+
+    until = OVER if since else None
+    return Scenario(begin, verified, since, until, crosses, outcomes=outcomes)
+
+
+def said(at: ScheduleScene) -> list[str]:
+    return [one.text for one in at.log if one.author is not Author.PROGRAM and not one.is_cut_off]
+
+
+def is_armed(_: RestartedSchedule, __: str) -> None: ...
+
+
+def reminded_once(bot: RestartedSchedule, where: str) -> None:
+    at = bot.at
+    assert len(at.ended("w1")) == 1, (where, at.states("w1"))
+    assert (at.reminders, at.states("w1")[-1]) == ([], "delivered"), where
+    assert said(at) == ["Drink water."], where
+    assert [each.text for each in at.log if each.card is not None] == ["Drink water."], where
+    assert len(items(at)) == 1, where
+
+
+def ran_once(bot: RestartedSchedule, where: str) -> object:
+    """A run that had called a tool is not repeated, but told."""
+    (end,) = bot.at.ended("plan")
+    assert said(bot.at) in ([["Planned."]] if end.state == "done" else [[], ["Planned."]]), where
+    return end.state
+
+
+def carded_once(bot: RestartedSchedule, where: str) -> None:
+    assert len(bot.at.ended("plan")) == 1, where
+    cards = [each.text for each in bot.at.log if each.card is not None]
+    assert cards == ["Take the blue pill."], where
+    assert len(items(bot.at)) == 1, where
+
+
+def came_each_time(bot: RestartedSchedule, where: str) -> None:
+    assert len([each for each in bot.at.log if each.card is not None]) == 2, where
+    assert parts(bot.at, "w1") == {"": "done", "2": "done"}, where
+
+
+def announced_once(bot: RestartedSchedule, where: str) -> None:
+    assert bot.at.pings == ["in 30 min: Dentist"], where
+
+
+def told_of_missed_once(bot: RestartedSchedule, where: str) -> object:
+    at = bot.at
+    ended = [name for name in ("mail", "news") if at.ended(name)]
+    for words in ("\n".join(at.told), "\n".join(at.pending)):
+        times = [words.count(f"look at {name}") for name in ended]
+        assert times == [1] * len(ended), (where, words)
+    return tuple(ended)
+
+
+def told_of_cut_off_once(bot: RestartedSchedule, where: str) -> None:
+    texts = [*bot.at.told, *bot.at.pending]
+    assert [text.count("was cut off") for text in texts] == [1, 1], where
+    assert len(bot.at.ended("mail")) == 1, where
+
+
+def called_once(bot: RestartedSchedule, where: str) -> object:
+    at = bot.at
+    (built,), (washed,) = at.ended("build"), at.ended("washing")
+    is_cut = built.state == "interrupted" and "Built." not in at.pings
+    assert sorted(at.pings) == ([WASHED] if is_cut else ["Built.", WASHED]), where
+    assert washed.state == "done", where
+    return built.state
+
+
+def held_once(bot: RestartedSchedule, where: str) -> object:
+    """It does not come in the quiet, and afterwards once."""
+    at, (service,) = bot.at, bot.services
+    came = [each for each in at.log if "Planned." in each.text]
+    assert sum("Planned." in each for each in service.texts) == len(came), where
+    (end,) = at.ended("plan")
+    assert len(came) in ([1] if end.state == "done" else [0, 1]), where
+    assert all(each.at >= NOW.replace(minute=17) for each in came), where
+    return end.state
+
+
+def held_card_once(bot: RestartedSchedule, where: str) -> None:
+    (service,) = bot.services
+    assert service.texts.count("Planned.") == 1, where
+    assert sum("(below)" in each for each in service.texts) <= 1, where
+
+
+def reminder_is_over(at: ScheduleScene) -> bool:
+    return at.reminders == [] and bool(at.ended("w1"))
+
+
+def routine_is_over(at: ScheduleScene) -> bool:
+    return bool(at.ended("plan")) and at.talk.state.is_quiet
+
+
+def has_come(at: ScheduleScene) -> bool:
+    return at.states("plan")[-1:] == ["delivered"] and at.talk.state.is_quiet
+
+
+def has_heartbeat(at: ScheduleScene) -> bool:
+    return at.scheduler.heartbeat_age is not None
+
+
+def all_is_told(at: ScheduleScene) -> bool:
+    """Whether the owner and the agent were told all."""
+    is_told = bool(at.told) and at.store.query(lambda tx: tx.notices.get()).untold == ()
+    return is_told and has_heartbeat(at) and bool(at.ended("mail"))
+
+
+def calls_are_over(at: ScheduleScene) -> bool:
+    has_ended = bool(at.ended("build") and at.ended("washing"))
+    return has_ended and data_of(at, "build") == data_of(at, "washing", "two") == {}
+
+
+def is_morning(at: ScheduleScene) -> bool:
+    is_sent = not at.store.query(lambda tx: tx.deliveries.open("discord", 1))
+    is_held = at.store.query(lambda tx: tx.held.get()).waiting
+    return bool(at.ended("plan")) and not is_held and is_sent
+
+
+def cut_off(*states: str) -> Callable[[Transaction], None]:
+    one = Occurrence.parse("routine:mail:2026-02-24T10:16:00Z")
+    rows = [LedgerRow(NOW + MINUTE, state, one) for state in ("due", "running", *states)]
+    return lambda tx: tx.ledger.append(*rows)
+
+
+def accepted_calls(tx: Transaction) -> None:
+    accept(tx, "build", "one", {"result": "passed", "seconds": 1}, NOW)
+    accept(tx, "washing", "two", {"minutes": 40, "note": "towels"}, NOW)
+
+
+def quiet_hours(tx: Transaction) -> None:
+    tx.config.change(lambda now: now.with_value("quiet_hours", "10:00-10:17"))
+
+
+WATER = job("w1", SOON, "Drink water.")
+DENTIST = job("w1", 'cron: "46 10 * * *"\nbefore: [30m]\nplain: true', "Dentist.")
+PILL = "Take the blue pill."
+FREELY = "background: true\nupdate-main-session: freely"
+BOTH = {**missed("mail", "0 11 * * *"), **missed("news", "0 13 * * *")}
+CUT_OFF = missed("mail", "16 10 * * *")
+HOOKS = {"webhooks/build.md": HOOK, "webhooks/washing.md": WASHING}
+
+# A heartbeat of the schedule is at the moment of the routines.
+AT_THE_MINUTE: dict[str, Any] = {"seconds": 30.5, "start": NOW.replace(second=30)}
+REMINDER: dict[str, Any] = {"is_over": reminder_is_over, "seconds": 2.5}
+ROUTINE = {**AT_THE_MINUTE, "is_over": routine_is_over}
+MUST = {**AT_THE_MINUTE, "is_over": has_come}
+HEADS_UP = {**AT_THE_MINUTE, "is_over": lambda at: bool(at.ended("w1"))}
+NAG: dict[str, Any] = {"is_over": lambda at: len(at.ended("w1")) == 2, "seconds": 125}
+NIGHT: dict[str, Any] = {
+    "is_over": is_morning,
+    "seconds": 125,
+    "then": 35,
+    "prepare": quiet_hours,
+    "has_service": True,
+}
+CALLS: dict[str, Any] = {"is_over": calls_are_over, "seconds": 1, "prepare": accepted_calls}
+FIRST_START = {**AT_THE_MINUTE, "is_over": has_heartbeat, "seconds": 5, "away": 60, "is_new": True}
+MISSED: dict[str, Any] = {"is_over": all_is_told, "seconds": 3, "start": NOW + HOUR}
+
+ZONE_IS_KNOWN = "after a step that changes zone"
+SENT = ["after remove", "due_items, fork_messages", "ledger, mirrors, updates"]
+BROUGHT = ["after remove", "deliveries, due_items, messages"]
+PINGED = ["budget, deliveries, fork_messages, messages"]
+ANSWERED = ["deliveries, inbox, ledger, messages"]
+HELD = ["held, ledger", "deliveries, held, ledger, messages"]
+TOLD = ["ledger, mirrors, notices, updates"]
+CUT_OR_DONE = frozenset({"done", "interrupted"})
+
+SCENARIOS = {
+    "a reminder": scenario(reminded_once, REMINDER, WATER, [pings("Drink water.")], SENT, since=""),
+    "a reminder that the agent keeps back": scenario(
+        reminded_once, REMINDER, WATER, [Says("I say nothing.")], BROUGHT
+    ),
+    "a routine": scenario(
+        ran_once, ROUTINE, routine("background: true"), [pings("Planned.")], PINGED, CUT_OR_DONE
+    ),
+    "a routine in the conversation": scenario(
+        ran_once, ROUTINE, routine(""), [Says("Planned.")], ANSWERED, frozenset({"done"})
+    ),
+    "a plain routine": scenario(
+        carded_once, MUST, routine("plain: true\nbackground: true", PILL), crosses=BROUGHT[1:]
+    ),
+    "a routine that must come, in the conversation": scenario(
+        carded_once, MUST, routine("must: true", PILL), [Says(PILL)], ["due_items, inbox, ledger"]
+    ),
+    "a nag": scenario(
+        came_each_time, NAG, job("w1", f"{SOON}\nnag: 2m x 1\nplain: true", "Drink water.")
+    ),
+    "a heads-up": scenario(announced_once, HEADS_UP, DENTIST, crosses=["deliveries, ledger"]),
+    "a message that is held": scenario(
+        held_once, NIGHT, routine(FREELY), [pings("Planned.")], HELD, CUT_OR_DONE
+    ),
+    "a card that is held": scenario(
+        held_card_once, NIGHT, routine("background: true\nplain: true", "Planned."), crosses=HELD
+    ),
+    "calls of webhooks": scenario(
+        called_once, CALLS, HOOKS, [pings("Built.")], ["webhook_deliveries"], CUT_OR_DONE, since=""
+    ),
+    "the very first start": scenario(
+        is_armed, FIRST_START, routine("background: true"), crosses=["ledger", "zone"], since=""
+    ),
+    "what was missed": scenario(
+        told_of_missed_once, MISSED, BOTH, crosses=TOLD, outcomes=frozenset({("mail",)}), since=""
+    ),
+    # Notices come ten minutes apart.
+    "what was missed, with more before the next start": scenario(
+        told_of_missed_once,
+        {**MISSED, "away": 3 * 3600, "then": 600},
+        BOTH,
+        crosses=TOLD,
+        outcomes=frozenset({("mail", "news")}),
+        since=ZONE_IS_KNOWN,
+    ),
+    "what was cut off after it had acted": scenario(
+        told_of_cut_off_once,
+        {**MISSED, "prepare": cut_off("effect")},
+        CUT_OFF,
+        crosses=TOLD,
+        since=ZONE_IS_KNOWN,
+    ),
+    "what was cut off for the third time": scenario(
+        told_of_cut_off_once,
+        {**MISSED, "prepare": cut_off(*["cut_off", "running"] * 2)},
+        CUT_OFF,
+        crosses=TOLD,
+        since=ZONE_IS_KNOWN,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_whenever_the_bot_dies_each_job_comes_once_and_ends_once(
+    tmp_path: Path, name: str
+) -> None:
+    await crash_at_every_step(SCENARIOS[name], tmp_path)
