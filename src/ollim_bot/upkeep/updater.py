@@ -67,7 +67,10 @@ class Available:
 
 
 class Updater:
-    """Updates one installation and its data directory. `say` tells what is being done."""
+    """Updates one installation and its data directory. `say` tells what is being done.
+
+    A version has `limit` seconds for a trial, and `heartbeat_limit` for its first heartbeat.
+    """
 
     def __init__(
         self,
@@ -79,6 +82,7 @@ class Updater:
         say: Callable[[str], None],
         *,
         limit: float = HEARTBEAT_LIMIT,
+        heartbeat_limit: float = HEARTBEAT_LIMIT,
     ) -> None:
         self._paths = paths
         self._installation = installation
@@ -87,6 +91,7 @@ class Updater:
         self._now = now
         self._say = say
         self._limit = limit
+        self._heartbeat_limit = heartbeat_limit
 
     def check(self) -> Available:
         """Look for a newer version that can be installed. Raises `UpdateFailed`."""
@@ -209,7 +214,7 @@ class Updater:
             record = self._asked(bot, record)
         if record.phase is Phase.SWITCHED and bot is not None:
             since = record.switched_at or record.began_at
-            if not wait_for_heartbeat(self._paths, since, self._limit):
+            if not wait_for_heartbeat(self._paths, since, self._heartbeat_limit):
                 return self._returned(record)
         return self._finished(record)
 
@@ -245,7 +250,7 @@ class Updater:
 
     def _returned(self, record: UpdateRecord) -> UpdateRecord:
         """Put the old version in place again, after the new one was in use without a heartbeat."""
-        reason = f"its heartbeat did not come within {self._limit:g} s"
+        reason = f"its heartbeat did not come within {self._heartbeat_limit:g} s"
         with update_lock(self._paths):
             found = read_update(self._paths)
             if found is not None and found.phase is Phase.DONE:  # it came at the last moment
@@ -258,7 +263,7 @@ class Updater:
             _end(bot)
         began = self._now()
         self._start_bot()
-        if not wait_for_heartbeat(self._paths, began, self._limit):
+        if not wait_for_heartbeat(self._paths, began, self._heartbeat_limit):
             self._say("The old version is in place again. Start it with `ollim-bot`.")
         return self._finished(read_update(self._paths) or record)
 
