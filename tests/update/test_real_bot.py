@@ -57,7 +57,7 @@ class RealBotScene:
         ).run()
 
 
-async def test_the_bot_goes_on_as_the_new_version_and_as_the_old_one_if_that_does_not_start(
+async def test_the_bot_goes_on_as_the_new_or_as_the_old_version(
     tmp_path: Path,
 ) -> None:
     scene = RealBotScene(tmp_path)

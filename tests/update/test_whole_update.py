@@ -149,9 +149,7 @@ async def running(bot: InstalledBot) -> AsyncIterator[None]:
 
 
 @pytest.mark.minutes
-async def test_a_running_bot_is_updated_and_comes_back_from_a_version_that_does_not_start(
-    tmp_path: Path, wheel: Path
-) -> None:
+async def test_an_update_with_pip_and_back(tmp_path: Path, wheel: Path) -> None:
     bot = InstalledBot(tmp_path, wheel)
     rewritten(wheel, bot.wheels, "0.98.0")
     async with running(bot):
