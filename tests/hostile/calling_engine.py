@@ -27,11 +27,20 @@ from tests.hostile.canary_home import CanaryHome
 from ollim_bot.cli.main import main
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION, PROGRAM
-from ollim_bot.domain.events import AgentEvent, EndCause, SessionNamed, TurnEnded
+from ollim_bot.domain.events import (
+    AgentEvent,
+    EndCause,
+    SessionNamed,
+    TextCompleted,
+    ToolEnded,
+    ToolRefused,
+    ToolStarted,
+    TurnEnded,
+)
 from ollim_bot.engine.bridge import hooks
 from ollim_bot.engine.commands import Programs
 from ollim_bot.errors import OllimError
-from ollim_bot.offline.messages import CallTool, ChatModel, Message, ModelRequest, Reply
+from ollim_bot.offline.messages import CallTool, ChatModel, Message, ModelRequest, Reply, Say
 from ollim_bot.ports import Prompt, SessionSpec, Toolset
 
 Arguments = Mapping[str, Any]
@@ -66,13 +75,16 @@ class CallingSession(ModelSession):
     def __init__(self, engine: CallingEngine, spec: SessionSpec, tools: Toolset) -> None:
         super().__init__(engine, spec, tools)
         self._ask = engine.model.reply
+        self._events: asyncio.Queue[AgentEvent | None] = asyncio.Queue()
         called_by = {CALLED_BY: spec.occurrence or CONVERSATION}
         self._environment = {**os.environ, **engine.environment, **called_by}
         self._folder = spec.working_directory
         self._home = engine.canary_home.home.resolve()
         self._escaped = engine.canary_home.new_canary("what is outside the home of the test")
         programs = Programs(self._environment, self._folder)
-        (self._before_call,) = hooks(tools, {}, programs)["PreToolUse"][0].hooks
+        called = hooks(tools, {}, programs)
+        (self._before_call,) = called["PreToolUse"][0].hooks
+        (self._after_call,) = called["PostToolUse"][0].hooks
         self._own = {
             f"mcp__{server}__{tool.name}": tool
             for server, offered in tools.servers.items()
@@ -94,47 +106,67 @@ class CallingSession(ModelSession):
         history = self._begun()
         assert self.spec.resume is not None
         yield SessionNamed(self.spec.resume)
-        await self._converse(prompt.text, history.messages)
-        yield TurnEnded(EndCause.COMPLETED, "Done.")
+        running = asyncio.create_task(self._converse(prompt.text, history.messages))
+        running.add_done_callback(lambda _: self._events.put_nowait(None))
+        while (event := await self._events.get()) is not None:
+            yield event
+        yield TextCompleted(await running)
+        yield TurnEnded(EndCause.COMPLETED, await running)
 
     async def _converse(self, text: str, messages: list[Message], subagent: str = "") -> str:
-        """Carry out what the model calls, until it calls nothing more."""
+        """Carry out what the model calls until it calls nothing more; returns what it says then."""
         messages.append(Message("user", ({"type": "text", "text": text},)))
         while True:
-            request = ModelRequest("any", tuple(messages), body={"messages": _dump(messages)})
-            reply = self._ask(request)
+            reply = self._ask(self._request(messages))
             assert isinstance(reply, Reply)
             calls = [part for part in reply.parts if isinstance(part, CallTool)]
             if not calls:
-                return "Done."
+                return "\n\n".join(part.text for part in reply.parts if isinstance(part, Say))
             ids = [self._engine.new_call_id() for _ in calls]
             made = [
                 {"type": "tool_use", "id": each, "name": call.name, "input": call.arguments}
                 for each, call in zip(ids, calls, strict=True)
             ]
             messages.append(Message("assistant", tuple(made)))
-            results = [await self._called(call, subagent) for call in calls]
+            results = [
+                await self._called(each, call, subagent)
+                for each, call in zip(ids, calls, strict=True)
+            ]
             told = [
                 {"type": "tool_result", "tool_use_id": each, "content": result}
                 for each, result in zip(ids, results, strict=True)
             ]
             messages.append(Message("user", tuple(told)))
 
-    async def _called(self, call: CallTool, subagent: str) -> str:
+    def _request(self, messages: Sequence[Message]) -> ModelRequest:
+        return ModelRequest(
+            model="any",
+            messages=tuple(messages),
+            system=self.spec.system_prompt,
+            tools=(*self.tools.builtin, *self._own),
+            body={"messages": [{"role": one.role, "content": one.blocks} for one in messages]},
+        )
+
+    async def _called(self, call_id: str, call: CallTool, subagent: str) -> str:
+        self._events.put_nowait(ToolStarted(call_id, call.name, call.arguments))
         hook: Any = {
             "hook_event_name": "PreToolUse",
             "tool_name": call.name,
             "tool_input": call.arguments,
-            "tool_use_id": "any",
+            "tool_use_id": call_id,
             **({"agent_id": "any", "agent_type": subagent} if subagent else {}),
         }
         decision: Any = await self._before_call(hook, None, NO_CONTEXT)
         output = decision.get("hookSpecificOutput", {})
         if output.get("permissionDecision") == "deny":
-            return str(output["permissionDecisionReason"])
-        given = output.get("updatedInput", call.arguments)
-        done = await self._done(call.name, given)
-        return f"{output.get('additionalContext', '')}{done}"
+            reason = str(output["permissionDecisionReason"])
+            self._events.put_nowait(ToolRefused(call_id, call.name, reason))
+            return reason
+        done = await self._done(call.name, output.get("updatedInput", call.arguments))
+        result = f"{output.get('additionalContext', '')}{done}"
+        await self._after_call({**hook, "tool_response": result}, None, NO_CONTEXT)
+        self._events.put_nowait(ToolEnded(call_id))
+        return result
 
     async def _done(self, tool: str, given: Arguments) -> str:
         try:
@@ -223,7 +255,3 @@ class _OutsideHome(Exception):
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-def _dump(messages: Sequence[Message]) -> Sequence[Mapping[str, object]]:
-    return [{"role": one.role, "content": one.blocks} for one in messages]
