@@ -23,7 +23,7 @@ from ollim_bot.domain.releases import Version
 from ollim_bot.upkeep.hand_over import UpdateRecord
 from ollim_bot.upkeep.installed_program import InstalledProgram
 from ollim_bot.upkeep.releases import release_source
-from ollim_bot.upkeep.updater import Updater
+from ollim_bot.upkeep.updater import StartLimits, Updater
 
 NEXT = Version(0, 14, 0)
 
@@ -53,7 +53,7 @@ class RealBotScene:
             environ,
             lambda: datetime.now(UTC),
             print,
-            limit=LIMIT,
+            limits=StartLimits(LIMIT, LIMIT),
         ).run()
 
 

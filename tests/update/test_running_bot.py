@@ -22,7 +22,7 @@ from ollim_bot.upkeep.hand_over import Phase, UpdateRecord
 from ollim_bot.upkeep.installed_program import installed_record, version_of
 from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.releases import release_source
-from ollim_bot.upkeep.updater import Updater
+from ollim_bot.upkeep.updater import StartLimits, Updater
 
 LIMIT = 180.0
 # A fake bot: stops when it is asked to, and then hands over or just ends.
@@ -73,8 +73,7 @@ class RunningBotScene:
             self.fake.environ,
             lambda: datetime.now(UTC),
             self.said.append,
-            limit=LIMIT,
-            heartbeat_limit=self._heartbeat_limit,
+            limits=StartLimits(LIMIT, self._heartbeat_limit),
         ).run()
 
     def behaves(self, how: str) -> None:
