@@ -164,7 +164,8 @@ class CallingSession(ModelSession):
             return reason
         done = await self._done(call.name, output.get("updatedInput", call.arguments))
         result = f"{output.get('additionalContext', '')}{done}"
-        await self._after_call({**hook, "tool_response": result}, None, NO_CONTEXT)
+        hook["tool_response"] = result
+        await self._after_call(hook, None, NO_CONTEXT)
         self._events.put_nowait(ToolEnded(call_id))
         return result
 
