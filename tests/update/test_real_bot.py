@@ -73,6 +73,7 @@ async def test_the_bot_goes_on_as_the_new_or_as_the_old_version(
         for words in ("cut off", "earlier copy", "lost"):
             assert not any(words in text for text in await bot.notes())
         assert not scene.installation.beside.exists()
+        assert not scene.fake.paths.before_update.exists(), "the data was put back"
     finally:
         await bot.kill()
 
