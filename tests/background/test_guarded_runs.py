@@ -10,9 +10,9 @@ from ollim_bot.offline.messages import CallTool, ModelRequest, Reply
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 
 
-async def test_what_is_not_available_is_refused_and_the_run_goes_on(real: RealScene) -> None:
-    (real.root / "note.md").write_text("buy milk")
-    real.model.then(
+async def test_what_is_not_available_is_refused_and_the_run_goes_on(in_process: RealScene) -> None:
+    (in_process.root / "note.md").write_text("buy milk")
+    in_process.model.then(
         Reply(
             (
                 CallTool("Write", {"file_path": "note.md", "content": "broken"}),
@@ -25,9 +25,9 @@ async def test_what_is_not_available_is_refused_and_the_run_goes_on(real: RealSc
             )
         )
     )
-    scene = real.scene
+    scene = in_process.scene
     assert await scene.run(routine()) is OccurrenceState.DONE
-    write, fetch, bash, fork, names, read, listed = real.results()
+    write, fetch, bash, fork, names, read, listed = in_process.results()
     assert "`Write` is not available in background runs. " in write
     assert "`WebFetch` is not available in background runs. " in fetch
     assert "`Bash` is not available in background runs with these arguments. " in bash
@@ -36,7 +36,7 @@ async def test_what_is_not_available_is_refused_and_the_run_goes_on(real: RealSc
     assert "buy milk" in read
     assert listed == "There are no reminders."
     assert scene.end.facts["tools"] == ["Read", "mcp__discord__list_reminders"]
-    assert (real.root / "note.md").read_text() == "buy milk"
+    assert (in_process.root / "note.md").read_text() == "buy milk"
     assert (scene.surface.posts, scene.said) == ([], [])
 
 

@@ -1,4 +1,4 @@
-"""Background runs beside each other, with the real engine and in real processes."""
+"""Background runs beside each other, in one process and in two."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.background.real_scene import PING, RealScene, calls
-from tests.background.scene import Scene, reminder, routine
+from tests.background.scene import Scene, routine
 from tests.chaos.test_concurrent_processes import two_processes
 from tests.storage.data_directory import DataDirectory, QuickDisk
 
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.offline.messages import Hang
 from ollim_bot.store.transaction import Transaction
 
 ROUNDS = 5
@@ -68,18 +67,3 @@ def test_of_two_processes_whose_runs_want_the_last_token_exactly_one_speaks(
         record.fork_session_id for record in stores.state.query(lambda tx: tx.fork_messages.get())
     ] == sessions
     assert data.problems == []
-
-
-async def test_no_more_processes_than_places(real: RealScene) -> None:
-    scene, model = real.scene, real.model
-    scene.configure(bg_concurrency=1)
-    model.then(Hang())
-    first = scene.start(routine("first"))
-    await model.seen(1)
-    second = scene.start(reminder("second"))
-    await scene.settled()
-    await real.until_processes(1)
-    assert scene.states == ["running"]
-    first.cancel()
-    assert await second is OccurrenceState.DONE
-    await real.until_no_processes()

@@ -1,19 +1,24 @@
-"""Commands of ours that a background run calls, with the real engine and the real shell."""
+"""Commands of ours that a background run calls, as its engine calls them."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.background.real_scene import calls
 from tests.background.scene import Scene, background_scene, reminder, routine
-from tests.engine.scene import LIMIT, engine_at
-from tests.engine.scene import scene as model_scene
+from tests.engine.scene import LIMIT
+from tests.hostile.calling_engine import CallingEngine
+from tests.hostile.canary_home import CanaryHome
 from tests.storage.data_directory import DataDirectory, QuickDisk
 from tests.stores import Stores
 
 from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.engine.options import child_environment
+from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.ports import SessionSpec
 
 JOB = '---\nid: abc123\ncron: "0 9 * * *"\nbackground: true\n---\nLook at the mail.\n'
@@ -40,8 +45,8 @@ OWN = reminder("own", message="Look at me!", description="", set_by="routine:abc
 async def test_the_command_knows_the_run_and_its_limits_and_changes_are_shown_with_undo(
     tmp_path: Path,
 ) -> None:
-    async with asyncio.timeout(LIMIT), model_scene(tmp_path) as at:
-        data = DataDirectory(tmp_path / "data")
+    async with asyncio.timeout(LIMIT):
+        data, model = DataDirectory(tmp_path / "data"), ScriptedModel()
         # The commands use the real clock, so the run must have the same day.
         now = datetime.now(UTC).replace(microsecond=0)
         stores = data.open(QuickDisk(), now)
@@ -49,13 +54,15 @@ async def test_the_command_knows_the_run_and_its_limits_and_changes_are_shown_wi
         (data.paths.reminders / "pill.md").write_text(PILL)
         path = stores.reminders.add(reminder("bo", message="Call Bo.", description=""))
         stores.reminders.add(OWN)
-        engine = engine_at(tmp_path, at.url, {"OLLIM_DATA_DIR": str(data.paths.root)})
-        at.model.then(*CALLS)
+        given = {"HOME": str(tmp_path), "OLLIM_DATA_DIR": str(data.paths.root)}
+        environment = child_environment(given, os.environ, Path(sys.executable).parent)
+        engine = CallingEngine(model, environment, CanaryHome(tmp_path))
+        model.then(*CALLS)
         async with background_scene(engine, root=data.paths.root, stores=stores, now=now) as scene:
             scene.base, scene.main = SessionSpec("You help.", data.paths.root), None
             job = routine(allowed_tools=ALLOWED, description="Mail")
             assert await scene.run(job) is OccurrenceState.DONE
-            messages = at.model.requests[-1].messages
+            messages = model.requests[-1].messages
             told = [result.text for message in messages for result in message.tool_results]
             assert_the_command_knew_its_limits(told, stores)
             assert not path.exists()

@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.engine.scene import provider
 from tests.hostile.attempt import Attempt
+from tests.hostile.calling_engine import CallingEngine
 from tests.hostile.canary_home import CanaryHome
 from tests.hostile.model import ERRAND, HostileModel
 from tests.storage.data_directory import DataDirectory
@@ -133,8 +134,12 @@ async def attack_scene(
     *,
     by_subagent: bool = False,
     without_rules: bool = False,
+    is_real: bool = True,
 ) -> AsyncIterator[AttackScene]:
-    """With `without_rules`, the engine has no rules of its own, and only our guards refuse."""
+    """With `without_rules`, the engine has no rules of its own, and only our guards refuse.
+
+    If the engine is not real, it is one in this process that has no rules either.
+    """
     async with loopback_target(canary_home) as loopback:
         model = HostileModel(canary_home, attempts, loopback.port, by_subagent=by_subagent)
         async with MessagesServer(model) as server:
@@ -142,23 +147,26 @@ async def attack_scene(
             settings = Settings.from_env(
                 {"HOME": str(canary_home.home), **ours}, cwd=canary_home.home
             )
-            cli = _without_rules(canary_home.home) if without_rules else None
-            real = engine_at(canary_home.home, server.url, ours, cli)
-            engine: Any = TamperingEngine(real, canary_home, model)
+            environment = engine_environment(canary_home.home, server.url, ours)
+            engine: Any = CallingEngine(model, environment, canary_home)
+            if is_real:
+                run = canary_home.home / "run"
+                cli = _without_rules(run) if without_rules else launcher(run)
+                engine = ClaudeEngine(environment, run, cli=cli)
+            engine = TamperingEngine(engine, canary_home, model)
             yield AttackScene(canary_home, model, engine, loopback, settings)
 
 
-def engine_at(home: Path, url: str, ours: Mapping[str, str], cli: Path | None) -> ClaudeEngine:
-    """The engine as the bot starts it."""
+def engine_environment(home: Path, url: str, ours: Mapping[str, str]) -> dict[str, str]:
+    """The environment that the bot gives to the engine."""
     commands = Path(sys.executable).parent
-    environment = child_environment({**provider(home, url), **ours}, os.environ, commands)
-    return ClaudeEngine(environment, home / "run", cli=cli or launcher(home / "run"))
+    return child_environment({**provider(home, url), **ours}, os.environ, commands)
 
 
-def _without_rules(home: Path) -> Path:
+def _without_rules(folder: Path) -> Path:
     """A script that starts the engine's program without the rules in its settings."""
-    real = launcher(home / "run") or cli_path()
-    script = home / "run" / "without-rules"
+    real = launcher(folder) or cli_path()
+    script = folder / "without-rules"
     script.write_text(
         f"#!{sys.executable}\nimport os, sys\n"
         f"words = [{str(real)!r}, *sys.argv[1:]]\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from enum import IntEnum
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,15 @@ from tests.hostile.attempt import Attempt
 from tests.hostile.breaches import breaches, summary
 from tests.hostile.canary_home import OPEN, CanaryHome, new_canary_home
 from tests.hostile.file_attempts import FILE_ATTEMPTS, SEND
-from tests.hostile.other_attempts import HOOKS, OTHER_ATTEMPTS
+from tests.hostile.other_attempts import (
+    ENVIRONMENT,
+    HOOKS,
+    NOT_GIVEN,
+    NOTES_OF_THE_ENGINE,
+    OTHER_ATTEMPTS,
+    SKILLS,
+    SUBAGENTS,
+)
 
 from ollim_bot.domain.sessions import SessionChange
 
@@ -44,18 +51,15 @@ WIDE = (
 ATTEMPTS = [*FILE_ATTEMPTS, *OTHER_ATTEMPTS]
 
 
-class SessionKind(IntEnum):
-    MAIN = 0
-    FORK = 1
-    BACKGROUND = 2
-    SUBAGENT = 3
-    WIDE = 4
-
-
-# Each attempt is made in one kind of session; `make chaos` makes all attempts in each kind.
-SHARED, WHOLE = len(SessionKind), 1
+# What the engine itself does or looks at again, beyond what our hooks decide.
+ENGINES_OWN = [
+    one
+    for one in ATTEMPTS
+    if one.between is not None
+    or one in (*SKILLS, *NOTES_OF_THE_ENGINE, *SUBAGENTS, *NOT_GIVEN, *ENVIRONMENT)
+]
 # Not a multiple of three, because each path has three attempts in a row: read, write and send.
-GUARDED_PARTS = 4
+EVERY = 5
 
 
 @pytest.fixture
@@ -76,19 +80,10 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
-@pytest.fixture(params=[SHARED, pytest.param(WHOLE, marks=pytest.mark.minutes)])
-def parts(request: pytest.FixtureRequest) -> int:
-    """The number of parts of the list; each kind of session makes the attempts of one part."""
-    return int(request.param)
-
-
-def attempts_in(kind: SessionKind, parts: int) -> list[Attempt]:
-    return [*CONTROLS, *ATTEMPTS[kind % parts :: parts]]
-
-
-def refused_by_guards(parts: int) -> list[Attempt]:
-    refused = [one for one in ATTEMPTS if not one.needs_patterns and one.between is None]
-    return refused if parts == WHOLE else refused[::GUARDED_PARTS]
+def attempts(*, is_real: bool) -> list[Attempt]:
+    """All of them; only the real engine looks again at what was swapped after our gate looked."""
+    made = [one for one in ATTEMPTS if is_real or one.between is None or one.tool == SEND]
+    return [*CONTROLS, *made]
 
 
 def assert_nothing_was_lost(at: AttackScene, logged: str) -> None:
@@ -111,94 +106,94 @@ def sessions(at: AttackScene) -> list[SessionChange]:
 def test_the_list_is_long() -> None:
     assert len({attempt.kind for attempt in ATTEMPTS}) >= 14
     assert len({attempt.name for attempt in ATTEMPTS}) == len(ATTEMPTS) >= 400
-    for parts in (SHARED, WHOLE):
-        for made in (*(attempts_in(kind, parts) for kind in SessionKind), refused_by_guards(parts)):
-            assert len({attempt.kind for attempt in made}) >= 14
-            assert len(made) >= 100
-        everywhere = {attempt.name for kind in SessionKind for attempt in attempts_in(kind, parts)}
-        assert everywhere >= {attempt.name for attempt in ATTEMPTS}
+
+
+async def test_with_the_real_engine(canary_home: CanaryHome, log: pytest.LogCaptureFixture) -> None:
+    """It makes what needs the engine itself, and a fifth of the others; no skill brings hooks."""
+    evil = HOOKS.format(field="hooks")
+    canary_home.put("skills/evil/SKILL.md", evil)
+    canary_home.put("lists/.claude/skills/sly/SKILL.md", evil.replace("evil", "sly"))
+    allow_a_lot(canary_home)
+    kind = "!`…` in skills"
+    reads = Attempt(kind, "Read", {"file_path": "lists/food.md"}, before=lambda _: None)
+    uses = [
+        Attempt(kind, "Skill", {"skill": name}, before=lambda _: None) for name in ("evil", "sly")
+    ]
+    others = [one for one in ATTEMPTS if one not in ENGINES_OWN][::EVERY]
+    made = [*CONTROLS, reads, *uses, reads, *ENGINES_OWN, *others]
+    async with attack_scene(canary_home, made) as at:
+        await in_main(at)
+        assert_nothing_was_lost(at, log.text)
+        told = [text for attempt, text in at.model.results() if attempt in uses]
+        assert ["is not in this session's skills allowlist" in text for text in told] == [True] * 2
 
 
 async def test_in_the_main_session(
-    canary_home: CanaryHome, log: pytest.LogCaptureFixture, parts: int
+    canary_home: CanaryHome, log: pytest.LogCaptureFixture, is_real: bool
 ) -> None:
-    async with attack_scene(canary_home, attempts_in(SessionKind.MAIN, parts)) as at:
+    async with attack_scene(canary_home, attempts(is_real=is_real), is_real=is_real) as at:
         await in_main(at)
         assert_nothing_was_lost(at, log.text)
 
 
 async def test_in_an_interactive_fork(
-    canary_home: CanaryHome, log: pytest.LogCaptureFixture, parts: int
+    canary_home: CanaryHome, log: pytest.LogCaptureFixture, is_real: bool
 ) -> None:
-    async with attack_scene(canary_home, attempts_in(SessionKind.FORK, parts)) as at:
+    async with attack_scene(canary_home, attempts(is_real=is_real), is_real=is_real) as at:
         await in_fork(at)
         assert_nothing_was_lost(at, log.text)
         assert SessionChange.INTERACTIVE_FORK in sessions(at)
 
 
 async def test_in_a_background_run(
-    canary_home: CanaryHome, log: pytest.LogCaptureFixture, parts: int
+    canary_home: CanaryHome, log: pytest.LogCaptureFixture, is_real: bool
 ) -> None:
     # A run may send one file only, so the honest call comes after the others.
-    made = attempts_in(SessionKind.BACKGROUND, parts)
+    made = attempts(is_real=is_real)
     sent = [one for one in made if one.tool == SEND and one.kind != HONEST]
     others = [one for one in made if one not in sent]
-    async with attack_scene(canary_home, [*sent, *others]) as at:
+    async with attack_scene(canary_home, [*sent, *others], is_real=is_real) as at:
         await in_background(at, *WIDE, "Skill", "Agent")
         assert_nothing_was_lost(at, log.text)
         assert SessionChange.BG_FORK in sessions(at)
 
 
 async def test_in_a_subagent(
-    canary_home: CanaryHome, log: pytest.LogCaptureFixture, parts: int
+    canary_home: CanaryHome, log: pytest.LogCaptureFixture, is_real: bool
 ) -> None:
-    async with attack_scene(
-        canary_home, attempts_in(SessionKind.SUBAGENT, parts), by_subagent=True
-    ) as at:
+    made = attempts(is_real=is_real)
+    async with attack_scene(canary_home, made, by_subagent=True, is_real=is_real) as at:
         await in_main(at)
         assert_nothing_was_lost(at, log.text)
         assert at.model.calls_by_subagents >= 20
 
 
 async def test_where_the_owner_allows_a_lot(
-    canary_home: CanaryHome, log: pytest.LogCaptureFixture, parts: int
+    canary_home: CanaryHome, log: pytest.LogCaptureFixture, is_real: bool
 ) -> None:
-    lines = "".join(f"    - {pattern}\n" for pattern in WIDE)
-    canary_home.put("tool-policy.yaml", f"main_session:\n  additional_allowed:\n{lines}")
-    async with attack_scene(canary_home, attempts_in(SessionKind.WIDE, parts)) as at:
+    allow_a_lot(canary_home)
+    async with attack_scene(canary_home, attempts(is_real=is_real), is_real=is_real) as at:
         await in_main(at)
         assert_nothing_was_lost(at, log.text)
 
 
+def allow_a_lot(canary_home: CanaryHome) -> None:
+    lines = "".join(f"    - {pattern}\n" for pattern in WIDE)
+    canary_home.put("tool-policy.yaml", f"main_session:\n  additional_allowed:\n{lines}")
+
+
 async def test_in_a_mode_that_asks_nobody(
-    canary_home: CanaryHome, log: pytest.LogCaptureFixture, parts: int
+    canary_home: CanaryHome, log: pytest.LogCaptureFixture, is_real: bool
 ) -> None:
     """Only the guards refuse in this mode; the engine's own rules are off too.
 
     Otherwise a rule or a pattern could hide a fault of a guard.
     """
     count = Attempt("not allowed by any pattern", "Bash", {"command": "wc -w lists/food.md"})
-    refused = refused_by_guards(parts)
-    async with attack_scene(canary_home, [*CONTROLS, *refused, count], without_rules=True) as at:
+    refused = [one for one in ATTEMPTS if not one.needs_patterns and one.between is None]
+    made = [*CONTROLS, *refused, count]
+    async with attack_scene(canary_home, made, without_rules=True, is_real=is_real) as at:
         await with_everything_allowed(at)
         assert_nothing_was_lost(at, log.text)
         (told,) = (text for attempt, text in at.model.results() if attempt is count)
         assert "lists/food.md" in told
-
-
-async def test_a_skill_that_brings_hooks_is_not_used(
-    canary_home: CanaryHome, log: pytest.LogCaptureFixture
-) -> None:
-    evil = HOOKS.format(field="hooks")
-    canary_home.put("skills/evil/SKILL.md", evil)
-    canary_home.put("lists/.claude/skills/sly/SKILL.md", evil.replace("evil", "sly"))
-    kind = "!`…` in skills"
-    reads = Attempt(kind, "Read", {"file_path": "lists/food.md"}, before=lambda _: None)
-    uses = [
-        Attempt(kind, "Skill", {"skill": name}, before=lambda _: None) for name in ("evil", "sly")
-    ]
-    async with attack_scene(canary_home, [*CONTROLS, reads, *uses, reads]) as at:
-        await in_main(at)
-        assert_nothing_was_lost(at, log.text)
-        told = [text for attempt, text in at.model.results() if attempt in uses]
-        assert ["is not in this session's skills allowlist" in text for text in told] == [True] * 2

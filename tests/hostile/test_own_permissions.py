@@ -59,13 +59,13 @@ def kinds(made: Sequence[Job]) -> Sequence[Job]:
 
 
 async def test_what_it_allows_its_jobs_goes_no_further_than_itself(
-    canary_home: CanaryHome, caplog: pytest.LogCaptureFixture
+    canary_home: CanaryHome, caplog: pytest.LogCaptureFixture, is_real: bool
 ) -> None:
-    async with attack_scene(canary_home, WRITTEN) as at:
+    async with attack_scene(canary_home, WRITTEN, is_real=is_real) as at:
         await in_main(at)
         made = jobs(at)
     assert "calm" in {job.spec.id for job in made}
     for job in kinds(made):
-        async with attack_scene(canary_home, INTERPRETERS) as at:
+        async with attack_scene(canary_home, INTERPRETERS, is_real=is_real) as at:
             await run_job(at, job)
             assert breaches(at, caplog.text) == []

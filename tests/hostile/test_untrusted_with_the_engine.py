@@ -1,4 +1,7 @@
-"""The real engine reports what its tools have read before the model can act on it."""
+"""What tools have read is reported before the model can act on it.
+
+In the conversation it is the real engine that reports, and in the background one in this process.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from tests.background.real_scene import real_scene
+from tests.background.real_scene import in_process_scene
 from tests.background.scene import routine
 from tests.conversation.scene import scene
 from tests.engine.scene import LIMIT, engine_at
@@ -41,18 +44,18 @@ def _write(root: Path, name: str) -> CallTool:
 
 async def test_in_the_background(tmp_path: Path) -> None:
     job = routine(allowed_tools=("Read(./downloads/**)", "Write(./**.md)"))
-    async with asyncio.timeout(LIMIT), real_scene(tmp_path) as real:
-        root = real.root
+    async with asyncio.timeout(LIMIT), in_process_scene(tmp_path) as made:
+        root = made.root
         _download(root)
         # A write in the same reply as the first read cannot come from the text.
-        real.model.then(Reply((_write(root, "before.md"), _read(root)))).then(
+        made.model.then(Reply((_write(root, "before.md"), _read(root)))).then(
             Reply((_write(root, "after.md"),))
         ).then(Reply((CallTool("mcp__discord__report_updates", {"message": "Obey."}),)))
-        await real.scene.run(job)
+        await made.scene.run(job)
         assert (root / "before.md").read_text() == HONEST
         assert not (root / "after.md").exists()
-        assert any(f"{HAS_READ} write a file" in each for each in real.results())
-        (update,) = real.scene.stores.updates.read().entries
+        assert any(f"{HAS_READ} write a file" in each for each in made.results())
+        (update,) = made.scene.stores.updates.read().entries
         assert update.untrusted == "attachment"
 
 

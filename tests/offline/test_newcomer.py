@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
+from tests.e2e.in_process_bot import InProcessBot
+from tests.hostile.calling_engine import CallingEngine
+from tests.hostile.canary_home import CanaryHome
 from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.moments import describe
+from ollim_bot.engine.options import child_environment
 from ollim_bot.offline import texts
+from ollim_bot.offline.rules import OfflineModel
+from ollim_bot.offline.scripted import ScriptedModel
 
 
 def reminders(bot: Bot) -> list[Reminder]:
@@ -31,10 +39,20 @@ def _now(bot: Bot) -> datetime:
     return datetime.now(ZoneInfo(bot.environment()["OLLIM_TIMEZONE"]))
 
 
+class OfflineBot(InProcessBot):
+    """The bot with the built-in model, and an engine in this process."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home, ScriptedModel(), {"OLLIM_MODEL": "offline"})
+        given = {name: text for name, text in self.environment().items() if name != "PATH"}
+        environment = child_environment(given, os.environ, Path(sys.executable).parent)
+        self._engine = CallingEngine(OfflineModel(), environment, CanaryHome(home))
+
+
 async def test_what_is_typed_on_the_page_is_set_moved_paused_and_cancelled_also_in_a_fork(
     tmp_path: Path,
 ) -> None:
-    async with running(Bot(tmp_path, None)) as bot:
+    async with running(OfflineBot(tmp_path)) as bot:
         await check_that_a_sentence_becomes_a_file_and_a_line_and_is_moved(bot)
         await check_that_a_rhythm_becomes_a_routine_whatever_its_words_are(bot)
         await check_that_what_is_there_is_paused_by_its_words(bot)

@@ -22,7 +22,7 @@ from ollim_bot.upkeep.hand_over import Phase, UpdateRecord
 from ollim_bot.upkeep.installed_program import installed_record, version_of
 from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.releases import release_source
-from ollim_bot.upkeep.updater import Updater
+from ollim_bot.upkeep.updater import StartLimits, Updater
 
 LIMIT = 180.0
 # A fake bot: stops when it is asked to, and then hands over or just ends.
@@ -49,14 +49,14 @@ if how == "hands over":
 class RunningBotScene:
     """A running bot with the given behaviour, and an updater."""
 
-    def __init__(self, home: Path, how: str = "hands over", *, limit: float = LIMIT) -> None:
+    def __init__(self, home: Path, how: str = "hands over", *, heartbeat_limit: float) -> None:
         self.fake = FakeInstallation(home)
         self.paths = DataPaths(self.fake.paths.root)
         self.paths.state.mkdir(parents=True, mode=0o700)
         open_database(self.paths, lambda: NOW, is_holder=True, report=print).close()
         self.installation = self.fake.installation()
         self.said: list[str] = []
-        self._limit = limit
+        self._heartbeat_limit = heartbeat_limit
         words = (str(self.paths.root), str(self.installation.python), how)
         self.bot = subprocess.Popen(
             (sys.executable, "-c", BOT, *words), env=self.fake.environ, stdout=subprocess.PIPE
@@ -73,7 +73,7 @@ class RunningBotScene:
             self.fake.environ,
             lambda: datetime.now(UTC),
             self.said.append,
-            limit=self._limit,
+            limits=StartLimits(LIMIT, self._heartbeat_limit),
         ).run()
 
     def behaves(self, how: str) -> None:
@@ -104,8 +104,8 @@ class RunningBotScene:
 def running(tmp_path: Path) -> Iterator[Callable[..., RunningBotScene]]:
     made: list[RunningBotScene] = []
 
-    def start(how: str = "hands over", *, limit: float = LIMIT) -> RunningBotScene:
-        made.append(RunningBotScene(tmp_path, how, limit=limit))
+    def start(how: str = "hands over", *, heartbeat_limit: float = LIMIT) -> RunningBotScene:
+        made.append(RunningBotScene(tmp_path, how, heartbeat_limit=heartbeat_limit))
         return made[-1]
 
     yield start
@@ -127,16 +127,16 @@ def test_the_bot_goes_on_as_the_new_version_in_the_same_process(running: Start) 
 def test_a_new_version_without_a_heartbeat_is_ended_and_the_old_one_runs_again(
     running: Start,
 ) -> None:
-    scene = running(limit=3.0)
+    scene = running(heartbeat_limit=0.2)
     scene.behaves("no heartbeat")
     threading.Thread(target=scene.bot.wait, daemon=True).start()
     outcome = scene.update()
     assert str(outcome) == (
-        "Version 0.13.0 did not start, so 0.12.0 goes on: its heartbeat did not come within 3 s."
+        "Version 0.13.0 did not start, so 0.12.0 goes on: its heartbeat did not come within 0.2 s."
     )
     assert scene.in_place == OLD
     assert not scene.installation.beside.exists()
-    assert running_pid(scene.paths.bot_pid) not in (None, scene.bot.pid)
+    until(lambda: running_pid(scene.paths.bot_pid) not in (None, scene.bot.pid))
     assert scene.started == ["env", "env"], "the new one in its place, then the old one"
 
 

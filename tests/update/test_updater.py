@@ -20,7 +20,7 @@ from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, read_update, write_u
 from ollim_bot.upkeep.installed_program import InstalledProgram, installed_record, version_of
 from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance, maintenance_in_progress
 from ollim_bot.upkeep.releases import release_source
-from ollim_bot.upkeep.updater import Updater
+from ollim_bot.upkeep.updater import StartLimits, Updater
 
 
 class Scene:
@@ -45,7 +45,7 @@ class Scene:
             self.fake.environ,
             lambda: NOW,
             self.said.append,
-            limit=20.0,
+            limits=StartLimits(20.0, 20.0),
         )
 
     def update(self) -> UpdateRecord:

@@ -1,4 +1,7 @@
-"""A real update of a running bot, from a folder of wheels into a second environment, and back."""
+"""A real update of a running bot, from a folder of wheels into a second environment, and back.
+
+It takes minutes, so `make test` leaves it to `make chaos`, and has `test_real_bot.py` in its place.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from zipfile import ZIP_STORED, ZipFile
 
+import pytest
 from tests.e2e.bot import LIMIT, Bot
 from tests.update.fake_installation import run
 
@@ -144,9 +148,8 @@ async def running(bot: InstalledBot) -> AsyncIterator[None]:
         await bot.kill()
 
 
-async def test_a_running_bot_is_updated_and_comes_back_from_a_version_that_does_not_start(
-    tmp_path: Path, wheel: Path
-) -> None:
+@pytest.mark.minutes
+async def test_an_update_with_pip_and_back(tmp_path: Path, wheel: Path) -> None:
     bot = InstalledBot(tmp_path, wheel)
     rewritten(wheel, bot.wheels, "0.98.0")
     async with running(bot):

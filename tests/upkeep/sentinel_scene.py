@@ -18,6 +18,7 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.sentinel import SentinelReport
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import MessagePart
+from ollim_bot.store.connection import Connect, connect
 from ollim_bot.store.opening import look_into, open_database
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.testing.channel import FakeChatService
@@ -192,12 +193,14 @@ class Scene:
         time: FakeSentinelClock | None = None,
         channel: FakeDirectChannel | None = None,
         has_channel: bool = True,
+        connection: Connect = connect,
         **around: Any,
     ) -> SentinelReport:
         if has_channel:
             around["channel"] = channel or FakeDirectChannel(self.service)
         surroundings = SentinelEnvironment(**around)
-        return Sentinel(self.paths, UTC, time or FakeSentinelClock(self.clock), surroundings).run()
+        clock = time or FakeSentinelClock(self.clock)
+        return Sentinel(self.paths, UTC, clock, surroundings, connection).run()
 
     def ask(self, question: Callable[[Transaction], R]) -> R:
         found = look_into(self.paths, self.clock.now(), question)

@@ -30,6 +30,7 @@ from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.sentinel import BotState
 from ollim_bot.ports import SessionSpec, Toolset
+from ollim_bot.store.connection import connect
 from ollim_bot.store.files import FileLock
 from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
 from ollim_bot.store.opening import open_database
@@ -373,13 +374,20 @@ async def test_a_file_that_is_taken_over_twice_counts_once(scene: Scene) -> None
     assert (await messages_after_restart(scene)).count(PILL) == 1
 
 
+def without_patience(path: Path) -> sqlite3.Connection:
+    """A connection that does not wait for a lock."""
+    made = connect(path)
+    made.execute("PRAGMA busy_timeout=0")
+    return made
+
+
 async def test_a_locked_database_keeps_nothing_from_coming(scene: Scene) -> None:
     await scene.run_bot_and_crash()
     scene.clock.jump(10 * MINUTE)
     database = open_database(scene.paths, scene.clock.now, is_holder=True, report=lambda _: None)
     database._connection.execute("BEGIN IMMEDIATE")
     try:
-        report = scene.run_sentinel()
+        report = scene.run_sentinel(connection=without_patience)
     finally:
         database._connection.execute("ROLLBACK")
         database.close()

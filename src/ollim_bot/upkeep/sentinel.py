@@ -29,6 +29,7 @@ from ollim_bot.domain.sentinel import (
 )
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, StorageError, Unreachable
 from ollim_bot.paths import DataPaths
+from ollim_bot.store.connection import Connect, connect
 from ollim_bot.store.database import Database, Step
 from ollim_bot.store.deliveries import part_nonce
 from ollim_bot.store.errors import OutcomeUnknown
@@ -76,15 +77,21 @@ class _BotIsBack(Exception):
 
 
 class Sentinel:
-    """One run of the sentinel."""
+    """One run of the sentinel. `connection` opens the database for writing."""
 
     def __init__(
-        self, paths: DataPaths, zone: tzinfo, clock: SentinelClock, around: SentinelEnvironment
+        self,
+        paths: DataPaths,
+        zone: tzinfo,
+        clock: SentinelClock,
+        around: SentinelEnvironment,
+        connection: Connect = connect,
     ) -> None:
         self._paths = paths
         self._zone = zone
         self._clock = clock
         self._around = around
+        self._connect = connection
         self._heartbeat_file = HeartbeatFile(paths)
         self._file = SentinelFile(paths, self._report_problem)
         self._report = SentinelReport(BotState.UNUSED)
@@ -316,7 +323,11 @@ class Sentinel:
 
     def _database(self) -> Database:
         return open_database(
-            self._paths, self._clock.now, is_holder=False, report=self._report_problem
+            self._paths,
+            self._clock.now,
+            is_holder=False,
+            report=self._report_problem,
+            connection=self._connect,
         )
 
     def _commit(self, step: Step[bool | None]) -> bool | None:

@@ -66,6 +66,17 @@ class Available:
     changes: str
 
 
+@dataclass(frozen=True, slots=True)
+class StartLimits:
+    """The seconds that a version has for its trial, and for its first heartbeat."""
+
+    trial: float = HEARTBEAT_LIMIT
+    heartbeat: float = HEARTBEAT_LIMIT
+
+
+_LIMITS = StartLimits()
+
+
 class Updater:
     """Updates one installation and its data directory. `say` tells what is being done."""
 
@@ -78,7 +89,7 @@ class Updater:
         now: Callable[[], datetime],
         say: Callable[[str], None],
         *,
-        limit: float = HEARTBEAT_LIMIT,
+        limits: StartLimits = _LIMITS,
     ) -> None:
         self._paths = paths
         self._installation = installation
@@ -86,7 +97,7 @@ class Updater:
         self._environ = {**environ, "OLLIM_DATA_DIR": str(paths.root)}
         self._now = now
         self._say = say
-        self._limit = limit
+        self._limits = limits
 
     def check(self) -> Available:
         """Look for a newer version that can be installed. Raises `UpdateFailed`."""
@@ -186,7 +197,7 @@ class Updater:
             environ |= {"OLLIM_DATA_DIR": str(copy), "OLLIM_WEB_PORT": "0"}
             known = self._failures(self._installation.python, environ, copy)
             python = self._installation.beside / "bin" / "python"
-            if reason := try_start(python, environ, self._limit, copy):
+            if reason := try_start(python, environ, self._limits.trial, copy):
                 raise UpdateFailed(f"It does not start on a copy of your data: {reason}.")
             for name, detail in self._failures(python, environ, copy).items():
                 if name not in known:
@@ -204,12 +215,12 @@ class Updater:
         bot = running_pid(self._paths.bot_pid)
         self._say(f"Handing over to {record.new} …")
         if bot is None:
-            record = hand_over(self._paths, record, self._environ, self._now, self._limit)
+            record = hand_over(self._paths, record, self._environ, self._now, self._limits.trial)
         else:
             record = self._asked(bot, record)
         if record.phase is Phase.SWITCHED and bot is not None:
             since = record.switched_at or record.began_at
-            if not wait_for_heartbeat(self._paths, since, self._limit):
+            if not wait_for_heartbeat(self._paths, since, self._limits.heartbeat):
                 return self._returned(record)
         return self._finished(record)
 
@@ -232,7 +243,7 @@ class Updater:
     def _left_alone(self, record: UpdateRecord) -> UpdateRecord:
         """The bot has ended without a decision: decide here, and start what is in place."""
         if record.phase is Phase.READY:
-            record = hand_over(self._paths, record, self._environ, self._now, self._limit)
+            record = hand_over(self._paths, record, self._environ, self._now, self._limits.trial)
         else:
             try:
                 with single_instance(self._paths.bot_pid):
@@ -245,7 +256,7 @@ class Updater:
 
     def _returned(self, record: UpdateRecord) -> UpdateRecord:
         """Put the old version in place again, after the new one was in use without a heartbeat."""
-        reason = f"its heartbeat did not come within {self._limit:g} s"
+        reason = f"its heartbeat did not come within {self._limits.heartbeat:g} s"
         with update_lock(self._paths):
             found = read_update(self._paths)
             if found is not None and found.phase is Phase.DONE:  # it came at the last moment
@@ -258,7 +269,7 @@ class Updater:
             _end(bot)
         began = self._now()
         self._start_bot()
-        if not wait_for_heartbeat(self._paths, began, self._limit):
+        if not wait_for_heartbeat(self._paths, began, self._limits.heartbeat):
             self._say("The old version is in place again. Start it with `ollim-bot`.")
         return self._finished(read_update(self._paths) or record)
 
