@@ -58,13 +58,9 @@ class RealScene:
         return toolset(context, _allow_all)
 
     async def until_no_processes(self) -> None:
-        """Wait until all processes of the engine have ended."""
-        await self.until_processes(0)
-
-    async def until_processes(self, number: int) -> None:
-        """Wait until the engine has so many processes. Only Linux can tell."""
+        """Wait until all processes of the engine have ended. Only Linux can tell."""
         if sys.platform == "linux":
-            await eventually(lambda: len(engines_at(self.home)) == number, within=60)
+            await eventually(lambda: not engines_at(self.home), within=60)
 
     def results(self) -> list[str]:
         """The results of the model's calls, in order."""
