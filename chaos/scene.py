@@ -15,7 +15,8 @@ from pathlib import Path
 
 import aiohttp
 from devtools.localdiscord.server import LocalDiscord
-from tests.e2e.bot import LIMIT, Bot
+from tests.e2e.bot import Bot
+from tests.patience import patience
 from tests.ports import unused_port
 
 from chaos.calendar_server import CalendarServer
@@ -154,7 +155,7 @@ class ChaosScene:
             stderr=asyncio.subprocess.DEVNULL,
         )
         try:
-            async with asyncio.timeout(LIMIT):
+            async with asyncio.timeout(patience()):
                 await process.communicate(typed.encode())
                 return await process.wait()
         finally:
@@ -210,8 +211,8 @@ async def chaos_scene(home: Path, settings: Mapping[str, str]) -> AsyncIterator[
         _prepare(scene)
         try:
             await scene.start()
-            await discord.connected(LIMIT)
-            await discord.until(lambda: discord.said, LIMIT)
+            await discord.connected(patience())
+            await discord.until(lambda: discord.said, patience())
             yield scene
         finally:
             await scene.undo.aclose()

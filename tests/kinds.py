@@ -20,6 +20,7 @@ from tests.virtual_loop import VirtualTimeLoop
 
 REAL_MARKS = {
     "real_process": "starts processes",
+    "own_process": "runs the bot in a process of its own",
     "real_engine": "starts the program of the engine",
     "browser": "shows the page in a browser",
     "terminal": "types into a terminal",

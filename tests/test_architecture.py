@@ -391,6 +391,7 @@ NEEDS = {
 }
 
 
+@pytest.mark.real_process
 @pytest.mark.parametrize("command", NEEDS)
 def test_a_command_loads_only_what_it_needs(command: str, tmp_path: Path) -> None:
     unneeded, most = NEEDS[command]

@@ -42,6 +42,7 @@ def running(pid_file: Path, program: str = RUN) -> Iterator[subprocess.Popen[str
         child.communicate("")
 
 
+@pytest.mark.real_process
 def test_a_second_start_is_told_who_runs(tmp_path: Path) -> None:
     pid_file = tmp_path / "bot.pid"
     with running(pid_file) as child:
@@ -52,6 +53,7 @@ def test_a_second_start_is_told_who_runs(tmp_path: Path) -> None:
     assert not pid_file.exists()
 
 
+@pytest.mark.real_process
 def test_a_killed_bot_does_not_stand_in_the_way(tmp_path: Path) -> None:
     pid_file = tmp_path / "bot.pid"
     with running(pid_file) as child:
@@ -82,6 +84,7 @@ def test_what_the_file_says_does_not_matter_only_the_lock(tmp_path: Path, conten
     assert not pid_file.exists()
 
 
+@pytest.mark.real_process
 def test_garbage_written_into_a_held_file_does_not_free_it(tmp_path: Path) -> None:
     pid_file = tmp_path / "bot.pid"
     with running(pid_file):
@@ -133,6 +136,7 @@ def test_what_is_no_file_is_neither_waited_at_nor_written_to_but_set_aside_and_s
     assert all(path.read_text() == "mine" for path in tmp_path.glob("owned.txt"))
 
 
+@pytest.mark.real_process
 def test_on_a_full_disk_one_bot_runs_and_only_its_number_is_unknown(tmp_path: Path) -> None:
     """A file size limit refuses each write, as a full disk does."""
     pid_file = tmp_path / "bot.pid"

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.real_process
+
 _POOL = """
 from tests.workers import WorkerPool
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.patience import patience
 from tests.stores import memory_stores
 
 from ollim_bot import __version__
@@ -27,8 +28,9 @@ from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine, ScriptedSession
 from ollim_bot.testing.surface import RecordingSurface
 
+pytestmark = pytest.mark.real_process
+
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
-LIMIT = 180.0
 
 
 class FailingSurface(RecordingSurface):
@@ -66,7 +68,7 @@ def settings(home: Path) -> Settings:
 async def running(app: App) -> AsyncIterator[asyncio.Task[Ending]]:
     task = asyncio.create_task(app.run())
     try:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             yield task
     finally:
         app.stop()
@@ -156,7 +158,7 @@ async def test_the_only_surface_that_cannot_be_served_ends_the_bot(tmp_path: Pat
     surface = FailingSurface(OllimError("The port is taken."), times=1)
     app = App(settings(tmp_path), Adapters(engine=ScriptedEngine(), surfaces=[surface]))
     with pytest.raises(OllimError, match="The port is taken"):
-        await asyncio.wait_for(app.run(), LIMIT)
+        await asyncio.wait_for(app.run(), patience())
 
 
 async def test_what_ended_by_itself_was_not_cut_off(tmp_path: Path) -> None:
@@ -167,7 +169,7 @@ async def test_what_ended_by_itself_was_not_cut_off(tmp_path: Path) -> None:
         Adapters(engine=ScriptedEngine(), surfaces=[surface], store=stores.state),
     )
     with pytest.raises(OllimError):
-        await asyncio.wait_for(app.run(), LIMIT)
+        await asyncio.wait_for(app.run(), patience())
     presence = stores.state.query(lambda tx: tx.presence.get())
     assert presence.running_since is None
     assert (presence.failure, presence.version) == ("The port is taken.", __version__)
@@ -179,7 +181,7 @@ async def test_what_a_fault_has_ended_was_cut_off(tmp_path: Path) -> None:
         settings(tmp_path), Adapters(engine=BrokenEngine(), surfaces=[surface], store=stores.state)
     )
     with pytest.raises(RuntimeError):
-        await asyncio.wait_for(app.run(), LIMIT)
+        await asyncio.wait_for(app.run(), patience())
     presence = stores.state.query(lambda tx: tx.presence.get())
     assert presence.running_since is not None
     assert presence.failure == "a fault in the program (RuntimeError)"
@@ -199,7 +201,7 @@ async def test_one_of_two_surfaces_that_cannot_be_served_is_told_on_the_other(
 async def test_a_fault_of_the_conversation_ends_the_bot_with_its_reason(tmp_path: Path) -> None:
     app = App(settings(tmp_path), Adapters(engine=BrokenEngine(), surfaces=[RecordingSurface()]))
     with pytest.raises(RuntimeError, match="a fault of our own"):
-        await asyncio.wait_for(app.run(), LIMIT)
+        await asyncio.wait_for(app.run(), patience())
 
 
 async def test_a_second_bot_on_the_same_data_is_refused(tmp_path: Path) -> None:

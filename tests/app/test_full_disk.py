@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.app.test_app import NOW, running, settings, until
+from tests.patience import patience
 from tests.ports import unused_port
 from tests.scheduling.scene import opened_store
 from tests.scheduling.test_full_disk import FullableDisk
@@ -30,8 +31,6 @@ from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
-
-LIMIT = 180.0
 
 
 async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
@@ -71,6 +70,7 @@ async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) ->
         await until(lambda: stores.reminders.all() == [])
 
 
+@pytest.mark.real_process
 async def test_the_real_program_runs_though_it_can_write_nothing(tmp_path: Path) -> None:
     """A file size limit refuses each write, as a full disk does."""
     given = settings(tmp_path)
@@ -89,7 +89,7 @@ async def test_the_real_program_runs_though_it_can_write_nothing(tmp_path: Path)
     )
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             said = (await process.stdout.readuntil(b"is running")).decode()
             assert "ollim.db could not be" in said
             process.terminate()

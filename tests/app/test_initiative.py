@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from tests.app.test_app import running, settings
 
 from ollim_bot.app.app import Adapters, App
@@ -13,6 +14,8 @@ from ollim_bot.ports import ToolCall
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.surface import RecordingSurface
+
+pytestmark = pytest.mark.real_process
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 PLAN = """---

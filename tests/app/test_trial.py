@@ -9,6 +9,9 @@ from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+from tests.patience import patience
+
 from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.cli.main import main
 from ollim_bot.domain.chat import Author
@@ -20,8 +23,9 @@ from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.surface import RecordingSurface
 
+pytestmark = pytest.mark.real_process
+
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
-LIMIT = 180.0
 
 
 class TrialBot:
@@ -72,7 +76,7 @@ async def test_a_trial_takes_runs_and_delivers_nothing_and_the_next_start_does_a
     await bot.clock.advance(600)
 
     on_trial = RecordingSurface()
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(patience()):
         assert await bot.app(on_trial, is_trial=True).run() is Ending.STOPPED
     assert not on_trial.receptions
     assert not on_trial.posts

@@ -197,6 +197,7 @@ async def test_an_installation_that_cannot_be_updated_is_told_at_once(tmp_path: 
     assert scene.told == {}
 
 
+@pytest.mark.real_process
 async def test_what_the_bot_starts_so_is_no_child_of_it_and_may_do_what_the_owner_may(
     tmp_path: Path,
 ) -> None:

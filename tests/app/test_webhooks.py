@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.patience import patience
 from tests.ports import unused_port
 from tests.webhooks.calls import HookAnswer, bearer, call
 
@@ -18,7 +19,8 @@ from ollim_bot.settings import Settings
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.surface import RecordingSurface
 
-LIMIT = 120.0
+pytestmark = pytest.mark.real_process
+
 FIELDS = "fields: {type: object, properties: {n: {type: integer}}}\n"
 
 
@@ -48,7 +50,7 @@ class WebhookBot:
     async def running(self) -> AsyncIterator[None]:
         task = asyncio.create_task(self.app.run())
         try:
-            async with asyncio.timeout(LIMIT):
+            async with asyncio.timeout(patience()):
                 yield
         finally:
             self.app.stop()
@@ -70,7 +72,7 @@ class WebhookBot:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    for _ in range(int(LIMIT / 0.02)):
+    for _ in range(int(patience() / 0.02)):
         if condition():
             return
         await asyncio.sleep(0.02)

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 from tests.background.real_scene import RealScene, in_process_scene, real_scene
-from tests.engine.scene import LIMIT
+from tests.patience import patience
 
 
 @pytest.fixture
 async def real(tmp_path: Path) -> AsyncIterator[RealScene]:
-    async with asyncio.timeout(LIMIT), real_scene(tmp_path) as made:
+    async with asyncio.timeout(patience()), real_scene(tmp_path) as made:
         yield made
 
 
 @pytest.fixture
 async def in_process(tmp_path: Path) -> AsyncIterator[RealScene]:
-    async with asyncio.timeout(LIMIT), in_process_scene(tmp_path) as made:
+    async with asyncio.timeout(patience()), in_process_scene(tmp_path) as made:
         yield made

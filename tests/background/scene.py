@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.conversation.scene import STATUS, messages_of
+from tests.patience import patience
 from tests.stores import Stores, memory_stores
 
 from ollim_bot.conversation.auto_commit import AutoCommit
@@ -50,8 +50,10 @@ from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")
 MAIN = SessionId("main-session")
-LIMIT = 180.0
 HELPER = Subagents({"helper": Subagent("helper", "Helps.", "You help.")})
+
+# In virtual time: until nothing else can run.
+_BETWEEN_LOOKS = 0.001
 
 T = TypeVar("T")
 
@@ -178,7 +180,7 @@ class Scene:
         await self.surface.post(message)
 
     async def run(self, job: Job, this: Try = ONLY_TRY) -> OccurrenceState:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             return await self.runs.run_agent_background(job, self.occurrence(job), this)
 
     async def skip(self, job: Job) -> OccurrenceState:
@@ -187,7 +189,7 @@ class Scene:
         now = self.clock.now()
         decision = decide(job, Circumstances(now, now, UTC, missing_skills=missing))
         assert isinstance(decision, Skip)
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             await self.runs.skip(job, self.occurrence(job), decision)
         return OccurrenceState.SKIPPED
 
@@ -203,11 +205,11 @@ class Scene:
         return Occurrence.scheduled(kind, job.spec.id, due or self.clock.now())
 
     async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(LIMIT):
-            for patience in count():
+        async with asyncio.timeout(patience()):
+            while True:
                 if condition():
                     return
-                await asyncio.sleep(0 if patience < 500 else 0.001)
+                await asyncio.sleep(_BETWEEN_LOOKS)
 
     async def settled(self) -> None:
         """Wait until all tasks and threads that can run have run."""

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from tests.background.real_scene import PING, RealScene, calls
 from tests.background.scene import Scene, routine
 from tests.chaos.test_concurrent_processes import two_processes
@@ -44,6 +45,7 @@ async def test_of_two_runs_at_once_exactly_one_gets_the_last_token(in_process: R
     assert (budget.tokens, budget.daily_used) == (0, 1)
 
 
+@pytest.mark.real_process
 def test_of_two_processes_whose_runs_want_the_last_token_exactly_one_speaks(
     tmp_path: Path,
 ) -> None:

@@ -8,11 +8,12 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from tests.background.real_scene import calls
 from tests.background.scene import Scene, background_scene, reminder, routine
-from tests.engine.scene import LIMIT
 from tests.hostile.calling_engine import CallingEngine
 from tests.hostile.canary_home import CanaryHome
+from tests.patience import patience
 from tests.storage.data_directory import DataDirectory, QuickDisk
 from tests.stores import Stores
 
@@ -20,6 +21,8 @@ from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.engine.options import child_environment
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.ports import SessionSpec
+
+pytestmark = pytest.mark.real_process
 
 JOB = '---\nid: abc123\ncron: "0 9 * * *"\nbackground: true\n---\nLook at the mail.\n'
 PILL = '---\nid: pill\nrun-at: "2099-01-01T09:00"\n---\nTake the pill.\n'
@@ -45,7 +48,7 @@ OWN = reminder("own", message="Look at me!", description="", set_by="routine:abc
 async def test_the_command_knows_the_run_and_its_limits_and_changes_are_shown_with_undo(
     tmp_path: Path,
 ) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(patience()):
         data, model = DataDirectory(tmp_path / "data"), ScriptedModel()
         # The commands use the real clock, so the run must have the same day.
         now = datetime.now(UTC).replace(microsecond=0)

@@ -69,6 +69,7 @@ def test_a_quarter_more_than_usual_is_worse_once_it_was_measured_a_few_times() -
     assert UsualRatio(0.0, 5).is_worse(0.1)
 
 
+@pytest.mark.real_process
 def test_a_run_tells_of_the_machine_but_names_nobody(tmp_path: Path) -> None:
     run = this_run([Result("start", 1.0, "bare", 3.0)], tmp_path)
     assert run.commit is None

@@ -10,15 +10,19 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 from tests.browser.hostile_server import HostileServer, serving
 from tests.browser.scene import PageScene, box, message, send, sent
+from tests.patience import patience
 from tests.web.sign_in import AccessDenied, SignInClient
 
 from ollim_bot.paths import DataPaths
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.secret import new_web_secret
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.own_context]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.own_context,
+]
 
-_LIMIT = 180.0
 _WORKERS = "navigator.serviceWorker.getRegistrations().then((found) => found.length)"
 _GONE = ("ERR_", "WebSocket", "status of", "Failed to load", "is not valid JSON")
 _INSTALL_WORKER = (
@@ -49,7 +53,7 @@ def expect_that_it_is_gone(scene: PageScene) -> None:
 
 
 async def stolen_by(server: HostileServer) -> dict[str, Any]:
-    async with asyncio.timeout(_LIMIT):
+    async with asyncio.timeout(patience()):
         return await server.stolen.get()
 
 
@@ -209,7 +213,7 @@ async def test_nothing_that_was_left_behind_is_shown_in_place_of_ours(
     await scene.start()
     await page.goto(root)
     # The browser decides when it looks for a newer service worker.
-    async with asyncio.timeout(3 * _LIMIT):
+    async with asyncio.timeout(3 * patience()):
         while await page.evaluate(_WORKERS):  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0.1)
     await page.close()

@@ -11,7 +11,7 @@ from tests.browser.scene import PageScene, announced, listen, message, messages,
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import TextStreamed, ToolStarted
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 _NEED_A_NAME = {"button", "link", "textbox", "listbox", "option", "dialog", "log", "region", "img"}
 

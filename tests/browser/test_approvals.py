@@ -22,7 +22,7 @@ from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import ToolStarted
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 COMMAND = (
     "curl -s 'https://example.org/" + "a-very-long-address-" * 20 + "'\n"

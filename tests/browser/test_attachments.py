@@ -7,7 +7,7 @@ from playwright.async_api import FilePayload, Locator, Page, expect
 from tests.browser.scene import PageScene, box, message, messages
 from tests.engine.scene import tiny_png
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 _CARRY = """([kind, files]) => {
     const carried = new DataTransfer();

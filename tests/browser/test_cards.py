@@ -13,7 +13,7 @@ from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, CardLin
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 DONE = Button("Mark as done", "agent", "k1", ButtonStyle.PRIMARY)
 LATER = Button("Snooze", "agent", "k2")

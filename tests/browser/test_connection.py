@@ -15,7 +15,7 @@ from tests.browser.scene import PageScene, box, message, messages, send, sent, s
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.events import TextStreamed
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 _KEY = "ollim.unsent."
 

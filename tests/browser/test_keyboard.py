@@ -11,7 +11,7 @@ from tests.browser.scene import PageScene, box, message, send, sent
 from ollim_bot.domain.chat import OF_CLICK, Author, MessageId
 from ollim_bot.domain.taint import Untrusted
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 _FOCUS = """() => {
     const it = document.activeElement;

@@ -18,7 +18,7 @@ from ollim_bot.domain.events import Noted, TextStreamed, ToolFailed, ToolRefused
 from ollim_bot.domain.moments import describe
 from ollim_bot.ports import OpenFork
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 RICH = """\
 # A day

@@ -10,7 +10,7 @@ from ollim_bot.domain.chat import Author
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import TextStreamed
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 HOSTILE = """\
 <script>window.harmed = 1; alert(1)</script>

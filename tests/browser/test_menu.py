@@ -11,7 +11,7 @@ from tests.browser.scene import PageScene, box, message, messages, send
 
 from ollim_bot.domain.commands import CommandAnswer
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 
 def menu(page: Page) -> Locator:

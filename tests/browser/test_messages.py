@@ -29,7 +29,7 @@ from ollim_bot.offline.intents import schedule_intent
 from ollim_bot.offline.phrasings import intents_in
 from ollim_bot.offline.vocabulary import Remind
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 LOOKS = ("background-color", "border-left-width", "font-size", "margin-left")
 

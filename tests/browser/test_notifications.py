@@ -12,7 +12,11 @@ from tests.browser.scene import PageScene, message, scroll_to, set_hidden
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.own_context]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.own_context,
+]
 
 # A headless browser shows no notifications, so the requests of the page are recorded.
 _RECORDER = """

@@ -8,7 +8,7 @@ from tests.browser.scene import PageScene, box, is_at_end, message, messages, se
 
 from ollim_bot.domain.chat import Author
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 
 def search(page: Page) -> Locator:

@@ -12,7 +12,7 @@ from tests.e2e.discord.transcript import read_on_page
 from tests.e2e.discord.week_scene import week_scene
 from tests.e2e.discord.week_story import routine
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 # What each message shows, without the buttons that every message has.
 _SHOWN = """articles => articles.map((article) => {

@@ -35,7 +35,7 @@ from ollim_bot.domain.events import (
     ToolStarted,
 )
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 # The page knows times to the millisecond.
 _ONE_STAMP = 0.002

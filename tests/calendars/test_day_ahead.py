@@ -178,6 +178,7 @@ def test_a_terminal_shows_titles_to_the_owner_and_only_times_to_the_agent(
     assert "15:30–16:30" in agent
 
 
+@pytest.mark.real_process
 def test_rehearse_has_the_events_among_the_days(terminal: Terminal) -> None:
     keep(terminal.paths, SUNDAY - 2 * HOUR)
     terminal.done("reminder", "add", "-m", "make tea", "--in", "1h")

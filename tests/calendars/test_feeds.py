@@ -58,6 +58,7 @@ def server() -> Iterator[CalendarServer]:
         yield serving
 
 
+@pytest.mark.real_process
 def test_a_calendar_is_kept_with_its_last_good_copy(
     scene: FeedScene, server: CalendarServer
 ) -> None:
@@ -89,6 +90,7 @@ def test_a_calendar_is_kept_with_its_last_good_copy(
     assert (len(well.events), well.problem, well.failing_since) == (2, "", None)
 
 
+@pytest.mark.real_process
 def test_an_unchanged_calendar_is_computed_anew_when_the_window_has_moved(scene: FeedScene) -> None:
     birthday = "DTSTART;VALUE=DATE:20261116\nRRULE:FREQ=YEARLY"
     (scene.paths.root / "family.ics").write_bytes(ics(birthday))
@@ -131,6 +133,7 @@ def test_one_calendar_is_subscribed_once_and_removed_by_its_name(scene: FeedScen
     assert (scene.files.copies(), scene.files.sources()) == ((), ())
 
 
+@pytest.mark.real_process
 async def test_a_failing_calendar_stops_no_other_and_is_told_once_after_a_day(
     scene: FeedScene, server: CalendarServer
 ) -> None:
@@ -162,6 +165,7 @@ async def test_a_failing_calendar_stops_no_other_and_is_told_once_after_a_day(
     assert gone not in f"{sentence}{key}"
 
 
+@pytest.mark.real_process
 async def test_a_pasted_address_is_subscribed_and_answered_without_it(
     scene: FeedScene, server: CalendarServer
 ) -> None:

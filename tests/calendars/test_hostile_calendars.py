@@ -188,6 +188,7 @@ def test_no_text_makes_it_fail_in_another_way() -> None:
     assert outcomes == {True, False}
 
 
+@pytest.mark.real_process
 def test_a_calendar_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
     paths = DataPaths(tmp_path)
     feeds = CalendarFeeds(paths, CalendarFiles(paths), expand_seconds=1.0)

@@ -11,12 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
+import pytest
 from tests.chaos.concurrent_process import WRITERS
 from tests.storage.data_directory import NOW, DataDirectory
 
 from ollim_bot.domain.updates import MAX_PENDING_UPDATES
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.transaction import Transaction
+
+pytestmark = pytest.mark.real_process
 
 ROUNDS = 30
 TIMEOUT = 180.0

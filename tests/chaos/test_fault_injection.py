@@ -80,6 +80,7 @@ def after_crash(data: Path, fault: InjectedFault, *changes: str) -> FaultControl
     return control
 
 
+@pytest.mark.real_process
 @pytest.mark.parametrize(
     ("point", "change", "memory", "ledger", "tea"),
     [
@@ -109,6 +110,7 @@ def test_a_process_crashes_at_the_given_crash_point(
     assert (data / "reminders" / "tea.md").exists() is tea
 
 
+@pytest.mark.real_process
 @pytest.mark.parametrize(
     ("point", "words"),
     [("before the commit: ollim.db", []), ("after the commit: ollim.db", [("first",)])],
@@ -146,6 +148,7 @@ def test_an_error_can_be_injected_into_the_database(
         control.withdraw()
 
 
+@pytest.mark.real_process
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_was_synced_survives_a_power_cut(data: Path, seed: int) -> None:
     after_crash(
@@ -161,6 +164,7 @@ def test_what_was_synced_survives_a_power_cut(data: Path, seed: int) -> None:
     assert (data / "state" / "session_history.jsonl").read_text() == "first line\nsecond line\n"
 
 
+@pytest.mark.real_process
 def test_a_power_cut_takes_what_was_not_synced(data: Path) -> None:
     """The seed decides how much of it."""
     ledgers, reminders = set(), set()
@@ -183,6 +187,7 @@ def test_a_power_cut_takes_what_was_not_synced(data: Path) -> None:
     assert reminders == {True, False}
 
 
+@pytest.mark.real_process
 def test_a_power_cut_may_undo_the_replacement_of_a_file(data: Path) -> None:
     kept = set()
     for seed in SEEDS:
@@ -193,6 +198,7 @@ def test_a_power_cut_may_undo_the_replacement_of_a_file(data: Path) -> None:
     assert kept == {"old", "new" * 99}
 
 
+@pytest.mark.real_process
 def test_a_process_can_crash_at_the_next_crash_point(data: Path) -> None:
     control = after_crash(data, InjectedFault(CRASH, ANY_POINT), SYNCED_APPEND, ATOMIC_WRITE)
     assert control.new_reports() == [(CRASH, "before the writing: session_history.jsonl")]

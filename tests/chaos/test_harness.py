@@ -39,6 +39,7 @@ def bug(name: str) -> PlantedBug:
     return next(each for each in PLANTED_BUGS if each.name == name)
 
 
+@pytest.mark.real_process
 def test_the_checker_imports_nothing_of_the_program() -> None:
     program = (
         "import sys, chaos.checker\n"

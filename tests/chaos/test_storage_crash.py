@@ -22,7 +22,7 @@ from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.markdown_repository import MarkdownRepository
 
-pytestmark = pytest.mark.chaos
+pytestmark = [pytest.mark.chaos, pytest.mark.real_process]
 
 # Bounds for a slow machine: rounds are added until there are enough writes.
 FEWEST_WRITES, MOST_ROUNDS = 50, 20

@@ -130,6 +130,7 @@ def unbroken_run(start: datetime, seed: int, days: int) -> Outcome:
     return outcome
 
 
+@pytest.mark.real_process
 @pytest.mark.chaos
 def test_for_some_weeks_every_invariant_holds(
     record_property: Callable[[str, object], None],

@@ -15,6 +15,8 @@ from tests.cli.terminal import SUNDAY, Terminal
 
 from ollim_bot.cli.jobs.fields import LONGEST_MESSAGE
 
+pytestmark = pytest.mark.real_process
+
 ROUTINE = ("routine", "add", "-m", "plan my day", "--cron", "30 8 * * 1-5", "--id", "plan")
 REMINDER = ("reminder", "add", "-m", "call the dentist", "--id", "dentist")
 ROUTINE_WAYS = '(--every "weekday at 9" | --cron "30 8 * * 1-5")'

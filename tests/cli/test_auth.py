@@ -7,6 +7,8 @@ import json
 import pytest
 from tests.cli.terminal import Terminal
 
+pytestmark = pytest.mark.real_engine
+
 NOT_SIGNED_IN = "Not signed in. Run `ollim-bot auth login`.\n"
 
 

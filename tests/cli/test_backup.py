@@ -11,6 +11,8 @@ from tests.cli.terminal import PROGRAM, Terminal, held
 
 from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
 
+pytestmark = pytest.mark.real_process
+
 
 @pytest.fixture
 def used(terminal: Terminal) -> Terminal:
@@ -140,6 +142,7 @@ def test_a_restore_waits_for_no_bot_and_for_no_update(used: Terminal) -> None:
     assert sorted(os.listdir(used.home)) == [".ollim-bot", ".ollim-bot-backups"]
 
 
+@pytest.mark.real_engine
 def test_a_trial_checks_everything_and_changes_nothing(used: Terminal) -> None:
     file = made(used, "--with-keys")
 

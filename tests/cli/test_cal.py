@@ -163,6 +163,7 @@ def test_the_agent_changes_no_calendar(terminal: Terminal, verb: str) -> None:
     assert "for the owner alone" in said
 
 
+@pytest.mark.real_process
 def test_a_calendar_is_added_read_again_and_removed(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +203,7 @@ def test_a_calendar_that_hangs_is_shown_as_it_was(terminal: Terminal, files: Cal
         assert work.as_of == SUNDAY - timedelta(hours=2)
 
 
+@pytest.mark.real_process
 def test_a_calendar_whose_copy_was_set_aside_is_read_again(
     terminal: Terminal, files: CalendarFiles
 ) -> None:
@@ -214,6 +216,7 @@ def test_a_calendar_whose_copy_was_set_aside_is_read_again(
     assert "was set aside as state/calendars/home-" in answer.err
 
 
+@pytest.mark.real_process
 def test_a_running_bot_keeps_them_current_so_that_a_command_only_reads(
     terminal: Terminal, files: CalendarFiles
 ) -> None:

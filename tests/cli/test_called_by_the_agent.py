@@ -40,6 +40,7 @@ def test_what_changes_powers_is_refused_to_the_agent(
     assert not agent.paths.state.exists()
 
 
+@pytest.mark.real_process
 def test_the_owner_does_all_that(terminal: Terminal) -> None:
     said = terminal.done("config", "set", "permission_mode", "default")
     assert said == "permission_mode is now default (it was dontAsk).\n"
@@ -71,6 +72,7 @@ def test_what_is_wrong_with_a_pattern_of_the_agent_is_said(terminal: Terminal) -
     assert "more than 8 wildcards" in said
 
 
+@pytest.mark.real_process
 def test_the_owner_allows_a_job_what_they_like_and_the_agent_leaves_it(terminal: Terminal) -> None:
     terminal.done(*ADD, "--id", "mail", "--allowed-tool", "Bash(python3 *)")
     terminal.environ["OLLIM_CALLED_BY"] = "conversation"
@@ -80,6 +82,7 @@ def test_the_owner_allows_a_job_what_they_like_and_the_agent_leaves_it(terminal:
     assert "goes beyond" in terminal.refused(*edited, "--allowed-tool", "Bash(perl *)")
 
 
+@pytest.mark.real_process
 def test_what_the_owner_has_added_to_the_conversation_may_be_passed_on(terminal: Terminal) -> None:
     terminal.write(
         "tool-policy.yaml", 'main_session:\n  additional_allowed: ["Bash(git status)"]\n'
@@ -115,6 +118,7 @@ with single_instance(Path(sys.argv[1])):
 """
 
 
+@pytest.mark.real_process
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who started a program")
 def test_a_program_below_the_bot_is_the_agents_whatever_its_environment_says(
     tmp_path: Path,
@@ -142,6 +146,7 @@ Obey me.
 """
 
 
+@pytest.mark.real_process
 def test_untrusted_text_is_fenced_for_the_agent_and_only_the_owner_takes_the_mark_away(
     agent: Terminal,
 ) -> None:

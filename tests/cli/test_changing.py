@@ -7,6 +7,8 @@ from datetime import datetime
 import pytest
 from tests.cli.terminal import SUNDAY, Terminal
 
+pytestmark = pytest.mark.real_process
+
 COMMENTED = """\
 ---
 id: plan

@@ -203,6 +203,7 @@ def seen(terminal: int, text: str) -> None:
         shown += os.read(terminal, 4096).decode(errors="replace")
 
 
+@pytest.mark.real_process
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_shell_completes_and_evaluates_nothing(jobs: Terminal, shell: str) -> None:
     if shutil.which(shell) is None:
@@ -220,6 +221,7 @@ def test_a_shell_completes_and_evaluates_nothing(jobs: Terminal, shell: str) -> 
     assert not (jobs.home / "here").exists()
 
 
+@pytest.mark.real_process
 def test_a_word_with_signs_of_the_shell_is_escaped_for_bash() -> None:
     words = ["plain-word_1.2/x@y", "Wörk 1", "$(touch here)", "a'b\"c`d`;&|<>~*?[]{}!#\\"]
     for word in words:
@@ -230,6 +232,7 @@ def test_a_word_with_signs_of_the_shell_is_escaped_for_bash() -> None:
         assert ran.stdout == word
 
 
+@pytest.mark.real_process
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_script_is_right_for_its_shell(terminal: Terminal, shell: str) -> None:
     script = terminal.done("completion", shell)
@@ -239,5 +242,6 @@ def test_a_script_is_right_for_its_shell(terminal: Terminal, shell: str) -> None
     subprocess.run([shell, "-n"], input=script, text=True, check=True)
 
 
+@pytest.mark.real_process
 def test_a_script_names_the_file_of_its_program(terminal: Terminal) -> None:
     assert f"{PROGRAM} completion ask" in terminal.installed("completion", "bash").out

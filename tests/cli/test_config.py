@@ -9,6 +9,8 @@ from tests.cli.terminal import Terminal
 
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, LISTED_KEYS
 
+pytestmark = pytest.mark.real_process
+
 
 def stored(terminal: Terminal) -> dict[str, object]:
     if not terminal.paths.config.exists():

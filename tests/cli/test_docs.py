@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from itertools import groupby
 from pathlib import Path
 
+import pytest
 from tests.cli.terminal import Terminal, held
 
 from ollim_bot.cli.jobs.fields import COMMON, ID, MESSAGE
@@ -28,6 +29,7 @@ def examples() -> Iterator[tuple[list[str], str]]:
             yield shlex.split(command)[1:], answer
 
 
+@pytest.mark.real_engine
 def test_every_example_is_real(terminal: Terminal) -> None:
     terminal.environ |= {"WEBHOOK_PORT": "9100", "WEBHOOK_SECRET": "a-long-random-text"}
     terminal.paths.locks.mkdir(parents=True)

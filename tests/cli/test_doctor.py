@@ -18,6 +18,8 @@ from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.opening import open_database
 from ollim_bot.upkeep.examination import CHECKS
 
+pytestmark = pytest.mark.real_engine
+
 PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
 NAMES = [
     "environment",

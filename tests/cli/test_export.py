@@ -109,6 +109,7 @@ def test_a_long_log_is_exported_page_by_page_with_none_missing_or_doubled(bot: T
     assert texts == [str(n) for n in range(count)]
 
 
+@pytest.mark.real_process
 @pytest.mark.parametrize("noun", NOUNS)
 def test_an_export_changes_nothing_also_while_the_bot_runs(bot: Terminal, noun: str) -> None:
     before = writes(bot.home)

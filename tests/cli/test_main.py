@@ -122,6 +122,7 @@ def test_wrong_settings_are_refused_before_anything_is_done(terminal: Terminal) 
     assert not terminal.paths.root.exists()
 
 
+@pytest.mark.real_process
 def test_what_a_terminal_would_obey_is_never_printed(terminal: Terminal) -> None:
     evil = "\x1b]0;owned\x07 \x9b31m"
     terminal.done(

@@ -34,6 +34,7 @@ def notes(terminal: Terminal) -> ServerState:
     return (record or ToolServerRecord()).of("notes")
 
 
+@pytest.mark.real_process
 def test_a_server_is_approved_listed_changed_and_removed(terminal: Terminal) -> None:
     manner = terminal.home / "manner"
     entry = {
@@ -95,6 +96,7 @@ def _put(record: ToolServerRecord, tx: Transaction) -> None:
     tx.tool_servers.put(record)
 
 
+@pytest.mark.real_process
 def test_the_agent_may_give_a_job_only_the_tools_of_an_approved_server(terminal: Terminal) -> None:
     spec = ServerSpec("notes", ("x",))
     state = ServerState().written(spec).started()

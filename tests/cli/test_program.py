@@ -14,6 +14,8 @@ from tests.cli.terminal import Terminal, held
 
 from ollim_bot import __version__
 
+pytestmark = pytest.mark.real_process
+
 FORBIDDEN = (
     *("aiohttp", "asyncio", "claude_agent_sdk", "difflib", "discord", "jsonschema", "logging"),
     *(

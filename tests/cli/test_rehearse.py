@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 import pytest
 from tests.cli.terminal import BERLIN, SUNDAY, Terminal, held
 
+pytestmark = pytest.mark.real_process
+
 HEAVY = ("aiohttp", "asyncio", "claude_agent_sdk", "discord", "jsonschema", "logging", "pydantic")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.terminal import SUNDAY, Terminal, held
+from tests.patience import patience
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.jobs.changes import run_job
@@ -18,7 +19,7 @@ from ollim_bot.domain.jobs import JobKind
 from ollim_bot.errors import OllimError
 from ollim_bot.store.run_requests import RequestFolder, RunRequest
 
-LIMIT = 180.0
+pytestmark = pytest.mark.real_process
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def bot(terminal: Terminal) -> Iterator[list[RunRequest]]:
             yield taken
         finally:
             is_over.set()
-            thread.join(LIMIT)
+            thread.join(patience())
 
 
 @pytest.mark.parametrize(

@@ -381,6 +381,7 @@ def test_a_dose_that_was_put_off_is_told_with_what_became_of_it(bot: Terminal) -
     assert bot.done("runs", "--job", "pill").endswith(f"Pill  {told}\n")
 
 
+@pytest.mark.real_process
 def test_nothing_heavy_is_loaded(bot: Terminal) -> None:
     script = (
         "import sys; from ollim_bot.cli.main import main; main(['runs']); main(['runs', 'show',"

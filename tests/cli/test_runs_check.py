@@ -91,6 +91,7 @@ def test_facts_that_cannot_be_read_are_left_alone(terminal: Terminal, memory: st
     assert path.read_text() == memory
 
 
+@pytest.mark.real_process
 def test_it_works_while_the_bot_runs(terminal: Terminal) -> None:
     written(terminal, four_days(terminal).rows)
     with held("bot", terminal.paths.bot_pid):

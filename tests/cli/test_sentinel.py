@@ -64,6 +64,7 @@ def test_a_dead_bot_without_anything_due_is_no_news(after_crash: Terminal) -> No
     assert after_crash.run("sentinel") == (0, "", "")
 
 
+@pytest.mark.real_process
 @pytest.mark.parametrize("program", ["notify-send", "osascript"])
 def test_it_says_what_it_delivered_once(after_crash: Terminal, program: str) -> None:
     shown = fake_notifier(after_crash, program)
@@ -77,6 +78,7 @@ def test_it_says_what_it_delivered_once(after_crash: Terminal, program: str) -> 
     assert "delivered by the sentinel" in after_crash.done("runs", "show", "water")
 
 
+@pytest.mark.real_process
 def test_words_of_a_reminder_are_no_flags_of_the_program_that_shows_them(
     after_crash: Terminal,
 ) -> None:
@@ -86,6 +88,7 @@ def test_words_of_a_reminder_are_no_flags_of_the_program_that_shows_them(
     assert shown.read_text().splitlines()[2:4] == ["--", "--icon=/etc/passwd"]
 
 
+@pytest.mark.real_process
 def test_what_it_did_in_json(after_crash: Terminal) -> None:
     fake_notifier(after_crash)
     said = after_crash.json("sentinel")
@@ -99,6 +102,7 @@ def test_what_it_did_in_json(after_crash: Terminal) -> None:
     assert said["undelivered"] == []
 
 
+@pytest.mark.real_process
 def test_what_could_not_be_shown_is_an_error(after_crash: Terminal) -> None:
     fake_notifier(after_crash, code=1)
     assert after_crash.refused("sentinel", code=1) == (
@@ -115,6 +119,7 @@ def test_the_error_in_json_has_the_exit_code_too(after_crash: Terminal) -> None:
     assert [one["title"] for one in json.loads(answer.out)["undelivered"]] == ["Drink water"]
 
 
+@pytest.mark.real_process
 def test_the_supervisor_is_asked_and_the_bot_that_comes_back_is_left_to_it(
     after_crash: Terminal,
 ) -> None:
@@ -139,6 +144,7 @@ def test_the_supervisor_is_asked_and_the_bot_that_comes_back_is_left_to_it(
     assert not shown.exists()
 
 
+@pytest.mark.real_process
 def test_an_update_in_progress_is_said(after_crash: Terminal) -> None:
     shown = fake_notifier(after_crash)
     with maintenance(after_crash.paths, MaintenanceKind.UPDATE, after_crash.now):
@@ -147,6 +153,7 @@ def test_an_update_in_progress_is_said(after_crash: Terminal) -> None:
     assert after_crash.paths.sentinel.exists()
 
 
+@pytest.mark.real_process
 def test_wrong_settings_cost_discord_only(after_crash: Terminal) -> None:
     after_crash.environ["OLLIM_WEB_PORT"] = "no port"
     fake_notifier(after_crash)

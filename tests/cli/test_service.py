@@ -22,6 +22,8 @@ from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
 from ollim_bot.upkeep.systemd import TIMER, UNIT
 
+pytestmark = pytest.mark.real_process
+
 
 class ServiceTerminal(Terminal):
     """A terminal with the real clock and a fake systemd."""

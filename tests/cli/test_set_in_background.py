@@ -7,6 +7,8 @@ from tests.cli.terminal import Terminal
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 
+pytestmark = pytest.mark.real_process
+
 PLAN = '---\nid: plan\ncron: "0 9 * * *"\nbackground: true\n{more}---\nplan my day\n'
 RUN = "routine:plan:2026-11-15T08:00:00Z"
 CALL = ("reminder", "add", "-m", "call Ann", "--in", "20m")

@@ -31,6 +31,8 @@ from ollim_bot.store.opening import look_into, open_database
 from ollim_bot.upkeep.checks.network import DiscordBot
 from ollim_bot.upkeep.systemd import Systemd
 
+pytestmark = pytest.mark.real_engine
+
 DENTIST = "SUMMARY:Dentist\nDTSTART:20261116T160000\nDTEND:20261116T170000"
 TOKEN = "MTIzNDU2.abcdef.a-token-of-ours"
 DOCS = Path(__file__).parents[2] / "docs" / "setup.md"

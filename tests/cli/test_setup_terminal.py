@@ -15,10 +15,14 @@ import termios
 import time
 from pathlib import Path
 
+import pytest
 from devtools.localdiscord.server import LocalDiscord
 from tests.cli.setup_scene import SetupScene
 from tests.cli.terminal import PROGRAM
 from tests.cli.test_terminal import assert_no_word_is_broken
+from tests.patience import patience
+
+pytestmark = pytest.mark.terminal
 
 TOKEN = "MTIzNDU2.abcdef.a-token-of-ours"
 # Ctrl-C reaches only a program whose controlling terminal it is typed into.
@@ -26,7 +30,6 @@ _IN_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
     "os.execv(sys.argv[1], sys.argv[1:])"
 )
-_PATIENCE = 60.0
 
 
 class SetupTerminal:
@@ -60,13 +63,13 @@ class SetupTerminal:
 
     def end(self) -> int:
         self._read(lambda: False)
-        code = self._child.wait(_PATIENCE)
+        code = self._child.wait(patience())
         os.close(self._own)
         return code
 
     def _read(self, is_enough: object) -> None:
         assert callable(is_enough)
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + patience()
         while not is_enough():
             ready, _, _ = select.select([self._own], [], [], max(0, deadline - time.monotonic()))
             assert ready, f"It does not go on: {self.shown}"

@@ -71,6 +71,7 @@ def repository(folder: Path, files: Mapping[str, str], link: tuple[str, str] | N
     return git(folder, "rev-parse", "HEAD")
 
 
+@pytest.mark.real_process
 @pytest.mark.parametrize("form", ["folder", "zip", "git"])
 def test_a_skill_is_added_without_what_acts_by_itself(
     terminal: Terminal, tmp_path: Path, form: str
@@ -267,6 +268,7 @@ def test_a_hostile_archive_is_refused_and_leaves_nothing(
     assert not (tmp_path.parent / "x.md").exists()
 
 
+@pytest.mark.real_process
 def test_a_hostile_repository_runs_nothing_and_is_refused(
     terminal: Terminal, tmp_path: Path
 ) -> None:

@@ -13,6 +13,8 @@ from tests.cli.terminal import PROGRAM
 from ollim_bot.engine.options import child_environment
 from ollim_bot.environment import own_command, python_places
 
+pytestmark = pytest.mark.real_process
+
 NAMES = ("ollim_bot", "json", "argparse", "datetime", "sitecustomize", "usercustomize", "errors")
 
 

@@ -9,6 +9,8 @@ from tests.cli.terminal import Terminal
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 
+pytestmark = pytest.mark.real_process
+
 FILE = "# Home\n- [ ] call mum (due 2026-11-14)\n- [ ] rent (due 2026-11-20)\n  why\n- [x] water\n"
 
 

@@ -59,6 +59,7 @@ def test_a_line_is_broken_between_words_and_an_address_stays_whole() -> None:
     assert wrapped(line, None) == wrapped(line, 200) == line
 
 
+@pytest.mark.terminal
 @pytest.mark.parametrize("words", [("config",), ("remindr",), ("reminder", "add", "--help")])
 def test_no_word_is_broken_at_80_columns(terminal: Terminal, words: tuple[str, ...]) -> None:
     assert_no_word_is_broken(seen(terminal, *words))
@@ -70,6 +71,7 @@ def assert_no_word_is_broken(shown: str) -> None:
     assert [line for line in too_long if " " in line.strip()] == []
 
 
+@pytest.mark.real_engine
 def test_the_doctor_is_in_colour_where_it_is_wanted(terminal: Terminal) -> None:
     shown = seen(terminal, "doctor")
     assert "\033[32mPASS\033[0m" in shown
@@ -114,6 +116,7 @@ def test_every_command_is_named_as_it_can_be_typed(terminal: Terminal) -> None:
     assert typed == [f"Run `bin/ollim-bot {name}`." for name in commands]
 
 
+@pytest.mark.terminal
 def test_an_empty_list_names_a_command_that_works_here(terminal: Terminal) -> None:
     shown = " ".join(seen(terminal, "reminder", PATH="/usr/bin:/bin").split())
     assert f"Add one: {PROGRAM} reminder add" in shown

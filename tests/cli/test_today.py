@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
+import pytest
 from tests.cli.terminal import SUNDAY, Terminal
 
 from ollim_bot.domain.chat import MessageId
@@ -31,6 +32,7 @@ def test_without_anything_today_says_so_and_makes_nothing(terminal: Terminal) ->
     assert list(terminal.home.iterdir()) == []
 
 
+@pytest.mark.real_process
 def test_today_shows_what_waits_comes_and_is_done(terminal: Terminal) -> None:
     terminal.done("reminder", "add", "-m", "make tea", "--in", "1h")
     terminal.done("reminder", "add", "-m", "next week", "--in", "7d")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.cli.terminal import Terminal
+
+pytestmark = pytest.mark.real_process
 
 
 def test_the_answer_says_what_moves(terminal: Terminal) -> None:

@@ -37,6 +37,7 @@ async def run(terminal: Terminal, *words: str) -> CommandResult:
     return await asyncio.to_thread(terminal.run, "web", "url", *words)
 
 
+@pytest.mark.real_process
 async def test_the_address_is_printed_alone_and_lets_one_browser_in(terminal: Terminal) -> None:
     async with bot(terminal) as scene, unknown_browser(scene) as browser:
         first, second = await run(terminal), await run(terminal)
@@ -51,6 +52,7 @@ async def test_the_address_is_printed_alone_and_lets_one_browser_in(terminal: Te
                 await browser.sign_in.enter(found[1])
 
 
+@pytest.mark.real_process
 async def test_a_new_one_ends_every_other_way_in(terminal: Terminal) -> None:
     async with bot(terminal) as scene, signed_in_browser(scene) as browser:
         earlier = await run(terminal)
@@ -85,6 +87,7 @@ def test_every_way_in_can_be_ended_without_a_bot(terminal: Terminal) -> None:
     assert terminal.paths.web_token.read_text().strip() != SECRET.reveal()
 
 
+@pytest.mark.real_process
 async def test_another_program_at_the_port_is_told_and_given_nothing(terminal: Terminal) -> None:
     async with bot(terminal):
         server = HostileServer()
@@ -105,6 +108,7 @@ def test_a_page_that_is_off_has_no_address(terminal: Terminal) -> None:
     assert not terminal.paths.root.exists()
 
 
+@pytest.mark.real_process
 def test_the_secret_is_not_in_the_history(terminal: Terminal) -> None:
     terminal.run("web", "url", "--new")
     assert terminal.paths.web_token.exists()
@@ -117,6 +121,7 @@ def test_it_explains_itself(terminal: Terminal) -> None:
     assert "  web " in terminal.done("help")
 
 
+@pytest.mark.real_process
 def test_nothing_heavy_is_loaded_for_it(tmp_path: Path) -> None:
     script = (
         "import sys; from ollim_bot.cli.main import main; main(['web', 'url']);"

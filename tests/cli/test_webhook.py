@@ -7,6 +7,8 @@ import json
 import pytest
 from tests.cli.terminal import Terminal
 
+pytestmark = pytest.mark.real_process
+
 WASH = ("webhook", "add", "The washing machine is done.", "--id", "wash", "--deliver", "plain")
 BUILD = (
     *("webhook", "add", "If {{result}} is failed, say which {{project}} it was."),

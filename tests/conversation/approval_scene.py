@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.conversation.scene import messages_of
+from tests.patience import patience
 from tests.stores import Stores, memory_stores
 
 from ollim_bot.conversation.approvals import Approvals
@@ -26,7 +27,6 @@ from ollim_bot.testing.clock import ManualClock
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 ROOT = Path("/data")
-LIMIT = 180.0
 WRITE = ToolCall("Write", {"file_path": "notes/a.txt", "content": "hello"})
 
 T = TypeVar("T")
@@ -64,12 +64,12 @@ class ApprovalScene:
         return asking
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             while not holds():  # noqa: ASYNC110 - threads change it too
                 await asyncio.sleep(0.001)
 
     async def within(self, work: Awaitable[T]) -> T:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             return await work
 
     async def set_mode(self, mode: PermissionMode, *, seconds: int = 600) -> None:

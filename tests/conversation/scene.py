@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
+from tests.patience import patience
 from tests.stores import Stores, memory_stores
 
 from ollim_bot.app.build import (
@@ -56,7 +56,6 @@ from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")
-LIMIT = 180.0
 LONGEST = 60.0
 
 STATUS = Status(
@@ -68,6 +67,8 @@ STATUS = Status(
     bot_name="Ollim",
     version="1.0",
 )
+# In virtual time: until nothing else can run.
+_BETWEEN_LOOKS = 0.001
 
 
 class FakeAttachmentStore:
@@ -191,15 +192,15 @@ class Scene:
         return self.told[-1]
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait for the condition in real time. The clock stands still: a test has to advance it."""
-        async with asyncio.timeout(LIMIT):
-            for patience in count():
+        """Wait for the condition. The clock stands still: a test has to advance it."""
+        async with asyncio.timeout(patience()):
+            while True:
                 if condition():
                     return
                 for task in self.tasks:
                     if task.done():
                         task.result()
-                await asyncio.sleep(0 if patience < 500 else 0.001)
+                await asyncio.sleep(_BETWEEN_LOOKS)
 
     async def gathered(self) -> None:
         """Let the seconds pass in which a notice waits for others."""

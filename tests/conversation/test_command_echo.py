@@ -16,6 +16,8 @@ from ollim_bot.domain.events import AgentEvent, EndCause, ToolFailed, TurnEnded
 from ollim_bot.errors import WriteFailed
 from ollim_bot.testing.clock import ManualClock
 
+pytestmark = pytest.mark.real_process
+
 ADD = 'routine add --id daily -m "Plan the day." --description Plan --cron "30 8 * * 1-5"'
 FILE = "routines/plan.md"
 NOON = 'routine edit daily --cron "0 12 * * *"'

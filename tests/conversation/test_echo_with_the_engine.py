@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from tests.conversation.echo_scene import PATH, EchoScene, refuse_marked_calls, routine
 from tests.engine.scene import scene
 
@@ -16,6 +17,8 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.ports import AgentSession, Prompt, Toolset
+
+pytestmark = pytest.mark.real_process
 
 PROFILE = "You are kind.\nYou are brief.\n"
 ADD = 'ollim-bot routine add --id noon -m "Eat." --description Eat --cron "0 12 * * *"'

@@ -169,6 +169,7 @@ async def program(home: Path, port: int, stdin: int) -> AsyncIterator[asyncio.su
             await process.wait()
 
 
+@pytest.mark.real_process
 async def test_it_starts_as_a_program(tmp_path: Path) -> None:
     async with program(tmp_path, 0, asyncio.subprocess.PIPE) as process:
         assert process.stdin is not None
@@ -186,12 +187,14 @@ async def test_it_starts_as_a_program(tmp_path: Path) -> None:
         assert await process.wait() == 0
 
 
+@pytest.mark.real_process
 async def test_the_program_ends_where_nothing_more_can_be_typed(tmp_path: Path) -> None:
     async with program(tmp_path, 0, asyncio.subprocess.DEVNULL) as process:
         _, errors = await process.communicate()
         assert (process.returncode, errors) == (0, b"")
 
 
+@pytest.mark.real_process
 async def test_a_port_that_is_taken_is_said(server: LocalDiscord, tmp_path: Path) -> None:
     port = URL(server.url).port or 0
     async with program(tmp_path, port, asyncio.subprocess.DEVNULL) as process:

@@ -50,6 +50,7 @@ def test_what_may_be_more_than_words_is_not_read(command: str) -> None:
     assert shell_words(command) is None
 
 
+@pytest.mark.real_process
 @given(st.lists(st.sampled_from([*WORDS, " ", "\t"]), max_size=8).map("".join))
 @example("a 'b c' \"d\"e")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -88,6 +89,7 @@ TRAPS = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.real_process
 @given(st.lists(TEXTS | TRAPS, min_size=1, max_size=6))
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_profile_changes_a_word_in_quotes(tmp_path: Path, words: list[str]) -> None:

@@ -19,6 +19,7 @@ from uuid import uuid4
 import aiohttp
 from tests.e2e import fork_server
 from tests.engine.cheap_starts import CHEAP_STARTS
+from tests.patience import patience
 from tests.ports import unused_port
 from tests.web.sign_in import SignInClient, protocols
 
@@ -32,8 +33,6 @@ from ollim_bot.store.opening import look_into
 
 R = TypeVar("R")
 
-# In seconds. Only a very busy machine needs more than a small part of it.
-LIMIT = 120.0
 PROGRAM = ("-m", "ollim_bot")
 
 Message = Mapping[str, Any]
@@ -98,7 +97,7 @@ class Bot:
         await self.until(self._is_up)
         self._is_started = True
         self._http = aiohttp.ClientSession(
-            headers={"Origin": self.url}, timeout=aiohttp.ClientTimeout(LIMIT)
+            headers={"Origin": self.url}, timeout=aiohttp.ClientTimeout(patience())
         )
         secret = Secret((self.data / "state" / "web_token").read_text().strip())
         sign_in = SignInClient(self._http, self.url)
@@ -134,7 +133,7 @@ class Bot:
         await self._disconnect()
         if self._process.returncode is None:
             self._process.send_signal(signal_number)
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             return await self._process.wait()
 
     async def kill(self) -> None:
@@ -238,7 +237,7 @@ class Bot:
 
     async def until(self, condition: Callable[[], Any]) -> None:
         """Poll the condition within the time limit; it may be a coroutine function."""
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             while True:
                 self._check()
                 begun = time.monotonic()

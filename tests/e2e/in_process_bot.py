@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.e2e.bot import LIMIT, Bot
+from tests.e2e.bot import Bot
 from tests.e2e.model_engine import ModelEngine
+from tests.patience import patience
 from tests.virtual_loop import LoopClock
 
 from ollim_bot.app.app import Adapters, App, Ending
@@ -53,7 +54,7 @@ class InProcessBot(Bot):
 
     async def run_to_its_end(self) -> None:
         """Run until the bot ends by itself. Raises the error that ended it."""
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             await self._until_stopped()
 
     async def stop(self, signal_number: int = signal.SIGTERM) -> int:
@@ -63,7 +64,7 @@ class InProcessBot(Bot):
         if signal_number == signal.SIGKILL:
             self._running.cancel()
         self._app.stop()
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             await asyncio.wait({self._running})
         if not self._running.cancelled():
             self._running.result()

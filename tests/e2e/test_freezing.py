@@ -10,11 +10,14 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import aiohttp
+import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene
 from tests.e2e.test_reminders import left, remind, said
 
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply
+
+pytestmark = pytest.mark.real_process
 
 # In seconds; much less than a delay that an owner would notice as a freeze.
 _POLL_SECONDS = 0.05

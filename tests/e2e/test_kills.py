@@ -7,10 +7,11 @@ import signal
 import sys
 
 import pytest
-from tests.e2e.bot import LIMIT, Bot
+from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene
 from tests.engine.processes import eventually
 from tests.engine.scene import spoken
+from tests.patience import patience
 
 from ollim_bot.offline.messages import CallTool, Hang, ModelRequest, Reply, Say, Stall
 
@@ -153,7 +154,7 @@ async def _stall_in_answer(scene: Scene, question: str) -> None:
     scene.model.then(Stall(Reply((Say("Miso"),))))
     async with scene.bot.socket() as socket:
         await scene.bot.say(question)
-        while (await socket.receive_json(timeout=LIMIT))["type"] != "draft":
+        while (await socket.receive_json(timeout=patience()))["type"] != "draft":
             pass
     scene.model.answers("Miso is.")
 

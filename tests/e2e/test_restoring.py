@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene, running
 from tests.engine.scene import spoken
 
 from ollim_bot.cli.main import main
+
+pytestmark = pytest.mark.real_process
 
 
 async def test_a_restored_bot_answers_with_the_old_memory(scene: Scene, tmp_path: Path) -> None:

@@ -9,10 +9,12 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
 from tests.e2e import fork_server
-from tests.e2e.bot import LIMIT, PROGRAM, Bot
+from tests.e2e.bot import PROGRAM, Bot
 from tests.e2e.conftest import Scene, running
 from tests.install.removal_paths import listed_paths
+from tests.patience import patience
 
 _IN_A_GROUP_OF_ITS_OWN = """
 import os, runpy
@@ -24,13 +26,14 @@ runpy.run_module("ollim_bot", run_name="__main__", alter_sys=True)
 async def run_to_its_end(bot: Bot) -> tuple[int, str]:
     output = bot.home / "to-its-end.log"
     process = await fork_server.start_bot(bot.home, bot.environment(), output)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(patience()):
         code = await process.wait()
     said = output.read_text()
     output.unlink()
     return code, said
 
 
+@pytest.mark.real_process
 async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path: Path) -> None:
     """Started as a person starts it; the conversation goes on after a second start."""
     bot = Bot(tmp_path / "home", None, {"OLLIM_WEB_PROT": "80"})
@@ -105,7 +108,7 @@ async def test_a_bot_to_which_nobody_can_talk_says_so(tmp_path: Path) -> None:
         assert "nobody can talk to it" in bot.output.read_text()
     finally:
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             await process.wait()
 
 

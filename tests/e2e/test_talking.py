@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene
 from tests.e2e.forking import CAT, in_a_fork, sent
@@ -184,6 +185,7 @@ async def test_commands_work_on_the_running_conversation(in_process: Scene) -> N
     assert "/model" in wrong["text"]
 
 
+@pytest.mark.real_process
 async def test_a_picture_goes_to_the_model_and_files_to_the_downloads(in_process: Scene) -> None:
     big = bytes(range(256)) * 4 * 1024 * 20  # 20 MB
     await in_process.bot.say("look", files={"dot.jpg": tiny_png(), "notes.bin": big})

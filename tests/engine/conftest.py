@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from tests.engine.cases import Case, OpenCase, double, modelled, opened, opened_in, real
-from tests.engine.scene import LIMIT, Scene
+from tests.engine.scene import Scene
 from tests.engine.scene import scene as open_scene
 from tests.engine.shared import SharedSession
+from tests.patience import patience
 
 
 @pytest.fixture
@@ -36,19 +37,19 @@ def shared(one_session: SharedSession) -> SharedSession:
 
 @pytest.fixture(params=[real, double, modelled], ids=["real", "double", "modelled"])
 async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Case]:
-    async with asyncio.timeout(5 * LIMIT), request.param(tmp_path) as made:
+    async with asyncio.timeout(5 * patience()), request.param(tmp_path) as made:
         yield made
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def open_double(tmp_path: Path) -> AsyncIterator[OpenCase]:
-    async with asyncio.timeout(LIMIT), double(tmp_path) as case, opened(case) as made:
+    async with asyncio.timeout(patience()), double(tmp_path) as case, opened(case) as made:
         yield made
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def open_model(tmp_path: Path) -> AsyncIterator[OpenCase]:
-    async with asyncio.timeout(LIMIT), modelled(tmp_path) as case, opened(case) as made:
+    async with asyncio.timeout(patience()), modelled(tmp_path) as case, opened(case) as made:
         yield made
 
 

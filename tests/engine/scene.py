@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tests.patience import patience
+
 from ollim_bot.domain.events import AgentEvent, TextCompleted, TurnEnded
 from ollim_bot.domain.provider import CLAUDE, Provider
 from ollim_bot.engine.claude import ClaudeEngine
@@ -23,7 +25,6 @@ from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.ports import AgentSession, Prompt, SessionSpec, Tool, ToolAnswer, Toolset
 
-LIMIT = 180.0
 # Seconds; much more than needed, since the machine may be busy.
 SOON = 15.0
 
@@ -70,7 +71,7 @@ class Scene:
     ) -> AsyncIterator[ClaudeSession]:
         spec = replace(self.spec, **changes)  # type: ignore[arg-type]
         async with (
-            asyncio.timeout(LIMIT),
+            asyncio.timeout(patience()),
             engine_at(self.home, self.url).open(spec, tools or Toolset()) as session,
         ):
             yield session

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.engine.scene import LIMIT, ask, engine_at
+from tests.engine.scene import ask, engine_at
+from tests.patience import patience
 
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.subagents import Subagent, Subagents
@@ -54,7 +55,7 @@ class SharedSession:
     @asynccontextmanager
     async def limited(self) -> AsyncIterator[ClaudeSession]:
         """The session, with a time limit for the test."""
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             yield self.session
 
     async def ask(self, text: str) -> list[AgentEvent]:

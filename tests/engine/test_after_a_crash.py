@@ -91,6 +91,7 @@ def assert_it_streamed(name: SessionId | None, events: list[AgentEvent]) -> None
     assert ended.usage.window
 
 
+@pytest.mark.real_process
 @linux
 async def test_a_turn_streams_its_text_and_a_resumed_session_knows_it_also_after_a_crash(
     scene: Scene,

@@ -22,6 +22,8 @@ from ollim_bot.engine.session import ClaudeSession
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say, Stall, Think
 from ollim_bot.ports import Toolset
 
+pytestmark = pytest.mark.real_process
+
 OURS = ("DISCORD_TOKEN", "WEBHOOK_SECRET", "OLLIM_WEB_SECRET", "GOOGLE_CLIENT_SECRET")
 PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY")
 LONG_PROMPT = "The owner's secret. " * 20_000

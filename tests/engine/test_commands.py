@@ -12,6 +12,8 @@ import pytest
 from ollim_bot.engine.commands import Programs
 from ollim_bot.ports import Refusal
 
+pytestmark = pytest.mark.real_process
+
 SHELL = "/bin/sh"
 
 

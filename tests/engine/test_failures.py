@@ -59,6 +59,7 @@ async def test_a_failed_turn_says_what_to_do_and_the_next_one_works(shared: Shar
             assert texts(await ask(session, "again")) == ["ok"], prompt
 
 
+@pytest.mark.real_process
 async def test_a_provider_that_hangs_or_is_gone_is_unreachable(tmp_path: Path) -> None:
     async with AsyncExitStack() as provider:
         scene = await provider.enter_async_context(open_scene(tmp_path))

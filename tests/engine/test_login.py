@@ -13,6 +13,8 @@ from ollim_bot.domain.provider import NOT_SIGNED_IN, LoginStatus
 from ollim_bot.engine.login import log_in, log_out, login_mark, login_status
 from ollim_bot.errors import EngineError
 
+pytestmark = pytest.mark.real_engine
+
 
 class RecordingProgram:
     """A fake engine program that records how it was called."""

@@ -124,6 +124,7 @@ def test_the_agent_finds_our_command() -> None:
     assert environment["OLLIM_TIMEZONE"] == "Asia/Tokyo"
 
 
+@pytest.mark.real_process
 async def test_a_new_process_of_the_engine_has_the_zone_of_now(tmp_path: Path) -> None:
     """The program of this test only records its time zone, and ends."""
     cli, noted = tmp_path / "cli", tmp_path / "zone"

@@ -30,7 +30,10 @@ from ollim_bot.errors import EngineError
 from ollim_bot.offline.messages import Hang, Reply, Say, Stall
 from ollim_bot.ports import Prompt, Toolset
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+pytestmark = [
+    pytest.mark.real_engine,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
+]
 
 
 async def killed_at(
@@ -123,6 +126,7 @@ async def test_whoever_stops_waiting_for_a_session_leaves_no_process(scene: Scen
     await eventually(lambda: not engines_at(scene.home), within=20)
 
 
+@pytest.mark.real_engine
 async def test_a_process_is_closed_quickly_though_it_is_busy(scene: Scene) -> None:
     scene.model.then(Stall(Reply((Say("for ever"),))))
     environment = child_environment(provider(scene.home, scene.url), os.environ, Path("/bin"))

@@ -163,6 +163,7 @@ async def ask_and_kill(
     return events
 
 
+@pytest.mark.real_process
 @needs_proc
 async def test_a_prompt_of_a_killed_engine_is_known_and_the_session_goes_on(
     scene: Scene, traced: TracedPrompt
@@ -193,6 +194,7 @@ async def test_a_prompt_of_a_killed_engine_is_known_and_the_session_goes_on(
     assert asked[-1] == "go on"
 
 
+@pytest.mark.real_process
 async def test_a_name_whose_record_is_empty_is_left_alone(
     scene: Scene, traced: TracedPrompt
 ) -> None:

@@ -14,6 +14,8 @@ from tests.engine.scene import end_of, engine_at
 from ollim_bot.offline.messages import Reply, Say, ServerSentEvent, WireReply
 from ollim_bot.ports import SessionSpec, Toolset
 
+pytestmark = pytest.mark.real_process
+
 NEW, READ_FROM_CACHE, WRITTEN_TO_CACHE = 1_000, 70_000, 300
 
 

@@ -108,6 +108,7 @@ def test_a_folder_called_env_is_somebody_elses(machine: FakeMachine) -> None:
     assert machine.settings().user_name == "friend"
 
 
+@pytest.mark.real_process
 def test_a_file_without_permission_is_a_problem(machine: FakeMachine) -> None:
     """Root may read everything, so a child process without root reads the file."""
     machine.write("OLLIM_USER_NAME=x", mode=0)
@@ -205,6 +206,7 @@ def test_the_data_directory_has_the_paths_that_are_documented(tmp_path: Path) ->
     }
 
 
+@pytest.mark.real_process
 def test_finding_the_place_imports_nothing_heavy() -> None:
     heavy = {"asyncio", "logging", "subprocess", "difflib", "importlib.resources", "tempfile"}
     child = "import sys, ollim_bot.environment, ollim_bot.settings; print(*sys.modules)"

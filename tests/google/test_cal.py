@@ -12,6 +12,8 @@ from tests.google.test_calendars import at, day
 from ollim_bot.domain.google import SCOPES, GoogleService
 from ollim_bot.store.calendars import read_copies
 
+pytestmark = pytest.mark.real_process
+
 EVENTS = "/calendar/v3/calendars/primary/events"
 
 

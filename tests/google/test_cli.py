@@ -16,6 +16,8 @@ from tests.google.scene import Browser, GoogleScene, google_scene
 
 from ollim_bot.testing.clock import ManualClock
 
+pytestmark = pytest.mark.real_process
+
 CONNECTED = "Google is connected as ada@example.com: tasks, calendar and mail."
 
 

@@ -20,6 +20,8 @@ from ollim_bot.settings import Settings
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.surface import RecordingSurface
 
+pytestmark = pytest.mark.real_process
+
 CONNECTED = "Google is connected as ada@example.com: tasks, calendar and mail."
 
 

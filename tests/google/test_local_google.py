@@ -130,6 +130,7 @@ def test_a_call_needs_a_token_of_its_scope(scene: GoogleScene) -> None:
         connection.close()
 
 
+@pytest.mark.real_process
 def test_it_can_be_started_by_hand() -> None:
     command = [sys.executable, "-m", "devtools.localgoogle", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:

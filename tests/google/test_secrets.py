@@ -52,6 +52,7 @@ def test_the_log_has_no_secret_at_any_level(scene: GoogleScene) -> None:
     assert [each for each in scene.google.sign_ins.secrets if each in said] == []
 
 
+@pytest.mark.real_process
 def test_the_history_has_no_secret(scene: GoogleScene) -> None:
     prepare_data_directory(scene.paths)
     sign_in(scene)

@@ -158,6 +158,7 @@ def test_after_a_revocation_every_verb_asks_for_a_login(connected: GoogleScene) 
             tasks.tasks()
 
 
+@pytest.mark.real_process
 def test_the_commands_work_on_google_with_the_file_beside_it(
     connected: GoogleScene, terminal: Terminal
 ) -> None:
@@ -181,6 +182,7 @@ def test_the_commands_work_on_google_with_the_file_beside_it(
     assert terminal.paths.tasks.read_text() == "- [x] call mum\n"
 
 
+@pytest.mark.real_process
 def test_the_configured_list_is_the_one_in_use(connected: GoogleScene, terminal: Terminal) -> None:
     connected.google.tasks.add_list("work1", "Work")
     terminal.done("config", "set", "google_task_list", "work1")
@@ -188,6 +190,7 @@ def test_the_configured_list_is_the_one_in_use(connected: GoogleScene, terminal:
     assert [each["title"] for each in connected.google.tasks.tasks["work1"].values()] == ["report"]
 
 
+@pytest.mark.real_process
 def test_a_revoked_connection_never_becomes_the_file(
     connected: GoogleScene, terminal: Terminal
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.app.test_app import running, until
 from tests.google.scene import google_scene
 from tests.google.test_calendars import at
@@ -15,6 +16,8 @@ from ollim_bot.settings import Settings
 from ollim_bot.store.calendars import read_copies
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.surface import RecordingSurface
+
+pytestmark = pytest.mark.real_process
 
 
 async def test_calendars_are_read_tasks_are_shown_and_ticked_and_the_move_is_offered(

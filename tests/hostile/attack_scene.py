@@ -19,6 +19,7 @@ from tests.hostile.attempt import Attempt
 from tests.hostile.calling_engine import CallingEngine
 from tests.hostile.canary_home import CanaryHome
 from tests.hostile.model import ERRAND, HostileModel
+from tests.patience import patience
 from tests.storage.data_directory import DataDirectory
 from tests.stores import Stores
 
@@ -52,7 +53,6 @@ from ollim_bot.testing.immediate_store import ImmediateStore
 from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
 
-LIMIT = 180.0
 # The preflight would ask a server on the internet about each address.
 _NO_RULES = {"disableSkillShellExecution": True, "skipWebFetchPreflight": True}
 # Offered in addition, so that attempts with them are made where the bot leaves them out.
@@ -120,7 +120,7 @@ class AttackScene:
     settings: Settings
 
     async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             for _ in count():
                 if condition():
                     return
@@ -228,7 +228,7 @@ async def in_background(at: AttackScene, *allowed: str) -> None:
 
 async def run_job(at: AttackScene, job: Job) -> None:
     occurrence = Occurrence.scheduled(kind_of(job), job.spec.id, datetime.now(UTC))
-    async with running(at) as (_, background), asyncio.timeout(LIMIT):
+    async with running(at) as (_, background), asyncio.timeout(patience()):
         await background.run_agent_background(job, occurrence)
     assert at.model.is_done
 

@@ -32,6 +32,8 @@ from tests.hostile.other_attempts import (
 
 from ollim_bot.domain.sessions import SessionChange
 
+pytestmark = pytest.mark.real_process
+
 HONEST = "an honest call"
 CONTROLS = [
     Attempt(HONEST, "Read", {"file_path": "notes/plan.md"}),

@@ -16,6 +16,8 @@ from tests.hostile.other_attempts import INTERPRETERS
 
 from ollim_bot.domain.jobs import Job
 
+pytestmark = pytest.mark.real_process
+
 KIND = "allowed-tools it writes for itself"
 TOOLS = 'allowed-tools: ["Bash(python3 *)", "Bash(bash *)"]\n'
 ROUTINE = f'---\nid: {{name}}\ncron: "0 9 * * *"\nbackground: true\n{{more}}---\n{ERRAND}\n'

@@ -9,11 +9,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.background.real_scene import in_process_scene
 from tests.background.scene import routine
 from tests.conversation.scene import scene
-from tests.engine.scene import LIMIT, engine_at
+from tests.engine.scene import engine_at
 from tests.engine.scene import scene as model_scene
+from tests.patience import patience
 from tests.storage.data_directory import DataDirectory, QuickDisk
 
 from ollim_bot.offline.messages import CallTool, Reply
@@ -24,6 +26,8 @@ from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.tools.gates import Allowed, Undecided, main_gate
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.taint import TaintCheck
+
+pytestmark = pytest.mark.real_process
 
 HAS_READ = "You have read an attachment, so you may not"
 HONEST = "Tea."
@@ -44,7 +48,7 @@ def _write(root: Path, name: str) -> CallTool:
 
 async def test_in_the_background(tmp_path: Path) -> None:
     job = routine(allowed_tools=("Read(./downloads/**)", "Write(./**.md)"))
-    async with asyncio.timeout(LIMIT), in_process_scene(tmp_path) as made:
+    async with asyncio.timeout(patience()), in_process_scene(tmp_path) as made:
         root = made.root
         _download(root)
         # A write in the same reply as the first read cannot come from the text.
@@ -75,7 +79,7 @@ async def test_in_main_and_in_a_side_conversation(tmp_path: Path) -> None:
         "job_files": JobFileChecker(data.paths),
         "former": UndoStore(data.paths, RecordingJournal()),
     }
-    async with asyncio.timeout(LIMIT), model_scene(tmp_path) as model:
+    async with asyncio.timeout(patience()), model_scene(tmp_path) as model:
         engine = engine_at(tmp_path, model.url)
         async with scene(engine, stores=stores, make_gate=gate, spec=spec, **places) as at:
             for command in ("", "/fork"):

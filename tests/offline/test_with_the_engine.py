@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from claude_agent_sdk import (
     ClaudeAgentOptions,
     ClaudeSDKClient,
@@ -29,6 +30,8 @@ from ollim_bot.offline.messages import (
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
+
+pytestmark = pytest.mark.real_engine
 
 
 @tool("add", "Adds two numbers", {"a": int, "b": int})

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ from tests.conversation.scene import (
     conversation_deps,
     messages_of,
 )
+from tests.patience import patience
 from tests.storage.data_directory import DataDirectory
 from tests.stores import Stores
 
@@ -55,12 +55,13 @@ from ollim_bot.testing.surface import RecordingSurface
 R = TypeVar("R")
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
-LIMIT = 180.0
+# In virtual time: until nothing else can run.
+_BETWEEN_LOOKS = 0.001
 
 
 def no_events(_: Iterable[Path], stop: threading.Event) -> Iterator[Iterable[Path]]:
     """Events of a file system that reports none: changes are found by a scan."""
-    stop.wait(LIMIT)
+    stop.wait(patience())
     return iter(())
 
 
@@ -102,12 +103,12 @@ class ScheduleScene:
         self._check()
 
     async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(LIMIT):
-            for patience in count():
+        async with asyncio.timeout(patience()):
+            while True:
                 if condition():
                     return
                 self._check()
-                await asyncio.sleep(0 if patience < 200 else 0.002)
+                await asyncio.sleep(_BETWEEN_LOOKS)
 
     def _check(self) -> None:
         for task in self.tasks:

@@ -10,13 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.patience import patience
 from tests.scheduling.job_index_scene import EDITORS, Editor, JobIndexScene, reminder, routine
 from tests.storage.data_directory import QuickDisk
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.schedule import JobKey
 
-LIMIT = 180
 PLAN = JobKey(JobKind.ROUTINE, "plan")
 
 
@@ -182,11 +182,11 @@ async def refresh_given_up(scene: JobIndexScene) -> None:
     def hold(_: str, path: Path) -> None:
         if path == scene.plan:
             loop.call_soon_threadsafe(begun.set)
-            may_end.wait(LIMIT)
+            may_end.wait(patience())
 
     scene.before_each_step = hold
     looking = asyncio.create_task(scene.refresh())
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(patience()):
         await begun.wait()
     looking.cancel()
     await asyncio.gather(looking, return_exceptions=True)

@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.patience import patience
 from tests.scheduling.job_index_scene import NOW, JobIndexScene, routine
 from tests.scheduling.simulated_machine import MemoryHeartbeat
 from tests.stores import memory_stores
@@ -29,8 +30,6 @@ from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.testing.clock import ManualClock
-
-LIMIT = 180
 
 
 @dataclass
@@ -117,7 +116,7 @@ async def scheduling(
     )
     running = asyncio.create_task(scheduler.run())
     try:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             while not index.clock.sleeping:
                 await asyncio.to_thread(lambda: None)
             index.refreshes.clear()

@@ -9,11 +9,10 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
+from tests.patience import patience
 from tests.scheduling.job_index_scene import EDITORS, Editor, JobIndexScene, routine
 
 from ollim_bot.schedule.watcher import SCAN_SECONDS, Events, Watcher, file_events
-
-LIMIT = 180
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ async def watching(scene: JobIndexScene, events: Events = file_events) -> AsyncI
     watcher = Watcher(scene.paths, scene.clock, scene.notices.tell, events=events)
     running = asyncio.create_task(watcher.run())
     try:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             yield watcher
     finally:
         running.cancel()
@@ -44,7 +43,7 @@ async def listening(scene: JobIndexScene, events: Events = file_events) -> Async
 
 async def refresh_until(scene: JobIndexScene, watcher: Watcher, *ids: str) -> None:
     """Refresh at each signal of the watcher, until the index has exactly these routines."""
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(patience()):
         while scene.routine_ids != set(ids):
             await watcher.wait()
             await scene.refresh()
@@ -179,7 +178,7 @@ async def test_it_is_calm_only_while_the_system_is_listened_to_and_says_nothing(
 async def test_without_the_system_it_is_never_calm(scene: JobIndexScene) -> None:
     trouble = OSError(28, "No space left on device")
     async with watching(scene, NoEvents(trouble)) as watcher:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             while not scene.notices.said:
                 await asyncio.to_thread(lambda: None)
         waiting = asyncio.create_task(watcher.wait())
@@ -197,7 +196,7 @@ async def test_when_the_system_falls_silent_it_is_no_longer_calm(scene: JobIndex
 
     async with listening(scene, events) as watcher:
         falls_silent.set()
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             while not scene.notices.said:
                 await asyncio.to_thread(lambda: None)
         waiting = asyncio.create_task(watcher.wait())
@@ -254,7 +253,7 @@ async def test_trouble_with_the_events_is_told_once_and_looking_goes_on(
     no_events = NoEvents(full, full, full)
     async with watching(scene, no_events) as watcher:
         waiting = asyncio.create_task(watcher.wait())
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             while len(no_events.begun) < 3:
                 await advance(scene, 10)
         await waiting
@@ -274,7 +273,7 @@ async def test_events_that_come_to_work_again_are_listened_to(scene: JobIndexSce
         return file_events(folders, stop)
 
     async with watching(scene, at_last) as watcher:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             while tries < 2:
                 await advance(scene, 10)
         scene.plan.write_text(routine("plan"))
@@ -283,7 +282,7 @@ async def test_events_that_come_to_work_again_are_listened_to(scene: JobIndexSce
 
 async def test_events_that_fall_silent_are_told(scene: JobIndexScene) -> None:
     async with watching(scene, lambda *_: iter(())):
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             while not scene.notices.said:
                 await asyncio.to_thread(lambda: None)
 
@@ -294,7 +293,7 @@ async def test_a_folder_swapped_unheard_is_found_in_ten_seconds(scene: JobIndexS
     async with listening(scene, no_events) as watcher:
         scene.paths.reminders.mkdir()
         waiting = asyncio.create_task(watcher.wait(1000))
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             while len(no_events.begun) < 2:
                 await advance(scene, 1)
         await waiting
@@ -311,7 +310,7 @@ async def test_a_data_directory_that_is_not_there_is_no_trouble(
         await waiting
         away.rename(scene.paths.root)
         scene.plan.write_text(routine("plan"))
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             while not scene.index.jobs:
                 await advance(scene, 1)
                 await scene.refresh()

@@ -96,6 +96,7 @@ def test_a_gitignore_that_is_no_text_is_named_and_nothing_else_is_held_up(
     assert paths.identity.exists()
 
 
+@pytest.mark.real_process
 def test_a_persons_own_git_add_takes_nothing_private(paths: DataPaths) -> None:
     for private in (paths.env_file, paths.token, paths.config, paths.downloads / "x.pdf"):
         private.write_text("private")

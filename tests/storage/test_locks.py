@@ -17,6 +17,8 @@ from ollim_bot.store.codecs.records import MemoryCodec
 from ollim_bot.store.file_store import FileStore
 from ollim_bot.store.files import FileLock
 
+pytestmark = pytest.mark.real_process
+
 HOLD = """
 import sys
 from pathlib import Path

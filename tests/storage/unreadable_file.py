@@ -17,7 +17,8 @@ NOBODY = 65534
 
 
 def main() -> None:
-    root = Path(tempfile.mkdtemp())
+    # Where another account may go; the folder for temporary files of the tests is closed to it.
+    root = Path(tempfile.mkdtemp(dir="/tmp"))
     try:
         # Prepared before the change of account: the other account may not read the program's files.
         data = DataDirectory(root)

@@ -34,6 +34,7 @@ def image_of(scene: StoreScene, path: Path | None = None) -> DatabaseImage:
     return DatabaseImage(path, lambda: NOW, DatabaseReadOnly(path), scene.open)
 
 
+@pytest.mark.real_process
 @pytest.mark.parametrize("is_killed", [False, True], ids=["stopped", "killed"])
 def test_where_no_file_can_be_written_the_state_is_read_and_later_written(
     tmp_path: Path, is_killed: bool

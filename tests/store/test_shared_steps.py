@@ -70,6 +70,7 @@ with ThreadPoolExecutor(25) as pool:
 """
 
 
+@pytest.mark.real_process
 def test_fifty_writers_in_two_processes_lose_no_update(scene: StoreScene) -> None:
     database = scene.open()
     children = [

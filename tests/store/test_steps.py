@@ -289,6 +289,7 @@ async def test_what_waits_for_room_goes_on_when_there_is_room(scene: StoreScene)
     await store.close()
 
 
+@pytest.mark.real_process
 def test_a_command_can_use_the_store_without_an_event_loop() -> None:
     """The CLI starts fast because it imports neither of these."""
     program = (

@@ -17,6 +17,8 @@ from ollim_bot.domain.tool_servers import ServerSpec
 from ollim_bot.errors import ToolServerFailed
 from ollim_bot.tool_servers.connection import ServerTimeouts, open_connection
 
+pytestmark = pytest.mark.real_process
+
 SERVER = Path(__file__).with_name("notes_server.py")
 QUICK_SERVER = Path(__file__).with_name("quick_server.py")
 NOTES = ServerSpec("notes", (sys.executable, str(SERVER)), {"NOTES_KEY": "topsecret"})

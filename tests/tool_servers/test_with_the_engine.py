@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from tests.engine.scene import Scene, ask, scene
 from tests.tool_servers.quick_server import ORDERS
 from tests.tool_servers.tool_server_scene import ToolServerScene
@@ -22,6 +23,8 @@ from ollim_bot.tools.gates import Abilities, BackgroundTools, main_gate, main_to
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 from ollim_bot.tools.toolset import toolset
+
+pytestmark = pytest.mark.real_process
 
 SERVER = Path(__file__).with_name("quick_server.py")
 FIND = "mcp__notes__find"

@@ -21,6 +21,8 @@ from ollim_bot.tools.guards import UnclearEdit, text_after_edit
 from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.registry import MAIN_TOOLS
 
+pytestmark = pytest.mark.real_process
+
 BUILTIN = ("Read", "Write", "Edit")
 DAILY = '---\nid: daily\ncron: "0 9 * * *"\ndescription: “a”\n---\nPlan the day.\n'
 

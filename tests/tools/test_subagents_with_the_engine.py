@@ -29,6 +29,8 @@ from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 from ollim_bot.tools.toolset import toolset
 
+pytestmark = pytest.mark.real_process
+
 Calls = tuple[CallTool, ...]
 
 READ = CallTool("Read", {"file_path": "USER.md"})

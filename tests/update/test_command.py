@@ -11,6 +11,8 @@ from tests.update.fake_installation import NEW, OLD, FakeInstallation
 
 from ollim_bot.store.opening import open_database
 
+pytestmark = pytest.mark.real_process
+
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeInstallation:
@@ -67,6 +69,7 @@ def test_the_outcome_is_the_last_line_and_the_exit_code(
     assert terminal.refused("update", code=1) == f"Version {NEW} is the newest one.\n"
 
 
+@pytest.mark.real_engine
 def test_the_doctor_says_how_it_is_installed_and_how_the_last_update_went(
     fake: FakeInstallation, terminal: Terminal
 ) -> None:

@@ -27,6 +27,8 @@ from ollim_bot.upkeep.hand_over import (
 from ollim_bot.upkeep.installed_program import InstalledProgram, installed_record, version_of
 from ollim_bot.upkeep.releases import Release, release_source
 
+pytestmark = pytest.mark.real_process
+
 
 class HandOverScene:
     """The new version is installed beside the old one, and the bot has stopped."""

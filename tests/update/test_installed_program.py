@@ -15,6 +15,8 @@ from ollim_bot.upkeep.installed_program import (
     find_installation,
 )
 
+pytestmark = pytest.mark.real_process
+
 BASE = "/usr"
 
 

@@ -16,7 +16,8 @@ from importlib import import_module
 from pathlib import Path
 
 from tests.e2e import fork_server
-from tests.e2e.bot import LIMIT, Bot
+from tests.e2e.bot import Bot
+from tests.patience import patience
 from tests.update.fake_installation import NEW, OLD, FakeInstallation
 
 from ollim_bot.domain.releases import Version
@@ -53,7 +54,7 @@ class RealBotScene:
             environ,
             lambda: datetime.now(UTC),
             print,
-            limits=StartLimits(LIMIT, LIMIT),
+            limits=StartLimits(patience(), patience()),
         ).run()
 
 
@@ -90,7 +91,7 @@ async def test_the_exit_code_of_a_trial_says_whether_this_version_can_use_the_da
 
     async def tried() -> int:
         process = await fork_server.start_bot(tmp_path, bot.environment(), bot.output, trial)
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             return await process.wait()
 
     assert await tried() == 0, bot.output.read_text()

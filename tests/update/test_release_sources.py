@@ -21,6 +21,8 @@ from ollim_bot.upkeep.installed_program import (
 )
 from ollim_bot.upkeep.releases import Release, UpdateFailed, release_source
 
+pytestmark = pytest.mark.real_process
+
 
 def test_a_checkout_gets_the_newest_tag_that_is_a_version(tmp_path: Path) -> None:
     fake = FakeInstallation(tmp_path)

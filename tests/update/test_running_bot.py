@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.patience import patience
 from tests.update.fake_installation import NEW, NOW, OLD, FakeInstallation
 
 from ollim_bot.domain.releases import Version
@@ -24,7 +25,8 @@ from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.releases import release_source
 from ollim_bot.upkeep.updater import StartLimits, Updater
 
-LIMIT = 180.0
+pytestmark = pytest.mark.real_process
+
 # A fake bot: stops when it is asked to, and then hands over or just ends.
 BOT = """
 import os, signal, sys, time
@@ -73,7 +75,7 @@ class RunningBotScene:
             self.fake.environ,
             lambda: datetime.now(UTC),
             self.said.append,
-            limits=StartLimits(LIMIT, self._heartbeat_limit),
+            limits=StartLimits(patience(), self._heartbeat_limit),
         ).run()
 
     def behaves(self, how: str) -> None:
@@ -104,7 +106,7 @@ class RunningBotScene:
 def running(tmp_path: Path) -> Iterator[Callable[..., RunningBotScene]]:
     made: list[RunningBotScene] = []
 
-    def start(how: str = "hands over", *, heartbeat_limit: float = LIMIT) -> RunningBotScene:
+    def start(how: str = "hands over", *, heartbeat_limit: float = patience()) -> RunningBotScene:
         made.append(RunningBotScene(tmp_path, how, heartbeat_limit=heartbeat_limit))
         return made[-1]
 
@@ -172,7 +174,7 @@ def test_a_bot_that_is_killed_in_the_trial_is_started_again_as_the_old_version(
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT
+    deadline = time.monotonic() + patience()
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -22,6 +22,8 @@ from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance, maintenan
 from ollim_bot.upkeep.releases import release_source
 from ollim_bot.upkeep.updater import StartLimits, Updater
 
+pytestmark = pytest.mark.real_process
+
 
 class Scene:
     """An installation by pip, or a checkout, with a data directory of the bot."""

@@ -19,7 +19,8 @@ from pathlib import Path
 from zipfile import ZIP_STORED, ZipFile
 
 import pytest
-from tests.e2e.bot import LIMIT, Bot
+from tests.e2e.bot import Bot
+from tests.patience import patience
 from tests.update.fake_installation import run
 
 import ollim_bot
@@ -131,7 +132,7 @@ class InstalledBot(Bot):
             stderr=asyncio.subprocess.STDOUT,
         )
         # An environment is made, and three bots start one after the other.
-        async with asyncio.timeout(4 * LIMIT):
+        async with asyncio.timeout(4 * patience()):
             said, _ = await process.communicate()
         return process.returncode, said.decode()
 

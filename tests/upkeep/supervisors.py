@@ -22,9 +22,9 @@ from shlex import quote
 from threading import Condition, Thread
 from typing import NamedTuple
 
+from tests.patience import patience
 from tests.upkeep.unit_syntax import BadUnit, Unit
 
-LIMIT = 120.0
 _PAUSE = 0.1
 VERSION = 252
 # A shell script, since it is started often and has to be quick. It sends the path of its reply pipe
@@ -192,7 +192,7 @@ class Services:
             self.changed.notify_all()
             if service.process is not None:
                 service.process.send_signal(signal.SIGTERM)
-            assert self.changed.wait_for(lambda: service.process is None, LIMIT)
+            assert self.changed.wait_for(lambda: service.process is None, patience())
             if service.state != "failed":
                 service.state = "inactive"
 
@@ -204,7 +204,7 @@ class Services:
     def until(self, condition: Callable[[], bool]) -> None:
         """Wait until the services have changed so that the condition holds."""
         with self.changed:
-            assert self.changed.wait_for(condition, LIMIT)
+            assert self.changed.wait_for(condition, patience())
 
     def state(self, name: str) -> str:
         service = self.known.get(name)
@@ -225,7 +225,7 @@ class Services:
                 if service.process is not None:
                     service.process.kill()
         for thread in self.threads:
-            thread.join(LIMIT)
+            thread.join(patience())
 
 
 class FakeSupervisor:

@@ -117,6 +117,7 @@ def automatic(home: Home, told: list[str], now: Callable[[], datetime]) -> Autom
     return AutomaticBackup(home.paths, home.environment, clock, tell)
 
 
+@pytest.mark.real_process
 async def test_the_newest_backups_are_kept_and_a_failure_is_told(home: Home) -> None:
     told: list[str] = []
     for _ in range(KEPT + 2):

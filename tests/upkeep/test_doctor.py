@@ -8,6 +8,7 @@ from threading import Event
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.patience import patience
 
 from ollim_bot.errors import OllimError
 from ollim_bot.upkeep.doctor import (
@@ -23,8 +24,6 @@ from ollim_bot.upkeep.doctor import (
     summary,
     warned,
 )
-
-PATIENCE = 180.0
 
 words = st.text("abc .`\n", max_size=12)
 findings = st.builds(
@@ -52,14 +51,14 @@ def test_findings_come_in_the_order_of_their_checks() -> None:
     first_may_go = Event()
 
     def slow() -> list[DoctorFinding]:
-        assert first_may_go.wait(PATIENCE)
+        assert first_may_go.wait(patience())
         return [passed("a", "last to be done")]
 
     def quick() -> list[DoctorFinding]:
         first_may_go.set()
         return [passed("b", "one"), warned("b", "two", "Do it.")]
 
-    found = examined([Check("a", slow), Check("b", quick)], PATIENCE)
+    found = examined([Check("a", slow), Check("b", quick)], patience())
     assert [finding.detail for finding in found] == ["last to be done", "one", "two"]
 
 
@@ -71,7 +70,7 @@ def test_a_check_that_fails_is_a_failure_and_the_others_are_made() -> None:
         broken("d", KeyError()),
         right("e"),
     ]
-    found = examined(checks, PATIENCE)
+    found = examined(checks, patience())
     assert [(finding.level, finding.name, finding.detail) for finding in found] == [
         (Level.PASS, "a", "fine"),
         (Level.FAIL, "b", "could not be checked (ValueError: no number)"),
@@ -103,7 +102,7 @@ def test_what_is_secret_is_taken_out_of_every_text() -> None:
         Check("a", lambda: [warned("a", "it is hunter2 now", "Change hunter2.")]),
         broken("b", ValueError("Invalid header value b'Bot hunter2'")),
     ]
-    found = examined(checks, PATIENCE, lambda text: text.replace("hunter2", "[redacted]"))
+    found = examined(checks, patience(), lambda text: text.replace("hunter2", "[redacted]"))
     assert "hunter2" not in report(found)
     assert report(found).count("[redacted]") == 3
 
@@ -152,7 +151,7 @@ def test_in_the_chat_very_much_that_is_wrong_is_cut_and_says_so() -> None:
 
 @given(st.lists(findings, max_size=8))
 def test_the_summary_counts_every_line_once(some: list[DoctorFinding]) -> None:
-    found = examined([Check("all", lambda: some)], PATIENCE)
+    found = examined([Check("all", lambda: some)], patience())
     lines = report(found).splitlines()
     counts = [sum(line.startswith(f"{level}  ") for line in lines) for level in Level]
     passes, warnings, failures = counts

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from tests.domain.ledger_scene import Scene, routine
+from tests.patience import patience
 from tests.storage.data_directory import NOW, DataDirectory, QuickDisk
 
 from ollim_bot import __version__
@@ -35,7 +36,6 @@ from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
 
 BERLIN = ZoneInfo("Europe/Berlin")
-PATIENCE = 180.0
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def checks_at(place: Location) -> list[Check]:
 
 def found(data: DataDirectory, name: str) -> list[DoctorFinding]:
     checks = checks_at(Location(data.paths, BERLIN))
-    findings = examined([check for check in checks if check.name == name], PATIENCE)
+    findings = examined([check for check in checks if check.name == name], patience())
     assert all(bool(finding.next) is (finding.level is not Level.PASS) for finding in findings)
     return findings
 
@@ -468,6 +468,7 @@ def test_what_belongs_to_the_database_is_looked_at_too(data: DataDirectory) -> N
     ]
 
 
+@pytest.mark.real_process
 def test_git_is_looked_at_and_nothing_is_committed(data: DataDirectory) -> None:
     root = data.paths.root
     (finding,) = git_history(root)
@@ -483,6 +484,7 @@ def test_git_is_looked_at_and_nothing_is_committed(data: DataDirectory) -> None:
     assert "USER.md" in _git(root, "status", "--porcelain")
 
 
+@pytest.mark.real_process
 def test_no_git_is_a_warning(data: DataDirectory) -> None:
     (finding,) = git_history(data.paths.root, "git-that-is-not-there")
     assert finding.level is Level.WARN
@@ -491,6 +493,7 @@ def test_no_git_is_a_warning(data: DataDirectory) -> None:
     assert finding.level is Level.PASS
 
 
+@pytest.mark.real_process
 def test_an_unfinished_merge_and_an_old_lock_are_warnings(data: DataDirectory) -> None:
     root = data.paths.root
     with open_journal(data.paths, on_problem=print) as journal:
@@ -508,6 +511,7 @@ def test_an_unfinished_merge_and_an_old_lock_are_warnings(data: DataDirectory) -
     assert "is not finished" in merge.detail
 
 
+@pytest.mark.real_engine
 def test_everything_is_left_as_it_was(data: DataDirectory) -> None:
     with open_journal(data.paths, on_problem=print) as journal:
         journal.prepare()
@@ -516,13 +520,14 @@ def test_everything_is_left_as_it_was(data: DataDirectory) -> None:
     made(data)
     write(data, "state/config.json", "{torn")
     before = _tree(data.paths.root)
-    assert examined(checks_at(Location(data.paths, BERLIN)), PATIENCE)
+    assert examined(checks_at(Location(data.paths, BERLIN)), patience())
     assert _tree(data.paths.root) == before
 
 
+@pytest.mark.real_engine
 def test_nothing_there_at_all_passes_everywhere(tmp_path: Path) -> None:
     place = Location(DataPaths(tmp_path / "nowhere"), BERLIN)
-    findings = examined(checks_at(place), PATIENCE)
+    findings = examined(checks_at(place), patience())
     assert {finding.level for finding in findings} == {Level.PASS}
     assert passed("memory", "the bot is not running") in findings
     assert not place.paths.root.exists()

@@ -390,6 +390,7 @@ CASES: tuple[Callable[[DataDirectory], Findings], ...] = (
 )
 
 
+@pytest.mark.real_process
 def test_every_finding_of_every_check_has_a_command(tmp_path: Path) -> None:
     found: list[DoctorFinding] = []
     with called_from(warned, failed, state_inspection.StateProblem.__new__) as reached:

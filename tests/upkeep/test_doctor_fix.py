@@ -185,6 +185,7 @@ def test_the_file_of_a_running_bot_is_left_alone(tmp_path: Path) -> None:
         assert running_pid(paths.bot_pid) == os.getpid()
 
 
+@pytest.mark.real_process
 def test_a_lock_of_git_is_removed_only_if_it_is_old_and_no_git_is_at_work(tmp_path: Path) -> None:
     paths = DataPaths(tmp_path / "data")
     prepare_data_directory(paths)
@@ -202,6 +203,7 @@ def test_a_lock_of_git_is_removed_only_if_it_is_old_and_no_git_is_at_work(tmp_pa
     assert repaired(git_history(paths.root)) == []
 
 
+@pytest.mark.real_process
 def test_a_git_that_runs_in_the_folder_is_noticed(tmp_path: Path) -> None:
     git = tmp_path / "git"
     git.write_text("#!/bin/sh\necho runs\nread end\n")
@@ -219,6 +221,7 @@ def test_a_git_that_runs_in_the_folder_is_noticed(tmp_path: Path) -> None:
     assert not is_git_at_work(tmp_path / "data")
 
 
+@pytest.mark.real_process
 def test_beside_a_running_bot_the_same_is_mended(tmp_path: Path) -> None:
     paths = DataPaths(tmp_path / "data")
     prepare_data_directory(paths)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from devtools.localdiscord.faults import Hanging
 from devtools.localdiscord.server import LocalDiscord
+from tests.patience import patience
 from tests.web.scene import make_scene
 from tests.web.scene import running as serving
 
@@ -25,8 +26,9 @@ from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.upkeep.examination import CHECKS, examine_in_chat
 from ollim_bot.upkeep.instance import single_instance
 
+pytestmark = pytest.mark.real_engine
+
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
-LIMIT = 180.0
 
 
 @pytest.fixture
@@ -50,7 +52,7 @@ def running(some: Settings) -> Iterator[None]:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(patience()):
         for _ in iter(condition, True):
             await asyncio.sleep(0.005)
 
@@ -64,7 +66,7 @@ async def test_a_healthy_bot_says_so_in_one_sentence(home: Path) -> None:
             DISCORD_API_URL=local.api_url,
         )
         with running(some):
-            text = await examine_in_chat(some, OFFLINE, NOW, LIMIT)
+            text = await examine_in_chat(some, OFFLINE, NOW, patience())
     assert text == f"All is well: {len(CHECKS)} checks passed."
 
 
@@ -75,7 +77,7 @@ async def test_only_what_is_wrong_is_said_with_what_to_do(home: Path) -> None:
         some = settings(home, OLLIM_WEB_PORT=str(port))
         with running(some):
             some.paths.root.chmod(0o755)
-            text = await examine_in_chat(some, NO_LOGIN, NOW, LIMIT)
+            text = await examine_in_chat(some, NO_LOGIN, NOW, patience())
     login, page, folder, _, summary = text.splitlines()
     assert login == f"- **FAIL** model: Claude (not signed in). {NO_LOGIN.problem}"
     assert page.startswith(f"- **FAIL** page: the bot runs, but nothing answers at port {port}. ")

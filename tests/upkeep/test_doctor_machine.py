@@ -66,6 +66,7 @@ def test_the_memory_of_the_running_bot_is_told() -> None:
     assert (usual.level, unknown.level, much.level) == (Level.PASS, Level.PASS, Level.WARN)
 
 
+@pytest.mark.real_process
 def test_the_memory_of_nobody_is_unknown() -> None:
     assert memory_of(2**31 - 5) is None
 

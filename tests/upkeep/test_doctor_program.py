@@ -19,6 +19,7 @@ def script(tmp_path: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.real_engine
 def test_the_bundled_program_says_its_version(tmp_path: Path) -> None:
     (finding,) = claude_program(cli_path(), version_in({"HOME": str(tmp_path)}))
     assert finding.level is Level.PASS
@@ -31,6 +32,7 @@ def test_a_missing_program_is_a_failure() -> None:
     assert finding == failed("Claude program", "it is missing", again)
 
 
+@pytest.mark.real_engine
 @pytest.mark.parametrize("text", ["exit 3", "kill -9 $$"])
 def test_a_program_that_does_not_work_is_a_failure(tmp_path: Path, text: str) -> None:
     cli = script(tmp_path, text)
@@ -41,6 +43,7 @@ def test_a_program_that_does_not_work_is_a_failure(tmp_path: Path, text: str) ->
     )
 
 
+@pytest.mark.real_engine
 def test_a_program_that_is_none_is_a_failure(tmp_path: Path) -> None:
     cli = tmp_path / "claude"
     cli.write_bytes(b"\0\1\2")

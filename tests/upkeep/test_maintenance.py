@@ -51,6 +51,7 @@ def test_what_goes_on_is_known_while_it_goes_on_and_leaves_nothing(tmp_path: Pat
     assert not paths.maintenance.exists()
 
 
+@pytest.mark.real_process
 def test_a_killed_one_stays_known_as_interrupted_and_stops_no_other(tmp_path: Path) -> None:
     paths = DataPaths(tmp_path)
     command = [sys.executable, "-c", HOLD, str(tmp_path)]

@@ -19,6 +19,8 @@ from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.restore import place_transcripts, refuse_cut_off, restore_into
 
+pytestmark = pytest.mark.real_process
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 HOUR = timedelta(hours=1)
 ASIDE = ".ollim-bot.before-restore-20261116T100000Z"

@@ -40,6 +40,8 @@ from ollim_bot.upkeep.service import (
 from ollim_bot.upkeep.supervision import InstalledService, ServiceDefinition, SupervisorStatus
 from ollim_bot.upkeep.systemd import TIMER, UNIT
 
+pytestmark = pytest.mark.real_process
+
 SHORT, LONG = 0.3, 120.0
 LINGER = "sudo loginctl enable-linger"
 

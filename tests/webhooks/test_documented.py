@@ -143,6 +143,7 @@ def test_other_events_of_these_services_are_ignored(tmp_path: Path) -> None:
         assert "would be ignored" in terminal.refused(*call, code=1)
 
 
+@pytest.mark.real_process
 async def test_the_lines_of_the_two_minute_path_do_what_they_say(tmp_path: Path) -> None:
     (added,) = re.findall(r"^ollim-bot (webhook add .*)$", SHELL, re.M)
     terminal = Terminal(tmp_path)

@@ -15,6 +15,8 @@ from tests.webhooks.scene import DATA, SECRET, HookScene, new_scene, serving
 
 from ollim_bot.store.store import SqliteStore
 
+pytestmark = pytest.mark.real_process
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 MOMENTS = 6
 

@@ -14,11 +14,6 @@ from tests.e2e.discord.discord_scene import (
 )
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "own_process: the bot runs in a process of its own")
-    config.addinivalue_line("markers", "real_engine: and has the engine's program, too")
-
-
 @pytest.fixture
 async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[DiscordScene]:
     """In this process with a doubled engine, unless a mark says otherwise."""

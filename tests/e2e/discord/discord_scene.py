@@ -11,9 +11,10 @@ from devtools.localdiscord.interactions import FIRST_ANSWER_WITHIN, Interaction
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
 from tests.discord.connection_scene import restored_addresses
-from tests.e2e.bot import LIMIT, Bot
+from tests.e2e.bot import Bot
 from tests.e2e.in_process_bot import InProcessBot
 from tests.e2e.killable_bot import KillableBot, serve_model
+from tests.patience import patience
 
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
@@ -113,7 +114,7 @@ def custom_id(message: Message, label: str) -> str:
 async def trouble(bot: Bot) -> str:
     """The trouble with other surfaces that the page reports."""
     async with bot.socket() as socket:
-        while (frame := await socket.receive_json(timeout=LIMIT))["type"] != "hello":
+        while (frame := await socket.receive_json(timeout=patience()))["type"] != "hello":
             pass
     return str(frame["status"]["trouble"])
 
@@ -159,7 +160,7 @@ def account(local: LocalDiscord) -> Mapping[str, str]:
 async def _welcomed(scene: DiscordScene) -> AsyncIterator[DiscordScene]:
     try:
         await scene.bot.start()
-        await scene.discord.connected(LIMIT)
+        await scene.discord.connected(patience())
         await scene.card(WELCOME)
         yield scene
     finally:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from devtools.localdiscord.faults import AnswerLost, Delayed
 from devtools.localdiscord.state import Message
-from tests.e2e.bot import LIMIT
 from tests.e2e.discord.discord_scene import DiscordScene, custom_id, words
+from tests.patience import patience
 
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
 
@@ -251,7 +251,7 @@ async def _goes_on(scene: DiscordScene, *, is_asked: bool) -> None:
         await scene.until(lambda: len(cards(scene)) > before)
         assert not is_written(scene, "bread.txt")
     else:
-        await scene.model.seen(number + 2, LIMIT)
+        await scene.model.seen(number + 2, patience())
         assert is_written(scene, "bread.txt")
         await scene.said("Done with bread.txt.")
         assert len(cards(scene)) == before

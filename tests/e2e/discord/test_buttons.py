@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from devtools.localdiscord.interactions import Interaction
 from devtools.localdiscord.state import Message
-from tests.e2e.bot import LIMIT
 from tests.e2e.discord.discord_scene import WELCOME, DiscordScene, custom_id, words
+from tests.patience import patience
 
 from ollim_bot.offline.messages import CallTool, Hang, Reply, Say
 
@@ -170,7 +170,7 @@ async def test_a_fork_is_left_by_its_button_even_while_it_answers(scene: Discord
     card, main = await in_a_fork(scene), scene.bot.session()
     scene.model.then(Hang())
     scene.discord.say("and where?")
-    await scene.model.seen(3, LIMIT)
+    await scene.model.seen(3, patience())
     await scene.press(card, "Leave it")
     await scene.card("Side conversation ended — left")
     await shows(
@@ -257,7 +257,7 @@ async def test_a_routine_runs_now_by_its_button_and_runs_tells_of_it(scene: Disc
     scene.model.then(Hang())
     running = "Running now: Plan the day. `/runs` shows what comes of it."
     assert await answered(scene, card, "Run now") == running
-    await scene.model.seen(1, LIMIT)
+    await scene.model.seen(1, patience())
     assert "What is the one thing today?" in scene.model.requests[0].last_user_text
     assert await answered(scene, card, "Run now") == "“Plan the day” is running already."
     told = await scene.command("runs")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.e2e.bot import LIMIT
 from tests.e2e.discord.discord_scene import DiscordScene
 from tests.e2e.discord.paused_answer import pause_answer
 from tests.engine.scene import spoken
+from tests.patience import patience
 
 from ollim_bot.offline.messages import Hang, Reply, Say
 
@@ -27,7 +27,7 @@ async def hang(scene: DiscordScene, text: str) -> None:
     number = len(scene.model.requests) + 1
     scene.model.then(Hang())
     scene.discord.say(text)
-    await scene.model.seen(number, LIMIT)
+    await scene.model.seen(number, patience())
 
 
 async def enter_fork(scene: DiscordScene, topic: str, answer: str) -> None:
@@ -118,7 +118,7 @@ async def test_a_cleared_conversation_is_listed_proposed_and_resumed(scene: Disc
 
     await done(scene, "clear")
     proposed = scene.discord.complete("resume", "id", first[:3])
-    assert await proposed.choice_names(LIMIT) == [f"{first[:8]} my cat is Miso"]
+    assert await proposed.choice_names(patience()) == [f"{first[:8]} my cat is Miso"]
     paused = await pause_answer(scene, "One.", "Two.")
     waiting = scene.discord.call("resume", {"id": first[:8]})
     await scene.until(lambda: waiting.is_deferred)

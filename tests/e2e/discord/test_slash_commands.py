@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 
 import pytest
 from devtools.localdiscord.interactions import FIRST_ANSWER_WITHIN
-from tests.e2e.bot import LIMIT
 from tests.e2e.discord.discord_scene import DiscordScene
+from tests.patience import patience
 
 from ollim_bot.offline.messages import Hang
 from ollim_bot.paths import DataPaths
@@ -97,7 +97,7 @@ async def busy(scene: DiscordScene) -> None:
     await scene.ask("hello", "Hi Ada.")
     scene.model.then(Hang())
     scene.discord.say("think about it")
-    await scene.model.seen(2, LIMIT)
+    await scene.model.seen(2, patience())
     await scene.said_with("Thinking…")
 
 
@@ -241,7 +241,7 @@ async def test_every_command_of_the_menu_is_in_these_tests(scene: DiscordScene) 
 
 async def proposed(scene: DiscordScene, command: str, argument: str, typed: str) -> list[str]:
     asked = scene.discord.complete(command, argument, typed)
-    names = await asked.choice_names(LIMIT)
+    names = await asked.choice_names(patience())
     assert asked.answered_after is not None
     assert asked.answered_after < FIRST_ANSWER_WITHIN
     return names

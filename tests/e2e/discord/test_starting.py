@@ -12,7 +12,7 @@ import pytest
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import restored_addresses
 from tests.e2e import fork_server
-from tests.e2e.bot import LIMIT, Bot
+from tests.e2e.bot import Bot
 from tests.e2e.discord.discord_scene import (
     WELCOME,
     DiscordScene,
@@ -21,6 +21,7 @@ from tests.e2e.discord.discord_scene import (
     trouble,
 )
 from tests.e2e.in_process_bot import InProcessBot
+from tests.patience import patience
 
 from ollim_bot.errors import OllimError
 from ollim_bot.offline.scripted import ScriptedModel
@@ -104,7 +105,7 @@ async def test_the_sentence_is_all_that_is_printed_then(tmp_path: Path) -> None:
     wrong = {"DISCORD_TOKEN": "wrong"}
     async with LocalDiscord() as local:
         bot = bot_on(local, tmp_path, wrong)
-        async with without_page(bot) as process, asyncio.timeout(LIMIT):
+        async with without_page(bot) as process, asyncio.timeout(patience()):
             assert await process.wait() == 2
         assert bot.output.read_text() == f"{NO_TOKEN}\n"
 
@@ -179,10 +180,10 @@ async def test_without_page_and_network_it_is_tried_again_and_greets_once(tmp_pa
             await local.accept_again()
             running = "is running with its data in ~/data. Ctrl-C stops it.\n"
             await bot.until(lambda: running in bot.output.read_text())
-            await local.until(lambda: local.said, LIMIT)
+            await local.until(lambda: local.said, patience())
             assert local.said[0].embeds[0]["title"] == WELCOME
             process.send_signal(signal.SIGTERM)
-            async with asyncio.timeout(LIMIT):
+            async with asyncio.timeout(patience()):
                 assert await process.wait() == 0
             printed = bot.output.read_text()
             assert "offline model answers" in printed

@@ -17,10 +17,10 @@ from devtools.localdiscord.interactions import Interaction
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
 from tests.discord.connection_scene import restored_addresses
-from tests.e2e.bot import LIMIT
 from tests.e2e.discord.discord_scene import DiscordScene, account
 from tests.e2e.discord.transcript import Transcript, is_at_work
 from tests.e2e.in_process_bot import InProcessBot
+from tests.patience import patience
 
 from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.offline.scripted import ScriptedModel
@@ -105,7 +105,7 @@ class WeekScene:
     async def starts(self) -> None:
         async with self.ticking():
             await self.scene.bot.start()
-            await self.scene.discord.connected(LIMIT)
+            await self.scene.discord.connected(patience())
 
     async def stops(self, how: int = signal.SIGTERM) -> None:
         async with self.ticking():

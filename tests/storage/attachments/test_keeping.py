@@ -22,6 +22,7 @@ from ollim_bot.ports import IncomingFile
 PNG = picture("image/png")
 
 
+@pytest.mark.real_process
 @pytest.mark.parametrize("media_type", FORMATS)
 async def test_a_picture_is_kept_out_of_the_agents_reach(
     scene: AttachmentScene, media_type: str
@@ -166,6 +167,7 @@ async def test_only_kept_pictures_are_shown(scene: AttachmentScene, path: str) -
         await scene.store().image(Attachment("photo.png", path, "image/png", 9))
 
 
+@pytest.mark.real_process
 async def test_a_large_picture_is_kept_whole_and_shown_smaller(scene: AttachmentScene) -> None:
     content = picture("image/jpeg", (3000, 1000))
     attachment = scene.keep(content, "photo.jpg")

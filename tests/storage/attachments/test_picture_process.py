@@ -27,7 +27,10 @@ from ollim_bot.store.attachments import decoding, pictures
 from ollim_bot.store.attachments.files import AttachmentLimits
 from ollim_bot.store.attachments.pictures import PictureLimits
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+pytestmark = [
+    pytest.mark.real_process,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
+]
 
 SLOW_JPEG = many_scans(40_000)
 SLOW_PNG = many_chunks(800_000)

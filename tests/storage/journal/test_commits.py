@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.storage.journal.git_repos import GitFolder, JournalScene
 
+pytestmark = pytest.mark.real_process
+
 
 def test_commits_have_their_own_author_and_branch(scene: JournalScene) -> None:
     journal = scene.journal()

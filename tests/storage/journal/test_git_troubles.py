@@ -15,6 +15,8 @@ from tests.storage.journal.git_repos import (
     git_that_removes_lock,
 )
 
+pytestmark = pytest.mark.real_process
+
 
 def test_a_file_that_git_will_not_take_is_told_once_and_hinders_nothing(
     scene: JournalScene,

@@ -7,9 +7,12 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
 from tests.storage.journal.git_repos import JournalScene, eventually, git_script
 
 from ollim_bot.testing.journal import RecordingJournal
+
+pytestmark = pytest.mark.real_process
 
 
 def test_notes_become_one_commit(scene: JournalScene) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from tests.storage.journal.git_repos import GitFolder, JournalScene, git_script
 
+pytestmark = pytest.mark.real_process
+
 
 def test_a_repository_around_the_data_directory_is_not_touched(tmp_path: Path) -> None:
     outer = GitFolder(tmp_path / "outer")

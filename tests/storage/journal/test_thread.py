@@ -6,12 +6,15 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 from tests.storage.journal.git_repos import (
     JournalScene,
     eventually,
     git_script,
     git_that_removes_lock,
 )
+
+pytestmark = pytest.mark.real_process
 
 
 def test_short_commands_need_no_thread(scene: JournalScene) -> None:

@@ -20,6 +20,8 @@ from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.toolset import BUILTIN, toolset
 
+pytestmark = pytest.mark.real_process
+
 CARD = {
     "title": "Mail",
     "description": "Three wait.",

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from tests.patience import patience
 from tests.stores import Stores, memory_stores, on_store
 
 from ollim_bot.domain.cards import ButtonPrompt
@@ -31,7 +32,6 @@ from ollim_bot.tools.registry import OWN_TOOLS
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 16, 9, tzinfo=BERLIN)
-LIMIT = 180.0
 NOWHERE = Path("/nowhere")
 EVERYWHERE = tuple(RunKind)
 BACKGROUND = (RunKind.BACKGROUND, RunKind.ISOLATED)
@@ -136,7 +136,7 @@ class ToolScene:
         return next(tool.bound_to(self.context) for tool in tools if tool.name == name)
 
     async def call(self, name: str, **arguments: object) -> ToolAnswer:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(patience()):
             return await self.tool(name).run(arguments)
 
     async def works(self, name: str, **arguments: object) -> str:
