@@ -74,20 +74,27 @@ def said(at: ScheduleScene) -> list[str]:
 def is_armed(_: RestartedSchedule, __: str) -> None: ...
 
 
-def reminded_once(bot: RestartedSchedule, where: str) -> None:
+def end_of(at: ScheduleScene, name: str, where: str) -> str:
+    """The one end of the job. A run that had called a tool is not repeated, but told."""
+    (end,) = at.ended(name)
+    told = ["cut off by a restart" in text for text in at.pending]
+    assert told.count(True) == (end.state == "interrupted"), (where, at.states(name))
+    return end.state
+
+
+def reminded_once(bot: RestartedSchedule, where: str) -> object:
     at = bot.at
-    assert len(at.ended("w1")) == 1, (where, at.states("w1"))
     assert (at.reminders, at.states("w1")[-1]) == ([], "delivered"), where
     assert said(at) == ["Drink water."], where
     assert [each.text for each in at.log if each.card is not None] == ["Drink water."], where
     assert len(items(at)) == 1, where
+    return end_of(at, "w1", where)
 
 
 def ran_once(bot: RestartedSchedule, where: str) -> object:
-    """A run that had called a tool is not repeated, but told."""
-    (end,) = bot.at.ended("plan")
-    assert said(bot.at) in ([["Planned."]] if end.state == "done" else [[], ["Planned."]]), where
-    return end.state
+    end = end_of(bot.at, "plan", where)
+    assert said(bot.at) in ([["Planned."]] if end == "done" else [[], ["Planned."]]), where
+    return end
 
 
 def carded_once(bot: RestartedSchedule, where: str) -> None:
@@ -123,11 +130,11 @@ def told_of_cut_off_once(bot: RestartedSchedule, where: str) -> None:
 
 def called_once(bot: RestartedSchedule, where: str) -> object:
     at = bot.at
-    (built,), (washed,) = at.ended("build"), at.ended("washing")
-    is_cut = built.state == "interrupted" and "Built." not in at.pings
+    built, (washed,) = end_of(at, "build", where), at.ended("washing")
+    is_cut = built == "interrupted" and "Built." not in at.pings
     assert sorted(at.pings) == ([WASHED] if is_cut else ["Built.", WASHED]), where
     assert washed.state == "done", where
-    return built.state
+    return built
 
 
 def held_once(bot: RestartedSchedule, where: str) -> object:
@@ -135,10 +142,10 @@ def held_once(bot: RestartedSchedule, where: str) -> object:
     at, (service,) = bot.at, bot.services
     came = [each for each in at.log if "Planned." in each.text]
     assert sum("Planned." in each for each in service.texts) == len(came), where
-    (end,) = at.ended("plan")
-    assert len(came) in ([1] if end.state == "done" else [0, 1]), where
+    end = end_of(at, "plan", where)
+    assert len(came) in ([1] if end == "done" else [0, 1]), where
     assert all(each.at >= NOW.replace(minute=17) for each in came), where
-    return end.state
+    return end
 
 
 def held_card_once(bot: RestartedSchedule, where: str) -> None:
@@ -231,9 +238,11 @@ TOLD = ["ledger, mirrors, notices, updates"]
 CUT_OR_DONE = frozenset({"done", "interrupted"})
 
 SCENARIOS = {
-    "a reminder": scenario(reminded_once, REMINDER, WATER, [pings("Drink water.")], SENT, since=""),
+    "a reminder": scenario(
+        reminded_once, REMINDER, WATER, [pings("Drink water.")], SENT, CUT_OR_DONE, since=""
+    ),
     "a reminder that the agent keeps back": scenario(
-        reminded_once, REMINDER, WATER, [Says("I say nothing.")], BROUGHT
+        reminded_once, REMINDER, WATER, [Says("I say nothing.")], BROUGHT, frozenset({"done"})
     ),
     "a routine": scenario(
         ran_once, ROUTINE, routine("background: true"), [pings("Planned.")], PINGED, CUT_OR_DONE
