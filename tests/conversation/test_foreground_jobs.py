@@ -216,20 +216,6 @@ async def test_a_chain_goes_on_from_a_turn_of_the_conversation() -> None:
         assert follow_up.chain == Chain(2, 1, "bins")
 
 
-async def test_after_a_crash_it_is_done_once() -> None:
-    engine = scripted("Write the report.")
-    async with scene(engine, runs=False) as at:
-        first = fired(at)
-        await at.until(lambda: at.rows)
-        stores = at.stores
-        first.cancel()
-    async with scene(engine, stores=stores) as at:
-        again = fired(at)
-        assert await again is OccurrenceState.DONE
-        assert len(engine.prompts) == 1
-        assert states(at) == ["running", "done"]
-
-
 async def test_one_that_the_conversation_has_finished_by_itself_is_not_waited_for() -> None:
     """After a crash, the turn of a job may be over before the scheduler asks for it."""
     engine = scripted("Write the report.")

@@ -106,15 +106,6 @@ async def test_one_delivery_by_whichever_part() -> None:
         assert len(at.log) == 1
 
 
-async def test_a_crash_does_not_make_two_of_it() -> None:
-    async with scene(ScriptedEngine()) as at:
-        await delivered(at)
-        stores = at.stores
-    async with scene(ScriptedEngine(), stores=stores) as at:
-        await delivered(at)
-        assert len(at.log) == 1
-
-
 @pytest.mark.parametrize(
     ("label", "later"),
     [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -42,7 +43,7 @@ class Scenario(Generic[S]):
     """
 
     begin: Callable[[Path], Awaitable[S]]
-    check: Callable[[S, str], Awaitable[object]]
+    check: Callable[[S], Awaitable[object]]
     since: str = ""
     until: str | None = None
     crosses: Sequence[str] = ()
@@ -75,6 +76,16 @@ class CrashRecorder(StepCounter, Generic[S]):
             self.crashes.append((f"crash at step {len(self.steps)}: {what}", self._state.copied()))
 
 
+@contextmanager
+def noted(where: str) -> Iterator[None]:
+    """Say with each error where it was."""
+    try:
+        yield
+    except BaseException as failed:
+        failed.add_note(where)
+        raise
+
+
 async def crash_at_every_step(scenario: Scenario[Any], folder: Path) -> None:
     """Run the scenario without a crash, restart it from each crash, and check every end."""
     begun = await scenario.begin(folder)
@@ -82,8 +93,9 @@ async def crash_at_every_step(scenario: Scenario[Any], folder: Path) -> None:
     outcomes = set()
     for where, state in left:
         for lost, after in scenario.losses(state):
-            await after.run(StepCounter())
-            outcomes.add(await scenario.check(after, where + lost))
+            with noted(where + lost):
+                await after.run(StepCounter())
+                outcomes.add(await scenario.check(after))
     assert outcomes == scenario.outcomes
     assert [each for each in scenario.crosses if not any(each in step for step in steps)] == []
 

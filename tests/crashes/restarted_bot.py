@@ -180,7 +180,7 @@ class RestartedBot:
         return sum(prompt.count(text) for prompt in self.engine.prompts())
 
 
-def check_answered(bot: RestartedBot, where: str) -> None:
+def check_answered(bot: RestartedBot, where: str = "") -> None:
     assert bot.asked == [WRITE], where
     assert bot.answers == [ANSWER], where
     assert bot.ends == [InputEnd.ANSWERED], where

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.conversation.crashing import StepCounter
 from tests.conversation.scene import NOW, InlineExecutor, Scene
 from tests.conversation.transcript_engine import WRITE, EngineCrash, TranscriptEntry
-from tests.crashes.matrix import Scenario, crash_at_every_step
+from tests.crashes.matrix import Scenario, crash_at_every_step, noted
 from tests.crashes.restarted_bot import (
     UPDATES,
     OwnerActions,
@@ -127,42 +127,42 @@ def has_called(bot: RestartedBot, name: str) -> bool:
 # What must hold after it
 
 
-async def answered_in_one_session(bot: RestartedBot, where: str) -> None:
+async def answered_in_one_session(bot: RestartedBot) -> None:
     await bot.send_another()
-    check_answered(bot, where)
+    check_answered(bot)
     session = bot.stores.session.read()
-    assert bot.main in (None, session), where
-    assert [*bot.engine.transcripts] == [session], where
-    assert set(bot.created.values()) == {1}, where
-    assert session in bot.created, where
+    assert bot.main in (None, session)
+    assert [*bot.engine.transcripts] == [session]
+    assert set(bot.created.values()) == {1}
+    assert session in bot.created
 
 
-async def told_that_the_session_is_lost(bot: RestartedBot, where: str) -> None:
+async def told_that_the_session_is_lost(bot: RestartedBot) -> None:
     await bot.send_another()
-    check_answered(bot, where)
-    assert bot.told == [texts.SESSION_LOST], where
-    assert bot.times_shown(texts.SESSION_LOST) == 1, where
+    check_answered(bot)
+    assert bot.told == [texts.SESSION_LOST]
+    assert bot.times_shown(texts.SESSION_LOST) == 1
 
 
-async def arrived_in_order(bot: RestartedBot, where: str) -> None:
+async def arrived_in_order(bot: RestartedBot) -> None:
     await bot.send_another()
-    check_answered(bot, where)
+    check_answered(bot)
     assert bot.service is not None
-    assert bot.service.texts == [each.text for each in bot.log], where
+    assert bot.service.texts == [each.text for each in bot.log]
     ids = [(each.id,) for each in bot.service.history]
     refs = [bot.store.query(lambda tx, at=each.id: tx.deliveries.refs(at)) for each in bot.log]  # type: ignore[misc]
-    assert [each.get("discord", ()) for each in refs] == ids, where
+    assert [each.get("discord", ()) for each in refs] == ids
 
 
-async def neither_is_lost(bot: RestartedBot, where: str) -> object:
+async def neither_is_lost(bot: RestartedBot) -> object:
     await bot.send_another("m3")
     (end_of_m1,) = ends_of(bot, "m1")
-    assert ends_of(bot, "m2") == [InputEnd.ANSWERED], where
-    assert bot.texts.count("Hello.") == 3, where
-    assert len(bot.answers) == (end_of_m1 is InputEnd.ANSWERED), where
-    assert bot.engine.effects == ["written"], where
-    assert [bot.times_shown(update) for update in UPDATES] == [1, 1], where
-    assert not bot.waits, where
+    assert ends_of(bot, "m2") == [InputEnd.ANSWERED]
+    assert bot.texts.count("Hello.") == 3
+    assert len(bot.answers) == (end_of_m1 is InputEnd.ANSWERED)
+    assert bot.engine.effects == ["written"]
+    assert [bot.times_shown(update) for update in UPDATES] == [1, 1]
+    assert not bot.waits
     return end_of_m1
 
 
@@ -171,57 +171,57 @@ def ends_of(bot: RestartedBot, name: str) -> list[InputEnd]:
     return [row.end for row in rows if InputId(name) in row.inputs]
 
 
-async def cleared_if_accepted(bot: RestartedBot, where: str) -> object:
+async def cleared_if_accepted(bot: RestartedBot) -> object:
     is_cleared = bot.stores.session.read() is None
-    assert is_cleared == bool(bot.rows), where
-    assert [told.partition("\n")[0] for told in bot.told] == ["Cleared"] * is_cleared, where
-    assert not bot.waits, where
+    assert is_cleared == bool(bot.rows)
+    assert [told.partition("\n")[0] for told in bot.told] == ["Cleared"] * is_cleared
+    assert not bot.waits
     await bot.send_another("m3")
     return is_cleared
 
 
-async def welcomed_once(bot: RestartedBot, where: str) -> None:
+async def welcomed_once(bot: RestartedBot) -> None:
     """There is a prompt behind its button."""
     (welcome,) = (each for each in bot.log if each.card)
     assert welcome.card is not None
     button, _ = welcome.card.buttons
     (behind,) = bot.store.query(lambda tx: tx.inquiries.get()).waiting
-    assert behind.key == button.data, where
+    assert behind.key == button.data
 
 
-async def asked_once(bot: RestartedBot, where: str) -> None:
+async def asked_once(bot: RestartedBot) -> None:
     card, *rest = bot.log
-    assert card.card == Card("A question", buttons=(replace(ASK, is_used=True),)), where
-    assert [each.text for each in rest] == [ASK.label, "Hello."], where
-    assert bot.store.query(lambda tx: tx.inquiries.get()).waiting == (), where
+    assert card.card == Card("A question", buttons=(replace(ASK, is_used=True),))
+    assert [each.text for each in rest] == [ASK.label, "Hello."]
+    assert bot.store.query(lambda tx: tx.inquiries.get()).waiting == ()
 
 
-async def said_or_answered(bot: RestartedBot, where: str) -> object:
+async def said_or_answered(bot: RestartedBot) -> object:
     (how,) = ends_of(bot, "m1")
-    assert len(bot.told) == (how is InputEnd.FAILED), where
-    assert len(bot.answers) == (how is InputEnd.ANSWERED), where
-    assert bot.engine.effects == ["written"], where
+    assert len(bot.told) == (how is InputEnd.FAILED)
+    assert len(bot.answers) == (how is InputEnd.ANSWERED)
+    assert bot.engine.effects == ["written"]
     return how
 
 
-async def forked_once(way_out: str, bot: RestartedBot, where: str) -> None:
-    assert bot.stores.fork.read() is None, where
+async def forked_once(way_out: str, bot: RestartedBot) -> None:
+    assert bot.stores.fork.read() is None
     cards = {one.id: one for one in bot.log if one.card}
     titles = [one.card.title for one in cards.values() if one.card]
-    assert titles == ["Side conversation", WAYS_OUT[way_out][1]], where
+    assert titles == ["Side conversation", WAYS_OUT[way_out][1]]
     events = bot.stores.session_history.read().entries
     (forked,) = [one for one in events if one.event is SessionChange.INTERACTIVE_FORK]
-    assert forked.parent_session_id == bot.main, where
-    assert bot.texts.count("Hello.") == 2, where
-    assert [bot.times_shown(update) for update in UPDATES] == [1, 1], where
+    assert forked.parent_session_id == bot.main
+    assert bot.texts.count("Hello.") == 2
+    assert [bot.times_shown(update) for update in UPDATES] == [1, 1]
     swapped = [one.session_id for one in events if one.event is SessionChange.SWAPPED]
     is_saved = way_out == "Keep all of it"
-    assert swapped == ([forked.session_id] if is_saved else []), where
-    assert bot.stores.session.read() == (forked.session_id if is_saved else bot.main), where
+    assert swapped == ([forked.session_id] if is_saved else [])
+    assert bot.stores.session.read() == (forked.session_id if is_saved else bot.main)
     pending = [entry.message for entry in bot.stores.updates.read().entries]
-    assert pending[:2] == [*UPDATES], where
-    assert len(pending) == (3 if way_out == "Keep a summary" else 2), where
-    assert not bot.waits, where
+    assert pending[:2] == [*UPDATES]
+    assert len(pending) == (3 if way_out == "Keep a summary" else 2)
+    assert not bot.waits
 
 
 # How it begins
@@ -375,16 +375,17 @@ async def test_where_the_engine_alone_dies_the_turn_goes_on(kind: FailureKind) -
     begun = RestartedBot()
     await begun.prepare(is_resumed=True)
     for step, lost in losses(kind):
-        bot, where = begun.copied(), f"{kind} at {step}, {lost} lost"
+        bot = begun.copied()
         bot.engine.crashes.append(EngineCrash(step, kind, lost))
-        await bot.run(StepCounter())
-        assert bot.engine.crashes == [], where
-        if kind is FailureKind.ENGINE_DIED:
-            await answered_in_one_session(bot, where)
-            assert bot.told == [], where
-        else:
-            await told_that_the_session_is_lost(bot, where)
-            assert bot.stores.session.read() != begun.main, where
+        with noted(f"{kind} at {step}, {lost} lost"):
+            await bot.run(StepCounter())
+            assert bot.engine.crashes == []
+            if kind is FailureKind.ENGINE_DIED:
+                await answered_in_one_session(bot)
+                assert bot.told == []
+            else:
+                await told_that_the_session_is_lost(bot)
+                assert bot.stores.session.read() != begun.main
 
 
 def losses(kind: FailureKind) -> list[tuple[str, int]]:
@@ -432,6 +433,6 @@ def test_however_often_it_crashes_a_message_has_one_end(
             assert (bot.attempts, bot.waits) == (2, False)
         else:
             assert given_up == []
-            check_answered(bot, "")
+            check_answered(bot)
 
     asyncio.run(run())

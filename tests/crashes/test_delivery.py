@@ -93,27 +93,27 @@ class RestartedDelivery:
         is_sent = all(each.done() for each in sending)
         return is_sent and not self.scene.waiting and not self.scene.untold
 
-    async def check(self, where: str) -> None:
+    async def check(self) -> None:
         """Nothing arrived twice, and cost, notice and references agree with the end of the ping."""
         scene, service = self.scene, self.service
         was_begun = bool(scene.log)
         used = scene.spent
-        assert (scene.waiting, scene.untold) == ([], []), where
+        assert (scene.waiting, scene.untold) == ([], [])
         if not was_begun:
-            assert (service.texts, used, scene.told) == ([], (0, 0, 0), {}), where
+            assert (service.texts, used, scene.told) == ([], (0, 0, 0), {})
         elif service.refusal:
-            assert (service.texts, used, len(scene.told)) == ([], (0, 0, 0), 1), where
+            assert (service.texts, used, len(scene.told)) == ([], (0, 0, 0), 1)
         elif service.is_hidden and scene.told:
-            assert service.texts in ([], self._parts), where
-            assert (used, len(scene.told)) == (self._cost, 1), where
+            assert service.texts in ([], self._parts)
+            assert (used, len(scene.told)) == (self._cost, 1)
         else:
-            assert (service.texts, used, scene.told) == (self._parts, self._cost, {}), where
+            assert (service.texts, used, scene.told) == (self._parts, self._cost, {})
             known = {int(ping().id), *(int(each.id) for each in service.history)}
-            assert {number for number, _, _ in scene.recorded} == known, where
+            assert {number for number, _, _ in scene.recorded} == known
             ids = tuple(each.id for each in service.history)
-            assert [scene.refs(each.id) for each in scene.log] == [ids], where
-        assert len(scene.log) <= 1, where
-        assert self._shown <= 1, where
+            assert [scene.refs(each.id) for each in scene.log] == [ids]
+        assert len(scene.log) <= 1
+        assert self._shown <= 1
 
 
 def loses_answers(service: FakeChatService) -> None:

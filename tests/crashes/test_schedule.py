@@ -41,7 +41,7 @@ def missed(name: str, cron: str) -> dict[str, str]:
 
 
 def scenario(
-    verify: Callable[[RestartedSchedule, str], object],
+    verify: Callable[[RestartedSchedule], object],
     course: Mapping[str, Any],
     jobs: Mapping[str, str],
     agent: Sequence[Step] = (),
@@ -58,10 +58,10 @@ def scenario(
     async def begin(folder: Path) -> RestartedSchedule:
         return RestartedSchedule(folder, jobs=jobs, agent=agent, **course)
 
-    async def verified(bot: RestartedSchedule, where: str) -> object:
+    async def verified(bot: RestartedSchedule) -> object:
         now = bot.clock.now()
-        assert check(bot.at.rows, now, now) == [], where
-        return verify(bot, where)
+        assert check(bot.at.rows, now, now) == []
+        return verify(bot)
 
     until = OVER if since else None
     return Scenario(begin, verified, since, until, crosses, outcomes=outcomes)
@@ -71,80 +71,87 @@ def said(at: ScheduleScene) -> list[str]:
     return [one.text for one in at.log if one.author is not Author.PROGRAM and not one.is_cut_off]
 
 
-def is_armed(_: RestartedSchedule, __: str) -> None: ...
+def is_armed(_: RestartedSchedule) -> None: ...
 
 
-def reminded_once(bot: RestartedSchedule, where: str) -> None:
-    at = bot.at
-    assert len(at.ended("w1")) == 1, (where, at.states("w1"))
-    assert (at.reminders, at.states("w1")[-1]) == ([], "delivered"), where
-    assert said(at) == ["Drink water."], where
-    assert [each.text for each in at.log if each.card is not None] == ["Drink water."], where
-    assert len(items(at)) == 1, where
-
-
-def ran_once(bot: RestartedSchedule, where: str) -> object:
-    """A run that had called a tool is not repeated, but told."""
-    (end,) = bot.at.ended("plan")
-    assert said(bot.at) in ([["Planned."]] if end.state == "done" else [[], ["Planned."]]), where
+def end_of(at: ScheduleScene, name: str) -> str:
+    """The one end of the job. A run that had called a tool is not repeated, but told."""
+    (end,) = at.ended(name)
+    told = ["cut off by a restart" in text for text in at.pending]
+    assert told.count(True) == (end.state == "interrupted"), at.states(name)
     return end.state
 
 
-def carded_once(bot: RestartedSchedule, where: str) -> None:
-    assert len(bot.at.ended("plan")) == 1, where
+def reminded_once(bot: RestartedSchedule) -> object:
+    at = bot.at
+    assert (at.reminders, at.states("w1")[-1]) == ([], "delivered")
+    assert said(at) == ["Drink water."]
+    assert [each.text for each in at.log if each.card is not None] == ["Drink water."]
+    assert len(items(at)) == 1
+    return end_of(at, "w1")
+
+
+def ran_once(bot: RestartedSchedule) -> object:
+    end = end_of(bot.at, "plan")
+    assert said(bot.at) in ([["Planned."]] if end == "done" else [[], ["Planned."]])
+    return end
+
+
+def carded_once(bot: RestartedSchedule) -> None:
+    assert len(bot.at.ended("plan")) == 1
     cards = [each.text for each in bot.at.log if each.card is not None]
-    assert cards == ["Take the blue pill."], where
-    assert len(items(bot.at)) == 1, where
+    assert cards == ["Take the blue pill."]
+    assert len(items(bot.at)) == 1
 
 
-def came_each_time(bot: RestartedSchedule, where: str) -> None:
-    assert len([each for each in bot.at.log if each.card is not None]) == 2, where
-    assert parts(bot.at, "w1") == {"": "done", "2": "done"}, where
+def came_each_time(bot: RestartedSchedule) -> None:
+    assert len([each for each in bot.at.log if each.card is not None]) == 2
+    assert parts(bot.at, "w1") == {"": "done", "2": "done"}
 
 
-def announced_once(bot: RestartedSchedule, where: str) -> None:
-    assert bot.at.pings == ["in 30 min: Dentist"], where
+def announced_once(bot: RestartedSchedule) -> None:
+    assert bot.at.pings == ["in 30 min: Dentist"]
 
 
-def told_of_missed_once(bot: RestartedSchedule, where: str) -> object:
+def told_of_missed_once(bot: RestartedSchedule) -> object:
     at = bot.at
     ended = [name for name in ("mail", "news") if at.ended(name)]
     for words in ("\n".join(at.told), "\n".join(at.pending)):
         times = [words.count(f"look at {name}") for name in ended]
-        assert times == [1] * len(ended), (where, words)
+        assert times == [1] * len(ended), words
     return tuple(ended)
 
 
-def told_of_cut_off_once(bot: RestartedSchedule, where: str) -> None:
+def told_of_cut_off_once(bot: RestartedSchedule) -> None:
     texts = [*bot.at.told, *bot.at.pending]
-    assert [text.count("was cut off") for text in texts] == [1, 1], where
-    assert len(bot.at.ended("mail")) == 1, where
+    assert [text.count("was cut off") for text in texts] == [1, 1]
+    assert len(bot.at.ended("mail")) == 1
 
 
-def called_once(bot: RestartedSchedule, where: str) -> object:
+def called_once(bot: RestartedSchedule) -> object:
     at = bot.at
-    (built,), (washed,) = at.ended("build"), at.ended("washing")
-    is_cut = built.state == "interrupted" and "Built." not in at.pings
-    assert sorted(at.pings) == ([WASHED] if is_cut else ["Built.", WASHED]), where
-    assert washed.state == "done", where
-    return built.state
+    built, (washed,) = end_of(at, "build"), at.ended("washing")
+    is_cut = built == "interrupted" and "Built." not in at.pings
+    assert sorted(at.pings) == ([WASHED] if is_cut else ["Built.", WASHED])
+    assert washed.state == "done"
+    return built
 
 
-def held_once(bot: RestartedSchedule, where: str) -> object:
+def held_once(bot: RestartedSchedule) -> object:
     """It does not come in the quiet, and afterwards once."""
     at, (service,) = bot.at, bot.services
     came = [each for each in at.log if "Planned." in each.text]
-    assert sum("Planned." in each for each in service.texts) == len(came), where
-    (end,) = at.ended("plan")
-    assert len(came) in ([1] if end.state == "done" else [0, 1]), where
-    assert all(each.at >= NOW.replace(minute=17) for each in came), where
-    return end.state
+    assert sum("Planned." in each for each in service.texts) == len(came)
+    end = end_of(at, "plan")
+    assert len(came) in ([1] if end == "done" else [0, 1])
+    assert all(each.at >= NOW.replace(minute=17) for each in came)
+    return end
 
 
-def held_card_once(bot: RestartedSchedule, where: str) -> None:
+def held_card_once(bot: RestartedSchedule) -> None:
     (service,) = bot.services
-    assert service.texts.count("Planned.") == 1, where
-    assert sum("(below)" in each for each in service.texts) <= 1, where
+    assert service.texts.count("Planned.") == 1
+    assert sum("(below)" in each for each in service.texts) <= 1
 
 
 def reminder_is_over(at: ScheduleScene) -> bool:
@@ -231,9 +238,11 @@ TOLD = ["ledger, mirrors, notices, updates"]
 CUT_OR_DONE = frozenset({"done", "interrupted"})
 
 SCENARIOS = {
-    "a reminder": scenario(reminded_once, REMINDER, WATER, [pings("Drink water.")], SENT, since=""),
+    "a reminder": scenario(
+        reminded_once, REMINDER, WATER, [pings("Drink water.")], SENT, CUT_OR_DONE, since=""
+    ),
     "a reminder that the agent keeps back": scenario(
-        reminded_once, REMINDER, WATER, [Says("I say nothing.")], BROUGHT
+        reminded_once, REMINDER, WATER, [Says("I say nothing.")], BROUGHT, frozenset({"done"})
     ),
     "a routine": scenario(
         ran_once, ROUTINE, routine("background: true"), [pings("Planned.")], PINGED, CUT_OR_DONE

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
 from tests.scheduling.scene import NOW, schedule_scene
 from tests.scheduling.test_firing import HOUR, MINUTE, pings
 
@@ -13,7 +12,7 @@ from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine, Waits
+from ollim_bot.testing.engine import ScriptedEngine
 
 DAY = timedelta(days=1)
 WATER = Occurrence.parse("reminder:w1:2026-02-24T10:16:00Z")
@@ -114,56 +113,17 @@ async def test_a_clock_that_was_a_day_ahead_does_not_silence_the_bot(tmp_path: P
         await at.until(lambda: len(at.ended("plan")) == 1)
 
 
-async def test_a_run_that_was_cut_off_without_effect_is_tried_again(tmp_path: Path) -> None:
-    engine, clock = ScriptedEngine().then(Waits()).then(pings("Now.")), ManualClock(NOW)
-    async with schedule_scene(engine, tmp_path, clock=clock) as at:
-        at.remind("w1", MINUTE)
-        await at.advance(61)
-        await at.until(lambda: len(engine.prompts) == 1)
-    async with schedule_scene(engine, tmp_path, clock=clock) as at:
-        await at.until(lambda: at.reminders == [])
-        assert at.pings == ["Now."]
-        assert [row.state for row in at.ended("w1")] == ["done"]
-
-
-async def test_a_run_that_was_cut_off_after_its_ping_is_not_repeated(tmp_path: Path) -> None:
-    engine, clock = ScriptedEngine().then(pings("Now."), Waits()), ManualClock(NOW)
-    async with schedule_scene(engine, tmp_path, clock=clock) as at:
-        at.remind("w1", MINUTE)
-        await at.advance(61)
-        await at.until(lambda: at.pings)
-    async with schedule_scene(engine, tmp_path, clock=clock) as at:
-        await at.until(lambda: at.reminders == [])
-        assert at.pings == ["Now."]
-        assert [row.state for row in at.ended("w1")] == ["interrupted"]
-        await at.clock.advance(2)
-        await at.until(lambda: any("cut off by a restart" in text for text in at.told))
-
-
-@pytest.mark.parametrize("rows", [["due"], ["due", "running"], ["due", "running", "cut_off"]])
-async def test_whatever_a_crash_has_left_comes_to_one_end(tmp_path: Path, rows: list[str]) -> None:
+async def test_what_was_cut_off_once_before_comes_to_one_end(tmp_path: Path) -> None:
     engine, clock = ScriptedEngine().then(pings("Now.")), ManualClock(NOW)
     async with schedule_scene(engine, tmp_path, clock=clock, runs=False) as at:
         at.remind("w1", MINUTE)
         await clock.advance(90)
+        rows = ("due", "running", "cut_off")
         at.stores.ledger.append(*(LedgerRow(clock.now(), state, WATER) for state in rows))
     async with schedule_scene(engine, tmp_path, clock=clock) as at:
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Now."]
         assert [row.state for row in at.ended("w1")] == ["done"]
-
-
-async def test_a_reminder_that_ended_but_was_never_delivered_is(tmp_path: Path) -> None:
-    clock = ManualClock(NOW)
-    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
-        at.remind("w1", MINUTE)
-        await clock.advance(90)
-        states = ("due", "running", "failed")
-        at.stores.ledger.append(*(LedgerRow(clock.now(), state, WATER) for state in states))
-    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
-        await at.until(lambda: at.reminders == [])
-        assert at.pings == ["Drink water."]
-        assert len(at.ended("w1")) == 1
 
 
 async def test_a_reminder_that_was_delivered_only_loses_its_file(tmp_path: Path) -> None:
