@@ -11,9 +11,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
+from functools import cache
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import pytest
 from tests.virtual_loop import VirtualTimeLoop
@@ -28,7 +29,27 @@ REAL_MARKS = {
 }
 
 _STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec"})
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _ROOT = Path(__file__).resolve().parents[1]
+
+
+_noting: list[bool] = [True]
+
+
+def made_once(make: Callable[P, T]) -> Callable[P, T]:
+    """Cache what several tests share. To make it is no part of the test that needs it first."""
+
+    @cache
+    def made(*arguments: P.args, **named: P.kwargs) -> T:
+        _noting.append(False)
+        try:
+            return make(*arguments, **named)
+        finally:
+            _noting.pop()
+
+    return made  # type: ignore[return-value]
 
 
 def is_real(item: pytest.Item) -> bool:
@@ -90,7 +111,7 @@ class KindGuard:
         return noted
 
     def _note(self, mark: str, deed: str) -> None:
-        if self._is_virtual:
+        if self._is_virtual and _noting[-1]:
             self._noted.setdefault(mark, f"{deed}, at {_place(sys._getframe(2))}")
 
 

@@ -36,6 +36,14 @@ _OF_THE_ENGINE = ("claude-", "cc-")
 T = TypeVar("T")
 
 
+_endings: list[Callable[[], object]] = []
+
+
+def at_end_of_test(end: Callable[[], object]) -> None:
+    """Call it when the fixtures of the running test have ended."""
+    _endings.append(end)
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves something behind; it has its name in the failure."""
@@ -46,6 +54,8 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     }
     before = _Before(loops.values(), may_start=is_real(request.node))
     yield
+    while _endings:
+        _endings.pop()()
     if own := loops.get("_function_scoped_runner"):
         # Its end would do so too, but that comes later.
         own.run_until_complete(own.shutdown_default_executor())

@@ -187,6 +187,7 @@ def test_a_wait_ends_with_its_event_or_its_time(
     assert ended_at == [waited]
 
 
+@pytest.mark.real_time
 async def test_a_thread_ends_its_work_before_the_manual_clock_moves() -> None:
     clock = manual_clock()
 

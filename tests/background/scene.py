@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -51,9 +52,6 @@ NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")
 MAIN = SessionId("main-session")
 HELPER = Subagents({"helper": Subagent("helper", "Helps.", "You help.")})
-
-# In virtual time: until nothing else can run.
-_BETWEEN_LOOKS = 0.001
 
 T = TypeVar("T")
 
@@ -206,10 +204,10 @@ class Scene:
 
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(patience()):
-            while True:
+            for looks in count():
                 if condition():
                     return
-                await asyncio.sleep(_BETWEEN_LOOKS)
+                await asyncio.sleep(0 if looks < 500 else 0.001)
 
     async def settled(self) -> None:
         """Wait until all tasks and threads that can run have run."""

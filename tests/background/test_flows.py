@@ -90,6 +90,7 @@ async def test_a_blocked_report_is_refused_with_what_to_do(in_process: RealScene
     assert in_process.results() == ["This job may not report to the main session. End without it."]
 
 
+@pytest.mark.real_engine
 async def test_a_run_that_takes_too_long_is_ended_told_and_its_ping_can_be_answered(
     real: RealScene,
 ) -> None:

@@ -27,6 +27,8 @@ from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.offline.messages import Hang
 
+pytestmark = pytest.mark.real_engine
+
 JOBS: Sequence[tuple[str, Job]] = [
     ("[routine-bg:one]", routine("one")),
     ("[reminder-bg:two]", reminder("two")),

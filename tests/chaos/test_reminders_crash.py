@@ -165,6 +165,7 @@ def check_files(data: DataDirectory) -> None:
     assert data.problems == []
 
 
+@pytest.mark.own_process
 async def test_every_reminder_comes_once_whenever_the_bot_is_killed(
     tmp_path: Path, pytestconfig: pytest.Config, record_property: Callable[[str, object], None]
 ) -> None:

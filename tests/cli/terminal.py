@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from datetime import datetime, timedelta
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+from tests.kinds import made_once
 from tests.snapshots import Snapshot
 
 from ollim_bot.cli.main import main
@@ -46,7 +46,7 @@ class CommandResult(NamedTuple):
     err: str
 
 
-@cache
+@made_once
 def _new_directory() -> Snapshot:
     """The data directory that the first change makes."""
     with TemporaryDirectory() as folder:

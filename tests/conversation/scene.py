@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,6 @@ STATUS = Status(
     bot_name="Ollim",
     version="1.0",
 )
-# In virtual time: until nothing else can run.
-_BETWEEN_LOOKS = 0.001
 
 
 class FakeAttachmentStore:
@@ -194,13 +193,13 @@ class Scene:
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait for the condition. The clock stands still: a test has to advance it."""
         async with asyncio.timeout(patience()):
-            while True:
+            for looks in count():
                 if condition():
                     return
                 for task in self.tasks:
                     if task.done():
                         task.result()
-                await asyncio.sleep(_BETWEEN_LOOKS)
+                await asyncio.sleep(0 if looks < 500 else 0.001)
 
     async def gathered(self) -> None:
         """Let the seconds pass in which a notice waits for others."""

@@ -73,6 +73,8 @@ class ForkServer:
     def start(
         self, home: Path, environment: Mapping[str, str], output: Path, run: Program
     ) -> ForkedProcess:
+        # As a fork by this process would, since it is one for those who watch processes.
+        sys.audit("os.fork")
         self._connection.send((str(home), dict(environment), str(output), run))
         while True:
             pid, code = self._connection.recv()

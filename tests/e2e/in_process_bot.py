@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.bot import Bot
 from tests.e2e.model_engine import ModelEngine
@@ -47,8 +48,10 @@ class InProcessBot(Bot):
         self._engine = ModelEngine(model, self._clock)
         self._app: App | None = None
         self._running: asyncio.Task[None] | None = None
+        self._others: set[asyncio.Task[Any]] = set()
 
     async def start(self) -> None:  # type: ignore[override]
+        self._others = asyncio.all_tasks()
         self._running = asyncio.create_task(self._until_stopped())
         await self.reconnect()
 
@@ -66,9 +69,19 @@ class InProcessBot(Bot):
         self._app.stop()
         async with asyncio.timeout(patience()):
             await asyncio.wait({self._running})
+            if signal_number == signal.SIGKILL:
+                await self._end_tasks()
         if not self._running.cancelled():
             self._running.result()
         return 0
+
+    async def _end_tasks(self) -> None:
+        """End what the bot had begun, as the end of its process would."""
+        begun = asyncio.all_tasks() - self._others - {asyncio.current_task()}
+        for task in begun:
+            task.cancel()
+        if begun:
+            await asyncio.wait(begun)
 
     async def _until_stopped(self) -> None:
         with _logged(self.output):

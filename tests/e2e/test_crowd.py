@@ -6,6 +6,7 @@ import resource
 import socket
 from datetime import timedelta
 
+import pytest
 from tests.e2e.conftest import Scene
 from tests.e2e.test_freezing import watched
 from tests.e2e.test_reminders import left, remind, said
@@ -17,6 +18,7 @@ CROWD = 1200
 PICTURE = many_scans(8000)
 
 
+@pytest.mark.own_process
 async def test_twelve_hundred_idle_connections_cost_neither_time_nor_log(killable: Scene) -> None:
     bot = killable.bot
     before = resource.getrlimit(resource.RLIMIT_NOFILE)

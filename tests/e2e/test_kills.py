@@ -96,6 +96,7 @@ KILLS = (
 )
 
 
+@pytest.mark.real_engine
 async def test_killed_at_each_point_of_a_turn_it_gives_one_answer(scene: Scene) -> None:
     """In one conversation; the engine ends with the bot, and a tool call is not repeated."""
     bot, answers = scene.bot, ["Noted."]
@@ -112,6 +113,7 @@ async def test_killed_at_each_point_of_a_turn_it_gives_one_answer(scene: Scene) 
     assert "Bash" in scene.model.requests[-1].last_user_text
 
 
+@pytest.mark.own_process
 async def test_a_turn_that_dies_twice_is_set_aside_and_told(killable: Scene) -> None:
     await _after_one_turn(killable)
     killable.model.then(Hang(), Hang())
@@ -125,6 +127,7 @@ async def test_a_turn_that_dies_twice_is_set_aside_and_told(killable: Scene) -> 
     assert await killable.bot.ask("hello?") == "ok"
 
 
+@pytest.mark.real_engine
 async def test_a_stop_waits_for_the_answer_and_a_session_lost_meanwhile_is_told(
     scene: Scene,
 ) -> None:

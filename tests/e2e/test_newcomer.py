@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import pytest
 from tests.calendars.calendar_server import CalendarAnswer, ics, served
 from tests.e2e.bot import Bot
 from tests.e2e.test_reminders import checked, left, remind, said
@@ -30,6 +31,7 @@ def files_with(text: str, *folders: Path) -> list[str]:
     return [path.name for path in found if text.encode() in path.read_bytes()]
 
 
+@pytest.mark.real_engine
 async def test_a_newcomer_keeps_tasks_pastes_an_address_never_seen_and_is_reminded(
     newcomer: Bot,
 ) -> None:

@@ -8,6 +8,7 @@ from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 
+import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene
 from tests.engine.scene import spoken
@@ -45,6 +46,7 @@ def checked(bot: Bot) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(command, code, printed.getvalue())
 
 
+@pytest.mark.own_process
 async def test_a_reminder_that_fell_due_while_the_bot_was_off_comes_once(killable: Scene) -> None:
     bot = killable.bot
     remind(bot, "w1", 2)
@@ -57,6 +59,7 @@ async def test_a_reminder_that_fell_due_while_the_bot_was_off_comes_once(killabl
     assert checked(bot).returncode == 0
 
 
+@pytest.mark.own_process
 async def test_a_kill_in_the_middle_of_a_run_neither_loses_nor_doubles_it(killable: Scene) -> None:
     killable.model.then(Hang())
     remind(killable.bot, "w1", 1)

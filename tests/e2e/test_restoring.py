@@ -14,6 +14,7 @@ from ollim_bot.cli.main import main
 pytestmark = pytest.mark.real_process
 
 
+@pytest.mark.real_engine
 async def test_a_restored_bot_answers_with_the_old_memory(scene: Scene, tmp_path: Path) -> None:
     old, model = scene.bot, scene.model
     model.answers("A fine name.", "Done.", "Minka.")

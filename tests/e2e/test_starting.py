@@ -33,6 +33,7 @@ async def run_to_its_end(bot: Bot) -> tuple[int, str]:
     return code, said
 
 
+@pytest.mark.real_engine
 @pytest.mark.real_process
 async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path: Path) -> None:
     """Started as a person starts it; the conversation goes on after a second start."""
@@ -99,6 +100,7 @@ async def _a_second_start_and_a_taken_port_are_told(bot: Bot, other_home: Path) 
     assert "Traceback" not in err
 
 
+@pytest.mark.own_process
 async def test_a_bot_to_which_nobody_can_talk_says_so(tmp_path: Path) -> None:
     bot = Bot(tmp_path, None, {"OLLIM_WEB_PORT": "0", "OLLIM_LOG": "error"})
     bot.output.touch()
@@ -112,6 +114,7 @@ async def test_a_bot_to_which_nobody_can_talk_says_so(tmp_path: Path) -> None:
             await process.wait()
 
 
+@pytest.mark.real_engine
 async def test_a_restart_by_command_goes_on_with_the_conversation(tmp_path: Path) -> None:
     """An earlier start with a model server that never answered does not matter."""
     async with running(Bot(tmp_path, "http://127.0.0.1:9")) as wrong:
@@ -136,6 +139,7 @@ async def _goes_on_after_a_restart(newcomer: Bot) -> None:
     assert events == ["created", "restarting"]
 
 
+@pytest.mark.own_process
 async def test_a_data_directory_that_others_could_read_is_closed_and_told_once(
     in_process: Scene,
 ) -> None:
@@ -157,6 +161,7 @@ async def test_a_data_directory_that_others_could_read_is_closed_and_told_once(
     assert told() == 1
 
 
+@pytest.mark.own_process
 async def test_a_data_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     bot = Bot(tmp_path, None)
     bot.data.write_text("not a folder")

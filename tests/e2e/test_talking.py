@@ -85,6 +85,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.real_engine
 async def test_through_failures_a_compaction_a_command_a_fork_and_a_kill_the_owner_is_answered(
     scene: Scene,
 ) -> None:

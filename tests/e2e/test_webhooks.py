@@ -53,6 +53,7 @@ def ends(bot: Bot) -> dict[str, LedgerRow]:
     return found
 
 
+@pytest.mark.own_process
 async def test_a_kill_after_calls_were_accepted_loses_none_and_repeats_none(tmp_path: Path) -> None:
     """One call had pinged, one was being screened, one waited for its turn, one was delivered."""
     model, port = ScriptedModel(), unused_port()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
 
+from tests.e2e.killable_bot import PersistentModelEngine, serve_model
 from tests.e2e.model_engine import ModelEngine
 from tests.engine.scene import engine_at
 from tests.engine.scene import scene as open_scene
@@ -130,6 +131,14 @@ async def modelled(home: Path) -> AsyncIterator[Case]:
     model = ScriptedModel()
     engine = ModelEngine(model, SystemClock(UTC))
     yield Case(engine, ModelScript(model), SessionSpec("You help.", home))
+
+
+@asynccontextmanager
+async def killable(home: Path) -> AsyncIterator[Case]:
+    model = ScriptedModel()
+    async with serve_model(model) as port:
+        engine = PersistentModelEngine(port, SystemClock(UTC), home / "engine")
+        yield Case(engine, ModelScript(model), SessionSpec("You help.", home))
 
 
 @asynccontextmanager

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from tests.engine.cases import Case, OpenCase, double, modelled, opened, opened_in, real
+from tests.engine.cases import (
+    Case,
+    OpenCase,
+    double,
+    killable,
+    modelled,
+    opened,
+    opened_in,
+    real,
+)
 from tests.engine.scene import Scene
 from tests.engine.scene import scene as open_scene
 from tests.engine.shared import SharedSession
@@ -35,7 +44,15 @@ def shared(one_session: SharedSession) -> SharedSession:
     return one_session
 
 
-@pytest.fixture(params=[real, double, modelled], ids=["real", "double", "modelled"])
+@pytest.fixture(
+    params=[
+        pytest.param(real, marks=pytest.mark.real_engine),
+        double,
+        modelled,
+        killable,
+    ],
+    ids=["real", "double", "modelled", "killable"],
+)
 async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Case]:
     async with asyncio.timeout(5 * patience()), request.param(tmp_path) as made:
         yield made
@@ -53,12 +70,18 @@ async def open_model(tmp_path: Path) -> AsyncIterator[OpenCase]:
         yield made
 
 
+@pytest_asyncio.fixture(loop_scope="session")
+async def open_killable(tmp_path: Path) -> AsyncIterator[OpenCase]:
+    async with asyncio.timeout(patience()), killable(tmp_path) as case, opened(case) as made:
+        yield made
+
+
 @pytest.fixture
 def open_real(shared: SharedSession) -> OpenCase:
     return opened_in(shared)
 
 
-@pytest.fixture(params=["open_real", "open_double", "open_model"])
+@pytest.fixture(params=["open_real", "open_double", "open_model", "open_killable"])
 def open_case(request: pytest.FixtureRequest) -> OpenCase:
     """A session that is open; the one of the real engine is shared."""
     made = request.getfixturevalue(request.param)

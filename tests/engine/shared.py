@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from tests.engine.scene import ask, engine_at
@@ -28,8 +29,12 @@ PING_SCHEMA = {
 }
 COUNTER = Subagents({"counter": Subagent("counter", "Counts.", "You count.")})
 
-# The session outlives its test, and so must its loop.
-in_shared_loop = pytest.mark.asyncio(loop_scope="session")
+Test = TypeVar("Test", bound=Callable[..., object])
+
+
+def in_shared_loop(test: Test) -> Test:
+    """The session outlives its test, and so must its loop."""
+    return pytest.mark.real_engine(pytest.mark.asyncio(loop_scope="session")(test))
 
 
 class SharedSession:

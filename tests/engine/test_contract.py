@@ -42,7 +42,6 @@ class SlowPing:
         return ToolAnswer("Sent.")
 
 
-@pytest.mark.real_process
 async def test_sessions_are_named_at_their_first_turn_branched_off_from_resumed_and_listed(
     case: Case, tmp_path: Path
 ) -> None:
@@ -121,7 +120,6 @@ async def check_that_it_can_be_branched_off_from_while_its_tool_runs(
         assert "which ones?" not in "\n".join(spoken(case.script.model.requests[-1]))
 
 
-@pytest.mark.real_process
 async def test_an_unknown_session_is_lost(case: Case) -> None:
     unknown = SessionId("11111111-2222-3333-4444-555555555555")
     with pytest.raises(SessionLost):

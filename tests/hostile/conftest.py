@@ -14,7 +14,8 @@ def terminal(tmp_path: Path) -> Terminal:
 
 
 @pytest.fixture(
-    params=[False, pytest.param(True, marks=pytest.mark.minutes)], ids=["our engine", "real engine"]
+    params=[False, pytest.param(True, marks=[pytest.mark.minutes, pytest.mark.real_engine])],
+    ids=["our engine", "real engine"],
 )
 def is_real(request: pytest.FixtureRequest) -> bool:
     """Whether the engine is the real one, or one in this process that has no rules of its own."""

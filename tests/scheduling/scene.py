@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from tests.conversation.scene import (
     conversation_deps,
     messages_of,
 )
+from tests.left_behind import at_end_of_test
 from tests.patience import patience
 from tests.storage.data_directory import DataDirectory
 from tests.stores import Stores
@@ -56,8 +58,6 @@ R = TypeVar("R")
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 _ALL = 2**40
-# In virtual time: until nothing else can run.
-_BETWEEN_LOOKS = 0.001
 
 
 def no_events(_: Iterable[Path], stop: threading.Event) -> Iterator[Iterable[Path]]:
@@ -107,11 +107,11 @@ class ScheduleScene:
 
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(patience()):
-            while True:
+            for looks in count():
                 if condition():
                     return
                 self._check()
-                await asyncio.sleep(_BETWEEN_LOOKS)
+                await asyncio.sleep(0 if looks < 200 else 0.002)
 
     def _check(self) -> None:
         for task in self.tasks:
@@ -182,6 +182,7 @@ def opened_store(paths: DataPaths, clock: ManualClock, disk: Disk | None = None)
         # The real ballast is a megabyte of random bytes, which takes as long as the rest.
         (paths.state / BALLAST_FILE).touch(0o600)
     database = open_database(paths, clock.now, is_holder=True, report=lambda _: None)
+    at_end_of_test(database.close)
     return ImmediateStore(database, refusal)
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
+from tests.left_behind import at_end_of_test
 from tests.stores import Stores
 
 from ollim_bot.paths import DataPaths
@@ -53,6 +54,7 @@ class DataDirectory:
         database = open_database(
             self.paths, lambda: now, is_holder=True, report=self.problems.append
         )
+        at_end_of_test(database.close)
         return Stores(ImmediateStore(database), self.repositories(disk))
 
     def repositories(self, disk: Disk | None = None) -> JobRepositories:

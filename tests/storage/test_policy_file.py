@@ -71,6 +71,7 @@ class SlowDisk(OsDisk):
         return super().read(path, most)
 
 
+@pytest.mark.real_time
 def test_a_call_beside_the_one_that_reads_a_change_is_judged_by_it_too(tmp_path: Path) -> None:
     paths, disk = DataPaths(tmp_path), SlowDisk()
     paths.tool_policy.write_text('main_session:\n  additional_allowed: ["Bash(git status)"]\n')

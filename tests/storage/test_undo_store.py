@@ -213,6 +213,7 @@ def test_what_somebody_has_changed_since_was_done(data: DataDirectory) -> None:
     assert undo_store(data).unseen() == [change]
 
 
+@pytest.mark.real_time
 def test_a_command_that_is_at_it_is_waited_for(data: DataDirectory) -> None:
     """Between note and change, the change would look as if it was never made."""
     with ThreadPoolExecutor(1) as threads:

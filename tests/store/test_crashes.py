@@ -105,6 +105,7 @@ def test_a_log_cut_behind_an_acknowledged_commit_has_it(
                 assert count_in(tmp_path / "cut", database, cut + tail) >= number
 
 
+@pytest.mark.real_process
 def test_a_log_that_is_one_byte_short_does_not_have_the_commit(
     torn: tuple[Path, list[int]], tmp_path: Path
 ) -> None:

@@ -66,6 +66,7 @@ def test_where_nobody_can_say_what_a_name_leads_to_it_is_not_fetched(trouble: OS
     assert address_problem("https://example.com/", failing) == texts.unknown_address("example.com")
 
 
+@pytest.mark.real_time
 def test_a_look_up_that_hangs_is_left_behind_and_many_of_them_are_too() -> None:
     release = threading.Event()
 

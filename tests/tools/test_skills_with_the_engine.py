@@ -27,6 +27,8 @@ from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import MAIN_TOOLS
 from ollim_bot.tools.toolset import toolset
 
+pytestmark = pytest.mark.real_engine
+
 READER = Subagents({"reader": Subagent("reader", "Reads.", "You read.")})
 COMMANDS = "!`ollim-bot reminder list` and !`ollim-bot config list` and !`ls; ls`"
 

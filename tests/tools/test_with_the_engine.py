@@ -31,6 +31,8 @@ from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.gates import main_gate
 from ollim_bot.tools.path_rules import PathPolicy
 
+pytestmark = pytest.mark.real_engine
+
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 BUILTIN = ("Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep", "Bash", "Agent")
 

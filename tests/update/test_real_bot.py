@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 
+import pytest
 from tests.e2e import fork_server
 from tests.e2e.bot import Bot
 from tests.patience import patience
@@ -58,6 +59,7 @@ class RealBotScene:
         ).run()
 
 
+@pytest.mark.own_process
 async def test_the_bot_goes_on_as_the_new_or_as_the_old_version(
     tmp_path: Path,
 ) -> None:
@@ -84,6 +86,7 @@ def trial() -> None:
     import_module("ollim_bot.cli.main").run()
 
 
+@pytest.mark.real_process
 async def test_the_exit_code_of_a_trial_says_whether_this_version_can_use_the_data(
     tmp_path: Path,
 ) -> None:

@@ -150,6 +150,7 @@ async def running(bot: InstalledBot) -> AsyncIterator[None]:
 
 
 @pytest.mark.minutes
+@pytest.mark.own_process
 async def test_an_update_with_pip_and_back(tmp_path: Path, wheel: Path) -> None:
     bot = InstalledBot(tmp_path, wheel)
     rewritten(wheel, bot.wheels, "0.98.0")

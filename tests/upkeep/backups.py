@@ -9,11 +9,12 @@ import tarfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.kinds import made_once
+from tests.left_behind import at_end_of_test
 from tests.snapshots import Snapshot
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -69,12 +70,14 @@ class Home:
             journal.prepare()
 
     def open(self) -> Database:
-        return open_database(
+        database = open_database(
             self.paths,
             lambda: self.now,
             is_holder=True,
             report=lambda problem: self.problems.append(str(problem)),
         )
+        at_end_of_test(database.close)
+        return database
 
     def say(self, text: str, author: Author = Author.OWNER) -> None:
         database = self.open()
@@ -118,7 +121,7 @@ class Home:
         return restore(file, self.paths, self.environment, self.now, is_return=is_return)
 
 
-@cache
+@made_once
 def _prepared(now: datetime) -> Snapshot:
     with TemporaryDirectory() as folder:
         home = Home(Path(folder), now)

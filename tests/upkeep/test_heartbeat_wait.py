@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.upkeep.instance import single_instance
@@ -27,6 +29,7 @@ def test_only_a_later_heartbeat_of_a_running_bot_counts(tmp_path: Path) -> None:
     assert not wait_for_heartbeat(paths, NOW, 0.0), "the process that wrote it is gone"
 
 
+@pytest.mark.real_time
 def test_the_wait_ends_when_the_supervisor_gives_up(tmp_path: Path) -> None:
     assert not wait_for_heartbeat(DataPaths(tmp_path), NOW, FOR_EVER, lambda: True)
 

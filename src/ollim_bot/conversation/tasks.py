@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 
 from ollim_bot.conversation import texts
@@ -144,16 +143,15 @@ class DueTasks:
 
     def __init__(self, tasks: Callable[[], TaskList]) -> None:
         self._tasks = tasks
-        self._thread = ThreadPoolExecutor(1, "tasks")
-        self._reading: Future[None] | None = None
+        self._reading: threading.Thread | None = None
         self._read: Sequence[Task] = ()
 
     def read(self) -> Sequence[Task]:
         """Call it in a thread."""
-        if self._reading is None or self._reading.done():
-            self._reading = self._thread.submit(self._look)
-        with suppress(TimeoutError):
-            self._reading.result(_LONGEST_LOOK)
+        if self._reading is None or not self._reading.is_alive():
+            self._reading = threading.Thread(target=self._look, name="tasks", daemon=True)
+            self._reading.start()
+        self._reading.join(_LONGEST_LOOK)
         return self._read
 
     def _look(self) -> None:

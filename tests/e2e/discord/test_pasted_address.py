@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.calendars.calendar_server import CalendarAnswer, ics, served
 from tests.e2e.discord.discord_scene import DiscordScene, words
 
@@ -9,6 +10,7 @@ SECRET = "secret-7f3a"
 EVENT = "SUMMARY:@everyone *now*\nDTSTART;VALUE=DATE:20991231"
 
 
+@pytest.mark.real_process
 async def test_the_address_is_used_hidden_and_its_copy_on_discord_is_named(
     scene: DiscordScene,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.e2e.discord.discord_scene import WELCOME, DiscordScene
 from tests.e2e.test_reminders import left, remind
 from tests.engine.scene import tiny_png
@@ -53,6 +54,7 @@ async def test_a_reply_to_what_a_run_had_said_opens_a_fork(scene: DiscordScene) 
     assert (await scene.said_with("A signature.")).text == f"A signature.\n-# {FORK}"
 
 
+@pytest.mark.real_process
 async def test_files_of_the_owner_reach_the_model_and_the_downloads(scene: DiscordScene) -> None:
     files = {"notes.txt": b"milk\n", "dot.png": tiny_png()}
     scene.discord.say("look", files=files)

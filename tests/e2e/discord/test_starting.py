@@ -101,6 +101,7 @@ async def test_who_is_not_let_in_without_a_page_ends_with_one_sentence(
             assert local.said == []
 
 
+@pytest.mark.own_process
 async def test_the_sentence_is_all_that_is_printed_then(tmp_path: Path) -> None:
     wrong = {"DISCORD_TOKEN": "wrong"}
     async with LocalDiscord() as local:
@@ -171,6 +172,7 @@ async def test_repeated_ready_events_change_nothing(scene: DiscordScene) -> None
     assert len(scene.model.requests) == 2
 
 
+@pytest.mark.real_process
 async def test_without_page_and_network_it_is_tried_again_and_greets_once(tmp_path: Path) -> None:
     async with LocalDiscord() as local:
         await local.refuse_connections()
