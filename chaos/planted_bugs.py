@@ -39,7 +39,14 @@ PLANTED_BUGS = (
         "store/files.py",
         "        os.fsync(descriptor)\n",
         "        return\n",
-        focus=("cut the power",),
+        focus=(
+            "after the folder's sync: tasks.md",
+            "after the folder's sync: config.json",
+            "after the folder's sync: ping_budget.json",
+            "after the folder's sync: pending_updates.json",
+            "after the folder's sync: fork.json",
+            "cut the power",
+        ),
     ),
     PlantedBug(
         "confirmed before it is sent",
