@@ -96,12 +96,7 @@ PLANTED_BUGS = (
         "conversation/turns/runner.py",
         "replace(taken, claim=claim, in_fork=dialogue.in_fork)",
         "replace(taken, in_fork=dialogue.in_fork)",
-        focus=(
-            "before the removal: pending_updates.json",
-            "before the renaming: pending_updates.json",
-            "run a routine",
-            "kill",
-        ),
+        focus=("kill as updates are taken", "before the removal: pending_updates.json"),
     ),
     PlantedBug(
         "the nonce is new each time",

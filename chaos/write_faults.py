@@ -71,10 +71,9 @@ _ACTIONS_THAT_WRITE: Mapping[str, tuple[Action, ...]] = {
     "fork_messages.json": _WORK,
     "pending_updates.json": (*_WORK, *_TALK, _use_up_updates),
 }
+UPDATES_TAKEN = f"{WritePhase.BEFORE_REMOVAL}: pending_updates.json"
 # A crash point that only one of those actions reaches.
-_ONLY_ACTION: Mapping[str, Action] = {
-    f"{WritePhase.BEFORE_REMOVAL}: pending_updates.json": _use_up_updates
-}
+_ONLY_ACTION: Mapping[str, Action] = {UPDATES_TAKEN: _use_up_updates}
 # Files that the bot makes again at its start if they are missing.
 _MADE_AT_START = {
     ".gitignore": ".gitignore",
