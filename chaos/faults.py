@@ -241,7 +241,7 @@ WEIGHTS: Mapping[str, int] = dict.fromkeys(FAULTS, 1) | {
     "kill after a tick": 3,
     "kill as updates are taken": 2,
     "cut the power": 3,
-    "Discord: answer to a sending lost": 2,
+    "Discord: answer to a sending lost": 4,
 }
 # The report at the end says of each how often it happened.
 COUNTED_FAULTS: tuple[str, ...] = (

@@ -103,7 +103,7 @@ PLANTED_BUGS = (
         "store/deliveries.py",
         'f"{base} {part}".encode()',
         'f"{base} {part} {datetime.now()}".encode()',
-        focus=("Discord: answer to a sending lost", "Discord: sending hangs, done"),
+        focus=("Discord: answer to a sending lost", "Discord: sending hangs, done", "remind"),
     ),
     PlantedBug(
         "a click is not marked as used",
