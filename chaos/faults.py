@@ -20,7 +20,13 @@ from chaos.fault_injection import descendants
 from chaos.owner_actions import Action, remind, say_on_discord, say_on_page, tick_errand
 from chaos.scene import ERROR_NAMES, ChaosScene
 from chaos.webhook_caller import call_webhook
-from chaos.write_faults import WRITE_ERRORS, restart_after_crash, wait_for_crash
+from chaos.write_faults import (
+    UPDATES_TAKEN,
+    WRITE_ERRORS,
+    crash_at,
+    restart_after_crash,
+    wait_for_crash,
+)
 from ollim_bot.offline.messages import Cut, Fail, Failure, Hang, Reply, Say, Stall
 
 _SEND, _EDIT = "POST /channels/*/messages", "PATCH /channels/*/messages/*"
@@ -212,6 +218,7 @@ FAULTS: Mapping[str, Action] = {
     "kill": kill,
     "kill after a call": partial(_kill_after, call_webhook),
     "kill after a tick": partial(_kill_after, tick_errand),
+    "kill as updates are taken": partial(crash_at, UPDATES_TAKEN),
     "cut the power": cut_power,
     "stop": stop,
     "freeze": freeze,
@@ -232,8 +239,9 @@ WEIGHTS: Mapping[str, int] = dict.fromkeys(FAULTS, 1) | {
     "kill": 3,
     "kill after a call": 3,
     "kill after a tick": 3,
+    "kill as updates are taken": 2,
     "cut the power": 3,
-    "Discord: answer to a sending lost": 2,
+    "Discord: answer to a sending lost": 4,
 }
 # The report at the end says of each how often it happened.
 COUNTED_FAULTS: tuple[str, ...] = (

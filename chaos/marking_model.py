@@ -22,7 +22,8 @@ class MarkingModel:
     """Answers each task, pings for each reminder, and fails when a failure is pending.
 
     By the marks the checker finds each answer, ping, update and tool call again. `hits` has the
-    names of the failures that happened. `is_hung` is set once a failure never ends by itself.
+    names of the failures that happened. `done` has the marks of the calls whose success the model
+    was told. `is_hung` is set once a failure never ends by itself.
     """
 
     def __init__(self, record: Record) -> None:
@@ -31,6 +32,7 @@ class MarkingModel:
         self._number = 0
         self._conversations: dict[str, list[str]] = {}
         self.hits: list[str] = []
+        self.done: set[str] = set()
         self.is_hung = False
 
     def fail_next(self, name: str, failure: Failure) -> None:
@@ -101,6 +103,8 @@ class MarkingModel:
         for mark, text, is_error in marked_results(request):
             row = {"event": "called", "mark": mark, "is_done": not is_error, "result": text}
             self._record.note("model", row)
+            if not is_error:
+                self.done.add(mark)
         if request.last_user_text:
             self._record.note("model", {"event": "asked", "prompt": request.last_user_text})
         self._conversations[_session_of(request)] = prompts

@@ -39,7 +39,14 @@ PLANTED_BUGS = (
         "store/files.py",
         "        os.fsync(descriptor)\n",
         "        return\n",
-        focus=("cut the power",),
+        focus=(
+            "after the folder's sync: tasks.md",
+            "after the folder's sync: config.json",
+            "after the folder's sync: ping_budget.json",
+            "after the folder's sync: pending_updates.json",
+            "after the folder's sync: fork.json",
+            "cut the power",
+        ),
     ),
     PlantedBug(
         "confirmed before it is sent",
@@ -89,19 +96,14 @@ PLANTED_BUGS = (
         "conversation/turns/runner.py",
         "replace(taken, claim=claim, in_fork=dialogue.in_fork)",
         "replace(taken, in_fork=dialogue.in_fork)",
-        focus=(
-            "before the removal: pending_updates.json",
-            "before the renaming: pending_updates.json",
-            "run a routine",
-            "kill",
-        ),
+        focus=("kill as updates are taken", "before the removal: pending_updates.json"),
     ),
     PlantedBug(
         "the nonce is new each time",
         "store/deliveries.py",
         'f"{base} {part}".encode()',
         'f"{base} {part} {datetime.now()}".encode()',
-        focus=("Discord: answer to a sending lost", "Discord: sending hangs, done"),
+        focus=("Discord: answer to a sending lost", "Discord: sending hangs, done", "remind"),
     ),
     PlantedBug(
         "a click is not marked as used",

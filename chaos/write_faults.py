@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Mapping
 from functools import partial
 
@@ -36,11 +37,15 @@ async def _begin_new_conversation(scene: ChaosScene, rng: random.Random) -> None
 
 
 async def _use_up_updates(scene: ChaosScene, rng: random.Random) -> None:
-    """Wait for an update, and start a turn that shows it to the agent and removes the file."""
+    """Wait for an update, and start a turn that shows it to the agent and removes the file.
+
+    The checker misses only updates of which the model was told that they are reported.
+    """
     await run_routine(scene, rng)
     updates = scene.bot.data / "state" / "pending_updates.json"
     for _ in range(2 * _POLLS):
-        if updates.exists() and "Report" in updates.read_text():
+        text = updates.read_text() if updates.exists() else ""
+        if not scene.model.done.isdisjoint(re.findall(r"\bReport (u\d+)\b", text)):
             break
         await asyncio.sleep(_POLL_INTERVAL)
     await say_on_discord(scene, rng)
@@ -71,10 +76,9 @@ _ACTIONS_THAT_WRITE: Mapping[str, tuple[Action, ...]] = {
     "fork_messages.json": _WORK,
     "pending_updates.json": (*_WORK, *_TALK, _use_up_updates),
 }
+UPDATES_TAKEN = f"{WritePhase.BEFORE_REMOVAL}: pending_updates.json"
 # A crash point that only one of those actions reaches.
-_ONLY_ACTION: Mapping[str, Action] = {
-    f"{WritePhase.BEFORE_REMOVAL}: pending_updates.json": _use_up_updates
-}
+_ONLY_ACTION: Mapping[str, Action] = {UPDATES_TAKEN: _use_up_updates}
 # Files that the bot makes again at its start if they are missing.
 _MADE_AT_START = {
     ".gitignore": ".gitignore",
