@@ -32,18 +32,21 @@ WORKERS = $$($(BIN)/python -c 'import os; print((os.cpu_count() or 2) + 1)')
 PYTEST = $(BIN)/python -X utf8 -m pytest
 
 test: $(BROWSER)
-	@began=$$(date +%s); $(MAKE) --no-print-directory lint; lint=$$?; \
-	echo "lint: $$(($$(date +%s) - began)) s"; \
+	@began=$$(date +%s); $(LINT); lint=$$?; echo "lint: $$(($$(date +%s) - began)) s"; \
 	$(PYTEST) --workers $(WORKERS) $(TESTS) </dev/null; tests=$$?; \
 	test $$lint = 0 || echo "make test: lint has FAILED, see above"; \
 	test $$tests = 0 || echo "make test: the tests have FAILED, see above"; \
 	test $$lint = 0 && test $$tests = 0
 
 lint: $(DEV)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy --num-workers $$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)')
-	$(CHECK_TYPES)
+	@$(LINT)
+
+# A machine that cannot reach npm still checks all the rest.
+LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && \
+	$(BIN)/mypy --num-workers $$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') && \
+	if make --no-print-directory $(TYPESCRIPT_READY); \
+	then $(NODE) $(VENV)/typescript/package/lib/tsc.js && echo "The types of the page are right."; \
+	else echo "The types of the page were not checked: there is no TypeScript here."; fi
 
 format: $(DEV)
 	$(BIN)/ruff check --fix .
@@ -101,11 +104,6 @@ $(TYPESCRIPT_READY): | $(DEV)
 	rm -rf $(VENV)/typescript && mkdir $(VENV)/typescript
 	tar -xzf $(VENV)/typescript-$(TYPESCRIPT).tgz -C $(VENV)/typescript
 	@touch $@
-
-# A machine that cannot reach npm still checks all the rest.
-CHECK_TYPES = @if $(MAKE) --no-print-directory $(TYPESCRIPT_READY); \
-	then echo "$(NODE) tsc"; $(NODE) $(VENV)/typescript/package/lib/tsc.js; \
-	else echo "The types of the page were not checked: there is no TypeScript here."; fi
 
 CHECK_SHA512 := import hashlib, sys; _, path, expected = sys.argv; \
 	sys.exit(hashlib.sha512(open(path, "rb").read()).hexdigest() != expected and path + " has another hash")

@@ -66,7 +66,7 @@ class KindGuard:
         self._is_virtual = False
         self._noted: dict[str, str] = {}
         sys.addaudithook(self._note_start)
-        time.sleep = self._noting_sleep(time.sleep)
+        time.sleep = self._noting_sleep(time.sleep)  # type: ignore[assignment]
         threading.Condition.wait = _noting_wait(  # type: ignore[method-assign]
             threading.Condition.wait, self._note
         )

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from asyncio import AbstractEventLoop
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -25,7 +25,7 @@ from tests.e2e import fork_server
 from tests.kinds import is_real
 
 # In seconds. Processes and threads that have been told to end do so within it.
-_GRACE, _BETWEEN_LOOKS = 5.0, 0.005
+GRACE, _BETWEEN_LOOKS = 5.0, 0.005
 # Not the one that is guarded in virtual tests.
 _sleep = time.sleep
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
@@ -47,16 +47,16 @@ def at_end_of_test(end: Callable[[], object]) -> None:
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves something behind; it has its name in the failure."""
-    loops: dict[str, AbstractEventLoop] = {
-        name: request.getfixturevalue(name).get_loop()
-        for name in request.fixturenames
-        if name.endswith("_scoped_runner")
-    }
-    before = _Before(loops.values(), may_start=is_real(request.node))
+    own = None
+    if "_function_scoped_runner" in request.fixturenames:
+        own = request.getfixturevalue("_function_scoped_runner").get_loop()
+    # A loop of several tests, such as that of a browser, has tasks, threads and sockets of its own.
+    is_shared = "_session_scoped_runner" in request.fixturenames
+    before = _Before(own, is_shared=is_shared, may_start=is_real(request.node))
     yield
     while _endings:
         _endings.pop()()
-    if own := loops.get("_function_scoped_runner"):
+    if own is not None:
         # Its end would do so too, but that comes later.
         own.run_until_complete(own.shutdown_default_executor())
     if left := list(before.left_since()):
@@ -66,8 +66,9 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
 class _Before:
     """The state before a test."""
 
-    def __init__(self, loops: Iterable[AbstractEventLoop], *, may_start: bool) -> None:
-        self._tasks = {each: asyncio.all_tasks(each) for each in loops}
+    def __init__(self, loop: AbstractEventLoop | None, *, is_shared: bool, may_start: bool) -> None:
+        self._loop = loop
+        self._is_shared = is_shared
         self._processes = _processes() if may_start else None
         self._threads = set(threading.enumerate())
         self._temporary = _names(Path(tempfile.gettempdir()))
@@ -77,20 +78,21 @@ class _Before:
         self._open_files = _open_files()
 
     def left_since(self) -> Iterator[str]:
-        yield from self._new_tasks()
+        yield from self._tasks()
         yield from self._new_processes()
-        yield from self._new_threads()
-        yield from self._new_files()
+        yield from self._new_temporary_files()
         yield from self._changed_settings()
+        if not self._is_shared:
+            yield from self._new_threads()
+            yield from self._new_open_files()
 
-    def _new_tasks(self) -> Iterator[str]:
-        for loop, before in self._tasks.items():
-            if asyncio.all_tasks(loop) <= before:
-                continue
-            # Those that were cancelled may still have to end.
-            loop.run_until_complete(_wait_for_tasks(before))
-            for task in asyncio.all_tasks(loop) - before:
-                yield f"the task {getattr(task.get_coro(), '__qualname__', task.get_name())}"
+    def _tasks(self) -> Iterator[str]:
+        if self._loop is None or not asyncio.all_tasks(self._loop):
+            return
+        # Those that were cancelled may still have to end.
+        self._loop.run_until_complete(_wait_for_other_tasks())
+        for task in asyncio.all_tasks(self._loop):
+            yield f"the task {getattr(task.get_coro(), '__qualname__', task.get_name())}"
 
     def _new_processes(self) -> Iterator[str]:
         if self._processes is None:
@@ -104,16 +106,18 @@ class _Before:
                 os.waitpid(pid, 0)
 
     def _new_threads(self) -> Iterator[str]:
-        deadline = time.monotonic() + _GRACE
+        deadline = time.monotonic() + GRACE
         for thread in set(threading.enumerate()) - self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
             if thread.is_alive():
                 yield f"the thread {thread.name}"
 
-    def _new_files(self) -> Iterator[str]:
+    def _new_temporary_files(self) -> Iterator[str]:
         for name in _names(Path(tempfile.gettempdir())) - self._temporary:
             if not name.startswith(_OF_THE_ENGINE):
                 yield f"{name} in the folder for temporary files"
+
+    def _new_open_files(self) -> Iterator[str]:
         if _open_files() <= self._open_files:
             return
         # So that what is closed as garbage is warned of in this test.
@@ -141,17 +145,16 @@ class _Before:
 
 def _remaining(look: Callable[[], set[T]]) -> set[T]:
     """What is still there after the grace."""
-    deadline = time.monotonic() + _GRACE
+    deadline = time.monotonic() + GRACE
     while (left := look()) and time.monotonic() < deadline:
         _sleep(_BETWEEN_LOOKS)
     return left
 
 
-async def _wait_for_tasks(before: set[asyncio.Task[object]]) -> None:
-    own = asyncio.current_task()
-    others = asyncio.all_tasks() - before - {own}
+async def _wait_for_other_tasks() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
     if others:
-        await asyncio.wait(others, timeout=_GRACE)
+        await asyncio.wait(others, timeout=GRACE)
 
 
 def _processes() -> set[int]:

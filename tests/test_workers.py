@@ -1,4 +1,4 @@
-"""The tests run in workers; a worker that crashes loses only the test that it ran."""
+"""The runner of the tests: who runs where, what is tried again, and who is charged for what."""
 
 from __future__ import annotations
 
@@ -10,14 +10,69 @@ import pytest
 
 pytestmark = pytest.mark.real_process
 
-_POOL = """
+_ROOT = Path(__file__).parents[1]
+_CONFTEST = """
+from tests import left_behind
+from tests.kinds import KindGuard, is_real
+from tests.left_behind import nothing_left_behind
 from tests.workers import WorkerPool
 
+left_behind.GRACE = 0.2
+
 def pytest_configure(config):
-    config.pluginmanager.register(WorkerPool(2))
+    config.pluginmanager.register(KindGuard())
+    config.pluginmanager.register(WorkerPool(2, is_real))
 """
-_TESTS = """
-import os, pytest
+_SETTINGS = """[pytest]
+asyncio_mode = auto
+asyncio_default_fixture_loop_scope = function
+filterwarnings = error
+"""
+
+
+class Runner:
+    """Runs tests in a process of its own, with two workers."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        (folder / "conftest.py").write_text(_CONFTEST)
+        (folder / "pytest.ini").write_text(_SETTINGS)
+
+    def run(self, tests: str) -> tuple[int, str]:
+        (self._folder / "test_some.py").write_text(f"import pytest\n{tests}")
+        options = ["-p", "no:cacheprovider", "--rootdir", str(self._folder)]
+        ran = subprocess.run(
+            [sys.executable, "-m", "pytest", *options, str(self._folder)],
+            capture_output=True,
+            text=True,
+            cwd=_ROOT,
+            check=False,
+        )
+        return ran.returncode, ran.stdout + ran.stderr
+
+    def failed(self, tests: str) -> str:
+        code, output = self.run(tests)
+        assert code == pytest.ExitCode.TESTS_FAILED, output
+        return output
+
+    def passed(self, tests: str) -> str:
+        code, output = self.run(tests)
+        assert code == pytest.ExitCode.OK, output
+        return output
+
+    @property
+    def second_tries(self) -> str:
+        return (self._folder / ".pytest_cache" / "second-tries.txt").read_text()
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    return Runner(tmp_path)
+
+
+def test_each_test_runs_once_and_a_crash_loses_one_test_only(runner: Runner) -> None:
+    output = runner.failed("""
+import os
 
 def test_that_fails():
     print("said before")
@@ -29,35 +84,129 @@ def test_that_ends_its_process():
 @pytest.mark.parametrize("number", range(20))
 def test_that_passes(number, tmp_path):
     (tmp_path / "file").touch(exist_ok=False)
-"""
-
-
-@pytest.fixture
-def output(tmp_path: Path) -> str:
-    (tmp_path / "conftest.py").write_text(_POOL)
-    (tmp_path / "test_some.py").write_text(_TESTS)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:hypothesispytest",
-    ]
-    run = subprocess.run(
-        [*command, "-c", "/dev/null", "--rootdir", str(tmp_path), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[1],
-        check=False,
-    )
-    assert run.returncode == pytest.ExitCode.TESTS_FAILED, run.stdout + run.stderr
-    return run.stdout
-
-
-def test_each_test_runs_once_and_is_reported_with_its_reason(output: str) -> None:
+""")
     assert "2 failed, 20 passed" in output
     assert "assert (1 + 1) == 3" in output
     assert "said before" in output
-    assert "The worker has ended with 7 while it ran test_some.py::test_that_ends_it" in output
+    assert "has ended with 7 while it ran test_some.py::test_that_ends_its_process" in output
+
+
+_FAILS_ONCE = """
+def {name}(request):
+    seen = request.config.rootpath / "{name}"
+    is_first = not seen.exists()
+    seen.touch()
+    assert not is_first, "the first time is the worst"
+"""
+
+
+def test_a_real_test_that_fails_once_passes_at_the_second_try_and_is_reported(
+    runner: Runner,
+) -> None:
+    test = _FAILS_ONCE.format(name="test_real")
+    output = runner.passed(f"@pytest.mark.real_process{test}")
+    line = "passed at the second try: test_some.py::test_real: AssertionError: the first time is"
+    assert line in output
+    assert line in runner.second_tries
+    assert "1 passed" in output
+
+
+def test_a_virtual_test_is_never_tried_again(runner: Runner) -> None:
+    output = runner.failed(_FAILS_ONCE.format(name="test_virtual"))
+    assert "1 failed" in output
+    assert "the first time is the worst" in output
+    assert runner.second_tries == ""
+
+
+def test_a_real_test_that_fails_twice_has_failed(runner: Runner) -> None:
+    output = runner.failed("@pytest.mark.real_time\ndef test_real():\n    assert False, 'again'")
+    assert "1 failed" in output
+    assert "second try" not in output
+
+
+def test_more_failures_than_accidents_are_not_tried_again(runner: Runner) -> None:
+    test = _FAILS_ONCE.format(name="test_real").replace("(request)", "(request, number)")
+    test = test.replace('"test_real"', 'f"seen{number}"')
+    many = f"@pytest.mark.parametrize('number', range(21))\n@pytest.mark.real_process{test}"
+    assert "21 failed" in runner.failed(many)
+
+
+def test_real_tests_run_after_all_virtual_ones(runner: Runner) -> None:
+    output = runner.passed("""
+@pytest.mark.real_process
+def test_real(request):
+    assert len(list(request.config.rootpath.glob("virtual*"))) == 30
+
+@pytest.mark.parametrize("number", range(30))
+def test_virtual(number, request):
+    (request.config.rootpath / f"virtual{number}").touch()
+""")
+    assert output.index("virtual: 30 tests") < output.index("real: 1 tests")
+
+
+_NOT_VIRTUAL = {
+    "subprocess.run(['true'])": "real_process",
+    "os.waitpid(os.posix_spawn('/bin/true', ['true'], {}), 0)": "real_process",
+    "time.sleep(0.01)": "real_time",
+    "threading.Event().wait(0.01)": "real_time",
+}
+_IMPORTS = "import asyncio, os, signal, socket, subprocess, tempfile, threading, time"
+
+
+def test_a_virtual_test_that_is_none_fails_and_is_told_its_mark(runner: Runner) -> None:
+    tests = _IMPORTS
+    for number, (body, mark) in enumerate(_NOT_VIRTUAL.items()):
+        tests += f"\ndef test_{number}():\n    {body}\n"
+        tests += f"\n@pytest.mark.{mark}\ndef test_marked_{number}():\n    {body}\n"
+    output = runner.failed(tests)
+    for number, mark in enumerate(_NOT_VIRTUAL.values()):
+        _, _, failure = output.partition(f"ERROR at teardown of test_{number} ")
+        assert f"Mark it with `{mark}`." in failure.split("\n")[1]
+    assert f"{2 * len(_NOT_VIRTUAL)} passed, {len(_NOT_VIRTUAL)} errors" in output
+
+
+def test_in_a_virtual_test_hours_pass_at_once(runner: Runner) -> None:
+    runner.passed("""
+import asyncio, time
+
+async def test_hours():
+    began, loop = time.monotonic(), asyncio.get_running_loop()
+    start = loop.time()
+    async with asyncio.timeout(7200):
+        await asyncio.sleep(3600)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(3600):
+            await asyncio.Event().wait()
+    assert 7200 <= loop.time() - start < 7201
+
+async def test_work_in_a_thread_takes_no_time_of_the_loop():
+    start = asyncio.get_running_loop().time()
+    async with asyncio.timeout(0.01):
+        assert await asyncio.to_thread(sum, range(3_000_000)) > 0
+    assert asyncio.get_running_loop().time() - start < 0.01
+""")
+
+
+_LEFT_BEHIND = {
+    "keep.append(subprocess.Popen(['sleep', '60']))": "the process",
+    "threading.Thread(target=stop.wait, daemon=True).start()": "the thread",
+    "os.environ['LEFT'] = 'behind'": "changes of the environment (LEFT)",
+    "os.chdir('/')": "/ as working directory",
+    "signal.signal(signal.SIGTERM, lambda *_: None)": "another handler of SIGTERM",
+    "keep.append(socket.socket())": "an open file (socket:",
+    "tempfile.mkdtemp(prefix='left')": "in the folder for temporary files",
+    "keep.append(asyncio.create_task(asyncio.Event().wait()))": "the task Event.wait",
+}
+
+
+def test_what_a_test_leaves_behind_is_its_own_failure_and_no_others(runner: Runner) -> None:
+    tests = f"{_IMPORTS}\nkeep, stop = [], threading.Event()\n"
+    for number, body in enumerate(_LEFT_BEHIND):
+        tests += f"\n@pytest.mark.real_process\nasync def test_{number}():\n    {body}\n"
+        tests += f"\nasync def test_after_{number}():\n    assert 'LEFT' not in os.environ\n"
+    output = runner.failed(tests)
+    for number, left in enumerate(_LEFT_BEHIND.values()):
+        _, _, failure = output.partition(f"ERROR at teardown of test_{number} ")
+        assert failure.split("\n")[1].startswith(f"The test leaves behind {left}"[:23])
+        assert left in failure.split("\n")[1]
+    assert f"{2 * len(_LEFT_BEHIND)} passed, {len(_LEFT_BEHIND)} errors" in output

@@ -33,6 +33,7 @@ from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
 
 
+@pytest.mark.real_process
 async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
     clock, disk, surface = ManualClock(NOW), FullableDisk(), RecordingSurface()
     paths = DataPaths(tmp_path / "data")

@@ -199,6 +199,7 @@ def test_rehearse_has_the_events_among_the_days(terminal: Terminal) -> None:
     ]
 
 
+@pytest.mark.real_process
 async def test_no_prompt_has_any_text_of_an_event(tmp_path: Path) -> None:
     now = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
     environ = {

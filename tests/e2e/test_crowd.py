@@ -18,6 +18,7 @@ CROWD = 1200
 PICTURE = many_scans(8000)
 
 
+@pytest.mark.minutes
 @pytest.mark.own_process
 async def test_twelve_hundred_idle_connections_cost_neither_time_nor_log(killable: Scene) -> None:
     bot = killable.bot

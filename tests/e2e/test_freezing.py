@@ -116,6 +116,7 @@ def ends(bot: Bot) -> dict[str, str]:
     return {name: state for name, state in named.items() if name.startswith("wide")}
 
 
+@pytest.mark.minutes
 @pytest.mark.real_engine
 async def test_nothing_that_is_looked_at_holds_up_the_bot(scene: Scene) -> None:
     bot = scene.bot

@@ -96,6 +96,7 @@ KILLS = (
 )
 
 
+@pytest.mark.minutes
 @pytest.mark.real_engine
 async def test_killed_at_each_point_of_a_turn_it_gives_one_answer(scene: Scene) -> None:
     """In one conversation; the engine ends with the bot, and a tool call is not repeated."""

@@ -34,7 +34,8 @@ Test = TypeVar("Test", bound=Callable[..., object])
 
 def in_shared_loop(test: Test) -> Test:
     """The session outlives its test, and so must its loop."""
-    return pytest.mark.real_engine(pytest.mark.asyncio(loop_scope="session")(test))
+    marked: Test = pytest.mark.real_engine(pytest.mark.asyncio(loop_scope="session")(test))
+    return marked
 
 
 class SharedSession:

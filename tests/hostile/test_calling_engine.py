@@ -11,6 +11,8 @@ from tests.hostile.canary_home import SPOILED, new_canary_home
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
 from ollim_bot.ports import Prompt, SessionSpec, Toolset
 
+pytestmark = pytest.mark.real_process
+
 CALLS = [
     CallTool("Read", {"file_path": "{path}"}),
     CallTool("Write", {"file_path": "{path}", "content": SPOILED}),

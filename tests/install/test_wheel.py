@@ -20,6 +20,8 @@ from trove_classifiers import classifiers
 
 from ollim_bot import __version__
 
+pytestmark = pytest.mark.real_process
+
 SOURCE, DOCS = ROOT / "src" / "ollim_bot", ROOT / "docs"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 METADATA = f"ollim_bot-{__version__}.dist-info"
@@ -105,7 +107,6 @@ def test_the_licence_and_the_command_are_in_the_wheel(installed: Path) -> None:
     assert points == "[console_scripts]\nollim-bot = ollim_bot.cli.main:run\n"
 
 
-@pytest.mark.real_process
 def test_the_program_runs_from_the_wheel_alone(installed: Path, tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-I", "-c", RUN, str(installed)],
@@ -126,7 +127,6 @@ def test_the_program_runs_from_the_wheel_alone(installed: Path, tmp_path: Path) 
     assert (package / "docs" / "README.md").read_text() == (DOCS / "README.md").read_text()
 
 
-@pytest.mark.real_process
 def test_the_source_package_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     with tarfile.open(build_sdist(tmp_path / "sdist")) as archive:
         # The filter is unknown before Python 3.11.4, and new versions warn without it.

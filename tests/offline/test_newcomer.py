@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
 from tests.e2e.in_process_bot import InProcessBot
@@ -49,6 +50,7 @@ class OfflineBot(InProcessBot):
         self._engine = CallingEngine(OfflineModel(), environment, CanaryHome(home))
 
 
+@pytest.mark.real_process
 async def test_what_is_typed_on_the_page_is_set_moved_paused_and_cancelled_also_in_a_fork(
     tmp_path: Path,
 ) -> None:

@@ -14,6 +14,8 @@ from tests.scheduling.job_index_scene import EDITORS, Editor, JobIndexScene, rou
 
 from ollim_bot.schedule.watcher import SCAN_SECONDS, Events, Watcher, file_events
 
+pytestmark = pytest.mark.real_time
+
 
 @pytest.fixture
 def scene(tmp_path: Path) -> JobIndexScene:

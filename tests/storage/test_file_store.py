@@ -61,6 +61,7 @@ def test_work_goes_on_after_a_file_was_set_aside(data: DataDirectory) -> None:
     assert config_file(data).read().bg_concurrency == 2
 
 
+@pytest.mark.real_process
 def test_a_file_that_may_not_be_read_is_never_taken_for_empty() -> None:
     """Run as an ordinary account, since root may read everything."""
     child = [sys.executable, "-m", "tests.storage.unreadable_file"]

@@ -310,6 +310,7 @@ def test_no_job_file_ever_stops_the_others(data: DataDirectory, raw: bytes) -> N
     assert len(report.jobs) == 2 or report.problems
 
 
+@pytest.mark.real_time
 def test_only_changed_files_are_read_again(data: DataDirectory) -> None:
     for number in range(5):
         path = write(data, f"{number}.md", GOOD.replace("good0001", f"id-{number}"))

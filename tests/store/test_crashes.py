@@ -16,6 +16,8 @@ from tests.store.scene import StoreScene
 
 from ollim_bot.store.database import Database
 
+pytestmark = pytest.mark.real_process
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 CRASH_POINTS = 20
 COMMITS = 8
@@ -29,7 +31,6 @@ def run(module: str, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.real_process
 def test_a_kill_at_any_moment_leaves_whole_steps_and_right_mirrors(tmp_path: Path) -> None:
     run("tests.store.killed_worker", str(tmp_path), str(CRASH_POINTS))
     for number in range(1, CRASH_POINTS + 1):
@@ -91,7 +92,6 @@ def count_in(folder: Path, database: bytes, log: bytes) -> int:
     return int(ledger)
 
 
-@pytest.mark.real_process
 def test_a_log_cut_behind_an_acknowledged_commit_has_it(
     torn: tuple[Path, list[int]], tmp_path: Path
 ) -> None:
@@ -105,7 +105,6 @@ def test_a_log_cut_behind_an_acknowledged_commit_has_it(
                 assert count_in(tmp_path / "cut", database, cut + tail) >= number
 
 
-@pytest.mark.real_process
 def test_a_log_that_is_one_byte_short_does_not_have_the_commit(
     torn: tuple[Path, list[int]], tmp_path: Path
 ) -> None:
@@ -139,7 +138,6 @@ def checkpointed(folder: Path, database: bytes, log: bytes) -> bytes:
     return path.read_bytes()
 
 
-@pytest.mark.real_process
 def test_a_disk_that_fails_at_a_commit_ends_the_process_and_loses_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.store.limited_worker", str(tmp_path)],
@@ -156,7 +154,6 @@ def test_a_disk_that_fails_at_a_commit_ends_the_process_and_loses_nothing(tmp_pa
     scene.close()
 
 
-@pytest.mark.real_process
 def test_two_processes_lose_no_commit_and_claim_each_occurrence_once(tmp_path: Path) -> None:
     scene = StoreScene(tmp_path)
     scene.open().close()

@@ -220,6 +220,7 @@ async def test_a_stuck_bot_knows_the_job_that_the_sentinel_saw_first(scene: Scen
     assert is_ledger_valid(scene)
 
 
+@pytest.mark.real_time
 async def test_a_bot_that_comes_back_in_the_middle_delivers_nothing_twice(scene: Scene) -> None:
     """The sentinel is paused at a call of the clock, or next to the sending, while a bot runs."""
     await scene.run_bot_and_crash()
