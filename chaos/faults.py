@@ -73,6 +73,21 @@ async def _kill_after(action: Action, scene: ChaosScene, rng: random.Random) -> 
     await _kill_and_restart(scene, rng)
 
 
+async def kill_before_answer(scene: ChaosScene, rng: random.Random) -> None:
+    """Kill before anything is sent in answer, and write once more: that comes first afterwards."""
+    name = "Discord: sending fails with 500"
+    pattern, fault = DISCORD_FAULTS[name]
+    for _ in range(3):
+        scene.discord.next_fail(pattern, fault)
+        scene.discord_faults[name, pattern] += 1
+    await say_on_discord(scene, rng)
+    await asyncio.sleep(rng.uniform(0.2, 0.6))
+    await scene.kill()
+    scene.hits["kill -9"] += 1
+    await say_on_discord(scene, rng)
+    await scene.start()
+
+
 async def _kill_and_restart(scene: ChaosScene, rng: random.Random) -> None:
     await scene.kill()
     scene.hits["kill -9"] += 1
@@ -216,6 +231,7 @@ def _limit_files(pid: int, size: int) -> None:
 
 FAULTS: Mapping[str, Action] = {
     "kill": kill,
+    "kill before an answer": kill_before_answer,
     "kill after a call": partial(_kill_after, call_webhook),
     "kill after a tick": partial(_kill_after, tick_errand),
     "kill as updates are taken": partial(crash_at, UPDATES_TAKEN),
@@ -237,6 +253,7 @@ FAULTS: Mapping[str, Action] = {
 }
 WEIGHTS: Mapping[str, int] = dict.fromkeys(FAULTS, 1) | {
     "kill": 3,
+    "kill before an answer": 2,
     "kill after a call": 3,
     "kill after a tick": 3,
     "kill as updates are taken": 2,

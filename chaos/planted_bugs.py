@@ -117,7 +117,7 @@ PLANTED_BUGS = (
         "surfaces/discord/catch_up.py",
         "found = await self._channel.after(start)",
         "found = (await self._channel.after(start))[1:]",
-        focus=("Discord away", "kill"),
+        focus=("kill before an answer", "Discord away"),
     ),
     PlantedBug(
         "a moment is run without a claim",
