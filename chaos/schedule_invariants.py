@@ -54,7 +54,7 @@ def _each_reminder_comes_once(evidence: Evidence) -> Iterator[Finding]:
             yield wrong(f"reminder {name} was due {times_due[name]} times")
         if len(came) != 1:
             yield (wrong if came else missing)(f"reminder {name} came {len(came)} times")
-        elif order["is_timed"]:
+        elif order.get("is_timed", True):
             yield from _in_time(evidence, order, came[0])
 
 

@@ -50,7 +50,7 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     own = None
     if "_function_scoped_runner" in request.fixturenames:
         own = request.getfixturevalue("_function_scoped_runner").get_loop()
-    # A loop of several tests, such as that of a browser, has tasks, threads and sockets of its own.
+    # What runs in a loop of several tests, such as a browser, may begin and leave what it likes.
     is_shared = "_session_scoped_runner" in request.fixturenames
     before = _Before(own, is_shared=is_shared, may_start=is_real(request.node))
     yield
@@ -78,12 +78,12 @@ class _Before:
         self._open_files = _open_files()
 
     def left_since(self) -> Iterator[str]:
-        yield from self._tasks()
-        yield from self._new_processes()
-        yield from self._new_temporary_files()
         yield from self._changed_settings()
         if not self._is_shared:
+            yield from self._tasks()
+            yield from self._new_processes()
             yield from self._new_threads()
+            yield from self._new_temporary_files()
             yield from self._new_open_files()
 
     def _tasks(self) -> Iterator[str]:

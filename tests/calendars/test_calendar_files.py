@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import stat
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
+from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.calendars import CalendarFiles, CalendarSource, read_copies, write_copy
 from ollim_bot.store.file_store import StoreProblem
+from ollim_bot.store.files import OsDisk
+from ollim_bot.testing.disks import SteppedDisk
 
 AT = datetime(2026, 11, 16, 9, 12, tzinfo=UTC)
 EVENTS = (
@@ -65,6 +70,57 @@ def test_a_reading_updates_a_calendar_that_is_still_there(paths: DataPaths) -> N
     assert (files.sources(), files.text("work")) == ((newer,), b"new")
     assert files.update(newer, COPY, None)
     assert (files.copies(), files.text("Work")) == ((COPY,), b"new")
+
+
+class _Crash(Exception):
+    pass
+
+
+def crash_at(step: int, error: Exception | None = None) -> SteppedDisk:
+    """A disk whose write of this number does not happen."""
+    numbers = count()
+
+    def fail(name: str, _: Path) -> None:
+        if name == "replace" and next(numbers) == step:
+            raise error or _Crash
+
+    return SteppedDisk(OsDisk(), fail)
+
+
+@pytest.mark.parametrize("step", range(3))
+def test_a_new_calendar_of_which_a_crash_left_a_part_can_be_removed(
+    paths: DataPaths, step: int
+) -> None:
+    with pytest.raises(_Crash):
+        CalendarFiles(paths, disk=crash_at(step)).add(SOURCE, COPY, b"text")
+    files = CalendarFiles(paths)
+    known = {each.name for each in files.sources()}
+    assert {each.name for each in files.copies()} <= known
+    for name in known:
+        files.remove(name)
+    assert [*paths.calendars.glob("[!.]*")] == []
+
+
+@pytest.mark.parametrize("step", range(3))
+def test_of_a_new_calendar_that_cannot_be_stored_nothing_stays(paths: DataPaths, step: int) -> None:
+    disk = crash_at(step, OSError(errno.ENOSPC, "No space left on device"))
+    with pytest.raises(StorageError):
+        CalendarFiles(paths, disk=disk).add(SOURCE, COPY, b"text")
+    assert [*paths.calendars.glob("[!.]*")] == []
+
+
+@pytest.mark.parametrize("step", range(3))
+def test_a_text_is_stored_only_with_its_events(paths: DataPaths, step: int) -> None:
+    """Else the next reading would find the text unchanged, and keep the old events."""
+    files = CalendarFiles(paths)
+    files.add(SOURCE, COPY, b"old")
+    newer = replace(COPY, events=())
+    with pytest.raises(_Crash):
+        CalendarFiles(paths, disk=crash_at(step)).update(replace(SOURCE, etag='"2"'), newer, b"new")
+    if files.text("Work") == b"new":
+        assert files.copies() == (newer,)
+    if files.sources()[0].etag == '"2"':
+        assert files.text("Work") == b"new"
 
 
 def test_a_reading_that_ends_after_the_removal_brings_nothing_back(paths: DataPaths) -> None:

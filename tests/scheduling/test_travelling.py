@@ -229,3 +229,24 @@ async def test_a_crash_after_the_change_repeats_nothing(tmp_path: Path, zone: st
         assert [state for _, state in came(at, "pills")] == ["done", "skipped"]
         assert len(came(at, "call")) == 1
         await settled(at)
+
+
+async def test_a_reminder_that_is_first_seen_with_the_move_comes_once_though_the_bot_dies(
+    tmp_path: Path,
+) -> None:
+    clock = clock_in(TOKYO)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await travel(at, TOKYO)
+        await at.advance(20)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
+        at.write("reminders/call.md", {"id": "call", "run-at": "2026-02-24T10:16:10"}, "Call.")
+        await at.store.transact(
+            lambda tx: tx.config.change(lambda config: config.with_value("timezone", BERLIN))
+        )
+    async with schedule_scene(ScriptedEngine().then(Waits()), tmp_path, clock=clock) as at:
+        await at.until(lambda: "running" in at.states("call"))
+    await clock.advance(60)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await at.advance(75, step=15)
+        assert len(came(at, "call")) == 1
+        await settled(at)

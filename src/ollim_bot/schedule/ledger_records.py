@@ -110,6 +110,9 @@ def _moved_rows(
         if key_of(job) not in move.came:
             since = move.jumped_since if move.may_jump(job) else move.at
             groups.setdefault(since, []).append(Definition.of(job, move.after))
+        elif key_of(job) not in armed.jobs:
+            # It came by the old clock, by which a restart must know it: it was never armed before.
+            groups.setdefault(move.at, []).append(Definition.of(job, move.before))
     rows: list[LedgerRow] = []
     for since, wanted in groups.items():
         known = {new.key: armed.jobs[new.key] for new in wanted if new.key in armed.jobs}

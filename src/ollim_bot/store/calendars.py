@@ -106,11 +106,17 @@ class CalendarFiles:
             self._write(copy.name, _COPY, _copy_bytes(copy))
 
     def add(self, source: CalendarSource, copy: CalendarCopy, text: bytes) -> None:
-        """Store a new calendar."""
+        """Store a new calendar, or nothing of it."""
         with self._changing():
-            self._write(source.name, _TEXT, text)
-            self._write(source.name, _COPY, _copy_bytes(copy))
+            # The source comes first: without it, the copy of a crash could not be removed. Without
+            # a text, the next reading asks for all of it.
             self._write(source.name, _SOURCE, _source_bytes(source))
+            try:
+                self._write(source.name, _COPY, _copy_bytes(copy))
+                self._write(source.name, _TEXT, text)
+            except StorageError:
+                self._remove_all(source.name)
+                raise
 
     def update(self, source: CalendarSource, copy: CalendarCopy, text: bytes | None) -> bool:
         """Store what a reading found; False if the calendar was removed or replaced since.
@@ -121,9 +127,10 @@ class CalendarFiles:
             known = self._read_once(self._path(source.name, _SOURCE), _source_of)
             if known is None or (known.address, known.file) != (source.address, source.file):
                 return False
+            # The text comes after its copy: events are worked out again only for a new text.
+            self._write(source.name, _COPY, _copy_bytes(copy))
             if text is not None:
                 self._write(source.name, _TEXT, text)
-            self._write(source.name, _COPY, _copy_bytes(copy))
             # The source comes last: its ETag stands for a text that is stored.
             if source != known:
                 self._write(source.name, _SOURCE, _source_bytes(source))
@@ -132,9 +139,12 @@ class CalendarFiles:
     def remove(self, name: str) -> None:
         """Remove all files of a calendar."""
         with self._changing():
-            # The source goes last: until then the calendar can be removed again.
-            for ending in (_COPY, _TEXT, _SOURCE):
-                remove_durably(self._disk, self._path(name, ending))
+            self._remove_all(name)
+
+    def _remove_all(self, name: str) -> None:
+        # The source goes last: until then the calendar can be removed again.
+        for ending in (_COPY, _TEXT, _SOURCE):
+            remove_durably(self._disk, self._path(name, ending))
 
     def _files(self, ending: str) -> list[Path]:
         found = self._folder.glob(f"[!.]*{ending}")
