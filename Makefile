@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 BROWSER := $(VENV)/.browser
-CHECKED := $(VENV)/lint.log
+LINTED := $(VENV)/lint
 
 # The compiler that checks the types of the page, as npm packs it.
 TYPESCRIPT := 5.9.3
@@ -31,12 +31,15 @@ run: $(RUNTIME)
 WORKERS = $$($(BIN)/python -c 'import os; print((os.cpu_count() or 2) + 1)')
 PYTEST = $(BIN)/python -X utf8 -m pytest
 
+# Lint runs beside the collection and the virtual tests. The real ones wait for its end.
 test: $(BROWSER)
-	@began=$$(date +%s); $(LINT); lint=$$?; echo "lint: $$(($$(date +%s) - began)) s"; \
-	$(PYTEST) --workers $(WORKERS) $(TESTS) </dev/null; tests=$$?; \
-	test $$lint = 0 || echo "make test: lint has FAILED, see above"; \
+	@rm -f $(LINTED); { began=$$(date +%s); $(LINT); code=$$?; \
+		echo "lint: $$(($$(date +%s) - began)) s"; echo $$code >$(LINTED); } >$(LINTED).log 2>&1 & \
+	$(PYTEST) --workers $(WORKERS) --real-after $(LINTED) $(TESTS) </dev/null; tests=$$?; \
+	wait; cat $(LINTED).log; \
 	test $$tests = 0 || echo "make test: the tests have FAILED, see above"; \
-	test $$lint = 0 && test $$tests = 0
+	test "$$(cat $(LINTED))" = 0 || echo "make test: lint has FAILED, see above"; \
+	test $$tests = 0 && test "$$(cat $(LINTED))" = 0
 
 lint: $(DEV)
 	@$(LINT)

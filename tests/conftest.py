@@ -15,7 +15,7 @@ from tests.e2e import fork_server
 from tests.engine.cheap_starts import CHEAP_STARTS
 from tests.kinds import KindGuard, is_real
 from tests.left_behind import nothing_left_behind
-from tests.patience import measure_patience
+from tests.patience import measure_patience, wait_for_file
 from tests.wheels import build_wheel
 from tests.workers import WorkerPool
 
@@ -60,6 +60,7 @@ gc.disable()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--chaos-seconds", type=float, default=2, help="how long to inject faults")
     parser.addoption("--workers", type=int, default=0, help="run in this many processes")
+    parser.addoption("--real-after", type=Path, help="begin real tests when this file is there")
     parser.addoption("--chaos-seed", type=int, default=None, help="repeat the run of a seed")
 
 
@@ -68,9 +69,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "chaos: real processes are killed at random moments")
     config.addinivalue_line("markers", "minutes: takes them; left to `make chaos`")
     if config.option.workers:
-        workers = WorkerPool(
-            config.option.workers, is_real, fork_server.prepare, measure=measure_patience
-        )
+
+        def prepare_phase(phase: str) -> None:
+            if phase == "real" and (awaited := config.option.real_after) is not None:
+                wait_for_file(awaited)
+            measure_patience()
+
+        workers = WorkerPool(config.option.workers, is_real, fork_server.prepare, prepare_phase)
         config.pluginmanager.register(workers)
     if config.option.chaos_seed is None:
         # Long runs look for new failures; a short run is the same each time.

@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 _VARIABLE = "OLLIM_BOT_TEST_PATIENCE"
 # In seconds: the least and the most, and how long Python takes to start on an idle machine.
 _LEAST, _MOST, _IDLE_START = 120.0, 600.0, 0.02
+_BETWEEN_LOOKS = 0.1
 
 
 def patience() -> float:
@@ -29,3 +31,9 @@ def measure_patience() -> None:
         starts.append(time.monotonic() - began)
     measured = _LEAST * max(starts) / _IDLE_START
     os.environ[_VARIABLE] = str(round(min(max(measured, _LEAST), _MOST)))
+
+
+def wait_for_file(path: Path) -> None:
+    deadline = time.monotonic() + _MOST
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(_BETWEEN_LOOKS)

@@ -41,7 +41,7 @@ class WorkerPool:
 
     Half of the workers begin at the end of the order. Files that are next to each other share
     expensive fixtures, such as a browser, so fewer workers have to make one. `prepare` is called in
-    each worker before its first test, and `measure` before each phase.
+    each worker before its first test, and `prepare_phase` with its name before each phase.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class WorkerPool:
         size: int,
         is_real: Callable[[pytest.Item], bool],
         prepare: Callable[[], None] = lambda: None,
-        measure: Callable[[], None] = lambda: None,
+        prepare_phase: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._size = size
         self._is_real = is_real
         self._prepare = prepare
-        self._measure = measure
+        self._prepare_phase = prepare_phase
         self._started = 0
         self._files: deque[deque[int]] = deque()
         self._workers: list[_Worker] = []
@@ -86,8 +86,8 @@ class WorkerPool:
     def _run(self, session: pytest.Session, phase: str, tests: Sequence[int], size: int) -> None:
         if not tests or _is_over(session):
             return
+        self._prepare_phase(phase)
         began = time.monotonic()
-        self._measure()
         self._files.extend(_by_file(session.items, tests))
         while len(self._workers) < min(size, len(tests)):
             self._start(session)

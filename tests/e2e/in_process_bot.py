@@ -87,7 +87,10 @@ class InProcessBot(Bot):
         with _logged(self.output):
             while True:
                 adapters = Adapters(
-                    clock=self._clock, engine=self._engine, journal=RecordingJournal()
+                    clock=self._clock,
+                    engine=self._engine,
+                    journal=RecordingJournal(),
+                    newer_version=_none_newer,
                 )
                 self._app = app_with(self._read, adapters, self._print)
                 if await self._app.run() is Ending.STOPPED:
@@ -102,6 +105,11 @@ class InProcessBot(Bot):
         if self._running.done() and self._http is not None:
             self._running.result()
             raise AssertionError("The bot has ended.")
+
+
+async def _none_newer() -> str | None:
+    """Does not ask git, as the bot does."""
+    return None
 
 
 def app_with(settings: Settings, adapters: Adapters, tell: Callable[[str], None]) -> App:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -122,6 +122,7 @@ class Adapters:
     journal: Journal | None = None
     events: Events = file_events
     open_server: OpenServer | None = None
+    newer_version: Callable[[], Awaitable[str | None]] = newer_version
 
 
 class App:
@@ -409,7 +410,7 @@ class App:
             doctor=lambda: examine_in_chat(settings, chosen.provider, self._clock.now()),
             restart=lambda: self.stop(Ending.RESTART),
             update=self._begin_update,
-            newer_version=newer_version,
+            newer_version=self._adapters.newer_version,
             login=chosen.login,
             tasks=partial(self._tasks, store, journal),
             events=lambda: self._google_calendars(store),

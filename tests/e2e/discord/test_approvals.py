@@ -98,7 +98,6 @@ async def test_each_answer_counts_for_what_it_says(
         await _goes_on(scene, is_asked=sign == "✅")
 
 
-@pytest.mark.real_process
 async def test_other_reactions_and_those_on_other_messages_are_no_answer(
     scene: DiscordScene,
 ) -> None:
@@ -119,7 +118,6 @@ async def test_other_reactions_and_those_on_other_messages_are_no_answer(
     assert is_written(scene)
 
 
-@pytest.mark.real_process
 async def test_only_the_first_answer_counts(scene: DiscordScene) -> None:
     """Of two clicks at once, either may arrive first."""
     card = await asked(scene)

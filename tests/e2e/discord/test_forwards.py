@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
 from devtools.localdiscord.state import Message
 from tests.e2e.discord.discord_scene import DiscordScene, words
 from tests.engine.scene import spoken
@@ -50,7 +49,6 @@ def mode(scene: DiscordScene) -> str:
     return str(stored.get("permission_mode", "dontAsk"))
 
 
-@pytest.mark.real_process
 async def test_no_forward_is_a_command_or_an_answer(scene: DiscordScene) -> None:
     scene.discord.allowance(1000, 1.0, of=("send", "edit", "delete", "react"))
     await scene.ask("hello", "Hi Ada.")

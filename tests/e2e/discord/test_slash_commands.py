@@ -174,7 +174,6 @@ async def test_what_is_found_links_to_its_place(scene: DiscordScene) -> None:
     assert re.search(rf"\(({re.escape(place)}/\d+)\), you: \*\*hello\*\*", asked.text)
 
 
-@pytest.mark.real_process
 async def test_commands_with_buttons_answer_by_a_card_in_the_conversation(
     scene: DiscordScene,
 ) -> None:
@@ -221,7 +220,6 @@ async def test_each_argument_with_known_values_proposes_them(scene: DiscordScene
     }
 
 
-@pytest.mark.real_process
 async def test_the_menu_is_put_up_once_and_again_when_it_was_another(scene: DiscordScene) -> None:
     await scene.until(lambda: scene.bot.query(lambda tx: tx.discord.get()).commands)
     scene.discord.drop_gateway(4000, resumable=False)

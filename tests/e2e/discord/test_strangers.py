@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-import pytest
 from devtools.localdiscord.interactions import Interaction
 from devtools.localdiscord.state import Message, User
 from devtools.localdiscord.validation import Json
@@ -89,7 +88,6 @@ async def settled(scene: DiscordScene) -> None:
     await scene.until(is_so)
 
 
-@pytest.mark.real_process
 async def test_no_command_of_others_or_elsewhere_does_anything(scene: DiscordScene) -> None:
     await settled(scene)
     before, said = kept(scene.bot.data), len(scene.discord.said)
@@ -112,7 +110,6 @@ async def test_no_command_of_others_or_elsewhere_does_anything(scene: DiscordSce
         assert scene.bot.output.read_text().count("is running with") == 1
 
 
-@pytest.mark.real_process
 async def test_no_word_of_others_or_elsewhere_is_heard(scene: DiscordScene) -> None:
     await settled(scene)
     before, said = kept(scene.bot.data), len(scene.discord.messages)
@@ -134,7 +131,6 @@ async def test_no_word_of_others_or_elsewhere_is_heard(scene: DiscordScene) -> N
     assert len(scene.model.requests) == 1
 
 
-@pytest.mark.real_process
 async def test_no_button_and_no_reaction_of_others_does_anything(scene: DiscordScene) -> None:
     stranger = scene.discord.stranger
     welcome = await scene.card(WELCOME)
