@@ -7,18 +7,23 @@ full virtual time however busy the machine is.
 from __future__ import annotations
 
 import asyncio
+import os
 import selectors
+import socket
 import threading
 import time
 from datetime import datetime, timedelta, tzinfo
+from functools import cache
 
 from tests.patience import patience
 
 from ollim_bot.testing.clock import PoolThreads
 
 # In seconds. What is on its way between two sockets of this machine arrives within it, and threads
-# outside of pools get on meanwhile. It is longer before a jump that could end a wait as too long.
-_PAUSE, _PAUSE_BEFORE_LONG_JUMP, _LONG_JUMP = 0.001, 0.01, 1.0
+# outside of pools get on meanwhile.
+_PAUSE = 0.001
+# A jump of so many seconds could end a wait as too long, so it is made only after several pauses.
+_LONG_JUMP, _LONG_PAUSE, _LONG_PAUSES = 1.0, 0.01, 5
 # A timer is never early, as it would be by rounding.
 _LATE = 1e-6
 
@@ -29,6 +34,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """`time` moves only when nothing can run, and then to the moment of the next timer."""
 
     def __init__(self) -> None:
+        _loopback()
         self._virtual = _JumpingSelector()
         super().__init__(self._virtual)
 
@@ -50,7 +56,7 @@ class _JumpingSelector(selectors.DefaultSelector):
                 return ready
         if timeout is None:
             return self._awaited()
-        if self._has_company() and (ready := super().select(_pause_before(timeout))):
+        if self._has_company() and (ready := self._paused(timeout)):
             return ready
         self.now += timeout + _LATE
         return []
@@ -61,13 +67,45 @@ class _JumpingSelector(selectors.DefaultSelector):
             return ready
         raise TimeoutError("Nothing can happen any more: there is no timer, and nothing comes.")
 
+    def _paused(self, jump: float) -> Ready:
+        """What comes within the pause before a jump."""
+        pauses, seconds = (_LONG_PAUSES, _LONG_PAUSE) if jump > _LONG_JUMP else (1, _PAUSE)
+        for _ in range(pauses):
+            _loopback().pass_byte()
+            if ready := super().select(seconds):
+                return ready
+        return []
+
     def _has_company(self) -> bool:
         """Whether something comes from sockets or threads. One socket is the loop's own."""
         return len(self.get_map()) > 1 or threading.active_count() > 1
 
 
-def _pause_before(jump: float) -> float:
-    return _PAUSE_BEFORE_LONG_JUMP if jump > _LONG_JUMP else _PAUSE
+class _Loopback:
+    """A connection by which the system delivers a byte no sooner than what was sent before.
+
+    A busy system delivers later than a fixed pause expects.
+    """
+
+    def __init__(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            # Open until the end of the process.
+            self._out = socket.create_connection(server.getsockname()).detach()
+            self._in = server.accept()[0].detach()
+
+    def pass_byte(self) -> None:
+        os.write(self._out, b".")
+        os.read(self._in, 1)
+
+
+@cache
+def _loopback_of(_: int) -> _Loopback:
+    return _Loopback()
+
+
+def _loopback() -> _Loopback:
+    """The one of this process: a fork must not use that of its parent."""
+    return _loopback_of(os.getpid())
 
 
 class LoopClock:

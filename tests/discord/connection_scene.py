@@ -14,8 +14,8 @@ import discord
 from devtools.localdiscord.server import LocalDiscord
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
+from tests.virtual_loop import LoopClock
 
-from ollim_bot.clock import SystemClock
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.client import DiscordConnection, use_api_url
@@ -140,4 +140,4 @@ async def connection_scene(
     with restored_addresses():
         async with local:
             await use_api_url(local.api_url)
-            yield ConnectionScene(local, clock or SystemClock(UTC), owner_id)
+            yield ConnectionScene(local, clock or LoopClock(UTC), owner_id)

@@ -10,8 +10,8 @@ from devtools.localdiscord.faults import AnswerLost
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import ConnectionScene, connection_scene
 from tests.discord.draft_scene import FakeDraftMemory, FakeSurface
+from tests.virtual_loop import LoopClock
 
-from ollim_bot.clock import SystemClock
 from ollim_bot.errors import DeliveryUncertain
 from ollim_bot.ports import Channel
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
@@ -23,19 +23,19 @@ SEND = "POST /channels/*/messages"
 
 class TestOnTheWire(ChannelContract):
     scene: ConnectionScene
+    clock: LoopClock
 
     @pytest.fixture(autouse=True)
     async def connected(self) -> AsyncIterator[None]:
         async with connection_scene(LocalDiscord()) as scene, scene.served():
-            self.scene = scene
+            self.scene, self.clock = scene, LoopClock(UTC)
             yield
 
     def make(self) -> Channel:
         """A surface that was just started and remembers nothing of an earlier run."""
-        clock = SystemClock(UTC)
-        background = BackgroundTasks(clock)
-        drafts = Drafts(self.scene.dm, clock, background, FakeDraftMemory())
-        return FakeSurface(self.scene.dm, drafts, clock)
+        background = BackgroundTasks(self.clock)
+        drafts = Drafts(self.scene.dm, self.clock, background, FakeDraftMemory())
+        return FakeSurface(self.scene.dm, drafts, self.clock)
 
     async def test_what_arrived_without_an_answer_is_found_by_the_next_run(self) -> None:
         before, after = self.make(), self.make()
