@@ -66,7 +66,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(KindGuard())
-    config.addinivalue_line("markers", "chaos: real processes are killed at random moments")
     config.addinivalue_line("markers", "minutes: takes them; left to `make chaos`")
     if config.option.workers:
 

@@ -26,6 +26,7 @@ REAL_MARKS = {
     "browser": "shows the page in a browser",
     "terminal": "types into a terminal",
     "real_time": "waits by the wall clock",
+    "chaos": "kills real processes at random moments",
 }
 
 _STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec"})
