@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -18,6 +19,8 @@ _KEPT = ("PATH", "CI", "HYPOTHESIS_PROFILE", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _KEPT_BEGINNINGS = ("OLLIM_BOT_TEST_", "PIP_", "PLAYWRIGHT_", "PYTEST_")
 _SET = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 _UMASK, _OPEN_FILES = 0o022, 4096
+# For the first line of a script, which can have no space; the path of this checkout may.
+PYTHON = os.path.realpath(sys.executable)
 
 
 def begin_in_defined_state() -> None:

@@ -244,4 +244,5 @@ def test_a_script_is_right_for_its_shell(terminal: Terminal, shell: str) -> None
 
 @pytest.mark.real_process
 def test_a_script_names_the_file_of_its_program(terminal: Terminal) -> None:
-    assert f"{PROGRAM} completion ask" in terminal.installed("completion", "bash").out
+    program = shlex.quote(str(PROGRAM))
+    assert f"{program} completion ask" in terminal.installed("completion", "bash").out

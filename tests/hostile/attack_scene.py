@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from tests.defined_start import PYTHON
 from tests.engine.scene import provider
 from tests.hostile.attempt import Attempt
 from tests.hostile.calling_engine import CallingEngine
@@ -168,7 +169,7 @@ def _without_rules(folder: Path) -> Path:
     real = launcher(folder) or cli_path()
     script = folder / "without-rules"
     script.write_text(
-        f"#!{sys.executable}\nimport os, sys\n"
+        f"#!{PYTHON}\nimport os, sys\n"
         f"words = [{str(real)!r}, *sys.argv[1:]]\n"
         f'words[words.index("--settings") + 1] = {json.dumps(_NO_RULES)!r}\n'
         "os.execv(words[0], words)\n"

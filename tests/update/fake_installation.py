@@ -9,13 +9,14 @@ import json
 import os
 import sqlite3
 import subprocess
-import sys
 from ast import literal_eval
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+
+from tests.defined_start import PYTHON
 
 from ollim_bot.domain.releases import Version
 from ollim_bot.paths import DataPaths
@@ -171,9 +172,7 @@ class FakeInstallation:
         self.index = self.home / "index"
         self.programs = self.home / "programs"
         self.programs.mkdir(parents=True)
-        text = _STAND_IN.format(
-            python=sys.executable, index=str(self.index), stand_in=str(self.stand_in)
-        )
+        text = _STAND_IN.format(python=PYTHON, index=str(self.index), stand_in=str(self.stand_in))
         for path in (self.stand_in, self.programs / "uv"):
             path.write_text(text)
             path.chmod(0o755)

@@ -19,6 +19,7 @@ from pathlib import Path
 from zipfile import ZIP_STORED, ZipFile
 
 import pytest
+from tests.defined_start import PYTHON
 from tests.e2e.bot import Bot
 from tests.patience import patience
 from tests.update.fake_installation import run
@@ -85,7 +86,7 @@ class InstalledBot(Bot):
         shutil.copytree(Path(ollim_bot.__file__).parent, self._site / "ollim_bot")
         self.installed_by("pip")
         uv = programs / "uv"
-        uv.write_text(UV.format(python=sys.executable, data=str(home / "data")))
+        uv.write_text(UV.format(python=PYTHON, data=str(home / "data")))
         uv.chmod(0o755)
         settings = {
             "OLLIM_MODEL": "offline",

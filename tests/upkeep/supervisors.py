@@ -12,7 +12,6 @@ import plistlib
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +21,7 @@ from shlex import quote
 from threading import Condition, Thread
 from typing import NamedTuple
 
+from tests.defined_start import PYTHON
 from tests.patience import patience
 from tests.upkeep.unit_syntax import BadUnit, Unit
 
@@ -86,7 +86,7 @@ def write_bot(folder: Path) -> Path:
     """Write a fake bot program, which starts quickly and fails on demand."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "ollim-bot"
-    program.write_text(_BOT.format(python=sys.executable))
+    program.write_text(_BOT.format(python=PYTHON))
     program.chmod(0o755)
     return program
 
