@@ -102,8 +102,9 @@ async def test_a_program_that_is_no_server_is_ended(
 async def test_a_program_ends_with_its_children_when_it_is_not_held_any_more(
     tmp_path: Path,
 ) -> None:
-    script = f"sleep 1000 & exec {sys.executable} -S {QUICK_SERVER}"
-    spec = ServerSpec("notes", ("sh", "-c", script))
+    script = 'sleep 1000 & exec "$@"'
+    server = (sys.executable, "-S", str(QUICK_SERVER))
+    spec = ServerSpec("notes", ("sh", "-c", script, "sh", *server))
     before = _children()
     async with open_connection(spec, tmp_path, ENVIRON, LONG):
         (group,) = _children() - before
