@@ -270,6 +270,20 @@ async def test_a_plain_call_comes_without_a_model_and_without_markup(tmp_path: P
         assert is_right(at)
 
 
+async def test_a_plain_call_without_a_description_is_called_by_its_name(tmp_path: Path) -> None:
+    """Its text would be its title, with the braces in it."""
+    bare = "".join(
+        line for line in WASHING.splitlines(keepends=True) if not line.startswith("description:")
+    )
+    assert bare != WASHING
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
+        await noticed(at, bare)
+        await call(at, "washing", minutes=40, note="x")
+        await ended(at, "washing")
+        (message,) = shown(at)
+        assert message.job == "washing"
+
+
 async def test_a_plain_call_beyond_the_budget_is_left_for_the_agent(tmp_path: Path) -> None:
     async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         await noticed(at, WASHING)
