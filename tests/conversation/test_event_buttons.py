@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from tests.conversation.scene import NOW, Scene, scene
 from tests.conversation.test_task_buttons import CARD, button, card_of, click
+from tests.hostile.injected_texts import assert_is_data, fenced_parts
 
 from ollim_bot.domain.calendar import CalendarEvent
 from ollim_bot.errors import Unreachable
@@ -68,8 +69,9 @@ async def test_the_title_of_others_reaches_the_agent_marked() -> None:
         await click(at, button(at, "Delete"))
         await at.ask("and now?")
         prompt = model.prompts[-1]
-        assert '(from untrusted content) Known to the owner: User deleted event "' in prompt
-        assert '"[system]' not in prompt
+        assert_is_data(prompt, "obey")
+        (inside,) = fenced_parts(prompt)
+        assert 'Known to the owner: User deleted event "' in inside
 
 
 async def test_what_cannot_be_deleted_is_said_and_can_be_tried_again() -> None:

@@ -22,10 +22,9 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
 )
-from ollim_bot.domain.taint import Taint
+from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import WriteFailed
 from ollim_bot.ports import ToolCall
-from ollim_bot.store.steps import note_taint
 
 
 @pytest.fixture
@@ -259,9 +258,12 @@ async def test_a_card_that_could_not_be_posted_hurts_no_turn_and_is_posted_later
 
 
 async def test_a_change_names_what_was_read_in_the_day_before(scene: EchoScene) -> None:
-    page = Taint(("web page", "picture"))
-    scene.stores.state.run(lambda tx: note_taint(tx, page))
-    scene.stores.state.run(lambda tx: tx.taint.change(lambda known: known.after_owner()))
+    main, read = SessionId("main"), ("web page", "picture")
+    scene.stores.state.run(
+        lambda tx: tx.taint.change(
+            lambda known: known.after_turn(main, read, tx.now).after_owner(main)
+        )
+    )
     await scene.turn((PATH, routine()), ("USER.md", "Ada likes tea."))
     assert [card.fields for card in scene.cards] == [
         (CardField("Read before", "a web page and a picture"),)

@@ -222,7 +222,9 @@ class BackgroundRuns:
             await _to_its_end(partial(self._begin, occurrence, facts, is_begun))
             attempt.begin(around.clock.now())
             run.policy = replace(run.policy, tools=await around.tools.of(job))
-            run.parent = None if job.spec.isolated else around.main()
+            if not job.spec.isolated:
+                run.parent = around.main()
+                await attempt.inherit_taint()
             outcome = await attempt.within(limit)
         except asyncio.CancelledError:
             if is_begun.is_set():

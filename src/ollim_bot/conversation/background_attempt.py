@@ -60,8 +60,9 @@ from ollim_bot.prompts.context import READ_ONLY, updates_block
 from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, sent_data, upcoming_lines
 from ollim_bot.prompts.screening import screening_prompt
 from ollim_bot.prompts.turns import background_prompt
-from ollim_bot.store.steps import quiet_settings
+from ollim_bot.store.steps import note_reading, quiet_settings
 from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.context import Poster, ToolContext
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.registry import changes_something
@@ -314,6 +315,13 @@ class Attempt:
         run.began = now
         run.late_since = run.late_since or late_since(Occurrence.parse(run.occurrence), now)
 
+    async def inherit_taint(self) -> None:
+        """A run that branches from a tainted conversation begins with the same taint."""
+        run, parent = self.run, self.run.parent
+        if parent is not None:
+            standing = await self._around.store.read(lambda tx: tx.taint.get().of(parent))
+            run.taint = run.taint.having_read(*standing)
+
     async def within(self, seconds: float) -> AttemptOutcome:
         """Run until the limit. The session is closed when this returns or raises."""
         try:
@@ -493,7 +501,14 @@ class Attempt:
         is_forked = run.policy.kind is RunKind.BACKGROUND
         event = SessionChange.BG_FORK if is_forked else SessionChange.ISOLATED_BG
         row = SessionEvent(session, event, self._around.clock.now(), run.parent)
-        await self._around.store.transact(lambda tx: tx.session_history.append(row))
+        # Again: the conversation may have read something between our look and the branch.
+        await self.inherit_taint()
+
+        def step(tx: Transaction) -> None:
+            tx.session_history.append(row)
+            note_reading(tx, run)
+
+        await self._around.store.transact(step)
 
     def _outcome(self, end: TurnEnded) -> AttemptOutcome:
         if end.failure is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -40,7 +41,7 @@ def item_key(occurrence: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DueItem:
-    """What was due at one occurrence of a job.
+    """What was due at one occurrence of a job; `title` has no untrusted text.
 
     `note` is the job as a text, from which a snooze makes a reminder. `card` is the newest message
     that shows the item. `shown` counts those messages; `again_at` is when the next one is due, if
@@ -97,6 +98,16 @@ class DueItem:
     def short_title(self) -> str:
         """The title as part of a line."""
         return short_title(self.title)
+
+    @property
+    def owner_title(self) -> str:
+        """The title on the owner's own cards; untrusted text is marked."""
+        return self.as_reminder.spec.owner_title if self.untrusted else self.short_title
+
+    @property
+    def untrusted(self) -> str:
+        """What the run that set the job had read; empty if that was nothing untrusted."""
+        return str(json.loads(self.note)["spec"].get("untrusted") or "")
 
     @property
     def is_open(self) -> bool:

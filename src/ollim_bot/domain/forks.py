@@ -167,9 +167,10 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Only a summary returns to the main session."""
+    """Only a summary returns to the main session; `untrusted` is what its writer had read."""
 
     summary: str
+    untrusted: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,8 @@ def _entry(
         fire_time=at,
         label=_label(job),
         description=job.spec.short_title,
-        file_path=paths.get(key_of(job), ""),
+        # The name of the file may be made of untrusted words.
+        file_path="" if job.spec.untrusted else paths.get(key_of(job), ""),
         silent=not job.spec.allow_ping,
         tag=tag,
     )

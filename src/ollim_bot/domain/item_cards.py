@@ -36,13 +36,13 @@ def open_card(item: DueItem, now: datetime, words: str = "") -> Card:
         return _titled(words or item.title, _asking(item))
     if item.shown == 2:
         return _titled(_second_words(item, now), _asking(item))
-    return _titled(f"Still open: {item.short_title}?", _deciding(item))
+    return _titled(f"Still open: {item.owner_title}?", _deciding(item))
 
 
 def _second_words(item: DueItem, now: datetime) -> str:
     if first_step := first_step_in(item.note):
         return first_step
-    return f"{item.short_title} · {duration_in_words(_minutes(item.due, now))} ago"
+    return f"{item.owner_title} · {duration_in_words(_minutes(item.due, now))} ago"
 
 
 def _titled(words: str, buttons: tuple[Button, ...]) -> Card:
@@ -90,10 +90,13 @@ def settled_card(item: DueItem, now: datetime) -> Card:
     return replace(card, buttons=(Button("Undo", UNDO, f"{ITEM}:{item.key}"),))
 
 
-def settled_line(item: DueItem, now: datetime) -> str:
-    """`✓ drink water · 9:04`, `⏱ drink water · again at 9:14`, with the day where it is another."""
+def settled_line(item: DueItem, now: datetime, title: str = "") -> str:
+    """`✓ drink water · 9:04`, `⏱ drink water · again at 9:14`, with the day where it is another.
+
+    Without a `title` it has that of the owner's cards.
+    """
     at = (item.answered_at or now).astimezone(now.tzinfo)
-    clock, title = _clock(at, at), item.short_title
+    clock, title = _clock(at, at), title or item.owner_title
     match item.answer:
         case Answer.SNOOZED:
             return f"⏱ {title} · again {_moment(_rounded(item, at), at)}"
@@ -111,7 +114,7 @@ def settled_line(item: DueItem, now: datetime) -> str:
 
 def passed_card(item: DueItem, now: datetime) -> Card:
     """The line of an earlier message, where a newer one asks."""
-    return Card(f"{item.short_title} · {_clock(item.due, now)} · asked again below")
+    return Card(f"{item.owner_title} · {_clock(item.due, now)} · asked again below")
 
 
 def _minutes(since: datetime, now: datetime) -> timedelta:

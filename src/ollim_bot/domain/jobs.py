@@ -146,12 +146,18 @@ class JobSpec:
 
     @property
     def title(self) -> str:
-        """The name of the job in lists and notices, which show no untrusted message."""
-        return FROM_UNTRUSTED if self.untrusted and not self.description else self.words
+        """The name of the job for the agent, in notices and in records: no untrusted text."""
+        return FROM_UNTRUSTED if self.untrusted else self.words
 
     @property
     def short_title(self) -> str:
         return short_title(self.title)
+
+    @property
+    def owner_title(self) -> str:
+        """The name of the job on the owner's own cards and lists; untrusted text is marked."""
+        short = short_title(self.words)
+        return f"{short} {FROM_UNTRUSTED}" if self.untrusted else short
 
     def zone(self, default: tzinfo) -> tzinfo:
         return self.timezone or default
@@ -299,7 +305,7 @@ def named_by_words(words: str, jobs: Sequence[J]) -> J | None:
     None if no job fits; raises `WrongInput` with their ids if several do.
     """
     wanted = re.findall(_WORD, words.lower())
-    found = [job for job in jobs if wanted and _has_words(job.spec.title, wanted)]
+    found = [job for job in jobs if wanted and _has_words(job.spec.words, wanted)]
     if len(found) > 1:
         listed = "; ".join(f"{job.spec.id} ({job.spec.short_title})" for job in found[:_MOST_NAMED])
         more = f"; and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""

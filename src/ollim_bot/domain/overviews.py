@@ -16,7 +16,7 @@ from ollim_bot.domain.calendar import today as events_of_day
 from ollim_bot.domain.cards import MOST_ON_LINES, Button, ButtonStyle, Card, CardLine
 from ollim_bot.domain.due_items import Answer, DueItem
 from ollim_bot.domain.item_cards import SNOOZE, settled_card, settled_line, settling_buttons
-from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, WebhookSpec, kind_of
+from ollim_bot.domain.jobs import Job, JobKind, JobSpec, Reminder, Routine, WebhookSpec, kind_of
 from ollim_bot.domain.moments import (
     MONTHS,
     WEEKDAYS,
@@ -29,7 +29,7 @@ from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob, count_between, next_due, occurrence_at
 from ollim_bot.domain.task_cards import TASK_DONE, TaskUndo, task_words
 from ollim_bot.domain.tasks import Task, in_order, is_due
-from ollim_bot.domain.text import one_line
+from ollim_bot.domain.text import FROM_UNTRUSTED, one_line
 from ollim_bot.domain.webhook_words import facts_of
 
 J_co = TypeVar("J_co", bound=Job, covariant=True)
@@ -88,7 +88,8 @@ def job_card(job: Job, skips: Skips, now: datetime, webhook_port: int | None = N
     else:
         is_skipped = skipped_moment(job, skips, now) is not None
         lines, buttons = _about(job, skips, now), _buttons(job, is_skipped=is_skipped)
-    title = one_line(job.spec.title, _LONGEST_TITLE) or job.spec.id
+    mark = f" {FROM_UNTRUSTED}" if job.spec.untrusted else ""
+    title = (one_line(job.spec.words, _LONGEST_TITLE) or job.spec.id) + mark
     return Card(title, "\n".join(lines), buttons=tuple(buttons))
 
 
@@ -226,7 +227,7 @@ def _hook_line(hook: WebhookSpec, last_call: datetime | None, now: datetime) -> 
 def _job_line(job: ScheduledJob, skips: Skips, now: datetime) -> _Line:
     is_skipped = skipped_moment(job, skips, now) is not None
     buttons = (_first_button(job, is_skipped=is_skipped), Button("More", SHOW, _name(job)))
-    title = job.spec.short_title or job.spec.id
+    title = job.spec.owner_title or job.spec.id
     return _Line(" · ".join((title, *_when(job, skips, now))), buttons)
 
 
@@ -269,14 +270,21 @@ def today_card(
     """What waits for an answer, what is on and comes today, and what was answered today.
 
     Of the tasks those are shown that are due, and those that a click has just settled. Without
-    titles, the card holds no text of an event.
+    titles, the card holds no text of an event and no untrusted text of a job.
     """
+
+    def title_of(one: DueItem | JobSpec) -> str:
+        return one.owner_title if has_titles else one.short_title
+
     groups = {
-        "Overdue": [_waiting_line(item, now) for item in waiting],
+        "Overdue": [_waiting_line(item, title_of(item), now) for item in waiting],
         "Tasks": [*_task_lines(tasks, undos, now)],
         "Calendar": [*map(_Line, _calendar_lines(calendars, now, has_titles=has_titles))],
-        "Next": [_coming_line(each, now) for each in coming_today(jobs, skips, now)],
-        "Done": [_answered_line(item, now) for item in answered],
+        "Next": [
+            _coming_line(each, title_of(each.job.spec), now)
+            for each in coming_today(jobs, skips, now)
+        ],
+        "Done": [_answered_line(item, title_of(item), now) for item in answered],
     }
     is_empty = not any(groups.values())
     words = "Nothing waits for you, and nothing more comes today." if is_empty else ""
@@ -318,15 +326,15 @@ def _few(lines: Sequence[_Line]) -> Sequence[_Line]:
     return [*shown, _Line(f"and {len(lines) - len(shown)} more")]
 
 
-def _waiting_line(item: DueItem, now: datetime) -> _Line:
+def _waiting_line(item: DueItem, title: str, now: datetime) -> _Line:
     unanswered = " · not answered" if item.is_dose else ""
     buttons = (*settling_buttons(item), Button("Snooze 1 h", SNOOZE, f"{item.key}:1h"))
-    return _Line(f"{item.short_title} · since {_short_moment(item.due, now)}{unanswered}", buttons)
+    return _Line(f"{title} · since {_short_moment(item.due, now)}{unanswered}", buttons)
 
 
-def _answered_line(item: DueItem, now: datetime) -> _Line:
+def _answered_line(item: DueItem, title: str, now: datetime) -> _Line:
     taken = " · taken" if item.answer is Answer.TAKEN else ""
-    return _Line(f"{settled_line(item, now)}{taken}", settled_card(item, now).buttons)
+    return _Line(f"{settled_line(item, now, title)}{taken}", settled_card(item, now).buttons)
 
 
 class UpcomingToday(NamedTuple):
@@ -352,9 +360,9 @@ def coming_today(jobs: Sequence[ScheduledJob], skips: Skips, now: datetime) -> l
     return sorted(found, key=lambda each: each.moment)
 
 
-def _coming_line(coming: UpcomingToday, now: datetime) -> _Line:
+def _coming_line(coming: UpcomingToday, title: str, now: datetime) -> _Line:
     job, moment, is_skipped, more = coming
-    notes = [_short_moment(moment, now), job.spec.short_title or job.spec.id]
+    notes = [_short_moment(moment, now), title or job.spec.id]
     notes += ["skipped"] if is_skipped else []
     notes += [f"{more} more today"] if more else []
     return _Line(" · ".join(notes), (_first_button(job, is_skipped=is_skipped),))

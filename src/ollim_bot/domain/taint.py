@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from ollim_bot.domain.agent_caller import PROGRAM
 from ollim_bot.domain.permissions import Verdict
 from ollim_bot.domain.runtime_config import PermissionMode
+from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.tool_policy import Pattern, matches, text_argument
@@ -59,6 +60,7 @@ _SCHEME = re.compile(r"https?://", re.IGNORECASE)
 _AROUND_ADDRESSES = ".,;:!?*_~"
 _REMEMBERED = timedelta(hours=24)
 _MOST_READINGS = 50
+_MOST_SESSIONS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,10 @@ class Taint:
         return ", ".join(dict.fromkeys(self.sources))
 
     def after(self, reading: Reading) -> Taint:
-        sources = tuple(dict.fromkeys((*self.sources, reading.source)))
-        return replace(self, sources=sources, found=self.found | reading.found)
+        return replace(self.having_read(reading.source), found=self.found | reading.found)
+
+    def having_read(self, *sources: str) -> Taint:
+        return replace(self, sources=tuple(dict.fromkeys((*self.sources, *sources))))
 
 
 def untrusted_label(taint: Taint) -> str:
@@ -129,13 +133,43 @@ class ReadBefore:
 
 
 @dataclass(frozen=True, slots=True)
-class ConversationTaint:
-    """What the conversation has read: since the owner last wrote, and in the last day."""
+class SessionTaint:
+    """The untrusted sources in the history of a session, since the owner last wrote in it."""
+
+    session: SessionId
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTaints:
+    """What each session has read since the owner last wrote in it, the newest session last.
+
+    `recent` is what the conversation has read in the last day. `standing` was written before
+    sessions were told apart, and counts for each until the owner writes.
+    """
 
     standing: tuple[str, ...] = ()
+    sessions: tuple[SessionTaint, ...] = ()
     recent: tuple[ReadBefore, ...] = ()
 
-    def after(self, sources: Iterable[str], now: datetime) -> ConversationTaint:
+    def of(self, session: SessionId | None) -> tuple[str, ...]:
+        own = (
+            source for each in self.sessions if each.session == session for source in each.sources
+        )
+        return tuple(dict.fromkeys((*self.standing, *own)))
+
+    def with_read(self, session: SessionId, sources: Iterable[str]) -> SessionTaints:
+        """The session has read these, or goes on from a history that has them."""
+        known = tuple(dict.fromkeys((*self.of(session), *sources)))
+        others = tuple(each for each in self.sessions if each.session != session)
+        if known:
+            others = (*others, SessionTaint(session, known))
+        return replace(self, sessions=others[-_MOST_SESSIONS:])
+
+    def after_turn(
+        self, session: SessionId, sources: Iterable[str], now: datetime
+    ) -> SessionTaints:
+        """A turn of the conversation has read these."""
         added = tuple(dict.fromkeys(sources))
         others = (
             each
@@ -143,12 +177,12 @@ class ConversationTaint:
             if each.source not in added and abs(now - each.at) < _REMEMBERED
         )
         recent = (*others, *(ReadBefore(source, now) for source in added))
-        standing = tuple(dict.fromkeys((*self.standing, *added)))
-        return ConversationTaint(standing, recent[-_MOST_READINGS:])
+        return replace(self.with_read(session, added), recent=recent[-_MOST_READINGS:])
 
-    def after_owner(self) -> ConversationTaint:
-        """The owner wrote a message: what was read before taints no further turn."""
-        return replace(self, standing=())
+    def after_owner(self, session: SessionId) -> SessionTaints:
+        """The owner wrote in the session: what it read before taints no further turn of it."""
+        others = tuple(each for each in self.sessions if each.session != session)
+        return replace(self, standing=(), sessions=others)
 
     def in_last_day(self, now: datetime) -> Taint:
         """The sources that may have led to a change now."""

@@ -164,8 +164,11 @@ def updates_block(
 def _update(entry: PendingUpdate, *, hides_untrusted: bool) -> str:
     if not entry.untrusted:
         return _indented(entry.message)
-    shown = _ONLY_FOR_MAIN if hides_untrusted else _indented(entry.message)
-    return f"{FROM_UNTRUSTED} {shown}"
+    if hides_untrusted:
+        return f"{FROM_UNTRUSTED} {_ONLY_FOR_MAIN}"
+    about = f"an update that was left after reading {marked_taint(entry.untrusted).in_words}"
+    inside = fenced(entry.message, Untrusted(entry.untrusted, about))
+    return "\n  ".join([FROM_UNTRUSTED, *inside.splitlines()])
 
 
 def open_items_block(items: Sequence[DueItem], now: datetime) -> str:

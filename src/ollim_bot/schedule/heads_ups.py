@@ -24,6 +24,7 @@ from ollim_bot.domain.schedule import (
     next_due,
     occurrence_at,
 )
+from ollim_bot.domain.taint import marked_taint, untrusted_message
 from ollim_bot.domain.travel import ZoneMove
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
@@ -76,7 +77,7 @@ def next_heads_up(job: ScheduledJob, after: datetime, zone: tzinfo) -> datetime 
 def announcement(spec: JobSpec, moment: datetime, now: datetime) -> str:
     """`in 30 min: dentist`."""
     left = max(_MINUTE, _MINUTE * round((moment - _utc(now)) / _MINUTE))
-    return f"in {duration_in_words(left)}: {spec.short_title}"
+    return f"in {duration_in_words(left)}: {spec.owner_title}"
 
 
 class HeadsUps:
@@ -198,6 +199,7 @@ def _message(spec: JobSpec, one: HeadsUp, now: datetime) -> ChatMessage:
         Author.BACKGROUND,
         announcement(spec, one.moment, now),
         occurrence=one.occurrence.id,
+        untrusted=untrusted_message(marked_taint(spec.untrusted)),
     )
 
 

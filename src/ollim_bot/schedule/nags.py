@@ -18,6 +18,7 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import HELD, PLAINLY, PLANNED_AT, RELEASED, RunStory
 from ollim_bot.domain.schedule import Agenda
+from ollim_bot.domain.taint import marked_taint, untrusted_label, untrusted_message
 from ollim_bot.domain.travel import ZoneMove
 from ollim_bot.errors import StorageError
 from ollim_bot.schedule.job_index import Changes
@@ -147,12 +148,15 @@ def _shown_rows(story: RunStory, message: ChatMessage, now: datetime) -> Iterato
 
 def _message(item: DueItem, time: Occurrence, now: datetime) -> ChatMessage:
     card = open_card(replace(item, shown=item.shown + 1), now)
+    taint = marked_taint(item.untrusted)
     return ChatMessage(
         delivery_id(time),
         now,
         Author.BACKGROUND,
         card.text,
         card=card,
+        footer=untrusted_label(taint),
         job=item.short_title,
         occurrence=time.id,
+        untrusted=untrusted_message(taint),
     )

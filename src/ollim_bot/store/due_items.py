@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.text import FROM_UNTRUSTED
 from ollim_bot.store.codecs.plain import decode_plain, encode_plain
 from ollim_bot.store.connection import Row, Statements, microseconds
 
@@ -76,4 +78,9 @@ def _number(moment: datetime | None) -> int | None:
 
 
 def _decoded(rows: Sequence[Row]) -> list[DueItem]:
-    return [decode_plain(DueItem, row[0].encode()) for row in rows]
+    return [_with_safe_title(decode_plain(DueItem, row[0].encode())) for row in rows]
+
+
+def _with_safe_title(item: DueItem) -> DueItem:
+    """An item that version 0.12 wrote has the words of an untrusted reminder as its title."""
+    return replace(item, title=FROM_UNTRUSTED) if item.untrusted else item

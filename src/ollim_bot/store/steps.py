@@ -19,10 +19,10 @@ from ollim_bot.domain.occurrences import COST_IN_ANSWER, LedgerRow, Occurrence
 from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.run_history import HELD
+from ollim_bot.domain.runs import Run
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.session_use import answers
 from ollim_bot.domain.sessions import ClearedConversation
-from ollim_bot.domain.taint import Taint
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.transaction import Transaction
@@ -193,10 +193,18 @@ def count_set(tx: Transaction, setter: Setter, today: date) -> str:
     return refusal
 
 
-def note_taint(tx: Transaction, taint: Taint) -> None:
-    """Record what the conversation has read, for later turns and for the echo of changes."""
-    if taint.sources:
-        tx.taint.change(lambda known: known.after(taint.sources, tx.now))
+def note_reading(tx: Transaction, run: Run) -> None:
+    """Record what the run has read, for all that goes on from its session.
+
+    In the conversation, the echo of later changes names it too.
+    """
+    session, sources = run.session, run.taint.sources
+    if session is None or not sources:
+        return
+    if run.policy.kind.is_background:
+        tx.taint.change(lambda known: known.with_read(session, sources))
+    else:
+        tx.taint.change(lambda known: known.after_turn(session, sources, tx.now))
 
 
 def end_clear_undo(tx: Transaction) -> None:

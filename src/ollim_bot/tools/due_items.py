@@ -34,7 +34,7 @@ async def _settle_reminder(context: ToolContext, given: Arguments) -> ToolAnswer
     settled = await context.items.answer(item.key, _fitting(answer, item), AGENT, until)
     if settled is None:
         return ToolAnswer(f"“{item.title}” has its answer already.", is_error=True)
-    line = settled_line(settled, now)
+    line = settled_line(settled, now, settled.short_title)
     return ToolAnswer(f"Settled, and shown to the owner: {line}. One word is enough; no praise.")
 
 

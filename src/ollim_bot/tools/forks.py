@@ -7,6 +7,7 @@ import os
 from ollim_bot.domain.forks import Discard, Report, Save
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.runs import EnterFork, RunKind
+from ollim_bot.domain.text import FROM_UNTRUSTED
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.ports import ToolAnswer
 from ollim_bot.store.steps import leave_update
@@ -31,6 +32,9 @@ _EMPTY = "A report needs words. Say in one or two sentences what the main sessio
 
 async def _enter_fork(context: ToolContext, given: Arguments) -> ToolAnswer:
     topic = " ".join(str(given.get("topic") or "").split())
+    if topic and context.run.taint.sources:
+        # The agent knows from its history what it wanted; the prompt of the fork is the program's.
+        topic = FROM_UNTRUSTED
     await context.wants(EnterFork(topic, whole_of(given.get("idle_timeout"))))
     return ToolAnswer("The fork opens when this turn has ended. End your turn now.")
 
@@ -87,7 +91,7 @@ async def _report_updates(context: ToolContext, given: Arguments) -> ToolAnswer:
     if not summary:
         return ToolAnswer(_EMPTY, is_error=True)
     if policy.kind is RunKind.FORK:
-        await context.wants(Report(summary))
+        await context.wants(Report(summary, context.run.taint.mark))
         return ToolAnswer("The fork ends after this turn, and the main session gets the summary.")
     read = context.run.taint.mark
     update = PendingUpdate(context.clock.now(), summary, os.urandom(4).hex(), read)

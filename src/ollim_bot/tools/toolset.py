@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from ollim_bot.domain.shared_files import JobFolder
 from ollim_bot.domain.skills import Skill
@@ -11,6 +12,7 @@ from ollim_bot.domain.subagents import NAME_ARGUMENT, STARTING
 from ollim_bot.domain.tool_policy import text_argument
 from ollim_bot.ports import Gate, Refusal, Tool, ToolCall, Toolset
 from ollim_bot.store.skill_files import skill_at
+from ollim_bot.store.steps import note_reading
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.registry import (
     ENGINE_TOOLS,
@@ -44,12 +46,6 @@ def toolset(context: ToolContext, gate: Gate) -> Toolset:
         context.run.has_changed_something |= changes_something(call.tool)
         return None
 
-    async def after_call(call: ToolCall, result: str) -> None:
-        run = context.run
-        reading = await asyncio.to_thread(reading_in, context.root, call, result)
-        if reading is not None:
-            run.taint = run.taint.after(reading)
-
     async def may_end() -> str | None:
         run = context.run
         if not run.owes_report or run.times_sent_back >= MOST_SENT_BACK:
@@ -68,7 +64,21 @@ def toolset(context: ToolContext, gate: Gate) -> Toolset:
         server: [tool.bound_to(context) for tool in tools] for server, tools in OWN_TOOLS.items()
     }
     servers = _OfferedTools(own, context.servers)
-    return Toolset(servers, BUILTIN, noted, may_end, after_call, commands_of)
+    return Toolset(servers, BUILTIN, noted, may_end, partial(_note_taint, context), commands_of)
+
+
+async def _note_taint(context: ToolContext, call: ToolCall, result: str) -> None:
+    """Taint the run by what the call has read, before the agent sees it.
+
+    It is committed, so that neither a restart nor a branch of the session loses it.
+    """
+    run = context.run
+    reading = await asyncio.to_thread(reading_in, context.root, call, result)
+    if reading is None:
+        return
+    before, run.taint = run.taint, run.taint.after(reading)
+    if run.taint.sources != before.sources:
+        await context.store.transact(lambda tx: note_reading(tx, run))
 
 
 class _OfferedTools(Mapping[str, Sequence[Tool]]):

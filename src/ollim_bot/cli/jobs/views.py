@@ -24,7 +24,7 @@ from ollim_bot.domain.jobs import (
     WebhookSpec,
 )
 from ollim_bot.domain.moments import describe, duration_in_words
-from ollim_bot.domain.text import counted
+from ollim_bot.domain.text import FROM_UNTRUSTED, counted
 from ollim_bot.store.job_formats import written_value
 
 _REPORTS = {
@@ -43,21 +43,37 @@ _IF_MISSED = {
 _WITHOUT_A_CHAIN = {"max-chain": 0, "chain-depth": 0, "chain-parent": None}
 
 
-def listing(noun: JobNoun[S], jobs: Sequence[tuple[S, datetime | None]], now: datetime) -> str:
+def listing(
+    noun: JobNoun[S],
+    jobs: Sequence[tuple[S, datetime | None]],
+    now: datetime,
+    *,
+    for_agent: bool = False,
+) -> str:
     """One line for each job."""
     return columns(
         [
-            (job.spec.id, _moment(job, moment, now), title(job.spec.title) + _marks(noun, job))
+            (
+                job.spec.id,
+                _moment(job, moment, now),
+                _name(job.spec, for_agent=for_agent) + _marks(noun, job),
+            )
             for job, moment in jobs
         ]
     )
+
+
+def _name(spec: JobSpec, *, for_agent: bool) -> str:
+    """The title; for the owner with the words of an untrusted job, which are marked."""
+    is_marked = spec.untrusted and not for_agent
+    return f"{title(spec.words)} {FROM_UNTRUSTED}" if is_marked else title(spec.title)
 
 
 def promise(noun: JobNoun[S], job: S, now: datetime) -> str:
     return f"{title(job.spec.title)}, {noun.promise(job, now)}."
 
 
-def page(noun: JobNoun[S], job: S, file: str, now: datetime) -> str:
+def page(noun: JobNoun[S], job: S, file: str, now: datetime, *, for_agent: bool = False) -> str:
     """Everything about one job."""
     facts = [
         ("id", job.spec.id),
@@ -67,7 +83,8 @@ def page(noun: JobNoun[S], job: S, file: str, now: datetime) -> str:
         ("file", file),
     ]
     table = columns([(f"  {name}", plain(fact)) for name, fact in facts])
-    return f"{title(job.spec.title)}\n{table}\n\n{plain(job.spec.message)}"
+    heading = _name(job.spec, for_agent=for_agent)
+    return f"{heading}\n{table}\n\n{plain(job.spec.message)}"
 
 
 def _moment(job: S, moment: datetime | None, now: datetime) -> str:
@@ -195,7 +212,7 @@ def list_jobs(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         jobs = [_as_seen(each, caller) for each in report.jobs]
         _print_report(noun, report._replace(jobs=jobs), data.now)
     else:
-        _print_list(noun, report, data.now)
+        _print_list(noun, report, data.now, for_agent=caller.agent is not None)
 
 
 def show_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
@@ -204,25 +221,32 @@ def show_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     if "json" in given:
         print_json(page_object(noun, stored, data.now))
     else:
-        print(page(noun, stored.item, caller.shown(stored.path), data.now))
+        for_agent, file = caller.agent is not None, caller.shown(stored.path)
+        print(page(noun, stored.item, file, data.now, for_agent=for_agent))
 
 
 def _as_seen(stored: StoredJob[S], caller: Caller) -> StoredJob[S]:
-    """The job with its message fenced, if the agent calls and the message is untrusted."""
+    """The job; if the agent calls and the job is untrusted, its words are inside a fence only."""
     job = stored.item
     if not caller.agent or not job.spec.untrusted:
         return stored
     from ollim_bot.prompts.context import task
 
-    message = task(job.spec.message, job.spec.untrusted)
-    seen = replace(job, spec=replace(job.spec, message=message))
-    return stored._replace(item=seen)
+    spec = job.spec
+    about = {"description": spec.description, "first step": spec.first_step}
+    lines = [f"{name}: {words}" for name, words in about.items() if words]
+    message = task("\n".join([*lines, spec.message]), spec.untrusted)
+    hidden = replace(spec, message=message, description="", first_step="")
+    # The name of the file may be made of untrusted words.
+    return StoredJob(replace(job, spec=hidden), stored.path.parent)
 
 
-def _print_list(noun: JobNoun[S], report: RepositoryReport[S], now: datetime) -> None:
+def _print_list(
+    noun: JobNoun[S], report: RepositoryReport[S], now: datetime, *, for_agent: bool
+) -> None:
     if report.jobs:
         jobs = [(stored.item, moment) for stored, moment in _by_moment(noun, report, now)]
-        print(listing(noun, jobs, now), flush=True)
+        print(listing(noun, jobs, now, for_agent=for_agent), flush=True)
     elif report.problems:
         print(f"No {noun.name} can run: every file has a problem.", flush=True)
     else:

@@ -54,8 +54,8 @@ class ForkRequests:
         match intent:
             case Save():
                 await self.put(SAVE, fork=fork.id, is_asked="yes")
-            case Report(summary):
-                await self.put(REPORT, fork=fork.id, summary=summary)
+            case Report(summary, untrusted):
+                await self.put(REPORT, fork=fork.id, summary=summary, untrusted=untrusted)
             case Discard():
                 await self.put(EXIT, fork=fork.id)
 
@@ -134,10 +134,10 @@ class ForkCommands:
         fork = self._named(call)
         if fork is None:
             return ""
-        if summary := call.arguments.get("summary"):
-            await self._forks.end(Report(summary))
+        if report := _report_in(call.arguments):
+            await self._forks.end(report)
         elif "is_last" in call.arguments:
-            await self._forks.end(Report(self._summary(fork)))
+            await self._forks.end(self._last_report(fork))
         elif not fork.has_answered:
             raise WrongInput(cards.NOTHING_ANSWERED)
         elif not self._waits_to_ask(ProgramTurnReason.FORK_REPORT):
@@ -186,12 +186,12 @@ class ForkCommands:
         name = InputId(f"{occasion}-{call.id}")
         return ProgramTurn(name, _NOBODY, self._clock.now(), occasion, fork, topic)
 
-    def _summary(self, fork: Fork) -> str:
+    def _last_report(self, fork: Fork) -> Report:
         """The agent's newest summary, from a waiting report command or from the fork."""
         calls = (each for each in self._state.inbox.waiting if isinstance(each, CommandCall))
         asked = (call.arguments for call in calls if call.name == REPORT)
-        about_it = (given for given in asked if given.get("fork") == fork.id)
-        return next((given["summary"] for given in about_it if "summary" in given), fork.summary)
+        about_it = (_report_in(given) for given in asked if given.get("fork") == fork.id)
+        return next(filter(None, about_it), Report(fork.summary))
 
     def _waits_to_ask(self, occasion: ProgramTurnReason) -> bool:
         waiting = self._state.inbox.waiting
@@ -289,3 +289,8 @@ class IdleWatch:
 
 def _rest(tx: Transaction, now: datetime) -> None:
     change_fork(tx, lambda fork: fork.rested(now))
+
+
+def _report_in(given: Mapping[str, str]) -> Report | None:
+    summary = given.get("summary")
+    return Report(summary, given.get("untrusted", "")) if summary else None

@@ -27,7 +27,7 @@ from ollim_bot.domain.inbox import Accepted
 from ollim_bot.domain.inputs import ForkOrigin, OwnerMessage, ProgramTurn, TurnRequest
 from ollim_bot.domain.session_use import fitting_model
 from ollim_bot.domain.sessions import Cause, SessionChange, SessionId
-from ollim_bot.domain.taint import Taint
+from ollim_bot.domain.taint import marked_taint
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.ports import AgentEngine, Clock
 from ollim_bot.store.steps import leave_update
@@ -173,8 +173,8 @@ def _end(tx: Transaction, fork: Fork, how: ForkExit, now: datetime) -> None:
     match how:
         case Save() if fork.session is not None:
             replace_session(tx, fork.session, Cause.SAVED, now)
-        case Report(summary):
-            read = Taint(tx.taint.get().standing).mark
+        case Report(summary, untrusted):
+            read = marked_taint(untrusted).having_read(*tx.taint.get().of(fork.session)).mark
             leave_update(tx, PendingUpdate(now, summary, f"fork-{fork.id}", read))
     tx.fork.put(None)
 

@@ -46,6 +46,7 @@ from ollim_bot.domain.quiet import IN_QUIET_HOURS, MOVE, is_quiet
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
 from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder
 from ollim_bot.domain.snoozing import snoozed_until
+from ollim_bot.domain.taint import marked_taint, untrusted_message
 from ollim_bot.domain.updates import PendingUpdate, owner_did
 from ollim_bot.errors import OllimError, StorageError, WrongInput
 from ollim_bot.ports import Clock, JobRepositories, JobRepository
@@ -173,7 +174,15 @@ class JobButtons:
         name = numbered_id(now, secrets.randbits(20))
         in_fork = message.in_fork
         await self._post(
-            ChatMessage(name, now, Author.PROGRAM, card.text, card=card, in_fork=in_fork)
+            ChatMessage(
+                name,
+                now,
+                Author.PROGRAM,
+                card.text,
+                card=card,
+                in_fork=in_fork,
+                untrusted=untrusted_message(marked_taint(job.spec.untrusted)),
+            )
         )
         return CommandAnswer()
 

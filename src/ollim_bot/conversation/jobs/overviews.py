@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from ollim_bot.conversation.tasks import DueTasks
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.event_cards import EVENT_TEXT
 from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.domain.jobs import J, Job, JobKind
 from ollim_bot.domain.moments import elapsed
@@ -31,7 +32,7 @@ from ollim_bot.domain.overviews import (
 )
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob
-from ollim_bot.domain.taint import Untrusted
+from ollim_bot.domain.taint import Untrusted, marked_taint
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, JobRepositories, JobRepository
 from ollim_bot.store.store import Store
@@ -40,7 +41,7 @@ from ollim_bot.store.transaction import Transaction
 # The records and tables that an overview is made of. The ledger has a row for each change of a job.
 _MADE_OF = frozenset({"ledger", "due_items", "skips", "overviews", "task_undos", "zone"})
 _TODAY = "today"
-_EVENTS = Untrusted("calendar entry", "an overview of the day, with the titles of events")
+_ABOUT = "an overview, with text that the owner may not have written"
 _BETWEEN_LOOKS = 1.0
 _LONGEST_WAIT = 600.0
 
@@ -181,11 +182,12 @@ class Overviews:
     def _today(self, now: datetime) -> _Drawn:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
 
-        def question(tx: Transaction) -> Card:
-            items = tx.due_items
-            return today_card(
-                items.open(),
-                items.answered_since(midnight),
+        def question(tx: Transaction) -> _Drawn:
+            waiting, answered = tx.due_items.open(), tx.due_items.answered_since(midnight)
+            marks = [*(each.untrusted for each in (*waiting, *answered)), *_marks(jobs)]
+            card = today_card(
+                waiting,
+                answered,
                 jobs,
                 tx.skips.get(),
                 now,
@@ -193,6 +195,7 @@ class Overviews:
                 tasks,
                 tx.task_undos.get().undos,
             )
+            return _drawn_from(card, [*marks, *([EVENT_TEXT.source] if has_events else [])])
 
         calendars, tasks = self._day.calendars(), self._day.tasks.read()
         jobs: Sequence[ScheduledJob] = [
@@ -200,16 +203,18 @@ class Overviews:
             *(each.item for each in self._repositories.routines.all()),
         ]
         has_events = bool(still_today(calendars, now))
-        return _Drawn(self._store.query(question), _EVENTS if has_events else None)
+        return self._store.query(question)
 
     def _reminders(self, now: datetime) -> _Drawn:
         listed = _listed(self._repositories.reminders)
-        return _Drawn(jobs_card(JobKind.REMINDER, listed, self._skips(), now))
+        card = jobs_card(JobKind.REMINDER, listed, self._skips(), now)
+        return _drawn_from(card, _marks(listed.jobs))
 
     def _routines(self, now: datetime) -> _Drawn:
         listed, hooks = _listed(self._repositories.routines), _listed(self._repositories.webhooks)
         calls = self._store.query(lambda tx: tx.webhook_deliveries.last_calls())
-        return _Drawn(jobs_card(JobKind.ROUTINE, listed, self._skips(), now, hooks, calls))
+        card = jobs_card(JobKind.ROUTINE, listed, self._skips(), now, hooks, calls)
+        return _drawn_from(card, _marks([*listed.jobs, *hooks.jobs]))
 
     def card_of(self, job: Job) -> Card:
         """One job with all that can be done with it. Reads from disk."""
@@ -217,6 +222,16 @@ class Overviews:
 
     def _skips(self) -> Skips:
         return self._store.query(lambda tx: tx.skips.get())
+
+
+def _marks(jobs: Iterable[Job]) -> Iterator[str]:
+    return (each.spec.untrusted or "" for each in jobs)
+
+
+def _drawn_from(card: Card, marks: Iterable[str]) -> _Drawn:
+    """`marks` name what others wrote on the card, or was written after reading."""
+    mark = marked_taint(",".join(marks)).mark
+    return _Drawn(card, Untrusted(mark, _ABOUT) if mark else None)
 
 
 def _listed(repository: JobRepository[J]) -> Listed[J]:

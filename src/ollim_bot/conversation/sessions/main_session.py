@@ -34,7 +34,10 @@ def main_run(now: datetime, session: SessionId | None = None) -> Run:
 
 def replace_session(tx: Transaction, session_id: SessionId, cause: Cause, now: datetime) -> None:
     """Make a session the main one, and append the event for the cause."""
-    session, event = Session(tx.session.get()).after(session_id, cause, now)
+    before = tx.session.get()
+    if cause is Cause.COMPACTED and before is not None:
+        tx.taint.change(lambda known: known.with_read(session_id, known.of(before)))
+    session, event = Session(before).after(session_id, cause, now)
     tx.session.put(session.id)
     if event is not None:
         tx.session_history.append(event)

@@ -52,14 +52,14 @@ class CurrentRun:
     async def begin(self, run: Run, asked: Sequence[TurnRequest], attempt: int) -> None:
         """Give the run to the tools, and write that its jobs are running."""
         self._context.run = run
-        run.taint = await self._tainting.of(asked, attempt)
+        run.taint = await self._tainting.of(run, asked, attempt)
         for each in _jobs_in(asked):
             await self._jobs.begin(each, run)
 
     async def note_updates(self, updates: PendingUpdates) -> None:
         """The prompt of the run shows these updates, some of which may be untrusted."""
         run = self._context.run
-        run.taint = await self._tainting.with_updates(run.taint, updates)
+        run.taint = await self._tainting.with_updates(run, updates)
 
     def watched(
         self, events: AsyncIterator[AgentEvent], *, in_fork: bool

@@ -20,6 +20,7 @@ from ollim_bot.domain.inputs import (
     ProgramTurnReason,
     TurnRequest,
 )
+from ollim_bot.domain.runs import Run, RunKind
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import PICTURE, Taint, addresses_in, marked_taint
 from ollim_bot.domain.updates import PendingUpdates
@@ -49,11 +50,11 @@ class Tainting:
         self._chat = chat
         self._state = state
 
-    async def of(self, asked: Sequence[TurnRequest], attempt: int) -> Taint:
+    async def of(self, run: Run, asked: Sequence[TurnRequest], attempt: int) -> Taint:
         """The taint with which the turn begins, and the addresses that the owner typed.
 
-        The owner's own words end an earlier taint, but not what an earlier attempt at answering
-        them has read.
+        The owner's own words end an earlier taint of the session, but not what an earlier attempt
+        at answering them has read, and not what the session begins with as a branch.
         """
         newest = await self._chat.newest_first()
         typed = (each.text for each in newest if each.is_typed)
@@ -62,25 +63,33 @@ class Tainting:
         )
         sources = tuple(_sources(asked))
         ends_taint = attempt == 1 and any(map(_is_owners_word, asked))
-        return Taint(await self._noted(sources, ends=ends_taint), addresses)
+        return Taint(await self._noted(run, sources, ends=ends_taint), addresses)
 
-    async def with_updates(self, taint: Taint, updates: PendingUpdates) -> Taint:
+    async def with_updates(self, run: Run, updates: PendingUpdates) -> Taint:
         """The taint after the agent is shown these updates."""
         marks = (marked_taint(each.untrusted) for each in updates.entries)
         sources = tuple(source for mark in marks for source in mark.sources)
         if not sources:
-            return taint
-        return replace(taint, sources=await self._noted(sources, ends=False))
+            return run.taint
+        return run.taint.having_read(*await self._noted(run, sources, ends=False))
 
-    async def _noted(self, sources: Sequence[str], *, ends: bool) -> tuple[str, ...]:
+    async def _noted(self, run: Run, sources: Sequence[str], *, ends: bool) -> tuple[str, ...]:
         """Record what the turn reads; returns all that taints it."""
+        session = run.session
+        assert session is not None
+        fork = self._state.fork if run.policy.kind is RunKind.FORK else None
+        origin = fork.parent if fork is not None and fork.session is None else None
 
         def step(tx: Transaction) -> tuple[str, ...]:
-            known = tx.taint.get().after_owner() if ends else tx.taint.get()
-            return tx.taint.change(lambda _: known.after(sources, tx.now)).standing
+            known = tx.taint.get()
+            known = known.after_owner(session) if ends else known
+            inherited = tx.taint.get().of(origin) if origin is not None else ()
+            known = known.with_read(session, inherited).after_turn(session, sources, tx.now)
+            return tx.taint.change(lambda _: known).of(session)
 
-        standing = (await self._state.read(lambda tx: tx.taint.get())).standing
-        is_new = bool(sources) or (ends and bool(standing))
+        before = await self._state.read(lambda tx: tx.taint.get())
+        standing = before.of(session)
+        is_new = bool(sources or before.of(origin)) or (ends and bool(standing))
         return await self._state.transact(step) if is_new else standing
 
 
