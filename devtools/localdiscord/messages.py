@@ -10,7 +10,15 @@ from typing import Any
 from urllib.parse import quote
 
 from devtools.localdiscord.faults import Buckets
-from devtools.localdiscord.state import Channel, DiscordState, File, Forward, Message, User
+from devtools.localdiscord.state import (
+    SUPPRESS_EMBEDS,
+    Channel,
+    DiscordState,
+    File,
+    Forward,
+    Message,
+    User,
+)
 from devtools.localdiscord.validation import (
     FormErrors,
     Json,
@@ -271,6 +279,9 @@ class MessageService:
         kept = _kept(message.files, body.get("attachments"))
         check_not_empty(text, embeds, len(kept) + len(files), message.flags)
         message.text, message.embeds = text, embeds
+        if "flags" in body:
+            kept_flags = message.flags & ~SUPPRESS_EMBEDS
+            message.flags = kept_flags | int(body["flags"] or 0) & SUPPRESS_EMBEDS
         message.files = [*kept, *files]
         if "components" in body:
             message.components = list(body["components"] or [])

@@ -12,6 +12,7 @@ from devtools.localdiscord.validation import Json, unknown_channel, unknown_mess
 _EPOCH = datetime(2015, 1, 1, tzinfo=UTC)
 LOADING = 1 << 7
 EPHEMERAL = 1 << 6
+SUPPRESS_EMBEDS = 1 << 2
 
 
 @dataclass(frozen=True, slots=True)

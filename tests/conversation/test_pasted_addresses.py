@@ -207,7 +207,7 @@ async def test_files_beside_an_address_still_reach_the_agent() -> None:
     async with scene(engine, take_address=for_calendars(taker)) as at:
         await at.ask(ADDRESS, "m1", files=(IncomingFile("cat.png", Path("x")),))
         assert taker.taken == [ADDRESS]
-        assert "[image: cat.png]" in engine.prompts[0]
+        assert "image: cat.png" in engine.prompts[0]
         assert at.told == [ADDED]
         assert SECRET not in all_that_was_kept(at, engine)
 

@@ -74,7 +74,7 @@ async def test_a_file_without_words_is_a_message() -> None:
         await at.ask("", "m1", files=(IncomingFile("cat.png", Path("x")),))
 
         assert [each.name for each in at.message("m1").attachments] == ["cat.png"]
-        assert "[image: cat.png]" in engine.prompts[0]
+        assert "image: cat.png" in engine.prompts[0]
 
 
 async def test_a_file_that_cannot_be_kept_refuses_the_message() -> None:
@@ -98,8 +98,8 @@ async def test_a_picture_that_cannot_be_read_is_said_and_the_rest_is_answered() 
         ]
         assert notes == ["broken.png is no picture that can be read. It was left out."]
         assert at.answers[-1].footer == notes[0]
-        assert "- [image: broken.png, left out since it could not be read]" in engine.prompts[0]
-        assert "- [image: cat.png]" in engine.prompts[0]
+        assert "- image: broken.png, left out since it could not be read" in engine.prompts[0]
+        assert "- image: cat.png" in engine.prompts[0]
 
 
 async def test_nobody_waits_for_a_picture_that_takes_long() -> None:

@@ -279,7 +279,7 @@ async def test_a_message_without_words_does_not_end_it_and_a_picture_taints() ->
         assert refusals(at) == [OF_PAGE.replace("web page", "picture")]
         await at.ask("what is new?")
         await at.ask("", "m3", files=(IncomingFile("plan.txt", HOME / "plan.txt"),))
-        assert refusals(at) == [OF_PAGE]
+        assert refusals(at) == [OF_PAGE.replace("page", "page and an attachment")]
 
 
 async def test_an_update_of_a_tainted_run_taints_the_turn_that_shows_it() -> None:

@@ -23,11 +23,12 @@ from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.permissions import Verdict, grant_for, in_words, is_allowed, verdict
 from ollim_bot.domain.runtime_config import PermissionMode, RuntimeConfig
-from ollim_bot.domain.taint import TaintedCall, tainted_verdict
+from ollim_bot.domain.taint import TaintedCall, tainted_verdict, untrusted_message
 from ollim_bot.domain.text import fenced, shortened, visible
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, Refusal, ToolCall
+from ollim_bot.store.steps import standing_taint
 from ollim_bot.store.store import Store
 
 OVER = "This question is over: nothing waits for an answer to it any more."
@@ -297,7 +298,10 @@ class Approvals:
         """
         key = uuid4().hex
         grant = None if tainted else grant_for(call.tool, call.arguments, *self._roots)
-        message = self._message(call, key, grant, tainted)
+        read = await self._store.read(standing_taint)
+        message = replace(
+            self._message(call, key, grant, tainted), untrusted=untrusted_message(read)
+        )
         question = _Question(call, grant, message, is_tainted=tainted is not None)
         self._questions[key] = question
         try:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.text import shortened
+from ollim_bot.domain.text import FROM_UNTRUSTED, counted, shortened
 from ollim_bot.errors import StorageError
 from ollim_bot.store.deliveries import Delivery, DeliveryState
 from ollim_bot.store.store import Store
@@ -84,7 +84,9 @@ def sentence_about(delivery: Delivery) -> str:
 
 
 def _first_words(message: ChatMessage) -> str:
+    """The agent is told these too, so they are not untrusted words or names of files."""
+    if message.untrusted is not None:
+        return FROM_UNTRUSTED
     title = "" if message.card is None else message.card.title
-    files = ", ".join(each.name for each in message.attachments)
-    line = " ".join((message.text or title or files).split())
+    line = " ".join((message.text or title or counted(len(message.attachments), "file")).split())
     return shortened(line, _LONGEST)

@@ -15,6 +15,7 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.quiet import quiet_until
+from ollim_bot.domain.taint import Untrusted, marked_taint
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.store.steps import hold, leave_notice, new_notice, quiet_settings
@@ -22,6 +23,7 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
 _BETWEEN_TRIES = 5.0
+_QUOTES_OTHERS = "a notice of the program that quotes somebody else"
 
 _logger = logging.getLogger(__name__)
 
@@ -57,13 +59,15 @@ class Notices:
         key: str | None = None,
         for_agent: bool = True,
         for_reminder: bool = False,
+        untrusted: str = "",
     ) -> StorageError | None:
         """Tell a sentence. What has the same `key` is told once; the default key is the sentence.
 
-        `for_agent` is False if the agent has an update about it already. Returns the error if the
-        disk refuses; the notice is then kept in memory and committed later.
+        `for_agent` is False if the agent has an update about it already. `untrusted` is as in
+        `Notice`. Returns the error if the disk refuses; the notice is then kept in memory and
+        committed later.
         """
-        notice = new_notice(sentence, key=key, for_reminder=for_reminder)
+        notice = new_notice(sentence, key=key, for_reminder=for_reminder, untrusted=untrusted)
         refused = None
         try:
             await self._keep(notice, for_agent=for_agent)
@@ -118,11 +122,10 @@ class Notices:
         # At the end of the quiet, the digest is about to come, and takes these along.
         if until is not None or tx.held.get().waiting:
             for each in untold:
-                message = ChatMessage(MessageId(each.id), now, Author.PROGRAM, each.text)
+                message = _message(MessageId(each.id), [each], now)
                 hold(tx, HeldMessage(message, _held(each.key)), until or now)
             return
-        text = "\n".join(each.text for each in untold)
-        self._poster.add_to_log(tx, ChatMessage(_notice_id(untold), now, Author.PROGRAM, text))
+        self._poster.add_to_log(tx, _message(_notice_id(untold), untold, now))
 
     def _note_change(self, changed: frozenset[str]) -> None:
         if "notices" in changed:
@@ -176,6 +179,13 @@ class Notices:
 
 def _notice_id(untold: Sequence[Notice]) -> MessageId:
     return MessageId(f"notice-{untold[0].id}")
+
+
+def _message(name: MessageId, notices: Sequence[Notice], now: datetime) -> ChatMessage:
+    text = "\n".join(each.text for each in notices)
+    mark = marked_taint(",".join(each.untrusted for each in notices)).mark
+    untrusted = Untrusted(mark, _QUOTES_OTHERS) if mark else None
+    return ChatMessage(name, now, Author.PROGRAM, text, untrusted=untrusted)
 
 
 def _held(key: str) -> str:

@@ -19,6 +19,7 @@ from ollim_bot.domain.provider import Price
 from ollim_bot.domain.runs import late_label
 from ollim_bot.domain.session_use import context_warning
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.taint import Taint, untrusted_message
 from ollim_bot.ports import Clock
 from ollim_bot.prompts.context import joined
 from ollim_bot.store.database import Step
@@ -26,6 +27,7 @@ from ollim_bot.store.item_answers import add_item
 from ollim_bot.store.transaction import Transaction
 
 RETRY = "retry"
+_UNTAINTED = Taint()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +75,13 @@ class Posting:
         late_since: datetime | None = None,
         began: datetime | None = None,
         remarks: Sequence[str] = (),
+        taint: Taint = _UNTAINTED,
     ) -> ChatMessage:
         """`late_since` is when the answer was due, if that is long ago.
 
         `session` is the one that said it, where `dialogue` has no id yet. `remarks` are
-        sentences about what could not be used or was refused on the way to it.
+        sentences about what could not be used or was refused on the way to it. `taint` is what the
+        turn had read.
         """
         cost = dialogue.cost_since_last(usage) if self._price is Price.LISTED else 0.0
         now = self._clock.now()
@@ -96,6 +100,7 @@ class Posting:
             footer=footer,
             in_fork=dialogue.in_fork,
             began=began,
+            untrusted=untrusted_message(taint),
         )
 
     def note(

@@ -10,10 +10,12 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.moments import clock_time, describe, elapsed
 from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.taint import Untrusted, marked_taint
 from ollim_bot.domain.text import shortened
 
 _HEADLINE = "While it was quiet:"
 _BELOW = "(below)"
+_WITH_OTHERS = "messages that waited, some of them written after reading untrusted text"
 _LONGEST_ABOVE = 80
 # A time alone names the last of its day.
 _NAMED_BY_TIME = timedelta(hours=20)
@@ -83,10 +85,17 @@ def digest_of(held: Sequence[HeldMessage], now: datetime) -> Digest:
         Author.BACKGROUND,
         "\n".join([_HEADLINE, *(_line(each, now) for each in held)]),
         pings=pings,
+        untrusted=_untrusted(held),
     )
     charge = Charge.TOKEN if pings else Charge.NOTHING
     following = tuple(each for each in held if each.needs_own_message)
     return Digest(message, charge, following)
+
+
+def _untrusted(held: Sequence[HeldMessage]) -> Untrusted | None:
+    marks = [each.message.untrusted.source for each in held if each.message.untrusted is not None]
+    mark = marked_taint(",".join(marks)).mark
+    return Untrusted(mark, _WITH_OTHERS) if mark else None
 
 
 def _line(held: HeldMessage, now: datetime) -> str:

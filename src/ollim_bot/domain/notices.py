@@ -19,12 +19,14 @@ class Notice:
     """`key` identifies what must not be told again.
 
     `for_reminder`: a reminder is at stake, so the notice may follow the last one at once.
+    `untrusted` names who else wrote a part of the text; empty if it is all the program's own.
     """
 
     id: str
     key: str
     text: str
     for_reminder: bool = False
+    untrusted: str = ""
 
 
 @dataclass(frozen=True, slots=True)

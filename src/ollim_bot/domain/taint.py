@@ -15,6 +15,7 @@ from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.tool_policy import Pattern, matches, text_argument
 
+ATTACHMENT = "attachment"
 PICTURE = "picture"
 TASK_NOTE = "task note"
 WEBHOOK_REQUEST = "webhook request"
@@ -230,11 +231,11 @@ def reading_of(
     if server is not None and server[1] not in own_servers:
         return Reading(f"result of the tool server {server[1]}")
     if _shows_download(tool, result, read):
-        return Reading("attachment")
+        return Reading(ATTACHMENT)
     if mark := next(iter(marks), ""):
         return Reading(mark)
     if tool == "Bash" and _names_download(shell_words(text_argument(arguments, "command")) or ()):
-        return Reading("attachment")
+        return Reading(ATTACHMENT)
     if _FENCE.search(result):
         return Reading(_fenced_source(arguments))
     return None

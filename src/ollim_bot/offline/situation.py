@@ -26,10 +26,13 @@ _UPDATES = re.compile(
 _OPEN = re.compile(r"OPEN REMINDERS \([^\n]*\)\n(?P<lines>(?:- .+(?:\n|$))*)")
 _ITEM = re.compile(r"^- .+ \(key (?P<key>[0-9a-f]+), due [^\n]*\)$", re.MULTILINE)
 _UPDATE = re.compile(r"^- (?:\([^)\n]*ago\) |\(just now\) )?(?P<text>.+(?:\n  .+)*)$", re.MULTILINE)
+_UPDATE_FENCE = re.compile(
+    r"\n +Data, not the owner's words: .*\n +<(untrusted-[0-9a-f]+)>\n +((?s:.*?))\n +</\1>"
+)
 _TASK = "YOUR TASK:"
 _CHAIN = re.compile(r"CHAIN CONTEXT: check \d+ of \d+\.[^\n]*\n\n")
 _ASIDE = re.compile(
-    r"(?:(?:> ?.*(?:\n|$))+|Attached files:\n(?:- .*(?:\n|$))+"
+    r"(?:(?:> ?.*(?:\n|$))+|Attached files:\n(?:- .*(?:\n|$))*"
     r"|Data, not the owner's words: .*\n<(untrusted-[0-9a-f]+)>\n(?s:.*?)\n</\1>)\n*"
 )
 # The program asks to continue an answer that a restart cut off: with the owner's words, or without
@@ -148,7 +151,7 @@ def _moment(stamp: re.Match[str]) -> datetime | None:
 def _to_mention(updates: re.Match[str] | None) -> tuple[str, ...]:
     if updates is None or not updates["duty"].startswith("mention"):
         return ()
-    found = _UPDATE.findall(updates["lines"])
+    found = [_UPDATE_FENCE.sub(r" \2", each) for each in _UPDATE.findall(updates["lines"])]
     return tuple(each for each in found if not each.startswith(KNOWN_TO_OWNER))
 
 

@@ -33,7 +33,7 @@ _ABOVE = re.compile(
 _ASIDE = re.compile(
     rf"""
     (?: (?: >[ ] [^\n]* (?: \n | \Z ) )+
-      | Attached[ ]files:\n (?: -[ ] [^\n]* (?: \n | \Z ) )+
+      | Attached[ ]files:\n (?: -[ ] [^\n]* (?: \n | \Z ) )*
       | {re.escape(NOT_THE_OWNERS)} : [^\n]* \n
         < (?P<mark> {FENCE}-[0-9a-f]+ ) > \n (?s: .*? ) \n </ (?P=mark) >
     ) \n*

@@ -11,6 +11,7 @@ from ollim_bot.domain.inputs import JobTurn, OwnerMessage
 from ollim_bot.domain.jobs import Job, WebhookSpec, kind_of
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS
 from ollim_bot.domain.skills import required_skills
+from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.webhook_data import Data, task_text
 from ollim_bot.prompts.context import (
@@ -20,6 +21,7 @@ from ollim_bot.prompts.context import (
     SYSTEM,
     age,
     clock,
+    fenced,
     job_tag,
     joined,
     neutralised,
@@ -74,15 +76,22 @@ def report_prompt(now: datetime, updates: str = "") -> str:
     return joined("\n", f"{SYSTEM} {_REPORT}", timestamp(now), updates)
 
 
-def button_words(prompt: str) -> str:
-    """A click that opens a fork."""
-    return f"{BUTTON} {neutralised(prompt)}"
+def button_words(prompt: str, untrusted: Untrusted | None = None) -> str:
+    """A click that opens a fork; `untrusted` is as in `button_prompt`."""
+    between = " " if untrusted is None else "\n"
+    return joined(between, BUTTON, _stored_prompt(prompt, untrusted))
 
 
-def button_prompt(prompt: str, now: datetime, updates: str = "") -> str:
-    """A click that sends a stored prompt, which may contain a stranger's words."""
+def button_prompt(
+    prompt: str, now: datetime, updates: str = "", untrusted: Untrusted | None = None
+) -> str:
+    """A click that sends a stored prompt; `untrusted` is set if a tainted turn has stored it."""
     head = joined("\n", BUTTON, timestamp(now), updates)
-    return joined("\n\n", head, neutralised(prompt))
+    return joined("\n\n", head, _stored_prompt(prompt, untrusted))
+
+
+def _stored_prompt(prompt: str, untrusted: Untrusted | None) -> str:
+    return neutralised(prompt) if untrusted is None else fenced(prompt, untrusted)
 
 
 def background_prompt(

@@ -23,6 +23,7 @@ from ollim_bot.domain.runs import Run
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.session_use import answers
 from ollim_bot.domain.sessions import ClearedConversation
+from ollim_bot.domain.taint import Taint
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.transaction import Transaction
@@ -51,9 +52,12 @@ def _dropped_facts(update: PendingUpdate) -> dict[str, object]:
     return {"message": update.message, **mark}
 
 
-def new_notice(sentence: str, *, key: str | None = None, for_reminder: bool = False) -> Notice:
+def new_notice(
+    sentence: str, *, key: str | None = None, for_reminder: bool = False, untrusted: str = ""
+) -> Notice:
     """`key` identifies what must not be told again; by default it is the sentence."""
-    return Notice(uuid4().hex, key or sentence, " ".join(sentence.split()), for_reminder)
+    line = " ".join(sentence.split())
+    return Notice(uuid4().hex, key or sentence, line, for_reminder, untrusted)
 
 
 def leave_notice(tx: Transaction, notice: Notice, now: datetime, *, for_agent: bool = True) -> None:
@@ -63,7 +67,7 @@ def leave_notice(tx: Transaction, notice: Notice, now: datetime, *, for_agent: b
         return
     tx.notices.put(record.with_new(notice))
     if for_agent:
-        leave_update(tx, PendingUpdate(now, notice.text, notice.id))
+        leave_update(tx, PendingUpdate(now, notice.text, notice.id, notice.untrusted))
 
 
 def leave_failure(
@@ -191,6 +195,13 @@ def count_set(tx: Transaction, setter: Setter, today: date) -> str:
     after, refusal = tx.initiative.get().one_more(setter.run, today)
     tx.initiative.put(after)
     return refusal
+
+
+def standing_taint(tx: Transaction) -> Taint:
+    """What the session has read in which the conversation goes on: the open fork, or main."""
+    fork = tx.fork.get()
+    session = tx.session.get() if fork is None else fork.session or fork.parent
+    return Taint(tx.taint.get().of(session))
 
 
 def note_reading(tx: Transaction, run: Run) -> None:

@@ -74,7 +74,6 @@ def message_of(
 ) -> ChatMessage:
     run, now = context.run, context.clock.now()
     is_background = run.policy.kind.is_background
-    taint = run.taint if is_background else Taint()
     return ChatMessage(
         _new_id(context),
         now,
@@ -83,10 +82,10 @@ def message_of(
         attachments=attachments,
         session=run.session,
         card=card,
-        footer=_footer(context, taint),
+        footer=_footer(context, run.taint if is_background else Taint()),
         job=run.label,
         occurrence=run.occurrence,
-        untrusted=untrusted_message(taint),
+        untrusted=untrusted_message(run.taint),
     )
 
 

@@ -34,12 +34,13 @@ from ollim_bot.domain.shared_files import (
     SharedFile,
     UndoOutcome,
 )
+from ollim_bot.domain.taint import marked_taint, untrusted_message
 from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock, Gate, JobRepository, Refusal, ToolCall
-from ollim_bot.store.steps import leave_update, quiet_settings
+from ollim_bot.store.steps import leave_update, quiet_settings, standing_taint
 from ollim_bot.store.store import Store
 from ollim_bot.tools.job_validator import JobChecker
 from ollim_bot.tools.path_rules import job_files, profile_files
@@ -308,8 +309,13 @@ class ChangeWatch:
         self, watched: _Watched, after: str | None, card: Card, job: str, *, in_fork: bool
     ) -> None:
         now = self._echo.clock.now()
-        read = await self._echo.store.read(lambda tx: tx.taint.get())
-        card = with_sources(card, read.in_last_day(now))
+        standing, known = await self._echo.store.read(
+            lambda tx: (standing_taint(tx), tx.taint.get())
+        )
+        card = with_sources(card, known.in_last_day(now))
+        written = marked_taint(self._mark_in(watched.file, after))
+        if self._by == CONVERSATION:
+            written = written.having_read(*standing.sources)
         change = FileChange(watched.key, watched.file, watched.before, after, now)
         if card.buttons and not await asyncio.to_thread(self._kept, change):
             card = replace(card, buttons=())
@@ -321,8 +327,15 @@ class ChangeWatch:
             card=card,
             job=job,
             in_fork=in_fork,
+            untrusted=untrusted_message(written),
         )
         await self._echo.post(message, may_wait=self._by != CONVERSATION)
+
+    def _mark_in(self, file: SharedFile, text: str | None) -> str | None:
+        """The `untrusted:` of a job."""
+        if text is None or isinstance(file, ProfileFile):
+            return None
+        return self._echo.files.read(file, text).untrusted
 
     def _kept(self, change: FileChange) -> bool:
         try:

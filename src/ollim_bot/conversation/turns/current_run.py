@@ -14,6 +14,7 @@ from ollim_bot.domain.inputs import JobTurn, TurnRequest
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.runs import Run
+from ollim_bot.domain.taint import Taint
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.context import ToolContext
@@ -48,6 +49,10 @@ class CurrentRun:
     @property
     def late_since(self) -> datetime | None:
         return self._context.run.late_since
+
+    @property
+    def taint(self) -> Taint:
+        return self._context.run.taint
 
     async def begin(self, run: Run, asked: Sequence[TurnRequest], attempt: int) -> None:
         """Give the run to the tools, and write that its jobs are running."""

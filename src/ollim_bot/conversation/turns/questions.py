@@ -22,7 +22,7 @@ from ollim_bot.domain.inputs import (
 )
 from ollim_bot.domain.runs import Run, RunKind
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.domain.taint import PICTURE, Taint, addresses_in, marked_taint
+from ollim_bot.domain.taint import ATTACHMENT, PICTURE, Taint, addresses_in, marked_taint
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import AttachmentStore, Image
@@ -105,7 +105,7 @@ def _sources(asked: Sequence[TurnRequest]) -> Iterator[str]:
             yield from marked_taint(each.untrusted).sources
         elif isinstance(each, OwnerMessage):
             yield from (one.source for one in (each.untrusted_quote, each.untrusted) if one)
-            yield from (PICTURE for one in each.attachments if one.is_image)
+            yield from (PICTURE if one.is_image else ATTACHMENT for one in each.attachments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +142,14 @@ class TurnInput:
         if self.tools:
             return continued_prompt(self.tools, now, again=messages, updates=updates)
         if resumed_at is not None:
-            words = button_words(first.text) if first.button else owner_words(messages)
+            words = (
+                button_words(first.text, first.untrusted_quote)
+                if first.button
+                else owner_words(messages)
+            )
             return resumed_fork_prompt(now, resumed_at, words, updates)
         if first.button:
-            return button_prompt(first.text, now, updates)
+            return button_prompt(first.text, now, updates, first.untrusted_quote)
         return owner_prompt(messages, now, updates)
 
     def images_for(self, session: SessionId) -> tuple[Image, ...]:

@@ -19,6 +19,7 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inbox import MOST_ATTEMPTS, Ended, FailedTurn, InputEnd, Taken
 from ollim_bot.domain.inputs import CommandCall, JobTurn, OwnerMessage, TurnRequest
+from ollim_bot.domain.taint import Taint
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.ports import Clock
 from ollim_bot.store.database import Step
@@ -78,7 +79,8 @@ class Recovery:
         if await self._state.read(lambda tx: answer_of(tx, taken.turn)) is not None:
             await self._runner.end(asked, InputEnd.ANSWERED, settle)
         elif trace.is_complete and trace.answer:
-            answer = self._answer(dialogue, taken, asked, trace.answer)
+            read = await self._state.read(lambda tx: tx.taint.get().of(taken.session))
+            answer = self._answer(dialogue, taken, asked, trace.answer, Taint(read))
             add = partial(self._posting.add_answer, dialogue=dialogue, answer=answer)
             await self._runner.end(asked, InputEnd.ANSWERED, _both(settle, add))
         elif taken.attempt >= MOST_ATTEMPTS:
@@ -92,12 +94,17 @@ class Recovery:
             await self._runner.ask(asked, question)
 
     def _answer(
-        self, dialogue: ChatSession, taken: Taken, asked: Sequence[TurnRequest], text: str
+        self,
+        dialogue: ChatSession,
+        taken: Taken,
+        asked: Sequence[TurnRequest],
+        text: str,
+        taint: Taint,
     ) -> ChatMessage:
         jobs = (each for each in asked if isinstance(each, JobTurn))
         late = next((job.as_of(taken.at).late_since for job in jobs), None)
         return self._posting.answer(
-            dialogue, taken.turn, text, Usage(), session=taken.session, late_since=late
+            dialogue, taken.turn, text, Usage(), session=taken.session, late_since=late, taint=taint
         )
 
     def _telling_of(self, taken: Taken, asked: Sequence[TurnRequest]) -> Step[None]:

@@ -498,6 +498,7 @@ class TurnRunner:
             late_since=None if is_cut_off else self._current.late_since,
             began=turn.began,
             remarks=(*turn.notes, turn.activity.refused),
+            taint=self._current.taint,
         )
 
 

@@ -13,6 +13,7 @@ from typing import BinaryIO, TypeVar
 
 import aiohttp
 import discord
+from discord.http import handle_message_parameters
 
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable, WriteFailed
@@ -131,6 +132,7 @@ class DirectMessages:
                         files=files,
                         nonce=nonce,
                         allowed_mentions=_NO_MENTIONS,
+                        suppress_embeds=not outgoing.has_previews,
                         view=_view(outgoing),  # type: ignore[arg-type]  # None is its default
                     )
             except (DeliveryFailed, Unreachable) as error:
@@ -142,13 +144,17 @@ class DirectMessages:
 
     async def edit(self, ref: str, outgoing: OutgoingMessage) -> None:
         session = self._session()
+        # `PartialMessage.edit` cannot change flags.
+        request = handle_message_parameters(
+            content=outgoing.text or None,
+            embeds=_embeds(outgoing),
+            view=_view(outgoing),
+            flags=discord.MessageFlags(suppress_embeds=not outgoing.has_previews),
+            allowed_mentions=_NO_MENTIONS,
+        )
         async with writing():
-            await session.message(ref).edit(
-                content=outgoing.text or None,
-                embeds=_embeds(outgoing),
-                view=_view(outgoing),
-                allowed_mentions=_NO_MENTIONS,
-            )
+            with request as params:
+                await session.client.http.edit_message(session.dm, int(ref), params=params)
 
     async def delete(self, ref: str) -> None:
         session = self._session()

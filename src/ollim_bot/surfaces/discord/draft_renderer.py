@@ -16,7 +16,7 @@ from ollim_bot.surfaces.discord.background_tasks import (
     retry_delay,
 )
 from ollim_bot.surfaces.discord.drafts import DraftMessage, Drafts, TurnDrafts
-from ollim_bot.surfaces.discord.messages import DmChannel, OutgoingMessage
+from ollim_bot.surfaces.discord.messages import DmChannel, OutgoingMessage, without_previews
 from ollim_bot.surfaces.discord.status_line import pieces
 
 # Seconds between updates of the elapsed time while no event arrives.
@@ -125,7 +125,8 @@ class DraftRenderer:
 
     def _wanted(self, at: float) -> list[OutgoingMessage]:
         shown = pieces(self._turn_drafts.live, at - self._began, self._turn_drafts.in_fork)
-        return [OutgoingMessage(text) for text in shown]
+        # The turn may have read untrusted text; the answer that takes the drafts over knows it.
+        return [without_previews(text) for text in shown]
 
     async def _drawn(self, draft: DraftMessage, outgoing: OutgoingMessage) -> None:
         try:

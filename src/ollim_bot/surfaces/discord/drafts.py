@@ -13,8 +13,8 @@ from ollim_bot.domain.events import EndCause
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.ports import Clock, TurnStart
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
-from ollim_bot.surfaces.discord.messages import DmChannel, OutgoingMessage
-from ollim_bot.surfaces.discord.rendering import is_small, outgoing_of, parts_of
+from ollim_bot.surfaces.discord.messages import DmChannel, OutgoingMessage, without_previews
+from ollim_bot.surfaces.discord.rendering import is_small, parts_of
 from ollim_bot.surfaces.discord.status_line import LiveText
 
 # An answer that is delivered this soon is edited into its drafts even if the next turn has begun: a
@@ -114,7 +114,7 @@ class TurnDrafts:
             is_cut_off=True,
             in_fork=self.in_fork,
         )
-        return tuple(outgoing_of(part) for part in parts_of(message))
+        return tuple(without_previews(part.text) for part in parts_of(message))
 
     def at(self, index: int) -> DraftMessage:
         """The draft at `index`, which may be one past the end: then a new one."""

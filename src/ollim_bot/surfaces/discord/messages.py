@@ -32,13 +32,20 @@ def ref_of(input_id: InputId) -> str | None:
 class OutgoingMessage:
     """One message in Discord's limits: text of 2000 characters at most, a card, ten files.
 
-    `card_footer` is the small line at the foot of the card.
+    `card_footer` is the small line at the foot of the card. Without `has_previews` Discord fetches
+    no address in the text to show a preview of it.
     """
 
     text: str = ""
     card: Card | None = None
     card_footer: str = ""
     files: tuple[Attachment, ...] = ()
+    has_previews: bool = True
+
+
+def without_previews(text: str) -> OutgoingMessage:
+    """A text whose addresses may not be fetched; one without an address needs no such mark."""
+    return OutgoingMessage(text, has_previews="://" not in text)
 
 
 @dataclass(frozen=True, slots=True)

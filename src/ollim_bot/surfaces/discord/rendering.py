@@ -11,7 +11,12 @@ from ollim_bot.domain.cards import Button, Card, CardField
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.taint import Untrusted
-from ollim_bot.surfaces.discord.messages import Forwarded, OutgoingMessage, ReceivedMessage
+from ollim_bot.surfaces.discord.messages import (
+    Forwarded,
+    OutgoingMessage,
+    ReceivedMessage,
+    without_previews,
+)
 from ollim_bot.surfaces.discord.split import LONGEST, Fence, Pieces, opened_by, shortened, split
 
 FORK = "side conversation · apart from the main one"
@@ -204,7 +209,10 @@ def parts_of(message: ChatMessage) -> tuple[ChatMessage, ...]:
 def outgoing_of(part: ChatMessage) -> OutgoingMessage:
     """A part in the form that is sent, or edited into a draft."""
     if part.card is None:
-        return OutgoingMessage(part.text, files=part.attachments)
+        trusted = OutgoingMessage(part.text, files=part.attachments)
+        if part.untrusted is None:
+            return trusted
+        return replace(without_previews(part.text), files=part.attachments)
     footer = _card_footer(part)
     return OutgoingMessage("", fitted(part.card, footer), footer, part.attachments)
 

@@ -37,6 +37,7 @@ _STYLES: Mapping[ButtonStyle, int] = {
     ButtonStyle.DANGER: 4,
 }
 _ROW, _BUTTON, _IN_A_ROW = 1, 2, 5
+_SUPPRESS_EMBEDS = 1 << 2
 _LONGEST_CALL = 10.0
 _LONGEST_ANSWER = 4_000_000
 _TRIES = 3
@@ -219,6 +220,8 @@ def payload_of(outgoing: OutgoingMessage, nonce: str) -> dict[str, object]:
     }
     if outgoing.text:
         body["content"] = outgoing.text
+    if not outgoing.has_previews:
+        body["flags"] = _SUPPRESS_EMBEDS
     if outgoing.card is not None:
         body["embeds"] = [embed_of(outgoing.card, outgoing.card_footer)]
         if outgoing.card.buttons:

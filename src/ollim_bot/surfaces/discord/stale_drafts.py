@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.drafts import DraftMemory
-from ollim_bot.surfaces.discord.messages import DmChannel, OutgoingMessage, ReceivedMessage
+from ollim_bot.surfaces.discord.messages import DmChannel, ReceivedMessage, without_previews
 from ollim_bot.surfaces.discord.rendering import is_small, small
 from ollim_bot.surfaces.discord.split import LONGEST, split
 
@@ -93,7 +93,7 @@ class StaleDrafts:
 
     async def _say_where_it_ends(self, seen: ReceivedMessage) -> None:
         words = split(_words(seen.text), LONGEST - len(GOES_ON_BELOW) - 1)[0]
-        outgoing = OutgoingMessage(f"{words}\n{GOES_ON_BELOW}")
+        outgoing = without_previews(f"{words}\n{GOES_ON_BELOW}")
         await self._background.keep_trying(lambda: self._channel.edit(seen.ref, outgoing))
 
 
