@@ -13,8 +13,8 @@ from ollim_bot.domain.runs import taint_of_job
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import (
-    SessionTaints,
     Taint,
+    TaintRecord,
     addresses_in,
     marked_taint,
     reading_of,
@@ -155,7 +155,7 @@ def test_each_mode_says_what_it_always_says() -> None:
 
 
 def test_the_owners_words_end_a_taint_and_a_day_ends_what_is_told_of_it() -> None:
-    known = SessionTaints().after_turn(MAIN, ["web page"], NOW)
+    known = TaintRecord().after_turn(MAIN, ["web page"], NOW)
     known = known.after_turn(MAIN, ["mail", "web page"], NOW + HOUR)
     assert known.of(MAIN) == ("web page", "mail")
     assert known.after_owner(MAIN).of(MAIN) == ()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
@@ -21,6 +23,7 @@ from ollim_bot.cli.framework import (
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.search import Search, Speaker, Term, excerpt, terms_of, who_spoke
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.text import FROM_UNTRUSTED
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.store.search import FoundRow, SearchIndex
 
@@ -46,6 +49,9 @@ _KINDS = {
     SessionChange.BG_FORK: "background run",
     SessionChange.ISOLATED_BG: "background run",
 }
+_FENCE = re.compile("<untrusted-[0-9a-f]{16}>")
+_TAINTED = ("part of the history that others wrote", "the record of a session with untrusted text")
+_ALL = 2**62
 _BACKGROUND = frozenset({SessionChange.BG_FORK, SessionChange.ISOLATED_BG})
 
 
@@ -124,7 +130,9 @@ def _show(given: Given, caller: Caller) -> None:
     session = _session(data, given["session"])
     said = data.ask(lambda tx: _logged(tx, tx.messages.of_session(session)))
     if not said or _is_background(data, session):
-        said = sorted([*_transcript(caller, session), *said], key=lambda each: each.at)
+        is_tainted = data.ask(partial(_is_tainted, session))
+        recorded = _transcript(caller, session, is_tainted=is_tainted)
+        said = sorted([*recorded, *said], key=lambda each: each.at)
     if "json" in given:
         _print_objects("messages", said, caller)
     elif said:
@@ -153,7 +161,7 @@ def _prompts(given: Given, caller: Caller) -> None:
     if "json" in given:
         _print_objects("prompts", found, caller)
     elif found:
-        print(_task_lines(found, data.now))
+        print(_task_lines(found, data.now, for_agent=caller.agent is not None))
     else:
         print("Nothing was asked by jobs or by the program.")
 
@@ -212,12 +220,21 @@ def _source(message: ChatMessage) -> tuple[str, str] | None:
     return None if untrusted is None else (untrusted.source, untrusted.about)
 
 
-def _transcript(caller: Caller, session: SessionId) -> Iterator[FoundRow]:
+def _transcript(caller: Caller, session: SessionId, *, is_tainted: bool) -> Iterator[FoundRow]:
     from ollim_bot.engine.transcripts import Transcripts
 
     for each in Transcripts(caller.environ).said(session):
         who = _PROMPT if each.is_prompt else Speaker.JOB
-        yield FoundRow(each.at, who, session, each.text, each.id)
+        source = _TAINTED if is_tainted or each.is_tainted else None
+        yield FoundRow(each.at, who, session, each.text, each.id, source)
+
+
+def _is_tainted(session: SessionId, tx: Transaction) -> bool:
+    """Whether the session is known to have begun or gone on with untrusted text."""
+    if tx.taint.get().of(session):
+        return True
+    rows, _ = tx.ledger.page(0, _ALL)
+    return any(row.facts.get("session") == session and row.facts.get("untrusted") for row in rows)
 
 
 def _asked(caller: Caller, data: Data, since: datetime) -> Iterator[FoundRow]:
@@ -231,7 +248,8 @@ def _asked(caller: Caller, data: Data, since: datetime) -> Iterator[FoundRow]:
             return
         for each in transcripts.said(stored.id):
             if each.at >= since and each.is_prompt and is_of_program(each.text):
-                yield FoundRow(each.at, _PROMPT, stored.id, each.text, each.id)
+                source = _TAINTED if _FENCE.search(each.text) else None
+                yield FoundRow(each.at, _PROMPT, stored.id, each.text, each.id, source)
 
 
 def _print_objects(name: str, rows: Iterable[FoundRow], caller: Caller) -> None:
@@ -252,7 +270,7 @@ def _excerpts(
     return columns(lines)
 
 
-def _task_lines(rows: Sequence[FoundRow], now: datetime) -> str:
+def _task_lines(rows: Sequence[FoundRow], now: datetime, *, for_agent: bool) -> str:
     from ollim_bot.prompts.first_words import task_words
 
     return columns(
@@ -261,7 +279,7 @@ def _task_lines(rows: Sequence[FoundRow], now: datetime) -> str:
                 describe(row.at, now),
                 plain(row.text.partition("]")[0].lstrip("[")),
                 row.session[:_SHOWN_ID],
-                title(task_words(row.text)),
+                FROM_UNTRUSTED if for_agent and row.untrusted else title(task_words(row.text)),
             )
             for row in rows
         ]

@@ -388,7 +388,7 @@ def _list(given: Given, caller: Caller) -> None:
     if "json" in given:
         print_json({"runs": [run_object(_as_seen(record, caller)) for record in found]})
     elif found:
-        print(listing(found, data.now))
+        print(listing([_as_seen(record, caller) for record in found], data.now))
     elif not _asked(data, lambda tx: tx.ledger.tail(1)):
         print("No runs yet.")
     else:

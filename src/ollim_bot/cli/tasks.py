@@ -71,7 +71,7 @@ def _list(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     tasks = task_list(data, caller)
     listed = in_order(tasks.tasks(given.get("list", ""), with_done="all" in given))
-    found = [as_seen(task, caller) for task in listed]
+    found = [as_seen(task, caller) for task in marked(listed, data)]
     if "json" in given:
         print_json({"tasks": [task_row(task) for task in found]})
     elif found:
@@ -90,7 +90,8 @@ def _line(task: Task, today: date, marks_file: bool, given: Given) -> str:
 
 def _show(given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    task = as_seen(_named(task_list(data, caller), given["task"]), caller)
+    (task,) = marked([_named(task_list(data, caller), given["task"], data)], data)
+    task = as_seen(task, caller, is_whole=True)
     if "json" in given:
         print_json(task_row(task))
         return
@@ -120,7 +121,11 @@ def _lists(given: Given, caller: Caller) -> None:
 def _add(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
         due = _day(given["due"], data) if "due" in given else None
-        task = tasks.add(" ".join(given["title"]), due, given.get("notes", ""))
+        words, read = " ".join(given["title"]), _standing_taint(data)
+        # Before there is a task: a crash must not leave one without its mark.
+        _mark_title(data, words, read)
+        task = tasks.add(words, due, given.get("notes", ""))
+        _mark_title(data, task.title, read, task.id)
         _tell("added", task, data, given, caller)
         if "json" not in given:
             print(f"id {task.id}", flush=True)
@@ -128,12 +133,14 @@ def _add(given: Given, caller: Caller) -> None:
 
 def _done(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
-        _tell("done", tasks.complete(_named(tasks, given["task"]).id), data, given, caller)
+        _tell("done", tasks.complete(_named(tasks, given["task"], data).id), data, given, caller)
 
 
 def _reopen(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
-        _tell("open again", tasks.reopen(_named(tasks, given["task"]).id), data, given, caller)
+        _tell(
+            "open again", tasks.reopen(_named(tasks, given["task"], data).id), data, given, caller
+        )
 
 
 def _update(given: Given, caller: Caller) -> None:
@@ -147,12 +154,20 @@ def _update(given: Given, caller: Caller) -> None:
         due = _day(given["due"], data) if "due" in given else None
         notes = "" if "notes" in gone else given.get("notes")
         change = TaskChange(given.get("title"), due, notes, clears_due="due" in gone)
-        _tell("changed", tasks.update(_named(tasks, given["task"]).id, change), data, given, caller)
+        _tell(
+            "changed",
+            tasks.update(_named(tasks, given["task"], data).id, change),
+            data,
+            given,
+            caller,
+        )
 
 
 def _delete(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
-        _tell("deleted", tasks.delete(_named(tasks, given["task"]).id).task, data, given, caller)
+        _tell(
+            "deleted", tasks.delete(_named(tasks, given["task"], data).id).task, data, given, caller
+        )
 
 
 @contextmanager
@@ -161,12 +176,36 @@ def _changing(caller: Caller) -> Iterator[tuple[Data, TaskList]]:
         yield data, task_list(data, caller)
 
 
-def _named(tasks: TaskList, given: str) -> Task:
+def _named(tasks: TaskList, given: str, data: Data) -> Task:
     """The task with this id, or the only one whose id begins so."""
     try:
         return tasks.get(given)
     except TaskNotFound:
-        return named_task(tasks.tasks(with_done=True), given)
+        return named_task(marked(tasks.tasks(with_done=True), data), given)
+
+
+def _standing_taint(data: Data) -> str:
+    """What the turn has read in which the agent calls; empty if it has read nothing untrusted."""
+    from ollim_bot.domain.agent_caller import CONVERSATION
+    from ollim_bot.store.steps import standing_taint
+
+    taint = data.read(standing_taint) if data.agent == CONVERSATION else None
+    return taint.mark if taint else ""
+
+
+def _mark_title(data: Data, words: str, read: str, task_id: str = "") -> None:
+    if read:
+        from ollim_bot.domain.taint import TaintedTask
+
+        task = TaintedTask(words, read, task_id)
+        with data.database() as database:
+            database.run(lambda tx: tx.taint.change(lambda known: known.with_task(task)))
+
+
+def marked(tasks: Sequence[Task], data: Data) -> Sequence[Task]:
+    """The tasks as the agent may see them; the owner's own commands need no look at the marks."""
+    known = data.read(lambda tx: tx.taint.get()) if data.agent else None
+    return known.marked(tasks) if known else tasks
 
 
 def _day(text: str, data: Data) -> date:
@@ -176,7 +215,7 @@ def _day(text: str, data: Data) -> date:
 
 
 def _tell(done: str, changed: Task, data: Data, given: Given, caller: Caller) -> None:
-    task = as_seen(changed, caller)
+    (task,) = (as_seen(each, caller) for each in marked([changed], data))
     if "json" in given:
         print_json(task_row(task))
         return
@@ -184,10 +223,11 @@ def _tell(done: str, changed: Task, data: Data, given: Given, caller: Caller) ->
     print(f"Task {done}: {title(task.title)}{when}.", flush=True)
 
 
-def as_seen(task: Task, caller: Caller) -> Task:
+def as_seen(task: Task, caller: Caller, *, is_whole: bool = False) -> Task:
     """The task; for the agent, nothing in it can pass for the program's own words.
 
-    Its notes are data, since mail and pages may be copied into them.
+    Its notes are data, since mail and pages may be copied into them. So is the title of a task that
+    a tainted turn has added, which only the `is_whole` task shows.
     """
     if caller.agent is None:
         return task
@@ -195,7 +235,10 @@ def as_seen(task: Task, caller: Caller) -> Task:
     from ollim_bot.prompts.context import fenced, neutralised
 
     notes = fenced(task.notes, Untrusted(TASK_NOTE, "the notes of a task")) if task.notes else ""
-    return replace(task, title=neutralised(task.title), notes=notes)
+    title_words = neutralised(task.safe_title)
+    if task.untrusted and is_whole:
+        title_words = fenced(task.title, Untrusted(task.untrusted, "the title of a task"))
+    return replace(task, title=title_words, notes=notes)
 
 
 def _ids(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:

@@ -11,7 +11,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data
 from ollim_bot.cli.framework import json_flag, plain, print_json, zone_of
 from ollim_bot.cli.parser import Parser
-from ollim_bot.cli.tasks import as_seen, task_list
+from ollim_bot.cli.tasks import as_seen, marked, task_list
 from ollim_bot.cli.terminal import width_of, wrapped
 from ollim_bot.domain.calendar import CalendarCopy, event_row, without_text
 from ollim_bot.domain.cards import Card
@@ -78,7 +78,7 @@ def _due_tasks(data: Data, caller: Caller) -> list[Task]:
         note(f"the tasks are missing here. {refused}")
         return []
     due = in_order([task for task in tasks if is_due(task, data.now.date())])
-    return [as_seen(task, caller) for task in due]
+    return [as_seen(task, caller) for task in marked(due, data)]
 
 
 def _as_object(day: _Day, coming: Sequence[UpcomingToday], now: datetime) -> dict[str, object]:

@@ -17,6 +17,7 @@ from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.domain.item_cards import UNDO
+from ollim_bot.domain.taint import Untrusted, marked_taint
 from ollim_bot.domain.task_cards import (
     TASK,
     TASK_DELETE,
@@ -40,6 +41,7 @@ from ollim_bot.store.transaction import Transaction
 
 # Seconds.
 _LONGEST_LOOK = 3.0
+_LISTED = "the list of tasks, with titles that were written after reading untrusted text"
 
 _logger = logging.getLogger(__name__)
 
@@ -69,11 +71,15 @@ class TaskCommands:
         }
 
     async def show(self, call: CommandCall) -> str:
-        tasks = await asyncio.to_thread(lambda: self._tasks().tasks())
+        listed = await asyncio.to_thread(lambda: self._tasks().tasks())
+        tasks = (await self._store.read(lambda tx: tx.taint.get())).marked(listed)
         card = tasks_card(tasks, self._clock.now().date())
         if not card.lines:
             return card.description
+        mark = marked_taint(",".join(each.untrusted for each in tasks)).mark
+        untrusted = Untrusted(mark, _LISTED) if mark else None
         note = self._posting.note(card, name=f"tasks-{call.id}")
+        note = replace(note, untrusted=untrusted)
         await self._store.transact(lambda tx: self._posting.add_note(tx, note))
         return ""
 
@@ -174,7 +180,7 @@ def _settle(tx: Transaction, undo: TaskUndo) -> None:
     did = "deleted" if undo.is_deletion else "completed"
     _show(tx, undo, settled_on)
     tx.task_undos.change(lambda known: TaskUndos((*known.without(undo.key).undos, undo)))
-    leave_update(tx, owner_did(tx.now, f'User {did} task "{undo.task.title}".', _name(undo)))
+    leave_update(tx, owner_did(tx.now, f'User {did} task "{_safe(tx, undo)}".', _name(undo)))
 
 
 def _take_back(tx: Transaction, undo: TaskUndo) -> None:
@@ -185,7 +191,7 @@ def _take_back(tx: Transaction, undo: TaskUndo) -> None:
         tx.updates.change(lambda pending: pending.without({_name(undo)}))
     else:
         did = "restored" if undo.is_deletion else "reopened"
-        said = f'User {did} task "{undo.task.title}".'
+        said = f'User {did} task "{_safe(tx, undo)}".'
         leave_update(tx, owner_did(tx.now, said, f"undone {_name(undo)}"))
 
 
@@ -203,6 +209,10 @@ def _show(tx: Transaction, undo: TaskUndo, change: Callable[[Card, TaskUndo], Ca
 def _card(tx: Transaction, message_id: MessageId) -> Card | None:
     message = tx.messages.get(message_id)
     return None if message is None else message.card
+
+
+def _safe(tx: Transaction, undo: TaskUndo) -> str:
+    return tx.taint.get().marked([undo.task])[0].safe_title
 
 
 def _name(undo: TaskUndo) -> str:

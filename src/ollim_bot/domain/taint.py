@@ -12,6 +12,7 @@ from ollim_bot.domain.permissions import Verdict
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.shell_words import shell_words
+from ollim_bot.domain.tasks import Task
 from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.tool_policy import Pattern, matches, text_argument
 
@@ -24,8 +25,12 @@ WEBHOOK_REQUEST = "webhook request"
 _DOWNLOADS = "downloads"
 _JOBS = ("routine", "reminder", "webhook")
 _READING = frozenset({"list", "show"})
-# A deleted event cannot be brought back with its guests. A new one harms nothing.
-_CHANGED_EVENTS = frozenset({("cal", "update"), ("cal", "delete")})
+# The verbs that a tainted turn of the conversation may call unasked, and what others would change.
+_UNASKED: Mapping[str, tuple[Collection[str], str]] = {
+    "cal": (("today", "upcoming", "show", "calendars", "refresh"), "add or change an event"),
+    "tasks": (("list", "show", "lists", "add"), "change a task"),
+    **{job: (_READING, f"change a {job}") for job in _JOBS},
+}
 # Files that change what the agent does later, by their first name below the data directory.
 _LASTING: Mapping[str, str] = {
     "identity.md": "change the profile",
@@ -34,6 +39,7 @@ _LASTING: Mapping[str, str] = {
     "skills": "change a skill",
     ".claude": "change an agent or a skill",
     "tool-policy.yaml": "change what is allowed",
+    "tasks.md": "change the tasks",
 }
 # The commands that a tainted background run may run; all verbs where none is named.
 _READING_COMMANDS: Mapping[str, Collection[str]] = {
@@ -43,6 +49,7 @@ _READING_COMMANDS: Mapping[str, Collection[str]] = {
     "runs": (),
     "cal": ("today", "upcoming", "show"),
     "tasks": ("list", "show"),
+    **dict.fromkeys(("receipt", "cost", "changes", "doses"), ()),
 }
 _COMMAND_SOURCES = {
     "history": "part of the history that others wrote",
@@ -62,6 +69,7 @@ _AROUND_ADDRESSES = ".,;:!?*_~"
 _REMEMBERED = timedelta(hours=24)
 _MOST_READINGS = 50
 _MOST_SESSIONS = 300
+_MOST_TASKS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,16 +150,28 @@ class SessionTaint:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionTaints:
+class TaintedTask:
+    """A task that a tainted turn has added; known by its title, whichever list has it."""
+
+    title: str
+    untrusted: str
+    id: str = ""
+    is_shown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaintRecord:
     """What each session has read since the owner last wrote in it, the newest session last.
 
-    `recent` is what the conversation has read in the last day. `standing` was written before
-    sessions were told apart, and counts for each until the owner writes.
+    `recent` is what the conversation has read in the last day. `tasks` are those that tainted turns
+    have added. `standing` was written before sessions were told apart, and counts for each until
+    the owner writes.
     """
 
     standing: tuple[str, ...] = ()
     sessions: tuple[SessionTaint, ...] = ()
     recent: tuple[ReadBefore, ...] = ()
+    tasks: tuple[TaintedTask, ...] = ()
 
     def of(self, session: SessionId | None) -> tuple[str, ...]:
         own = (
@@ -159,7 +179,7 @@ class SessionTaints:
         )
         return tuple(dict.fromkeys((*self.standing, *own)))
 
-    def with_read(self, session: SessionId, sources: Iterable[str]) -> SessionTaints:
+    def with_read(self, session: SessionId, sources: Iterable[str]) -> TaintRecord:
         """The session has read these, or goes on from a history that has them."""
         known = tuple(dict.fromkeys((*self.of(session), *sources)))
         others = tuple(each for each in self.sessions if each.session != session)
@@ -167,9 +187,7 @@ class SessionTaints:
             others = (*others, SessionTaint(session, known))
         return replace(self, sessions=others[-_MOST_SESSIONS:])
 
-    def after_turn(
-        self, session: SessionId, sources: Iterable[str], now: datetime
-    ) -> SessionTaints:
+    def after_turn(self, session: SessionId, sources: Iterable[str], now: datetime) -> TaintRecord:
         """A turn of the conversation has read these."""
         added = tuple(dict.fromkeys(sources))
         others = (
@@ -180,10 +198,29 @@ class SessionTaints:
         recent = (*others, *(ReadBefore(source, now) for source in added))
         return replace(self.with_read(session, added), recent=recent[-_MOST_READINGS:])
 
-    def after_owner(self, session: SessionId) -> SessionTaints:
+    def after_owner(self, session: SessionId) -> TaintRecord:
         """The owner wrote in the session: what it read before taints no further turn of it."""
         others = tuple(each for each in self.sessions if each.session != session)
         return replace(self, standing=(), sessions=others)
+
+    def with_task(self, task: TaintedTask) -> TaintRecord:
+        """Add the task, or replace the one with its title."""
+        others = (each for each in self.tasks if _key(each.title) != _key(task.title))
+        return replace(self, tasks=(*others, task)[-_MOST_TASKS:])
+
+    def mark_of(self, title: str) -> str:
+        """What the turn had read that added a task with this title; empty for any other task."""
+        found = (each.untrusted for each in self.tasks if _key(each.title) == _key(title))
+        return next(found, "")
+
+    def marks_in(self, text: str) -> list[str]:
+        """The marks of the tasks whose titles stand in the text."""
+        line = _key(text)
+        return [each.untrusted for each in self.tasks if _key(each.title) in line]
+
+    def marked(self, tasks: Iterable[Task]) -> list[Task]:
+        """The tasks, those of tainted turns with their mark."""
+        return [replace(each, untrusted=self.mark_of(each.title)) for each in tasks]
 
     def in_last_day(self, now: datetime) -> Taint:
         """The sources that may have led to a change now."""
@@ -322,9 +359,8 @@ def _command(words: Sequence[str]) -> str | None:
     noun, verb = [*words[1:3], "", ""][:2]
     if noun.startswith("-"):
         return "run a command of ollim-bot"
-    if (noun, verb) in _CHANGED_EVENTS:
-        return "change or delete an event"
-    return f"change a {noun}" if noun in _JOBS and verb not in _READING else None
+    unasked, change = _UNASKED.get(noun, ((verb,), ""))
+    return None if verb in unasked else change
 
 
 def _is_reading(command: str) -> bool:
@@ -357,6 +393,11 @@ def _fenced_source(arguments: Mapping[str, object]) -> str:
     # The engine names a program that it has run by its path.
     is_ours = program.rpartition("/")[2] == PROGRAM
     return _COMMAND_SOURCES.get(noun, _FENCED_TEXT) if is_ours else _FENCED_TEXT
+
+
+def _key(title: str) -> str:
+    """The same for two spellings of a title that look the same."""
+    return " ".join(title.casefold().split())
 
 
 def _with_article(source: str) -> str:

@@ -9,8 +9,9 @@ from datetime import UTC, date, datetime, timedelta
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardLine
 from ollim_bot.domain.item_cards import UNDO
 from ollim_bot.domain.moments import clock_time
+from ollim_bot.domain.taint import TaintedTask, marked_taint, untrusted_label
 from ollim_bot.domain.tasks import FILE_LIST, Task, facts, in_order, is_due
-from ollim_bot.domain.text import one_line, shortened
+from ollim_bot.domain.text import FROM_UNTRUSTED, as_code, one_line, shortened
 
 TASK_DONE, TASK_DELETE = "task_done", "task_del"
 # Begins the data of an Undo that is for a task.
@@ -100,7 +101,19 @@ def tasks_card(tasks: Sequence[Task], today: date) -> Card:
 
 def task_words(task: Task, today: date, *, marks_file: bool = False) -> str:
     about = facts(task, today, marks_file=marks_file)
-    return " · ".join(filter(None, (one_line(task.title, _LONGEST_TITLE), about)))
+    mark = FROM_UNTRUSTED if task.untrusted else ""
+    return " · ".join(filter(None, (one_line(task.title, _LONGEST_TITLE), mark, about)))
+
+
+def added_card(task: TaintedTask) -> Card:
+    """The card of a task that a tainted turn has added; its Undo deletes the task."""
+    label = untrusted_label(marked_taint(task.untrusted))
+    undo = Button("Undo", TASK_DELETE, task.id)
+    return Card(
+        f"Task added: {FROM_UNTRUSTED}",
+        f"{as_code(task.title, _LONGEST_TITLE)}\n{label}",
+        buttons=(undo,),
+    )
 
 
 def task_buttons(task: Task, line: int) -> Iterator[Button]:

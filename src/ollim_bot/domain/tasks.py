@@ -9,7 +9,7 @@ from datetime import date
 from itertools import takewhile
 
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS
-from ollim_bot.domain.text import shortened
+from ollim_bot.domain.text import FROM_UNTRUSTED, shortened
 from ollim_bot.errors import TaskNotFound, WrongInput
 
 # The list of the tasks in the file of the data directory.
@@ -26,7 +26,8 @@ _NEAR_DAYS = {-1: "yesterday", 0: "today", 1: "tomorrow"}
 class Task:
     """A thing to do. `due` is a date without a zone; `list` is the name of its list.
 
-    The title is one line, and the notes are as `note_lines` makes them.
+    The title is one line, and the notes are as `note_lines` makes them. `untrusted` names what the
+    turn had read that added it; empty if that was nothing untrusted, or another hand added it.
     """
 
     id: str
@@ -35,6 +36,12 @@ class Task:
     notes: str = ""
     done: bool = False
     list: str = FILE_LIST
+    untrusted: str = ""
+
+    @property
+    def safe_title(self) -> str:
+        """The title towards the agent, without untrusted text."""
+        return FROM_UNTRUSTED if self.untrusted else self.title
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +162,8 @@ def named_task(tasks: Sequence[Task], given: str) -> Task:
 
 
 def _named(tasks: Sequence[Task]) -> str:
-    named = [f"{task.id} ({shortened(task.title, _LONGEST_NAMED)})" for task in tasks[:_MOST_NAMED]]
+    titles = [(task.id, shortened(task.safe_title, _LONGEST_NAMED)) for task in tasks[:_MOST_NAMED]]
+    named = [f"{task_id} ({title})" for task_id, title in titles]
     if len(tasks) > _MOST_NAMED:
         named.append(f"and {len(tasks) - _MOST_NAMED} more")
     return ", ".join(named)

@@ -30,6 +30,11 @@ _CHUNK = 1024 * 1024
 _LAST_PROMPT = b'"type":"last-prompt"'
 # In the line of the same moment that says what the session has cost.
 _COST_STATE = b'"type":"cost-state"'
+# A call that reads what others wrote, the path of a file that came with a message, or a fence.
+_UNTRUSTED = re.compile(
+    rb'"name": ?"(?:WebFetch|WebSearch|mcp__(?!discord__|docs__))|\bdownloads/'
+    rb"|<untrusted-[0-9a-f]{16}>"
+)
 # The folder name of a longer path ends in a hash, which the SDK and its program make differently.
 _LONGEST_NAME = 200
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -65,12 +70,16 @@ def config_folder(environment: Mapping[str, str]) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """A prompt, or words of the agent, as the record of a session has them."""
+    """A prompt, or words of the agent, as the record of a session has them.
+
+    `is_tainted`: by then, the session itself had read untrusted text.
+    """
 
     id: str
     at: datetime
     text: str
     is_prompt: bool
+    is_tainted: bool = False
 
 
 class Transcripts:
@@ -274,12 +283,15 @@ def first_prompt(path: Path) -> Entry | None:
 
 
 def _utterances(path: Path) -> Iterator[Utterance]:
+    is_tainted = False
     with open(open_file(path), "rb") as file:
-        for entry in _entries(file):
+        for line in file:
+            entry = _parsed(line)
+            is_tainted |= "forkedFrom" not in entry and _UNTRUSTED.search(line) is not None
             said, at = "\n\n".join(filter(None, texts(entry))), _moment(entry.get("timestamp"))
             if said and at is not None and _is_own(entry):
                 is_prompt = entry["type"] == "user"
-                yield Utterance(str(entry.get("uuid")), at, said, is_prompt)
+                yield Utterance(str(entry.get("uuid")), at, said, is_prompt, is_tainted)
 
 
 def _is_own(entry: Entry) -> bool:

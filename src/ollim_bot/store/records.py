@@ -24,7 +24,7 @@ from ollim_bot.domain.quiet import QuietChoice
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import ClearedConversation, SessionEvent, SessionId
 from ollim_bot.domain.surface_state import DiscordState, WebState
-from ollim_bot.domain.taint import SessionTaints
+from ollim_bot.domain.taint import TaintRecord
 from ollim_bot.domain.task_cards import TaskUndos
 from ollim_bot.domain.task_move import TaskMoves
 from ollim_bot.domain.tool_servers import SERVER_RECORD, ToolServerRecord
@@ -147,7 +147,7 @@ class Records:
     tool_servers = _plain(SERVER_RECORD, ToolServerRecord)
     task_undos = _plain("task_undos", TaskUndos)
     task_moves = _plain("task_moves", TaskMoves)
-    taint = _plain("taint", SessionTaints)
+    taint = _plain("taint", TaintRecord)
     discord = _plain("discord", DiscordState)
     web = _plain("web", WebState)
     memory = RecordSpec[Mapping[str, object]]("memory", MemoryCodec(), lambda _: {})

@@ -12,6 +12,7 @@ from ollim_bot.domain.taint import (
     Reading,
     Taint,
     TaintedCall,
+    TaintRecord,
     reading_of,
     tainted_call,
     tainted_in_background,
@@ -32,13 +33,14 @@ _MARK = re.compile(r"^untrusted[ \t]*:[ \t]*['\"]?([^'\"\n]*\S)", re.MULTILINE)
 _MOST_FILES = 200
 
 
-def reading_in(root: Path, call: ToolCall, result: str) -> Reading | None:
+def reading_in(root: Path, call: ToolCall, result: str, known: TaintRecord) -> Reading | None:
     """The untrusted text in a result; None if there is none. It reads files."""
     if call.tool not in _READ_ARGUMENTS:
         return reading_of(call.tool, call.arguments, result, OWN_TOOLS)
     path = text_argument(call.arguments, _READ_ARGUMENTS[call.tool])
     read = _names(root, path)
-    marks = _marks(root, path, result if call.tool == "Grep" else "")
+    in_jobs = _marks(root, path, result if call.tool == "Grep" else "")
+    marks = (*in_jobs, *known.marks_in(result))
     return reading_of(call.tool, call.arguments, result, OWN_TOOLS, read=read, marks=marks)
 
 

@@ -72,8 +72,8 @@ async def _note_taint(context: ToolContext, call: ToolCall, result: str) -> None
 
     It is committed, so that neither a restart nor a branch of the session loses it.
     """
-    run = context.run
-    reading = await asyncio.to_thread(reading_in, context.root, call, result)
+    run, known = context.run, await context.store.read(lambda tx: tx.taint.get())
+    reading = await asyncio.to_thread(reading_in, context.root, call, result, known)
     if reading is None:
         return
     before, run.taint = run.taint, run.taint.after(reading)

@@ -35,6 +35,7 @@ from ollim_bot.domain.shared_files import (
     UndoOutcome,
 )
 from ollim_bot.domain.taint import marked_taint, untrusted_message
+from ollim_bot.domain.task_cards import added_card
 from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS
 from ollim_bot.domain.updates import PendingUpdate
@@ -123,9 +124,34 @@ class ChangeEcho:
         while True:
             try:
                 await ChangeWatch(self, "").show_commands("", in_fork=False)
+                await self.show_tasks(in_fork=False)
             except StorageError:  # the change is kept, and shown once there is room
                 _logger.exception("The owner could not be told of a change")
             await self.clock.sleep(_BETWEEN_LOOKS)
+
+    async def show_tasks(self, *, in_fork: bool) -> None:
+        """Show the tasks that tainted turns have added, each once, with an Undo."""
+        for task in (await self.store.read(lambda tx: tx.taint.get())).tasks:
+            if task.is_shown or not task.id:
+                continue
+            card, now = added_card(task), self.clock.now()
+            await self.post(
+                ChatMessage(
+                    MessageId(f"task-added-{task.id}"),
+                    now,
+                    Author.PROGRAM,
+                    card.text,
+                    card=card,
+                    in_fork=in_fork,
+                    untrusted=untrusted_message(marked_taint(task.untrusted)),
+                )
+            )
+            shown = replace(task, is_shown=True)
+            await self.store.transact(
+                lambda tx, shown=shown: tx.taint.change(  # type: ignore[misc]
+                    lambda known: known.with_task(shown)
+                )
+            )
 
     async def undo(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
         """Answer a click on Undo. After an error, nothing has changed."""
@@ -257,6 +283,7 @@ class ChangeWatch:
         """Show changes. A failure is logged, and does not stop the turn."""
         try:
             await self.show_commands(job, in_fork=in_fork)
+            await self._echo.show_tasks(in_fork=in_fork)
         except StorageError:
             _logger.exception("The owner could not be told of a change")
         for watched in [each for each in self._watched.values() if each.is_writing]:

@@ -184,7 +184,11 @@ class Overviews:
 
         def question(tx: Transaction) -> _Drawn:
             waiting, answered = tx.due_items.open(), tx.due_items.answered_since(midnight)
-            marks = [*(each.untrusted for each in (*waiting, *answered)), *_marks(jobs)]
+            tasks = tx.taint.get().marked(due_tasks)
+            undos = tx.task_undos.get().undos
+            settled = tx.taint.get().marked(each.task for each in undos)
+            marks = [each.untrusted for each in (*waiting, *answered)]
+            marks += [*(each.untrusted for each in (*tasks, *settled)), *_marks(jobs)]
             card = today_card(
                 waiting,
                 answered,
@@ -193,11 +197,11 @@ class Overviews:
                 now,
                 calendars,
                 tasks,
-                tx.task_undos.get().undos,
+                undos,
             )
             return _drawn_from(card, [*marks, *([EVENT_TEXT.source] if has_events else [])])
 
-        calendars, tasks = self._day.calendars(), self._day.tasks.read()
+        calendars, due_tasks = self._day.calendars(), self._day.tasks.read()
         jobs: Sequence[ScheduledJob] = [
             *(each.item for each in self._repositories.reminders.all()),
             *(each.item for each in self._repositories.routines.all()),
