@@ -1,4 +1,4 @@
-"""Job files that a background run writes pass the gate of the whole bot."""
+"""Job files that the agent writes pass the gate of the whole bot."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.app.test_app import running, settings
+from tests.app.test_app import running, settings, until
 
 from ollim_bot.app.app import Adapters, App
-from ollim_bot.ports import ToolCall
+from ollim_bot.domain.chat import Author
+from ollim_bot.domain.events import ToolRefused
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.taint import Untrusted
+from ollim_bot.ports import IncomingMessage, ToolCall
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
+from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine
 from ollim_bot.testing.surface import RecordingSurface
 
 pytestmark = pytest.mark.real_process
@@ -61,3 +65,33 @@ async def test_files_are_bounded_marked_and_no_louder_than_the_run(tmp_path: Pat
         assert silent[:3] == ["", "", ""]
         assert "3 jobs at most" in silent[3]
         assert await refused({"file_path": "notes.md", "content": "x"})
+
+
+async def test_a_turn_with_a_forward_writes_no_order_and_an_honest_one_does(
+    tmp_path: Path,
+) -> None:
+    order = (
+        "---\nid: o\nrun-at: 2099-01-01T09:00\nuntrusted: forwarded message\nmust: true\n---\nx\n"
+    )
+    write = CallsTool("Write", {"file_path": "reminders/o.md", "content": order})
+    surface, engine = RecordingSurface(), ScriptedEngine().then(write, Says("No."))
+    engine.then(write, Says("Yes."))
+    app = App(settings(tmp_path), Adapters(engine=engine, surfaces=[surface]))
+    async with running(app):
+        await until(lambda: surface.receptions)
+        forward = Untrusted("forwarded message", "a message that the owner forwarded")
+
+        async def say(name: str, untrusted: Untrusted | None = None) -> None:
+            before = len(surface.posted_by(Author.ASSISTANT))
+            message = IncomingMessage(InputId(name), "test", "x", untrusted=untrusted)
+            await surface.receptions[0].receive(message)
+            await until(lambda: len(surface.posted_by(Author.ASSISTANT)) > before)
+
+        await say("m1", forward)
+        await say("m2")
+    refused = [
+        [each.reason for each in surface.events[start.turn] if isinstance(each, ToolRefused)]
+        for start in surface.starts
+    ]
+    assert refused[1:] == [[]]
+    assert "must: you have read a forwarded message" in refused[0][0]

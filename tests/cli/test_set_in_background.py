@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from tests.cli.terminal import Terminal
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.store.opening import open_database
 
 pytestmark = pytest.mark.real_process
 
+MAIN = SessionId("main")
 PLAN = '---\nid: plan\ncron: "0 9 * * *"\nbackground: true\n{more}---\nplan my day\n'
 RUN = "routine:plan:2026-11-15T08:00:00Z"
 CALL = ("reminder", "add", "-m", "call Ann", "--in", "20m")
@@ -47,6 +52,13 @@ def test_three_in_a_run_and_ten_a_day_whatever_the_command(background: Terminal)
         background.done(*CALL)
     background.environ[CALLED_BY] = "routine:plan:2026-11-15T10:00:00Z"
     assert "10 jobs a day at most" in background.refused(*CALL)
+    # A reminder that the job has set counts for the job; another job has its own ten.
+    background.environ[CALLED_BY] = "reminder:ann:2026-11-15T10:00:00Z"
+    assert "10 jobs a day at most" in background.refused(*CALL)
+    background.write("routines/other.md", PLAN.format(more="").replace("plan", "other"))
+    background.environ[CALLED_BY] = "routine:other:2026-11-15T10:00:00Z"
+    background.done(*CALL)
+    background.environ[CALLED_BY] = "routine:plan:2026-11-15T10:00:00Z"
     background.wait(hours=10)
     background.done(*CALL)
 
@@ -63,6 +75,8 @@ def test_three_in_a_run_and_ten_a_day_whatever_the_command(background: Terminal)
         (("routine", "edit", "plan", "--must"), "what the owner asked for cannot"),
         (("routine", "edit", "plan", "--foreground"), "what the owner asked for cannot"),
         (("routine", "edit", "plan", "--clear", "background"), "what the owner asked for cannot"),
+        ((*CALL, "--max-chain", "1000"), "max-chain: only the owner can have more than 9"),
+        (("routine", "add", "-m", "x", "--cron", "* * * * *", "--background"), "cron: "),
     ],
 )
 def test_what_would_be_louder_is_refused(
@@ -121,6 +135,34 @@ def test_in_the_conversation_and_by_hand_nothing_is_counted(background: Terminal
     background.done("reminder", "edit", "pill", "-m", "take two pills")
     listed = background.json("reminder", "list")["reminders"]
     assert {each["set-by"] for each in listed} == {None}
+
+
+def test_after_reading_text_of_others_the_conversation_orders_nothing_by_a_command(
+    background: Terminal,
+) -> None:
+    background.environ[CALLED_BY] = CONVERSATION
+    now = background.now
+    database = open_database(background.paths, lambda: now, is_holder=True, report=print)
+    with closing(database):
+        database.run(lambda tx: tx.session.put(MAIN))
+        database.run(lambda tx: tx.taint.change(lambda one: one.with_read(MAIN, ["web page"])))
+    before = _files(background)
+    for flags in (["--must"], ["--nag", "10m x 4"], ["--before", "30m"], ["--dose"]):
+        refusal = background.refused(*CALL, *flags)
+        assert "you have read a web page, so only the owner can ask for this; leave it" in refusal
+        assert "“Make sure it comes”" in refusal
+    edit = background.refused("reminder", "edit", "pill", "--nag", "10m x 4")
+    assert "ask the owner to say so in a message of their own" in edit
+    assert _files(background) == before
+    assert "It may be held back" in background.run(*CALL, "--id", "ann").err
+    shown = background.json("reminder", "show", "ann")
+    assert (shown["untrusted"], shown["must"], shown["nag"]) == ("web page", False, None)
+    background.done("reminder", "edit", "pill", "-m", "take two pills")
+    background.done(*CALL)
+    background.done(*CALL)
+    assert "a turn sets 3 reminders at most" in background.refused(*CALL)
+    as_owner(background)
+    background.done(*CALL, "--must", "--nag", "10m x 4")
 
 
 def _files(terminal: Terminal) -> dict[str, str]:

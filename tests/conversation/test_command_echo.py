@@ -21,13 +21,18 @@ pytestmark = pytest.mark.real_process
 ADD = 'routine add --id daily -m "Plan the day." --description Plan --cron "30 8 * * 1-5"'
 FILE = "routines/plan.md"
 NOON = 'routine edit daily --cron "0 12 * * *"'
-RUN = "routine:mail:2026-02-24T08:00:00Z"
+RUN = "reminder:mail:2026-02-24T08:00:00Z"
 ADD_IN_RUN = f"{ADD} --background"
+
+
+MAIL = '---\nid: mail\nrun-at: "2026-02-24T09:00"\n{more}---\nLook at the mail.\n'
 
 
 @pytest.fixture
 def scene(tmp_path: Path) -> EchoScene:
-    return EchoScene(tmp_path / "data")
+    made = EchoScene(tmp_path / "data")
+    (made.root / "reminders/mail.md").write_text(MAIL.format(more=""))
+    return made
 
 
 @contextmanager
@@ -286,3 +291,26 @@ async def test_where_nothing_can_be_noted_nothing_is_changed(scene: EchoScene) -
     with pytest.raises(AssertionError, match="could not be"):
         scene.command(ADD)
     assert [*(scene.root / "routines").iterdir()] == []
+
+
+SILENT_RUN = (
+    ADD_IN_RUN,
+    "routine edit daily -m 'Look here!'",
+    "routine cancel daily",
+    "reminder add -m 'Look here!' --in 20m",
+)
+
+
+async def test_a_run_that_may_not_ping_shows_no_card_of_what_it_sets(scene: EchoScene) -> None:
+    (scene.root / "reminders/mail.md").write_text(MAIL.format(more="allow-ping: false\n"))
+    scene.command("reminder add -m 'Call Bo.' --in 1h --id bo", by="")
+    await scene.commands(*SILENT_RUN[:3], by=RUN)
+    scene.command(SILENT_RUN[3], by=RUN)
+    with looking(scene):
+        await shown(scene, 0)
+    assert scene.posted == {}
+    assert "Look here!" in scene.command("reminder list", by="")
+
+    # What is the owner's does not go without a word.
+    await scene.commands("reminder cancel bo", by=RUN)
+    assert [card.title for card in scene.cards] == ["Reminder cancelled: Call Bo."]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,20 +18,22 @@ from tests.stores import Stores
 
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import OF_CLICK, Author
-from ollim_bot.domain.events import ToolRefused
+from ollim_bot.domain.events import ToolFailed, ToolRefused
 from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.subagents import Subagent, Subagents
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.updates import PendingUpdate
+from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Gate, IncomingFile
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine, Waits
 from ollim_bot.testing.journal import RecordingJournal
-from ollim_bot.tools.gates import Allowed, Undecided, main_gate
+from ollim_bot.tools.gates import Allowed, Undecided, main_gate, main_tools
 from ollim_bot.tools.guards import SubagentGuard
+from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.taint import TaintCheck
 
@@ -76,6 +78,12 @@ def refusals(at: Scene) -> list[str]:
     """The reasons of all refusals in the last turn."""
     events = at.surface.events[at.surface.starts[-1].turn]
     return [each.reason for each in events if isinstance(each, ToolRefused)]
+
+
+def failures(at: Scene) -> list[str]:
+    """The errors of all tools in the last turn."""
+    events = at.surface.events[at.surface.starts[-1].turn]
+    return [each.reason for each in events if isinstance(each, ToolFailed)]
 
 
 async def forward(at: Scene, text: str, **more: Any) -> None:
@@ -313,26 +321,143 @@ async def test_a_marked_job_in_the_conversation_is_fenced_and_taints() -> None:
         assert refusals(at) == [OF_PAGE]
 
 
-async def test_a_reminder_of_a_tainted_turn_is_marked_and_shown_with_undo(tmp_path: Path) -> None:
-    data = DataDirectory(tmp_path / "data")
+def files_in(root: Path) -> tuple[Stores, dict[str, Any]]:
+    """Stores on the disk, and the places of the scene that belong to them."""
+    data = DataDirectory(root / "data")
     paths, stores = data.paths, data.open(QuickDisk())
-    engine = ScriptedEngine().then(FETCH, REMIND, Says("Set.")).then(REMIND, Says("Set."))
-    places: dict[str, Any] = {
+    return stores, {
         "working_directory": paths.root,
         "job_files": JobFileChecker(paths),
         "former": UndoStore(paths, RecordingJournal()),
+        "make_gate": _gate_of(paths.root),
     }
-    async with scene(engine, stores=stores, make_gate=_gate, **places) as at:
+
+
+def _gate_of(root: Path) -> Callable[..., Gate]:
+    validator = JobValidator(root, JobFileChecker(DataPaths(root)), main_tools)
+
+    def made(granted: Allowed, undecided: Undecided, taint: TaintCheck) -> Gate:
+        return main_gate(
+            PathPolicy(root),
+            granted=granted,
+            undecided=undecided,
+            taint=taint,
+            job_guard=lambda call: validator(call, taint=taint.current()),
+            resolver=lambda _: ["93.184.216.34"],
+        )
+
+    return made
+
+
+async def test_a_reminder_of_a_tainted_turn_is_marked_and_shown_with_undo(tmp_path: Path) -> None:
+    stores, places = files_in(tmp_path)
+    engine = ScriptedEngine().then(FETCH, REMIND, Says("Set.")).then(REMIND, Says("Set."))
+    async with scene(engine, stores=stores, **places) as at:
         await at.ask("what is new?")
         (reminder,) = _reminders(at)
         assert reminder.spec.untrusted == "web page"
         (shown,) = [each.card for each in at.log if each.card]
         assert shown.title == "Reminder added: (from untrusted content)"
         assert "From untrusted content: a web page.\n`drink`" in shown.description
-        await _press(at, shown.buttons[0])
+        assert "It may be held back, by the quiet or the ping budget." in shown.description
+        ensure, undo = shown.buttons
+        assert (ensure.label, undo.label) == ("Make sure it comes", "Undo")
+        await _press(at, undo)
         assert _reminders(at) == []
         await at.ask("remind me to drink")
-        assert [each.spec.untrusted for each in _reminders(at)] == [None]
+        assert [(each.spec.untrusted, each.must) for each in _reminders(at)] == [(None, True)]
+
+
+async def test_the_owner_orders_such_a_reminder_by_a_button_and_its_words_stay_data(
+    tmp_path: Path,
+) -> None:
+    stores, places = files_in(tmp_path)
+    async with scene(
+        ScriptedEngine().then(FETCH, REMIND, Says("Set.")), stores=stores, **places
+    ) as at:
+        await at.ask("what is new?")
+        assert [each.must for each in _reminders(at)] == [False]
+        (shown,) = [each.card for each in at.log if each.card]
+        await _press(at, shown.buttons[0])
+        (reminder,) = _reminders(at)
+        assert (reminder.must, reminder.spec.untrusted) == (True, "web page")
+        (card,) = [each.card for each in at.log if each.card]
+        assert "Make sure it comes" not in [each.label for each in card.buttons]
+        assert "evil" not in (said := at.pending[-1])
+        assert "made sure that it comes" in said
+
+
+ORDERS: dict[str, dict[str, object]] = {
+    "must": {"must": True},
+    "nag": {"nag": "2m x 8"},
+    "before": {"before": ["30m"]},
+    "kind": {"dose": True},
+    "background": {"foreground": True},
+    "max-chain": {"max_chain": 1000},
+}
+
+
+@pytest.mark.parametrize("in_fork", [False, True])
+async def test_after_reading_a_page_no_order_is_set_and_three_reminders_at_most(
+    tmp_path: Path, in_fork: bool
+) -> None:
+    stores, places = files_in(tmp_path)
+    orders = [replace(REMIND, arguments={**REMIND.arguments, **more}) for more in ORDERS.values()]
+    engine = ScriptedEngine()
+    if in_fork:
+        engine.then(Says("Here."))
+    engine.then(FETCH, *orders, *[REMIND] * 50, Says("Set.")).then(REMIND, Says("Set."))
+    engine.then(orders[0], *[REMIND] * 5, Says("Set."))
+    async with scene(engine, stores=stores, **places) as at:
+        if in_fork:
+            await at.chat.command("web", "/fork")
+            await at.quiet()
+        await at.ask("what is new?")
+        refused = failures(at)
+        for field, reason in zip(ORDERS, refused, strict=False):
+            assert reason.startswith(f"{field}: "), reason
+        assert "leave it out. The owner can press “Make sure it comes”" in refused[0]
+        assert len(refused) == len(ORDERS) + 47
+        assert "a turn sets 3 reminders at most" in refused[-1]
+        assert [each.must for each in _reminders(at)] == [False] * 3
+        if not in_fork:
+            await fired(at)
+            assert len(_reminders(at)) == 4, "another turn has room of its own"
+            await at.ask("remind me five times")
+            assert [each.must for each in _reminders(at)].count(True) == 6
+
+
+NEW = "---\nid: {}\nrun-at: 2099-01-01T09:00\n{}---\nDrink.\n"
+
+
+def _writes(number: int, *lines: str) -> CallsTool:
+    more = "".join(f"{line}\n" for line in lines)
+    arguments = {"file_path": f"reminders/{number}.md", "content": NEW.format(number, more)}
+    return CallsTool("Write", arguments)
+
+
+async def test_files_count_like_the_tool_also_where_no_word_is_asked_for(tmp_path: Path) -> None:
+    stores, places = files_in(tmp_path)
+    mark = "untrusted: web page"
+    engine = ScriptedEngine().then(
+        FETCH,
+        _writes(1),
+        _writes(2, mark, "must: true"),
+        _writes(3, mark, "nag: 10m x 4"),
+        REMIND,
+        _writes(4, mark),
+        _writes(5, mark),
+        _writes(6, mark),
+        Says("Written."),
+    )
+    async with scene(engine, stores=stores, **places) as at:
+        await at.talk.approvals.set_mode(PermissionMode.BYPASS)
+        await at.ask("what is new?")
+        bare, must, nag, fourth = refusals(at)
+        assert "needs the line `untrusted: web page`" in bare
+        assert "must: you have read a web page" in must
+        assert "nag: you have read a web page" in nag
+        assert "a turn sets 3 reminders at most" in fourth
 
 
 async def test_what_could_not_be_answered_is_not_said_in_a_strangers_words() -> None:

@@ -1,4 +1,4 @@
-"""Reminders that a background run sets: their owner, their limits, and their cost in pings."""
+"""Reminders that the agent sets by itself: their owner, their limits, and their cost in pings."""
 
 from __future__ import annotations
 
@@ -14,15 +14,25 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.forward_schedule import build_upcoming_schedule
 from ollim_bot.domain.initiative import (
+    MOST_CHECKS,
     MOST_PER_DAY,
+    MOST_PER_DAY_IN_ALL,
     MOST_PER_RUN,
-    SetInBackground,
+    SHORTEST_PAUSE,
+    SHORTEST_PAUSE_OF_OWNER,
+    SetByAgent,
     Setter,
+    marked,
+    may_be_held_back,
+    may_follow_up,
     objections,
+    objections_after_reading,
+    origin_of,
     set_by,
     setter_of,
+    shortest_pause,
 )
-from ollim_bot.domain.jobs import Chain, JobSpec, Late, Reminder, Routine
+from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Late, Nag, Reminder, Routine
 from ollim_bot.domain.lateness import late_rule
 from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.outgoing import Sending
@@ -31,6 +41,7 @@ from ollim_bot.domain.rehearsal import Assumptions, Ping, rehearse
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.snoozing import note_of, reminder_from
+from ollim_bot.domain.taint import Taint
 from ollim_bot.store.codecs.plain import PlainCodec
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
@@ -45,9 +56,9 @@ def reminder(chain: Chain = NO_CHAIN, **fields: Any) -> Reminder:
     return Reminder(spec, NOW, chain)
 
 
-def routine(**fields: Any) -> Routine:
+def routine(cron: str = "0 9 * * *", **fields: Any) -> Routine:
     spec = JobSpec(**{"id": "r1", "message": "Call.", "background": True, **fields})
-    return Routine(spec, Cron.parse("0 9 * * *"))
+    return Routine(spec, Cron.parse(cron))
 
 
 def test_it_carries_the_mark_and_is_never_an_order() -> None:
@@ -101,6 +112,24 @@ OWN: dict[str, Any] = {"set_by": "routine:plan"}
         pytest.param(
             routine(allow_ping=False), routine(allow_ping=True), "allow-ping", id="made louder"
         ),
+        pytest.param(None, reminder(Chain(1000), **OWN), "max-chain", id="a thousand checks"),
+        pytest.param(None, reminder(Chain(10), **OWN), "max-chain", id="eleven checks"),
+        pytest.param(reminder(Chain(3)), reminder(Chain(10)), "max-chain", id="more checks"),
+        pytest.param(None, reminder(Chain(9, 1), **OWN), "chain-depth", id="a check of a chain"),
+        pytest.param(
+            reminder(Chain(9, 8, "r0"), **OWN),
+            reminder(Chain(9, 0, "r0"), **OWN),
+            "chain-depth",
+            id="a chain begun again",
+        ),
+        pytest.param(
+            reminder(Chain(9, 1), **OWN),
+            replace(reminder(Chain(9, 1), **OWN), run_at=NOW - timedelta(minutes=4)),
+            "run-at",
+            id="a check that comes sooner",
+        ),
+        pytest.param(None, routine("* * * * *", **OWN), "cron", id="every minute"),
+        pytest.param(routine(), routine("*/4 9-17 * * *"), "cron", id="every four minutes"),
     ],
 )
 def test_what_would_be_louder_is_refused(before: Any, after: Any, field: str) -> None:
@@ -118,6 +147,11 @@ def test_what_would_be_louder_is_refused(before: Any, after: Any, field: str) ->
         (routine(), routine(message="Look at all mail.")),
         (routine(), routine(allow_ping=False)),
         (reminder(Chain(2)), reminder(Chain(3))),
+        (reminder(Chain(50)), reminder(Chain(40))),
+        (None, reminder(Chain(9), **OWN)),
+        (None, routine("*/5 * * * *", **OWN)),
+        (None, routine("0 0 29 2 *", **OWN)),
+        (routine("* * * * *"), routine("* * * * *", message="Look.")),
     ],
 )
 def test_what_speaks_within_the_budget_may_be_set_and_changed(before: Any, after: Any) -> None:
@@ -126,34 +160,152 @@ def test_what_speaks_within_the_budget_may_be_set_and_changed(before: Any, after
     assert any("may not ping" in each for each in objections(before, louder, SILENT))
 
 
+def by(number: int, job: str = "routine:plan") -> Setter:
+    return Setter(f"run {number}", job, allow_ping=True)
+
+
 def test_so_many_in_a_run_and_so_many_a_day() -> None:
-    known, refusals = SetInBackground(), []
+    known, refusals = SetByAgent(), []
     for number in range(6 * MOST_PER_RUN):
-        known, refusal = known.one_more(f"run {number // 4}", TODAY)
+        known, refusal = known.one_more(by(number // 4), TODAY)
         refusals.append(refusal)
     assert refusals[:4] == ["", "", "", refusals[3]]
     assert "3 jobs at most" in refusals[3]
-    assert len(known.entries) == MOST_PER_DAY
+    assert len(known.entries) == len(known.origins) == MOST_PER_DAY
     assert "10 jobs a day" in refusals[-1]
     assert "`report_updates`" in refusals[-1]
 
 
+def test_a_noisy_job_leaves_room_for_the_others_and_all_together_have_an_end() -> None:
+    known = SetByAgent()
+    for number in range(50):
+        known, _ = known.one_more(by(number, "webhook:noisy"), TODAY)
+    assert len(known.origins) == MOST_PER_DAY
+    assert known.one_more(by(50, "routine:honest"), TODAY)[1] == ""
+    for number in range(100):
+        known, refusal = known.one_more(by(number + 100, f"routine:r{number}"), TODAY)
+    assert len(known.origins) == MOST_PER_DAY_IN_ALL
+    assert "30 jobs a day" in refusal
+
+
+def test_what_a_job_sets_and_the_checks_of_a_chain_count_for_the_first() -> None:
+    assert origin_of(reminder(**OWN)) == "routine:plan"
+    assert origin_of(set_by(reminder(id="r9"), LOUD)) == "routine:plan"
+    assert origin_of(reminder(Chain(3, 2, "root"))) == "reminder:root"
+    assert origin_of(routine()) == "routine:r1"
+
+
 def test_midnight_makes_room_for_the_day_but_not_for_the_run() -> None:
-    known = SetInBackground(tuple((f"run {n // 3}", TODAY) for n in range(MOST_PER_DAY)))
+    known = SetByAgent()
+    for number in range(MOST_PER_DAY):
+        known, _ = known.one_more(by(number // 3), TODAY)
     tomorrow = TODAY + timedelta(days=1)
-    assert known.one_more("run 0", tomorrow)[1]
-    assert known.one_more("run 9", tomorrow)[1] == ""
-    assert known.one_more("run 9", TODAY - timedelta(days=1))[1]
-    after, _ = known.one_more("run 9", TODAY + timedelta(days=2))
-    assert len(after.entries) == 1
+    assert known.one_more(by(0), tomorrow)[1]
+    assert known.one_more(by(9), tomorrow)[1] == ""
+    assert known.one_more(by(9), TODAY - timedelta(days=1))[1]
+    after, _ = known.one_more(by(9), TODAY + timedelta(days=2))
+    assert (len(after.entries), len(after.origins)) == (1, 1)
 
 
-@given(st.lists(st.tuples(st.text(), st.dates())))
-def test_what_was_set_is_remembered_as_it_was(entries: list[tuple[str, date]]) -> None:
-    known = SetInBackground(tuple(entries))
-    codec = PlainCodec(SetInBackground)
+def test_a_turn_after_reading_sets_three_and_the_day_has_no_other_limit() -> None:
+    known = SetByAgent()
+    said = []
+    for number in range(5 * (MOST_PER_RUN + 1)):
+        known, refusal = known.one_more_in_turn(f"turn {number // 4}", TODAY)
+        said.append(bool(refusal))
+    assert said == [False, False, False, True] * 5
+    assert known.one_more(by(0), TODAY)[1] == ""
+
+
+DAYS = st.lists(st.tuples(st.text(), st.dates())).map(tuple)
+
+
+@given(DAYS, DAYS)
+def test_what_was_set_is_remembered_as_it_was(
+    entries: tuple[tuple[str, date], ...], origins: tuple[tuple[str, date], ...]
+) -> None:
+    known = SetByAgent(entries, origins)
+    codec = PlainCodec(SetByAgent)
     encoded = codec.encode(known)
     assert encoded is None or codec.decode(encoded)[0] == known
+
+
+def test_what_an_earlier_version_has_counted_still_counts() -> None:
+    stored = (
+        b'{"entries": [["run 1", "2026-11-16"], ["run 1", "2026-11-16"], ["run 1", "2026-11-16"]]}'
+    )
+    known, _ = PlainCodec(SetByAgent).decode(stored)
+    assert "3 jobs at most" in known.one_more(by(1), TODAY)[1]
+
+
+PAGE = Taint(("web page",))
+FROM_PAGE: dict[str, Any] = {"untrusted": "web page"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "field"),
+    [
+        (None, reminder(must=True, **FROM_PAGE), "must"),
+        (None, reminder(nag=Nag.parse("10m x 4"), **FROM_PAGE), "nag"),
+        (None, reminder(before=(timedelta(minutes=30),), **FROM_PAGE), "before"),
+        (None, reminder(kind=ItemKind.DOSE, **FROM_PAGE), "kind"),
+        (None, reminder(background=False, **FROM_PAGE), "background"),
+        (None, reminder(Chain(1000), **FROM_PAGE), "max-chain"),
+        (None, reminder(), "untrusted"),
+        (None, reminder(untrusted="mail"), "untrusted"),
+        (None, routine(must=True), "must"),
+        (None, routine(nag=Nag.parse("10m x 4")), "nag"),
+        (reminder(**FROM_PAGE), reminder(must=True, **FROM_PAGE), "must"),
+        (reminder(must=False), reminder(), "must"),
+        (reminder(Chain(2)), reminder(), "must"),
+        (reminder(), reminder(nag=Nag.parse("10m x 4")), "nag"),
+        (reminder(nag=Nag.parse("1h x 2")), reminder(nag=Nag.parse("2m x 8")), "nag"),
+    ],
+)
+def test_what_comes_whatever_happens_is_not_set_after_reading_text_of_others(
+    before: Any, after: Any, field: str
+) -> None:
+    (reason,) = objections_after_reading(before, after, PAGE)
+    assert reason.startswith(f"{field}: ")
+    assert [*objections_after_reading(before, after, Taint())] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, reminder(**FROM_PAGE)),
+        (None, reminder(Chain(9), plain=False, **FROM_PAGE)),
+        (None, reminder(plain=True, untrusted="mail, web page")),
+        (None, routine(background=False)),
+        (reminder(must=True), reminder(must=True, message="Call Ann.")),
+        (reminder(nag=Nag.parse("1h x 2")), reminder(nag=Nag.parse("1h x 2"), message="x")),
+        (reminder(), reminder(enabled=False)),
+    ],
+)
+def test_all_else_can_still_be_set_and_changed_after_reading(before: Any, after: Any) -> None:
+    assert [*objections_after_reading(before, after, PAGE)] == []
+
+
+def test_a_reminder_of_a_tainted_turn_may_be_held_back_until_the_owner_orders_it() -> None:
+    made = marked(reminder(), PAGE)
+    assert (made.must, may_be_held_back(made)) == (False, True)
+    ordered = replace(made, spec=replace(made.spec, must=True))
+    assert (ordered.must, may_be_held_back(ordered)) == (True, False)
+    assert not may_be_held_back(reminder())
+    assert not may_be_held_back(set_by(made, LOUD))
+
+
+@pytest.mark.parametrize("own", [OWN, FROM_PAGE])
+def test_a_chain_that_the_owner_did_not_begin_has_ten_checks_and_long_pauses(
+    own: dict[str, Any],
+) -> None:
+    depths = [depth for depth in range(1000) if may_follow_up(reminder(Chain(1000, depth), **own))]
+    assert len(depths) == MOST_CHECKS - 1
+    assert may_follow_up(reminder(Chain(1000, 999)))
+    assert not may_follow_up(reminder(Chain(1000, 1000)))
+    assert shortest_pause(reminder(Chain(3), **own), Taint()) == SHORTEST_PAUSE
+    assert shortest_pause(reminder(Chain(3)), PAGE) == SHORTEST_PAUSE
+    assert shortest_pause(reminder(Chain(3)), Taint()) == SHORTEST_PAUSE_OF_OWNER
 
 
 def test_what_is_set_aside_is_used_once_or_given_back() -> None:
@@ -183,7 +335,7 @@ class SimulatedDay:
     """One day of background runs that set reminders, run them and ping, in any order."""
 
     now: datetime = NOW
-    known: SetInBackground = field(default_factory=SetInBackground)
+    known: SetByAgent = field(default_factory=SetByAgent)
     budget: PingBudget = field(default_factory=lambda: PingBudget.full(NOW))
     waiting: list[Run] = field(default_factory=list)
     going: list[Run] = field(default_factory=list)
@@ -205,7 +357,7 @@ class SimulatedDay:
         made = set_by(reminder(must=must or None), setter)
         if [*objections(None, made, setter)]:
             return
-        self.known, refusal = self.known.one_more(setter.run, self.now.date())
+        self.known, refusal = self.known.one_more(setter, self.now.date())
         if not refusal:
             self.asked += 1
             self.waiting.append(_run(f"reminder {self.asked}", made))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,30 @@ async def test_the_next_check_of_a_chain_stays_its_initiative_and_is_not_counted
         await at.advance(1)
         checks = [one.item for one in at.stores.reminders.all() if one.item.chain.depth == 1]
         assert [(each.spec.set_by, each.must) for each in checks] == [("routine:plan", False)] * 3
+
+
+async def test_a_tainted_run_that_begins_a_thousand_checks_at_once_gets_ten_in_an_hour(
+    tmp_path: Path,
+) -> None:
+    """All of them are five minutes apart, and each that pings pays."""
+    again = CallsTool("mcp__discord__follow_up_chain", {"minutes_from_now": 0.0001})
+    engine = ScriptedEngine().then(
+        sets("Go on.", 0.001, max_chain=1000), sets("Go on.", 0.001, max_chain=9)
+    )
+    speaks = (pings("Look!"), CallsTool("mcp__discord__report_updates", {"message": "Looked."}))
+    for number in range(30):
+        engine.then(again, *(speaks if number in (3, 6) else ()))
+    async with schedule_scene(engine, tmp_path) as at:
+        quiet_routine(at, "plan", "16 10 * * *", untrusted="web page")
+        await at.advance(65)
+        await at.advance(40, step=1)
+        assert len(engine.prompts) == 2, "the run and the first check"
+        await at.advance(70 * 60, step=30)
+        assert len(engine.prompts) == 11
+        assert (at.reminders, at.pings) == ([], ["Look!", "Look!"])
+        assert budget(at).daily_used == 2
+        due = [row.ts for row in at.rows if row.state == "due"][1:]
+        assert all(after - before >= 5 * MINUTE for before, after in pairwise(due))
 
 
 def _empty(known: PingBudget) -> PingBudget:

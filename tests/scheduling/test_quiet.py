@@ -89,6 +89,20 @@ async def test_a_night_has_its_reminders_and_its_alarm_and_the_rest_comes_in_the
         assert check(at.rows, at.clock.now(), at.clock.now()) == []
 
 
+async def test_what_a_page_made_the_agent_set_does_not_come_at_night_before_the_owner_orders_it(
+    tmp_path: Path,
+) -> None:
+    engine = ScriptedEngine().then(pings("Buy this!")).then(pings("The dentist opens."))
+    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
+        quiet_hours(at, NIGHT)
+        at.remind("spam", timedelta(minutes=3), untrusted="web page", **FREELY)
+        at.remind("text", timedelta(minutes=5), "Sale!", untrusted="web page", plain="true")
+        at.remind("dentist", timedelta(minutes=7), untrusted="web page", must="true", **FREELY)
+        await asleep(at, 15)
+        assert [each.text for each in at.log] == ["The dentist opens."]
+        assert held(at) == ["Buy this!", "Sale!"]
+
+
 async def test_a_held_ping_is_accepted_and_paid_for_once(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(pings("Tuesday is full."), pings("And Wednesday."))
     async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.domain.strategies import json_values
 
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.initiative import SetInBackground
+from ollim_bot.domain.initiative import SetByAgent
 from ollim_bot.domain.notices import Notice, NoticeRecord
 from ollim_bot.domain.owner_choices import GivenNames, Grants, Skips
 from ollim_bot.domain.presence import Presence
@@ -67,7 +67,7 @@ def test_each_fact_goes_into_its_record_and_unknown_ones_are_kept() -> None:
     assert store.query(lambda tx: tx.notices.get()) == NoticeRecord({"a": NOW}, NOW)
     assert store.query(lambda tx: tx.grants.get()) == Grants(("Skill",))
     assert store.query(lambda tx: tx.skips.get()) == Skips({"routine:plan": NOW})
-    day = SetInBackground((("r1", date(2026, 2, 24)),))
+    day = SetByAgent((("r1", date(2026, 2, 24)),))
     assert store.query(lambda tx: tx.initiative.get()) == day
     assert store.query(lambda tx: tx.memory.get()) == {"of tomorrow": [1]}
     assert heartbeat_of({"heartbeat": STAMP}) == NOW

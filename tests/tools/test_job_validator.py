@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ollim_bot.domain.initiative import Setter
+from ollim_bot.domain.taint import Taint
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import ToolCall
@@ -40,10 +41,12 @@ class ValidatorScene:
     def patterns(self) -> Sequence[Pattern]:
         return [Pattern.of(text) for text in self.allowed]
 
+    taint: Taint = field(default_factory=Taint)
+
     def refused(self, tool: str, setter: Setter | None = None, **arguments: object) -> str:
         checker = JobFileChecker(DataPaths(self.root))
         validator = JobValidator(self.root, checker, self.patterns)
-        return validator(ToolCall(tool, arguments), setter) or ""
+        return validator(ToolCall(tool, arguments), setter, self.taint) or ""
 
     def write(self, path: str, content: str, setter: Setter | None = None) -> str:
         return self.refused("Write", setter, file_path=path, content=content)
@@ -282,6 +285,9 @@ def reminder(*lines: str, job_id: str = "r1") -> str:
         ("routines/daily.md", DAILY.replace("0 9", "* *"), "the owner asked for"),
         ("reminders/bots.md", reminder("must: false", job_id="b"), "set-by: only the program"),
         ("reminders/paused.md", reminder(OWN, job_id="p"), "enabled: it was paused"),
+        ("reminders/a.md", reminder(OWN, "max-chain: 1000"), "more than 9 follow-ups"),
+        ("reminders/a.md", reminder(OWN, "max-chain: 9", "chain-depth: 3"), "`follow_up_chain`"),
+        ("routines/a.md", routine(OWN, "background: true").replace("0 8", "* *"), "every 5 min"),
     ],
 )
 def test_a_background_run_writes_only_what_says_that_it_did(
@@ -329,3 +335,41 @@ def test_in_the_conversation_the_agent_neither_makes_nor_takes_the_mark(
     assert mark in scene.edit("reminders/broken.md", f"{OWN}\n", "")
     assert scene.edit("reminders/bots.md", "Call.", "Call Ann.") == ""
     assert scene.edit("reminders/broken.md", "must: true\n", "") == ""
+
+
+PAGE = "untrusted: web page"
+BUTTON = "leave it out. The owner can press “Make sure it comes” on the card of the reminder"
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "reason"),
+    [
+        ("reminders/a.md", reminder(PAGE, "must: true"), f"must: {{}}; {BUTTON}"),
+        ("reminders/a.md", reminder(PAGE, "nag: 2m x 8"), f"nag: {{}}; {BUTTON}"),
+        ("reminders/a.md", reminder(PAGE, "before: [30m]"), f"before: {{}}; {BUTTON}"),
+        ("reminders/a.md", reminder(PAGE, "kind: dose"), f"kind: {{}}; {BUTTON}"),
+        ("reminders/a.md", reminder(), "untrusted: you have read it, so it needs the line"),
+        ("reminders/a.md", reminder(PAGE, "max-chain: 1000"), "more than 9 follow-ups"),
+        ("reminders/o.md", reminder("must: true", "nag: 2m x 8", job_id="o"), "nag: {}; leave it"),
+        ("reminders/o.md", reminder("must: true", PAGE, job_id="other"), f"must: {{}}; {BUTTON}"),
+        ("routines/daily.md", DAILY.replace("cron", "must: true\ncron"), "must: {}; leave it as"),
+    ],
+)
+def test_a_turn_that_has_read_text_of_others_writes_no_order(
+    scene: ValidatorScene, path: str, content: str, reason: str
+) -> None:
+    (scene.root / "reminders/o.md").write_text(reminder("must: true", job_id="o"))
+    scene.taint = Taint(("web page",))
+    why = "you have read a web page, so only the owner can ask for this"
+    assert reason.format(why) in scene.write(path, content)
+
+
+def test_a_turn_that_has_read_text_of_others_writes_what_may_be_held_back(
+    scene: ValidatorScene,
+) -> None:
+    (scene.root / "reminders/o.md").write_text(reminder("must: true", job_id="o"))
+    scene.taint = Taint(("web page",))
+    assert scene.write("reminders/a.md", reminder(PAGE)) == ""
+    assert scene.write("reminders/a.md", reminder(PAGE, "max-chain: 3", "must: false")) == ""
+    assert scene.edit("reminders/o.md", "Call.", "Call Ann.") == ""
+    assert scene.write("routines/new.md", routine()) == ""

@@ -490,7 +490,7 @@ class App:
             granted=granted,
             undecided=undecided,
             taint=taint,
-            job_guard=self._job_guard,
+            job_guard=lambda call: self._job_guard(call, taint=taint.current()),
             subagents=SubagentGuard(self._subagents.read),
         )
 

@@ -117,6 +117,7 @@ from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.run_requests import RequestFolder
+from ollim_bot.store.steps import count_in_tainted_turn
 from ollim_bot.store.store import Store
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, Undecided
@@ -274,7 +275,12 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         servers=deps.background_tools.servers,
         show_added=changes.note_added,
     )
-    taint = TaintCheck(TaintGuard(root, lambda: context.run.taint), approvals.decide_tainted)
+    taint = TaintCheck(
+        TaintGuard(root, lambda: context.run.taint),
+        approvals.decide_tainted,
+        lambda: store.run(lambda tx: count_in_tainted_turn(tx, tx.now.date())),
+        lambda: context.run.taint,
+    )
     tool_gate = deps.gate(approvals.granted, approvals.decide, taint)
     gated = conversation_tools(context, changes.noting(tool_gate), state, clock)
     tools = auto_commit.of(gated)

@@ -19,6 +19,7 @@ from ollim_bot.store.files import FileLock, OsDisk
 if TYPE_CHECKING:
     from ollim_bot.cli.caller import Caller
     from ollim_bot.domain.jobs import Job
+    from ollim_bot.domain.taint import Taint
     from ollim_bot.ports import Journal
     from ollim_bot.store.database import Database, Step
     from ollim_bot.store.file_store import Codec
@@ -100,6 +101,20 @@ class Data:
         from ollim_bot.store.opening import ask
 
         return ask(self.paths, self.now, question)
+
+    def standing_taint(self) -> Taint | None:
+        """What the turn has read in which the agent calls; None if that is nothing untrusted.
+
+        Raises `StorageError` for a database that cannot be read: it may say that it is tainted.
+        """
+        from ollim_bot.domain.agent_caller import CONVERSATION
+        from ollim_bot.store.opening import has_state
+        from ollim_bot.store.steps import standing_taint
+
+        if self.agent != CONVERSATION or not has_state(self.paths):
+            return None
+        taint = self.ask(standing_taint)
+        return taint if taint.sources else None
 
     @contextmanager
     def database(self) -> Iterator[Database]:

@@ -20,7 +20,7 @@ from ollim_bot.cli.framework import (
     run_verb,
     zone_of,
 )
-from ollim_bot.cli.jobs.changes import amend, setter
+from ollim_bot.cli.jobs.changes import amend
 from ollim_bot.cli.jobs.fields import Flag, JobNoun, whole_number
 from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
 from ollim_bot.domain.jobs import Reminder
@@ -122,8 +122,7 @@ def _snooze(given: Given, caller: Caller) -> None:
     job_id = noun.id_of(given, data)
     reminder = noun.repository(data).get(job_id).item
     run_at = _snoozed(reminder, given, data.now).isoformat()
-    by = setter(caller, data)
-    amend(noun, data, "snoozed", job_id, {"run-at": run_at}, by=by)
+    amend(noun, data, "snoozed", job_id, {"run-at": run_at}, by=caller)
 
 
 def _snoozed(reminder: Reminder, given: Given, now: datetime) -> datetime:

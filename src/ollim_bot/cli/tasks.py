@@ -37,6 +37,7 @@ from ollim_bot.integrations.tasks import active_tasks
 from ollim_bot.store.task_file import TaskFile
 
 if TYPE_CHECKING:
+    from ollim_bot.domain.taint import Taint
     from ollim_bot.ports import TaskList
 
 _ADD = 'ollim-bot tasks add "call the dentist" --due friday'
@@ -121,7 +122,7 @@ def _lists(given: Given, caller: Caller) -> None:
 def _add(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
         due = _day(given["due"], data) if "due" in given else None
-        words, read = " ".join(given["title"]), _standing_taint(data)
+        words, read = " ".join(given["title"]), data.standing_taint()
         # Before there is a task: a crash must not leave one without its mark.
         _mark_title(data, words, read)
         task = tasks.add(words, due, given.get("notes", ""))
@@ -184,20 +185,11 @@ def _named(tasks: TaskList, given: str, data: Data) -> Task:
         return named_task(marked(tasks.tasks(with_done=True), data), given)
 
 
-def _standing_taint(data: Data) -> str:
-    """What the turn has read in which the agent calls; empty if it has read nothing untrusted."""
-    from ollim_bot.domain.agent_caller import CONVERSATION
-    from ollim_bot.store.steps import standing_taint
-
-    taint = data.read(standing_taint) if data.agent == CONVERSATION else None
-    return taint.mark if taint else ""
-
-
-def _mark_title(data: Data, words: str, read: str, task_id: str = "") -> None:
+def _mark_title(data: Data, words: str, read: Taint | None, task_id: str = "") -> None:
     if read:
         from ollim_bot.domain.taint import TaintedTask
 
-        task = TaintedTask(words, read, task_id)
+        task = TaintedTask(words, read.mark, task_id)
         with data.database() as database:
             database.run(lambda tx: tx.taint.change(lambda known: known.with_task(task)))
 

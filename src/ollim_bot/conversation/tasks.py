@@ -154,10 +154,13 @@ class DueTasks:
 
     def read(self) -> Sequence[Task]:
         """Call it in a thread."""
-        if self._reading is None or not self._reading.is_alive():
-            self._reading = threading.Thread(target=self._look, name="tasks", daemon=True)
-            self._reading.start()
-        self._reading.join(_LONGEST_LOOK)
+        reading = self._reading
+        if reading is None or not reading.is_alive():
+            reading = threading.Thread(target=self._look, name="tasks", daemon=True)
+            # Kept only once it runs: another thread may be about to wait for it.
+            reading.start()
+            self._reading = reading
+        reading.join(_LONGEST_LOOK)
         return self._read
 
     def _look(self) -> None:

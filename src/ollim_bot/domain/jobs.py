@@ -210,12 +210,13 @@ class Reminder:
 
     @property
     def must(self) -> bool:
-        """Whether it must be delivered: by default, unless it is a chain."""
-        if self.spec.set_by is not None:
+        """Whether it must be delivered: by default, unless it is a chain or has untrusted words."""
+        spec = self.spec
+        if spec.set_by is not None:
             return False
-        if self.spec.must is None:
-            return self.chain.max == 0 and self.spec.allow_ping
-        return self.spec.must
+        if spec.must is None:
+            return self.chain.max == 0 and spec.allow_ping and spec.untrusted is None
+        return spec.must
 
     @property
     def asks(self) -> bool:

@@ -15,6 +15,7 @@ from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, age_words, ti
 from ollim_bot.domain.calendar import today as events_of_day
 from ollim_bot.domain.cards import MOST_ON_LINES, Button, ButtonStyle, Card, CardLine
 from ollim_bot.domain.due_items import Answer, DueItem
+from ollim_bot.domain.initiative import ENSURE_LABEL
 from ollim_bot.domain.item_cards import SNOOZE, settled_card, settled_line, settling_buttons
 from ollim_bot.domain.jobs import Job, JobKind, JobSpec, Reminder, Routine, WebhookSpec, kind_of
 from ollim_bot.domain.moments import (
@@ -34,7 +35,7 @@ from ollim_bot.domain.webhook_words import facts_of
 
 J_co = TypeVar("J_co", bound=Job, covariant=True)
 RUN, PAUSE, RESUME, SHOW = "job_run", "job_pause", "job_resume", "job_show"
-SKIP, SNOOZE_JOB, CANCEL = "job_skip", "job_snooze", "job_cancel"
+SKIP, SNOOZE_JOB, CANCEL, ENSURE = "job_skip", "job_snooze", "job_cancel", "job_ensure"
 
 _LONGEST_TITLE = 200
 _LONGEST_EVENT = 100
@@ -158,6 +159,11 @@ def _first_button(job: ScheduledJob, *, is_skipped: bool) -> Button:
     if is_skipped:
         return Button("Do not skip", RESUME, _name(job))
     return Button("Skip once", SKIP, _name(job))
+
+
+def ensure_button(job: Job) -> Button:
+    """Gives `must` to a reminder that may be held back."""
+    return Button(ENSURE_LABEL, ENSURE, _name(job), ButtonStyle.PRIMARY)
 
 
 def _name(job: Job) -> str:

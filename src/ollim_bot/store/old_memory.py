@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.initiative import SetInBackground
+from ollim_bot.domain.initiative import SetByAgent
 from ollim_bot.domain.notices import Notice, NoticeRecord
 from ollim_bot.domain.owner_choices import GivenNames, Grants, Skips
 from ollim_bot.domain.presence import Presence
@@ -66,11 +66,11 @@ def _discord(facts: Facts) -> DiscordState:
     )
 
 
-def _initiative(facts: Facts) -> SetInBackground:
+def _initiative(facts: Facts) -> SetByAgent:
     stored = facts.get("set_in_background")
     pairs = (dict(_mapping(each)) for each in (stored if isinstance(stored, list) else ()))
     entries = ((_text(each.get("run")) or "", _day(each.get("day"))) for each in pairs)
-    return SetInBackground(tuple((run, day) for run, day in entries if day))
+    return SetByAgent(tuple((run, day) for run, day in entries if day))
 
 
 def _import_provider(tx: Transaction, facts: Facts) -> None:

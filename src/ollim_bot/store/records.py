@@ -13,7 +13,7 @@ from ollim_bot.domain.daily import DailyRecord
 from ollim_bot.domain.digest import HeldMessages
 from ollim_bot.domain.forks import Fork, ForkMessage
 from ollim_bot.domain.inbox import FailedTurns
-from ollim_bot.domain.initiative import SetInBackground
+from ollim_bot.domain.initiative import SetByAgent
 from ollim_bot.domain.notices import NoticeRecord
 from ollim_bot.domain.overviews import OpenOverviews
 from ollim_bot.domain.owner_choices import GivenNames, Grants, Skips
@@ -143,7 +143,7 @@ class Records:
     quiet = _plain("quiet", QuietChoice)
     zone = _plain("zone", PlannedZone)
     held = RecordSpec("held", HeldMessagesCodec(), lambda _: HeldMessages())
-    initiative = _plain("initiative", SetInBackground)
+    initiative = _plain("initiative", SetByAgent)
     tool_servers = _plain(SERVER_RECORD, ToolServerRecord)
     task_undos = _plain("task_undos", TaskUndos)
     task_moves = _plain("task_moves", TaskMoves)

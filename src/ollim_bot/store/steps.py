@@ -192,9 +192,14 @@ def count_set(tx: Transaction, setter: Setter, today: date) -> str:
 
     `today` is the owner's date. The count holds across processes and restarts.
     """
-    after, refusal = tx.initiative.get().one_more(setter.run, today)
-    tx.initiative.put(after)
-    return refusal
+    return tx.initiative.take(lambda known: known.one_more(setter, today))
+
+
+def count_in_tainted_turn(tx: Transaction, today: date) -> str:
+    """As `count_set`, for a reminder that the running turn sets after reading untrusted text."""
+    running = tx.inbox.get().running
+    turn = f"turn {running.turn if running else ''}"
+    return tx.initiative.take(lambda known: known.one_more_in_turn(turn, today))
 
 
 def standing_taint(tx: Transaction) -> Taint:

@@ -18,7 +18,7 @@ from ollim_bot.ports import Gate, Refusal, Tool, ToolCall
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import LookupDeferred, Resolver, resolve
 from ollim_bot.tools.guards import Guard, SubagentGuard, address_guard, state_dir_guard
-from ollim_bot.tools.job_validator import written_jobs
+from ollim_bot.tools.job_validator import sets_reminder, written_jobs
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import MAIN_TOOLS, needs_no_pattern_in_background
 from ollim_bot.tools.taint import TaintCheck, refused_in_background
@@ -87,8 +87,12 @@ def main_gate(
             if refusal is not None:
                 return refusal
             # The decision may have taken minutes, in which a link can be made.
-            reason = await asyncio.to_thread(guarded, call, resolver)
+            reason = await asyncio.to_thread(judge_again, call)
         return Refusal(reason) if reason else None
+
+    def judge_again(call: ToolCall) -> str | None:
+        is_counted = bool(taint.current().sources) and sets_reminder(policy.root, call)
+        return guarded(call, resolver) or (taint.count() if is_counted else None)
 
     return gate
 

@@ -7,10 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ollim_bot.domain.initiative import KEEPS_MARK, NOT_ONES_OWN, Setter, objections
+from ollim_bot.domain.initiative import (
+    KEEPS_MARK,
+    NOT_ONES_OWN,
+    Setter,
+    objections,
+    objections_after_reading,
+)
 from ollim_bot.domain.permissions import beyond_main
-from ollim_bot.domain.shared_files import FileReading, JobFile, SharedFile
+from ollim_bot.domain.shared_files import FileReading, JobFile, JobFolder, SharedFile
 from ollim_bot.domain.shell_words import shell_words
+from ollim_bot.domain.taint import Taint
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, Pattern, text_argument
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import ToolCall
@@ -22,6 +29,7 @@ _TOOL_FLAG = "--allowed-tool"
 _SKILL_FLAG = "--skill"
 _NOT_DONE = "Nothing was changed. Mend this and try it again:"
 _LONE_RETURN = re.compile(r"\r(?!\n)")
+_UNTAINTED = Taint()
 
 
 class JobChecker(Protocol):
@@ -46,6 +54,14 @@ def written_jobs(root: Path, call: ToolCall) -> Sequence[JobFile]:
     return [*job_files(root, path)] if call.tool in _WRITING and isinstance(path, str) else []
 
 
+def sets_reminder(root: Path, call: ToolCall) -> bool:
+    """Whether the call would write a reminder whose file does not exist yet."""
+    files = written_jobs(root, call)
+    return any(
+        file.folder is JobFolder.REMINDERS and not (root / str(file)).exists() for file in files
+    )
+
+
 class JobValidator:
     """Gives a reason to refuse a call, or None; asked after `state_dir_guard`, in a thread.
 
@@ -60,22 +76,26 @@ class JobValidator:
         self._checker = checker
         self._allowed = allowed
 
-    def __call__(self, call: ToolCall, setter: Setter | None = None) -> str | None:
-        """`setter` is the background run that calls; None in the conversation."""
+    def __call__(
+        self, call: ToolCall, setter: Setter | None = None, taint: Taint = _UNTAINTED
+    ) -> str | None:
+        """`setter` is the background run that calls; None in a turn, which has this `taint`."""
         is_command = call.tool == "Bash"
-        found = [*(self._of_command(call) if is_command else self._of_files(call, setter))]
+        found = [*(self._of_command(call) if is_command else self._of_files(call, setter, taint))]
         return "\n".join([_NOT_DONE, *found]) if found else None
 
-    def _of_files(self, call: ToolCall, setter: Setter | None) -> Iterator[str]:
+    def _of_files(self, call: ToolCall, setter: Setter | None, taint: Taint) -> Iterator[str]:
         for file in written_jobs(self._root, call):
             try:
-                yield from self._wrong(file, call, setter)
+                yield from self._wrong(file, call, setter, taint)
             except UnclearEdit as unclear:
                 yield str(unclear)
             except StorageError as unreadable:
                 yield str(unreadable)
 
-    def _wrong(self, file: JobFile, call: ToolCall, setter: Setter | None) -> Iterator[str]:
+    def _wrong(
+        self, file: JobFile, call: ToolCall, setter: Setter | None, taint: Taint
+    ) -> Iterator[str]:
         before = self._checker.text(file)
         text = text_after_edit(str(file), before, call.tool, call.arguments)
         was = FileReading() if before is None else self._checker.read(file, before)
@@ -86,6 +106,8 @@ class JobValidator:
             yield f"{file}:{line}: a carriage return stands in it; lines end with a line feed"
         yield from self._doubled(file, was, will_be)
         yield from (f"{file}: {each}" for each in _against_initiative(was, will_be, setter))
+        if setter is None:
+            yield from (f"{file}: {each}" for each in _against_taint(was, will_be, taint))
         if was.untrusted and will_be.untrusted != was.untrusted:
             yield f"{file}: untrusted: {KEEPS_MARK}"
         added = [each for each in will_be.tools if each not in was.tools]
@@ -136,3 +158,11 @@ def _against_initiative(
     if setter is None:
         return [] if will_be.set_by == was.set_by else [f"set-by: {NOT_ONES_OWN}"]
     return [] if will_be.job is None else objections(was.job, will_be.job, setter)
+
+
+def _against_taint(was: FileReading, will_be: FileReading, taint: Taint) -> Iterable[str]:
+    """A turn that has read untrusted text orders nothing; another id makes another job."""
+    if will_be.job is None:
+        return []
+    is_same = was.job is not None and was.job.spec.id == will_be.job.spec.id
+    return objections_after_reading(was.job if is_same else None, will_be.job, taint)

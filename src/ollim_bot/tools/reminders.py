@@ -13,15 +13,23 @@ from pathlib import PurePath
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.initiative import (
+    HELD_BACK,
+    MOST_CHECKS,
     MOST_PER_DAY,
     MOST_PER_RUN,
+    SHORTEST_PAUSE,
+    Setter,
     marked,
+    may_be_held_back,
+    may_follow_up,
     objections,
+    objections_after_reading,
     set_by,
     setter_of,
+    shortest_pause,
 )
 from ollim_bot.domain.jobs import Chain, ItemKind, Reminder, named_by_words, with_nag_default
-from ollim_bot.domain.moments import clock_time, describe_with_distance, later
+from ollim_bot.domain.moments import clock_time, describe_with_distance, duration_in_words, later
 from ollim_bot.domain.phrases import moment_to_keep
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, move_button, quiet_until
@@ -31,7 +39,8 @@ from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.errors import DuplicateId, NotFound, StorageError, WrongInput
 from ollim_bot.ports import JobRepository, ToolAnswer
 from ollim_bot.store.job_formats import REMINDERS
-from ollim_bot.store.steps import count_set, quiet_settings
+from ollim_bot.store.steps import count_in_tainted_turn, count_set, quiet_settings
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.declaration import (
     Arguments,
@@ -59,9 +68,13 @@ _BY_ITSELF = (
     "if there is none then."
 )
 _OFFERED = "The owner has a button that moves it to {}."
+_RAISED = "The shortest pause here is {}, so it was raised to that."
+_MINUTE = timedelta(minutes=1)
 _LIMITS = (
     f"In a background run: {MOST_PER_RUN} at most and {MOST_PER_DAY} a day, without `must` and "
-    "`foreground`, each for a ping of the budget when it is due."
+    "`foreground`, each for a ping of the budget when it is due. After reading text of others: "
+    f"{MOST_PER_RUN} in a turn, without `must`, `nag`, `before`, `dose` and `foreground`. In both: "
+    f"{MOST_CHECKS} checks at most, {SHORTEST_PAUSE // _MINUTE} minutes apart."
 )
 
 
@@ -73,12 +86,8 @@ async def _add_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
         reminder = with_nag_default(reminder, config.nag_default)
     else:
         reminder = set_by(reminder, setter)
-        refusals = [f"{each}." for each in objections(None, reminder, setter)]
-        refusal = " ".join(refusals) or await context.store.transact(
-            lambda tx: count_set(tx, setter, tx.now.date())
-        )
-        if refusal:
-            return ToolAnswer(refusal, is_error=True)
+    if refusal := await _refusal(context, reminder, setter):
+        return ToolAnswer(refusal, is_error=True)
     reminder, path = await asyncio.to_thread(_stored, context, reminder)
     if reminder.spec.untrusted:
         context.show_added(PurePath(path).name)
@@ -91,7 +100,28 @@ async def _add_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
     if end is not None and setter is None:
         await _offer_to_move(context, reminder, when, end)
         answer += f"\n{_OFFERED.format(clock_time(end))}"
-    return ToolAnswer("\n".join([answer, *warned, *([_BY_ITSELF] if setter else [])]))
+    limits = [_BY_ITSELF] if setter else [HELD_BACK] if may_be_held_back(reminder) else []
+    return ToolAnswer("\n".join([answer, *warned, *limits]))
+
+
+async def _refusal(context: ToolContext, reminder: Reminder, setter: Setter | None) -> str:
+    """Why the run may not set the reminder; otherwise it is counted, and the result is empty."""
+    taint = context.run.taint
+    found = (
+        objections_after_reading(None, reminder, taint)
+        if setter is None
+        else objections(None, reminder, setter)
+    )
+    if refusals := [f"{each}." for each in found]:
+        return " ".join(refusals)
+    if setter is None and not taint.sources:
+        return ""
+
+    def count(tx: Transaction) -> str:
+        today = tx.now.date()
+        return count_set(tx, setter, today) if setter else count_in_tainted_turn(tx, today)
+
+    return await context.store.transact(count)
 
 
 async def _end_of_quiet(context: ToolContext, reminder: Reminder) -> datetime | None:
@@ -204,16 +234,21 @@ async def _follow_up_chain(context: ToolContext, given: Arguments) -> ToolAnswer
     job = context.run.job
     if not isinstance(job, Reminder) or job.chain.max == 0:
         return ToolAnswer(_NO_CHAIN, is_error=True)
-    if not job.chain.may_follow_up:
+    if not may_follow_up(job):
         return ToolAnswer(_LAST_CHECK, is_error=True)
-    follow_up = _follow_up(job, _in_minutes(context.clock.now(), given["minutes_from_now"]))
+    now, shortest = context.clock.now(), shortest_pause(job, context.run.taint)
+    asked = _in_minutes(now, given["minutes_from_now"])
+    moment = max(asked, later(now, shortest), key=datetime.timestamp)
+    follow_up = _follow_up(job, moment)
     follow_up = marked(follow_up, context.run.taint)
     follow_up, path = await asyncio.to_thread(_stored, context, follow_up)
     earlier, context.run.follow_up = context.run.follow_up, follow_up.spec.id
     if earlier is not None:
         # The last call of a run counts: the chain has one next check.
         await asyncio.to_thread(_remove_if_there, context, earlier)
-    return ToolAnswer(f"Next check set: {_when(follow_up, context.clock.now())}. File: {path}")
+    answer = f"Next check set: {_when(follow_up, context.clock.now())}. File: {path}"
+    raised = [] if moment == asked else [_RAISED.format(duration_in_words(shortest))]
+    return ToolAnswer("\n".join([answer, *raised]))
 
 
 FOLLOW_UP_CHAIN = OwnTool(

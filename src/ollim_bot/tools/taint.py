@@ -81,11 +81,14 @@ class TaintCheck:
     """Which calls need the owner's decision since untrusted text was read.
 
     `find` is called for every call, in a thread; `decide` for the calls that it finds, whether a
-    pattern allows them or not.
+    pattern allows them or not. `count` counts, in a thread, a reminder that such a call sets, and
+    returns why it may not. `current` gives the taint of the turn.
     """
 
     find: Callable[[ToolCall], TaintedCall | None] = lambda _: None
     decide: Callable[[ToolCall, TaintedCall], Awaitable[Refusal | None]] = _refused_as_tainted
+    count: Callable[[], str] = lambda: ""
+    current: Callable[[], Taint] = Taint
 
 
 def _names(root: Path, path: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from tests.stores import Stores, memory_stores
 from tests.tools.server.tool_scene import BACKGROUND, NOW, MakeToolScene, ToolScene, make_tool_scene
 
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.initiative import SetInBackground
+from ollim_bot.domain.initiative import SetByAgent
 from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
 from ollim_bot.domain.runs import RunKind
 
@@ -48,7 +48,7 @@ async def test_the_fourth_of_a_run_and_the_eleventh_of_a_day_are_refused(tmp_pat
     assert [bool(each) for each in said[:4]] == [False, False, False, True]
     assert "Leave the rest with `report_updates`, or end without it." in said[3]
     assert len(stores.reminders.all()) == 10
-    assert said[-1].startswith("Background runs set 10 jobs a day at most")
+    assert said[-1].startswith("All runs of a job set 10 jobs a day at most")
 
 
 @pytest.mark.parametrize("said", [{"must": True}, {"foreground": True}])
@@ -58,7 +58,7 @@ async def test_an_order_or_a_turn_of_the_conversation_is_not_its_to_set(
     stores = memory_stores(NOW)
     assert await set_one(run_of(tmp_path, stores), **said)
     assert stores.reminders.all() == []
-    assert stores.state.query(lambda tx: tx.initiative.get()) == SetInBackground()
+    assert stores.state.query(lambda tx: tx.initiative.get()) == SetByAgent()
 
 
 async def test_what_a_silent_run_sets_is_silent(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ async def test_in_the_conversation_it_is_what_the_owner_asked_for(
         for _ in range(12):
             assert await set_one(at) == ""
         assert {one.item.spec.set_by for one in at.stores.reminders.all()} == {None}
-        assert at.stores.state.query(lambda tx: tx.initiative.get()) == SetInBackground()
+        assert at.stores.state.query(lambda tx: tx.initiative.get()) == SetByAgent()
     assert RunKind.MAIN not in BACKGROUND
 
 

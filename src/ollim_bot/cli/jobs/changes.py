@@ -26,8 +26,10 @@ from ollim_bot.upkeep.instance import running_pid
 # Imported where they are used: a listing takes half as long again with them.
 if TYPE_CHECKING:
     from ollim_bot.domain.initiative import Setter
+    from ollim_bot.domain.jobs import Job
     from ollim_bot.domain.occurrences import Occurrence
     from ollim_bot.domain.quiet import QuietHours
+    from ollim_bot.domain.taint import Taint
 
 _WAIT_SECONDS = 5.0
 _BETWEEN_LOOKS = 0.02
@@ -78,11 +80,15 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         raise WrongInput(f"Say when: {noun.main_flags}. Example: {noun.add_example}")
     _refuse_more_power(fields, (), data, caller)
     job = _new_job(noun.form, fields, message)
-    by = setter(caller, data)
+    by, taint = setter(caller, data), data.standing_taint()
+    if taint is not None:
+        job = _marked(job, taint)
     if by is None and (config := data.read(lambda tx: tx.config.get())) is not None:
         job = with_nag_default(job, config.nag_default)
     with writable(data) as data:
         job = _set_in_background(job, by, data)
+        if taint is not None:
+            _refuse_after_reading(job, taint, data)
         added = _added(noun.repository(data), job, keep_id="id" in fields)
         if "json" in given:
             print_json(job_object(noun, added, data.now))
@@ -90,6 +96,8 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
             print(_news(noun, "set", added.item, data.now))
             print(f"id {added.item.spec.id}, file {caller.shown(added.path)}", flush=True)
         _note_quiet(added.item, data)
+        if taint is not None:
+            _note_held_back(added.item)
         _warn(added.item, data)
         _caution(noun, added.item, caller)
         _note_if_bot_is_stopped(added.item, data)
@@ -115,8 +123,7 @@ def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         from ollim_bot.domain.initiative import KEEPS_MARK
 
         raise WrongInput(f"untrusted: {KEEPS_MARK}.")
-    by = setter(caller, data)
-    amended = amend(noun, data, "changed", job_id, changes, message, by=by)
+    amended = amend(noun, data, "changed", job_id, changes, message, by=caller)
     _caution(noun, amended, caller)
 
 
@@ -127,8 +134,7 @@ def pause_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
 
 def resume_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    by = setter(caller, data)
-    amend(noun, data, "resumed", noun.id_of(given, data), {"enabled": None}, by=by)
+    amend(noun, data, "resumed", noun.id_of(given, data), {"enabled": None}, by=caller)
 
 
 def cancel_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
@@ -149,16 +155,16 @@ def amend(
     changes: Mapping[str, object],
     message: str | None = None,
     *,
-    by: Setter | None = None,
+    by: Caller | None = None,
 ) -> S:
     """Change a job, and print its new promise. `done` is the past participle of the change.
 
-    `by` is the background run that asks for the change, if one does.
+    `by` is the caller that asks for the change, if that has limits.
     """
     _known(noun.repository(data), job_id)
     with writable(data) as data:
         body = None if message is None else message.strip()
-        approve = _approval(by, data)
+        approve = None if by is None else _approval(by, data)
         job = noun.repository(data).amend(job_id, changes, body, approve)
         print(_news(noun, done, job, data.now), flush=True)
         if "run-at" in changes:
@@ -257,6 +263,13 @@ def _note_quiet(job: S, data: Data) -> None:
         note(f"it comes {IN_QUIET_HOURS}. `{command}` moves it to {clock_time(end)}.")
 
 
+def _note_held_back(job: S) -> None:
+    from ollim_bot.domain.initiative import HELD_BACK, may_be_held_back
+
+    if may_be_held_back(job):
+        note(HELD_BACK)
+
+
 def _note_if_bot_is_stopped(job: S, data: Data) -> None:
     if job.spec.enabled and running_pid(data.paths.bot_pid) is None:
         note("the bot is not running, so nothing comes yet.")
@@ -266,14 +279,36 @@ def setter(caller: Caller, data: Data) -> Setter | None:
     """The background run that calls; None for a person, and for the agent in the conversation."""
     if caller.agent in (None, CONVERSATION):
         return None
-    from ollim_bot.domain.initiative import Setter
+    from ollim_bot.domain.initiative import Setter, origin_of
     from ollim_bot.domain.occurrences import Occurrence
 
     try:
         run = Occurrence.parse(caller.agent)
     except ValueError:
         raise WrongInput(f"{CALLED_BY} names no run, so nothing was changed.") from None
-    return Setter(run.id, f"{run.kind}:{run.job_id}", _may_ping(run, data))
+    job = _job_of(run, data)
+    if job is None:
+        return Setter(run.id, f"{run.kind}:{run.job_id}", allow_ping=False)
+    return Setter(run.id, origin_of(job), job.spec.allow_ping)
+
+
+def _marked(job: S, taint: Taint) -> S:
+    from ollim_bot.domain.initiative import marked
+
+    return marked(job, taint) if isinstance(job, Reminder) else job
+
+
+def _refuse_after_reading(job: S, taint: Taint, data: Data) -> None:
+    """Refuse what the conversation may not set after reading untrusted text; count a reminder."""
+    from ollim_bot.domain.initiative import objections_after_reading
+    from ollim_bot.store.steps import count_in_tainted_turn
+
+    _refuse(objections_after_reading(None, job, taint))
+    if isinstance(job, Reminder):
+        with data.database() as database:
+            refusal = database.run(lambda tx: count_in_tainted_turn(tx, data.now.date()))
+        if refusal:
+            raise WrongInput(refusal)
 
 
 def _set_in_background(job: S, by: Setter | None, data: Data) -> S:
@@ -291,13 +326,18 @@ def _set_in_background(job: S, by: Setter | None, data: Data) -> S:
     return job
 
 
-def _approval(by: Setter | None, data: Data) -> Callable[[S | None, S], None] | None:
-    """A check that raises `WrongInput` if the run may not make this change."""
-    if by is None:
+def _approval(caller: Caller, data: Data) -> Callable[[S | None, S], None] | None:
+    """A check that raises `WrongInput` if the caller may not make this change."""
+    by, taint = setter(caller, data), data.standing_taint()
+    if by is None and taint is None:
         return None
-    from ollim_bot.domain.initiative import objections
+    from ollim_bot.domain.initiative import objections, objections_after_reading
 
     def approve(before: S | None, after: S) -> None:
+        if taint is not None:
+            _refuse(objections_after_reading(before, after, taint))
+        if by is None:
+            return
         if before is None:
             raise WrongInput("A background run cannot mend a job whose file is wrong.")
         _refuse(objections(before, after, by))
@@ -320,8 +360,8 @@ def _count(by: Setter, data: Data) -> None:
         raise WrongInput(refusal)
 
 
-def _may_ping(run: Occurrence, data: Data) -> bool:
-    """Whether the file of its job allows the run to ping; False without a file."""
+def _job_of(run: Occurrence, data: Data) -> Job | None:
+    """The job of the run by its file; None without one."""
     from ollim_bot.store.job_formats import REMINDERS
     from ollim_bot.store.routine_format import ROUTINES
     from ollim_bot.store.webhook_format import WEBHOOKS
@@ -332,9 +372,10 @@ def _may_ping(run: Occurrence, data: Data) -> bool:
         JobKind.WEBHOOK: (data.paths.webhooks, WEBHOOKS),
     }
     try:
-        return bool(data.repository(*forms[run.kind]).get(run.job_id).item.spec.allow_ping)
+        job: Job = data.repository(*forms[run.kind]).get(run.job_id).item
     except (NotFound, BadJob, DuplicateId):
-        return False
+        return None
+    return job
 
 
 def _new_job(form: JobFormat[S], fields: Mapping[str, object], message: str) -> S:

@@ -32,6 +32,7 @@ from ollim_bot.domain.jobs import (
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.overviews import (
     CANCEL,
+    ENSURE,
     PAUSE,
     RESUME,
     RUN,
@@ -149,6 +150,7 @@ class JobButtons:
             SNOOZE_JOB: self._doing(self._snooze),
             CANCEL: self._doing(self._cancel),
             MOVE: self._doing(self._move),
+            ENSURE: self._doing(self._ensure),
         }
 
     async def _run(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
@@ -269,6 +271,16 @@ class JobButtons:
         job = self._amended(job, {"run-at": moment.isoformat()})
         when = describe_with_distance(moment, now)
         return _Done(f"Moved: {job.spec.short_title}, {when}.", moved_card(job, moment, now))
+
+    def _ensure(self, name: str) -> _Done:
+        """Order a reminder that may be held back; its words stay marked as untrusted."""
+        job = self._stored(name).item
+        if not isinstance(job, Reminder):
+            raise WrongInput("Only a reminder can be made sure of.")
+        if not job.must:
+            job = self._amended(job, {"must": True})
+        when = self._when(job, self._skips())
+        return self._done(f"Made sure that it comes: {job.spec.short_title}{when}.", job)
 
     def _cancel(self, name: str) -> _Done:
         job, path = self._stored(name)

@@ -13,8 +13,10 @@ from itertools import islice
 from pathlib import PurePosixPath
 
 from ollim_bot.domain.cards import Button, Card, CardField
+from ollim_bot.domain.initiative import MAY_BE_HELD_BACK, may_be_held_back
 from ollim_bot.domain.jobs import Job, Reminder, Routine, WebhookSpec, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
+from ollim_bot.domain.overviews import ensure_button
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, QuietSettings, move_button, quiet_until
 from ollim_bot.domain.shared_files import JobFile, ProfileFile, SharedFile, UndoOutcome
 from ollim_bot.domain.taint import Taint, marked_taint, untrusted_label
@@ -48,11 +50,14 @@ def job_card(
 ) -> Card:
     """The card of a changed job, whose skills add `skill_tools`; with a key, it has an Undo button.
 
-    A reminder for a quiet moment has a button that moves it to the end of the quiet. A webhook is
-    shown with its address at `webhook_port` and with what it may do.
+    A reminder for a quiet moment has a button that moves it to the end of the quiet, and one that
+    may be held back has a button that orders it. A webhook is shown with its address at
+    `webhook_port` and with what it may do.
     """
     end = _end_of_quiet(job, now, quiet)
     buttons = () if end is None else (move_button(job.spec.id, end),)
+    if may_be_held_back(job):
+        buttons = (ensure_button(job), *buttons)
     verb = "added" if is_new else "changed"
     title = f"{kind_of(job).capitalize()} {verb}: {one_line(job.spec.title, _LONGEST_TITLE)}"
     hook_lines = facts_of(job, webhook_port) if isinstance(job, WebhookSpec) else ()
@@ -129,6 +134,8 @@ def _lines(job: Job, now: datetime, *, is_quiet: bool) -> Iterator[str]:
     if job.spec.untrusted:
         yield untrusted_label(marked_taint(job.spec.untrusted))
         yield as_code(job.spec.words, _LONGEST_WORDS)
+    if may_be_held_back(job):
+        yield f"{MAY_BE_HELD_BACK}."
     if job.spec.set_by:
         yield f"Set by {job.spec.set_by} in the background, within the ping budget."
 

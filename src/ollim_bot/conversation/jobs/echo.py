@@ -25,7 +25,7 @@ from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import AgentEvent, ToolEnded, ToolFailed, TurnEnded
-from ollim_bot.domain.jobs import Reminder
+from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.shared_files import (
     FileChange,
     JobFile,
@@ -303,7 +303,7 @@ class ChangeWatch:
         return text, self._card(watched, text, watched.seen)
 
     def _card(self, watched: _Watched, after: str | None, last: str | None) -> Card | None:
-        """`last` is the text before `after`. None if the file is not a job."""
+        """`last` is the text before `after`. None if the file is not a job, or is a silent one."""
         file, now = watched.file, self._echo.clock.now()
         is_new = watched.before is None and watched.is_known
         key = watched.key if watched.is_known and watched.before != after else None
@@ -311,6 +311,8 @@ class ChangeWatch:
             return text_card(file, watched.before or "", after or "", is_new=is_new, key=key)
         if after is None:
             job = self._echo.files.read(file, last or "").job
+            if _is_silent(job):
+                return None
             title = str(file) if job is None else job.spec.title
             was_new = is_new and last is not None
             return cancelled_card(kind_of_file(file), title, key, was_new=was_new)
@@ -318,7 +320,7 @@ class ChangeWatch:
         if file.is_skill:
             before, tools = watched.before or "", reading.tools
             return text_card(file, before, after, is_new=is_new, key=key, tools=tools)
-        if reading.job is None:
+        if reading.job is None or _is_silent(reading.job):
             return None
         quiet = self._echo.store.query(quiet_settings)
         tools = self._echo.files.tools_of_skills(reading.job.spec.skills)
@@ -371,6 +373,11 @@ class ChangeWatch:
             _logger.exception("A change of %s cannot be undone", change.file)
             return False
         return True
+
+
+def _is_silent(job: Job | None) -> bool:
+    """Whether a run set the job that may not ping, and so shows nothing by a card either."""
+    return job is not None and job.spec.set_by is not None and not job.spec.allow_ping
 
 
 def _begun_by(change: FileChange) -> _Watched:
