@@ -31,6 +31,7 @@ def agent(terminal: Terminal, request: pytest.FixtureRequest) -> Terminal:
         ("doctor", "--fix"), ("doctor", "--json", "--fix"), ("cal", "subscribe", "x"),
         ("cal", "refresh"),
         ("mcp", "approve", "x"), ("skill", "add", "x"), ("what", "is", "to", "come"),
+        ("push", "x"), ("standby",), ("undo",), ("forget", "x"), ("about-me",), ("--trial",),
     ],
 )  # fmt: skip
 def test_what_changes_powers_is_refused_to_the_agent(
@@ -38,6 +39,26 @@ def test_what_changes_powers_is_refused_to_the_agent(
 ) -> None:
     assert "is for the owner alone" in agent.refused(*words, code=1)
     assert not agent.paths.state.exists()
+
+
+@pytest.mark.parametrize(
+    ("noun", "verb", "rest"),
+    [
+        ("skill", "add", ("from", "--yes")), ("config", "set", ("permission_mode", "default")),
+        ("cal", "subscribe", ("http://127.0.0.1:9/x",)), ("mcp", "remove", ("x",)),
+        ("webhook", "url", ("x",)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("between", ["", "--", "--json", "-x", "--help", "help", "list", "--yes"])
+def test_no_word_in_between_hides_what_will_run(
+    agent: Terminal, noun: str, verb: str, rest: tuple[str, ...], between: str
+) -> None:
+    (agent.home / "from").mkdir()
+    (agent.home / "from/SKILL.md").write_text("---\nname: from\ndescription: x\n---\nDo it.\n")
+    for words in ((between, noun, verb), (noun, between, verb), (noun, verb, between)):
+        answer = agent.run(*words, *rest)
+        assert answer.out.startswith("usage: ") or (answer.code in (1, 2) and not answer.out)
+    assert [each.name for each in agent.home.iterdir()] == ["from"]
 
 
 @pytest.mark.real_process

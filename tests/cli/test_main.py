@@ -102,6 +102,38 @@ def test_a_wrong_word_is_refused_in_one_line_that_says_what_would_be_right(
     assert list(terminal.home.iterdir()) == []
 
 
+_SKILL = "---\nname: y\ndescription: x\nallowed-tools: [WebSearch]\n---\nDo it.\n"
+_ADDING = ("skill", "add", "--yes", "--")
+
+
+@pytest.mark.parametrize("name", ["--help", "-h", "help", "x"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("help", *_ADDING), ("help", *_ADDING, "x"), ("help", "help", *_ADDING),
+        ("help", "--help", *_ADDING), ("help", "--", *_ADDING), ("help", "skill", "--", "add"),
+        ("help", "skill", "add", "x"), ("help", "skill", "add", "--yes"),
+        ("help", "skill", "", "add", "x"), ("--help", *_ADDING), ("-h", *_ADDING, "x"),
+        ("help", "completion", "ask", "zsh", *_ADDING), ("completion", "ask", "zsh", *_ADDING),
+        ("completion", "ask", "fish", "help", *_ADDING, ""), ("version", *_ADDING),
+        ("skill", "--help", "add", "x", "--yes"), ("skill", "-h", *_ADDING[1:], "x"),
+        ("skill", "help", *_ADDING[1:], "x"), ("skill", "add", "--help", "--yes", "x"),
+        ("help", "backup", "--"), ("help", "backup", "x"), ("help", "--trial"), ("-h", "--trial"),
+    ],
+)  # fmt: skip
+def test_help_prints_and_runs_nothing(
+    terminal: Terminal, words: tuple[str, ...], name: str
+) -> None:
+    folder = terminal.home / name
+    folder.mkdir()
+    (folder / "SKILL.md").write_text(_SKILL)
+    answer = terminal.run(*words)
+    assert answer.out.startswith(("usage: ", "words\n", "files\n", "\n", "ollim-bot ")) or (
+        answer.code == 2 and not answer.out
+    )
+    assert [each.name for each in terminal.home.iterdir()] == [name]
+
+
 def test_an_interrupt_ends_a_command_without_a_word(terminal: Terminal) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
