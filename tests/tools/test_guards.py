@@ -309,7 +309,8 @@ def test_what_changes_powers_is_never_done_by_the_agent(
     "command",
     ["ollim-bot config list", "ollim-bot config get model.main", "ollim-bot doctor",
      "ollim-bot skill list", "ollim-bot mcp list", "ollim-bot webhook list", "ollim-bot cal today",
-     "ollim-bot help config set", "ollim-bot help skill add --yes --", "ollim-bot --help", "ollim-bot version", "ollim-bot rehearse 7d",
+     "ollim-bot help config set", "ollim-bot help skill add --yes --", "ollim-bot --help",
+     "ollim-bot version", "ollim-bot rehearse 7d",
      "grep ollim-bot note.md", "grep -c ollim-bot notes/plan.md"],
 )  # fmt: skip
 def test_what_only_shows_is_not_the_owners(
