@@ -148,6 +148,20 @@ def test_a_disk_that_refuses_is_named_with_the_file(terminal: Terminal) -> None:
     )
 
 
+@pytest.mark.parametrize("words", [("reminder", "list"), ("web", "url"), ("reminder", "show", "x")])
+def test_a_data_directory_that_the_folder_of_the_start_names_is_not_used(
+    terminal: Terminal, words: tuple[str, ...]
+) -> None:
+    (terminal.home / ".env").write_text("OLLIM_DATA_DIR=other\nWEBHOOK_PORT=9100\n")
+    other = terminal.home / "other"
+    (other / "reminders").mkdir(parents=True)
+    (other / "reminders/x.md").write_text("---\nid: x\nrun-at: 2030-01-01T09:00\n---\nEvil.\n")
+    answer = terminal.run(*words)
+    assert "Evil" not in answer.out
+    assert answer.err.count("OLLIM_DATA_DIR: is ignored") == 1
+    assert not (other / "state").exists()
+
+
 def test_wrong_settings_are_refused_before_anything_is_done(terminal: Terminal) -> None:
     terminal.environ["OLLIM_TIMEZONE"] = "Europe/Berln"
     assert "Did you mean Europe/Berlin?" in terminal.refused("reminder", "list")

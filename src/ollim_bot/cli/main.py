@@ -100,8 +100,8 @@ def main(
     now: Callable[[], datetime] | None = None,
 ) -> int:
     """Run one command line, and return its exit code."""
+    caller = Caller(environ, cwd, now)
     try:
-        caller = Caller(environ, cwd, now)
         with suppress(SystemExit):  # argparse exits after its help
             _dispatch(read_command_line(argv), caller)
         print(end="", flush=True)
@@ -111,6 +111,9 @@ def main(
         return _failed("", 130)
     except OSError as refused:
         return _refused(refused)
+    finally:
+        if argv and caller.warnings:  # the bot itself says them when it starts
+            _note(caller.warnings)
     return 0
 
 
@@ -189,6 +192,14 @@ def _refused(refused: OSError) -> int:
     if isinstance(refused, BrokenPipeError):
         return 0
     return _failed(f"The answer could not be written: {refused.strerror}.", 1)
+
+
+def _note(warnings: Sequence[str]) -> None:
+    from ollim_bot.cli.data import note
+
+    with suppress(OSError):
+        for warning in warnings:
+            note(warning)
 
 
 def _failed(sentences: str, exit_code: int) -> int:

@@ -40,7 +40,7 @@ _SAMPLES: Mapping[str, object] = {
     "array": (),
 }
 _EACH = {"action": "append"}
-_SEE = f"webhooks are {SWITCHED_OFF}; put both into .env."
+_SEE = f"webhooks are {SWITCHED_OFF}; put both into the data directory's .env."
 
 
 def run(words: Sequence[str], caller: Caller) -> None:
@@ -157,7 +157,8 @@ class WebhookNoun(JobNoun[WebhookSpec]):
         if settings and settings.webhook_port is None:
             yield _SEE
         elif settings and settings.hook_secret(job.secret_env) is None:
-            yield f"nothing opens it until {job.secret_env} is set; put it into .env."
+            home = "the data directory's .env"
+            yield f"nothing opens it until {job.secret_env} is set; put it into {home}."
 
 
 def _pick(text: str) -> tuple[str, str]:

@@ -27,6 +27,7 @@ from ollim_bot.prompts.turns import background_prompt
 from ollim_bot.settings import Settings
 from ollim_bot.upkeep.instance import running_pid
 
+_IN_ENV = "into the data directory's .env, and restart the bot"
 _HOST = "127.0.0.1"
 _PATIENCE = 30.0
 _PING = "ping"
@@ -50,7 +51,7 @@ class _Answer(NamedTuple):
 def hook_port(settings: Settings) -> int:
     """The port of webhooks. Raises `WrongInput` if they are off."""
     if settings.webhook_port is None:
-        raise WrongInput(f"Webhooks are {SWITCHED_OFF}. Put both into .env, and restart the bot.")
+        raise WrongInput(f"Webhooks are {SWITCHED_OFF}. Put both {_IN_ENV}.")
     return settings.webhook_port
 
 
@@ -103,7 +104,7 @@ def _headers(
     way = _way(hook, given)
     secret = settings.hook_secret(hook.secret_env)
     if secret is None:
-        raise WrongInput(f"{secret_name(hook)} is not set. Put it into .env, and restart the bot.")
+        raise WrongInput(f"{secret_name(hook)} is not set. Put it {_IN_ENV}.")
     key = secret.reveal().encode("utf-8", "surrogateescape")
     proof = signed_headers(way, key, body, caller.now(), f"test_{secrets.token_hex(8)}")
     event = _event(hook, given, way)
