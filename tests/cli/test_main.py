@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.cli.terminal import Terminal
 
 from ollim_bot import __version__
+from ollim_bot.cli.framework import shown_json
 from ollim_bot.cli.main import GROUPS
 
 
@@ -170,14 +173,30 @@ def test_wrong_settings_are_refused_before_anything_is_done(terminal: Terminal) 
 
 @pytest.mark.real_process
 def test_what_a_terminal_would_obey_is_never_printed(terminal: Terminal) -> None:
-    evil = "\x1b]0;owned\x07 \x9b31m"
+    evil = "\x1b]0;owned\x07 \x9b31m\u202e\u2066\u200f\x7f"
     terminal.done(
         "reminder", "add", "-m", f"first {evil}\nsecond {evil}", "--in", "1h", "--id", "x"
     )
     terminal.write(f"reminders/{evil}.md", "no job")
+    for words in (["list", "--json"], ["show", "x", "--json"]):
+        said = terminal.done("reminder", *words)
+        assert said.replace("\n", "").isprintable()
+        assert repr(f"second {evil}")[1:-1] in str(json.loads(said))
     for words in (["list"], ["show", "x"], ["cancel", evil]):
         answer = terminal.run("reminder", *words)
-        assert not {"\x1b", "\x07", "\x9b"} & {*answer.out, *answer.err}
+        assert (answer.out + answer.err).replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    "sign", ["\x9b", "\x7f", "\u202e", "\u200f", "\u2066", "\ud800", "\U000e0041"]
+)
+def test_json_is_the_same_with_signs_that_a_terminal_does_not_show(sign: str) -> None:
+    value = {f"a{sign}b": [f'{sign}\\{sign}"\n', "Grüße 👩‍💻"]}
+    for indent in (None, 2):
+        shown = shown_json(json.dumps(value, ensure_ascii=False, indent=indent))
+        assert shown.replace("\n", "").isprintable()
+        assert json.loads(shown) == value
+    assert "Grüße 👩" in shown
 
 
 @pytest.mark.parametrize("noun", ["reminder", "routine", "config", "runs"])

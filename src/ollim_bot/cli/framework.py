@@ -150,7 +150,22 @@ def json_flag(parser: Flags) -> None:
 def print_json(value: Mapping[str, object]) -> None:
     import json
 
-    print(json.dumps(value, ensure_ascii=False, indent=2, default=_written))
+    print(shown_json(json.dumps(value, ensure_ascii=False, indent=2, default=_written)))
+
+
+def shown_json(text: str) -> str:
+    """The same JSON, with escapes for what a terminal would obey and for marks that hide text."""
+    return "\n".join(
+        line if line.isprintable() else "".join(map(_escaped, line)) for line in text.split("\n")
+    )
+
+
+def _escaped(sign: str) -> str:
+    if sign.isprintable():
+        return sign
+    import json
+
+    return json.dumps(sign)[1:-1] if sign != "\x7f" else "\\u007f"
 
 
 def _written(value: object) -> str:

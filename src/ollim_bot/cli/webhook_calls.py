@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note
-from ollim_bot.cli.framework import Given, columns, plain, print_json
+from ollim_bot.cli.framework import Given, columns, plain, print_json, shown_json
 from ollim_bot.cli.jobs.changes import setter
 from ollim_bot.cli.jobs.fields import standard_input
 from ollim_bot.domain.initiative import NO_RUN
@@ -200,7 +200,10 @@ def rehearse_call(hook: WebhookSpec, body: bytes, given: Given, data: Data) -> N
     if "json" in given:
         print_json({"fields": fields, "text" if hook.is_plain else "prompt": effect})
         return
-    shown = [(f"  {name}", json.dumps(each, ensure_ascii=False)) for name, each in fields.items()]
+    shown = [
+        (f"  {plain(name)}", shown_json(json.dumps(each, ensure_ascii=False)))
+        for name, each in fields.items()
+    ]
     print("fields", columns(shown) if shown else "  none", sep="\n")
     print("", "text" if hook.is_plain else "prompt", plain(effect), sep="\n", flush=True)
     if not hook.is_plain and has_free_text(hook.fields):
