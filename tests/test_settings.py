@@ -166,7 +166,8 @@ def test_a_webhook_port_without_a_secret_is_a_problem(machine: FakeMachine) -> N
 
 
 def test_a_webhook_is_opened_by_the_secret_it_names(machine: FakeMachine) -> None:
-    machine.write("GITHUB_HOOK_SECRET=from-the-file\nBELL_TOKEN=bell\n")
+    text = "GITHUB_HOOK_SECRET=from-the-file\nBELL_TOKEN=bell\n"
+    machine.write(text, folder=machine.home / ".ollim-bot")
     environ = {
         "WEBHOOK_SECRET": "common",
         "GITHUB_HOOK_SECRET": "mine",
@@ -196,7 +197,9 @@ def test_a_file_that_others_can_read_is_a_warning(machine: FakeMachine) -> None:
 
 def test_a_name_with_a_slip_is_a_warning(machine: FakeMachine) -> None:
     path = machine.write("A=b\nOLLIM_USERNAME=x")
+    own = machine.home / ".ollim-bot" / ".env"
     assert machine.settings(OLLIM_COLOUR="red", OTHER="x").warnings == (
+        f"{path}: ignored: A. Right: in {own}.",
         "environment: OLLIM_COLOUR: there is no such setting.",
         f"{path}:2: OLLIM_USERNAME: there is no such setting. Did you mean OLLIM_USER_NAME?",
     )
@@ -248,10 +251,11 @@ def test_the_page_about_settings_names_each_and_shows_what_is_really_said(
     page = Path(__file__).parent.parent.joinpath("docs", "settings.md").read_text("utf-8")
     example, wrong, told, _ = re.findall(r"```\w*\n(.*?)\n```", page, re.DOTALL)
     assert [name for name in EVERYTHING if f"| `{name}` |" not in page] == []
-    machine.write(example.replace("paste the token here, without spaces", "token"))
+    data = machine.home / ".ollim-bot"
+    machine.write(example.replace("paste the token here, without spaces", "token"), folder=data)
     assert machine.settings().warnings == ()
-    path = machine.write(wrong)
-    assert "\n".join(machine.problems()).replace(str(path), "/home/ada/.env") == told
+    machine.write(wrong, folder=data)
+    assert "\n".join(machine.problems()).replace(str(data), "/home/ada/.ollim-bot") == told
 
 
 def test_a_misspelt_name_in_a_file_is_a_warning_and_a_name_of_others_is_not(

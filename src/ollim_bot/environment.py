@@ -40,6 +40,17 @@ _ESCAPE = r"(?s)\\(.)"
 T = TypeVar("T")
 D = TypeVar("D")
 _SECRET_SUFFIXES = ("_KEY", "_SECRET", "_TOKEN", "_URL")
+# What a `.env` in the folder of the start may set. It may come from a stranger, so it chooses no
+# data directory, no address that gets a key, and nothing that listens or opens.
+SET_IN_CURRENT_FOLDER = frozenset(
+    {
+        *("OLLIM_USER_NAME", "OLLIM_BOT_NAME", "OLLIM_TIMEZONE", "OLLIM_MODEL", "OLLIM_LOG"),
+        *("OLLIM_LOG_FORMAT", "OLLIM_WEB_PORT", "DISCORD_TOKEN", "DISCORD_OWNER_ID"),
+        *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    }
+)
+_PREFIX = "OLLIM_"
+_MOST_NAMED = 8
 _WRONG_OWNER = "belongs to another account. Make it a file of yours, or start in another folder."
 _NOT_ONE_LINE = "[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 
@@ -278,12 +289,16 @@ class InvalidSetting(Exception):
 
 
 class _Source(NamedTuple):
-    """`is_current_folder` marks the `.env` of the folder in which the program was started."""
+    """`is_current_folder` marks the `.env` of the folder in which the program was started.
+
+    `ignored` are the names that such a file sets and may not set.
+    """
 
     origin: str
     values: Mapping[str, str]
     lines: Mapping[str, int] = MappingProxyType({})
     is_current_folder: bool = False
+    ignored: Collection[str] = ()
 
     def where(self, name: str) -> str:
         return f"{self.origin}:{self.lines[name]}" if name in self.lines else self.origin
@@ -315,7 +330,7 @@ class EnvSources:
         """Add the file behind the present sources, unless it is one of them.
 
         The file of the current folder must belong to the caller: another account may have left one
-        there.
+        there. Of its settings, only those in `SET_IN_CURRENT_FOLDER` count.
         """
         real_path = os.path.realpath(path)
         if real_path in self._files or (self._only and all(map(self.has, self._only))):
@@ -325,8 +340,11 @@ class EnvSources:
         file = load_env_file(path) if proposed is None else read_env_file(proposed)
         if is_current_folder and file.has_other_owner:
             file = EnvFile(problems=(EnvProblem(0, _WRONG_OWNER),))
-        self._sources.append(_Source(str(path), file.values, file.lines, is_current_folder))
-        self._gather(file, path)
+        ignored = file.values.keys() - SET_IN_CURRENT_FOLDER if is_current_folder else set()
+        values = {name: text for name, text in file.values.items() if name not in ignored}
+        source = _Source(str(path), values, file.lines, is_current_folder, ignored)
+        self._sources.append(source)
+        self._gather(file, source)
         return file
 
     def take(self, name: str, parse: Callable[[str], T], otherwise: D) -> T | D:
@@ -392,14 +410,6 @@ class EnvSources:
             where = source.where(key)
             self.add_problem(name, f"is about {key}, which stands in {where}. Right: put it there.")
 
-    def forbid_outside_data(self, name: str, own_file: Path, secret: str) -> None:
-        """Add a problem if the current folder sets `name`, unless its file is `own_file`."""
-        home = self._source_of(name)
-        if home is not None and home.is_current_folder and not _is_same(home.origin, own_file):
-            self.add_problem(
-                name, f"would have {secret} sent there. Right: in {own_file}, or the environment."
-            )
-
     def in_environment(self, name: str) -> bool:
         return self._source_of(name) is self._sources[0]
 
@@ -412,18 +422,36 @@ class EnvSources:
         if self.problems:
             raise BadSettings(self.problems)
 
-    def unknown(self, prefix: str) -> Iterator[str]:
-        """A sentence for each name that no setting has: all with this prefix, and misspelt ones.
+    def unknown(self) -> Iterator[str]:
+        """A sentence for each name that no setting has: all with our prefix, and misspelt ones.
 
         In the environment, where other programs have their names too, those with the prefix only.
         """
         for place, source in enumerate(self._sources):
-            for name in sorted(source.values.keys() - self._asked):
-                has_prefix = name.startswith(prefix)
-                near = nearest(name, self._asked) if has_prefix or place else None
-                if has_prefix or near:
+            for name in sorted({*source.values, *source.ignored} - self._asked):
+                has_prefix = name.startswith(_PREFIX)
+                if has_prefix or (place and self._is_misspelt(name)):
+                    near = nearest(name, self._asked)
                     hint = f" Did you mean {near}?" if near else ""
                     yield f"{source.where(name)}: {name}: there is no such setting.{hint}"
+
+    def ignored(self, own_file: Path) -> Iterator[str]:
+        """Sentences about what the current folder may not set; `own_file` may set all of it.
+
+        Those about settings name one each; all other names stand in one sentence.
+        """
+        for source in self._sources:
+            for name in sorted(self._asked.intersection(source.ignored)):
+                yield (
+                    f"{source.where(name)}: {name}: is ignored, as this is not the `.env` of the "
+                    f"data directory. Right: {_home_of(name, own_file)}."
+                )
+            unknown = () if self._only else set(source.ignored) - self._asked
+            others = sorted(name for name in unknown if not self._is_misspelt(name))
+            if others:
+                more = f" and {len(others) - _MOST_NAMED} more" if others[_MOST_NAMED:] else ""
+                named = ", ".join(others[:_MOST_NAMED])
+                yield f"{source.origin}: ignored: {named}{more}. Right: in {own_file}."
 
     def overruled(self) -> Iterator[str]:
         """A sentence for each setting that a stronger source sets to another value."""
@@ -434,11 +462,18 @@ class EnvSources:
                     counts = f"{setting[0].where(name)} sets it to something else, which counts"
                     yield f"{weaker.where(name)}: {name}: {counts}."
 
+    def _is_misspelt(self, name: str) -> bool:
+        return name.startswith(_PREFIX) or nearest(name, self._asked) is not None
+
     def _source_of(self, name: str) -> _Source | None:
         return next((s for s in self._sources if s.values.get(name, "").strip()), None)
 
-    def _gather(self, file: EnvFile, path: Path) -> None:
+    def _gather(self, file: EnvFile, source: _Source) -> None:
+        path = Path(source.origin)
         for line, sentence, name in file.problems:
+            has_value = sentence.startswith(f"{name}: ")
+            if source.is_current_folder and has_value and name not in SET_IN_CURRENT_FOLDER:
+                continue
             if not self._only or line == 0 or name in self._only:
                 self.problems.append(
                     f"{path}:{line}: {sentence}" if line else f"{path}: {sentence}"
@@ -451,8 +486,14 @@ def open_file_warning(path: Path) -> str:
     return f"{path}: others can read it. Run `chmod 600 {path}`."
 
 
-def _is_same(path: str, other: Path) -> bool:
+def _is_same(path: Path, other: Path) -> bool:
     return os.path.realpath(path) == os.path.realpath(other)
+
+
+def _home_of(name: str, own_file: Path) -> str:
+    """Where a setting belongs that the current folder may not set."""
+    in_file = "" if name == "OLLIM_DATA_DIR" else f"in {own_file}, or "
+    return f"{in_file}in the environment"
 
 
 def shown_value(name: str, value: str) -> str:
@@ -472,10 +513,14 @@ def one_line(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where the data is and which clock counts: all that most commands need."""
+    """Where the data is and which clock counts: all that most commands need.
+
+    `warnings` are sentences about likely mistakes.
+    """
 
     paths: DataPaths
     zone: ZoneInfo
+    warnings: tuple[str, ...] = ()
 
 
 def chosen_zone(paths: DataPaths) -> ZoneInfo | None:
@@ -502,21 +547,22 @@ def locate(
     place = find_location(sources, environ, cwd, etc)
     sources.raise_problems()
     chosen = None if is_by_settings else chosen_zone(place.paths)
-    return place if chosen is None else Location(place.paths, chosen)
+    return Location(place.paths, chosen or place.zone, (*sources.ignored(place.paths.env_file),))
 
 
 def find_location(
     sources: EnvSources, environ: Mapping[str, str], cwd: Path, etc: Path
 ) -> Location:
     """The location; its problems are added to `sources`."""
-    sources.add_file(cwd / ".env", is_current_folder=True)
     paths = DataPaths(_root(sources, cwd, environ.get("HOME", "")))
+    if not _is_same(cwd / ".env", paths.env_file):
+        sources.add_file(cwd / ".env", is_current_folder=True)
     own_file = sources.add_file(paths.env_file)
     if own_file.values.get("OLLIM_DATA_DIR"):
         line = own_file.lines["OLLIM_DATA_DIR"]
         sources.problems.append(
             f"{paths.env_file}:{line}: OLLIM_DATA_DIR: cannot be set inside the data directory. "
-            "Right: in the environment, or in the `.env` of the folder you start in."
+            "Right: in the environment."
         )
     zone = sources.take("OLLIM_TIMEZONE", read_zone, None) or system_zone(environ, etc)
     if zone is None:

@@ -22,7 +22,6 @@ from ollim_bot.environment import (
     shown_value,
 )
 from ollim_bot.errors import BadSettings
-from ollim_bot.paths import DataPaths
 
 Choice = TypeVar("Choice", bound=StrEnum)
 _ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[\w.-]+)(:\d{1,5})?(/[\w./~%:-]*)?", re.ASCII)
@@ -164,9 +163,13 @@ class Settings(Location):
             log_level=take("OLLIM_LOG", _one_of(LogLevel), LogLevel.INFO),
             log_format=take("OLLIM_LOG_FORMAT", _one_of(LogFormat), LogFormat.TEXT),
             model=take("OLLIM_MODEL", _one_of(ModelChoice), ModelChoice.AUTO),
-            google=_google(sources, place.paths),
+            google=_google(sources),
             anthropic=_anthropic(sources),
-            warnings=(*sources.warnings, *sources.unknown("OLLIM_")),
+            warnings=(
+                *sources.warnings,
+                *sources.ignored(place.paths.env_file),
+                *sources.unknown(),
+            ),
             named_secrets={
                 name: Secret(value) for name, value in sources.ending_in(_SECRET_ENDINGS).items()
             },
@@ -206,8 +209,8 @@ def google_addresses(environ: Mapping[str, str], *, cwd: Path, etc: Path = ETC) 
     """The addresses alone, without checking other settings. Raises `BadSettings`."""
     names = ("OLLIM_DATA_DIR", "OLLIM_TIMEZONE", *_GOOGLE)
     sources = EnvSources(environ, only=names)
-    place = find_location(sources, environ, cwd, etc)
-    addresses = _google(sources, place.paths)
+    find_location(sources, environ, cwd, etc)
+    addresses = _google(sources)
     sources.raise_problems()
     return addresses
 
@@ -323,10 +326,7 @@ _ANSWERS: Mapping[str, Callable[[str], object]] = {
 _GOOGLE = ("GOOGLE_API_URL", "GOOGLE_TOKEN_URL", "GOOGLE_AUTH_URL")
 
 
-def _google(sources: EnvSources, paths: DataPaths) -> GoogleAddresses:
-    """Where the token of the data directory is sent: a `.env` elsewhere must not say that."""
-    for name in _GOOGLE:
-        sources.forbid_outside_data(name, paths.env_file, "the token for Google")
+def _google(sources: EnvSources) -> GoogleAddresses:
     return GoogleAddresses(*(sources.take(name, _secure_address, None) for name in _GOOGLE))
 
 

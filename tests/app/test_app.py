@@ -25,7 +25,7 @@ from ollim_bot.errors import AlreadyRunning, OllimError
 from ollim_bot.ports import ChatService, IncomingMessage, SessionSpec, Toolset
 from ollim_bot.settings import Settings
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine, ScriptedSession
+from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine, ScriptedSession
 from ollim_bot.testing.surface import RecordingSurface
 
 pytestmark = pytest.mark.real_process
@@ -131,6 +131,33 @@ async def test_what_the_agent_changed_when_the_bot_died_is_shown_once(tmp_path: 
             await clock.advance(120)
     assert cards().count("Routine added: plan") == 1
     assert not any("by the owner" in title for title in cards())
+
+
+async def test_a_job_of_the_agent_is_judged_again_when_it_fires(tmp_path: Path) -> None:
+    skill = tmp_path / "data/skills/mail/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: mail\ndescription: x\n---\nRead it.\n")
+    head = 'cron: "30 9 * * *"\nbackground: true\nskills: [mail]'
+    job = {
+        name: f"---\nid: {name}\ndescription: {name}\n{head}\n---\nLook.\n"
+        for name in ("agents", "owners")
+    }
+    writing = CallsTool("Write", {"file_path": "routines/agents.md", "content": job["agents"]})
+    engine, clock, surface = ScriptedEngine(), ManualClock(NOW), RecordingSurface()
+    engine.then(writing, Says("Set.")).then(Says("Looked."))
+    app = App(settings(tmp_path), Adapters(clock=clock, engine=engine, surfaces=[surface]))
+    async with running(app):
+        await until(lambda: surface.receptions)
+        await surface.receptions[0].receive(IncomingMessage(InputId("m1"), "test", "hello"))
+        await until(lambda: surface.posted_by(Author.ASSISTANT))
+        skill.write_text(skill.read_text().replace("x\n", "x\nallowed-tools: [Bash(python3 *)]\n"))
+        for name, text in job.items():
+            (tmp_path / "data/routines" / f"{name}.md").write_text(text)
+        told = "“agents” was not run: the skill mail would give it `Bash(python3 *)`"
+        await until_told(told, surface, clock)
+        await until(lambda: len(engine.prompts) > 1)
+    assert "“owners” was not run" not in "".join(surface.posted_by(Author.PROGRAM))
+    assert "`Bash(python3 *)`" in engine.prompts[1]
 
 
 async def test_a_surface_that_dies_is_started_again_after_growing_pauses(tmp_path: Path) -> None:

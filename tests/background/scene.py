@@ -27,11 +27,21 @@ from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.decision import Circumstances, Skip, decide
-from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine, WebhookSpec, kind_of
+from ollim_bot.domain.jobs import (
+    Chain,
+    Job,
+    JobSpec,
+    Reminder,
+    Routine,
+    WebhookSpec,
+    job_key,
+    kind_of,
+)
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import EFFECT
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent, SessionId
+from ollim_bot.domain.skills import AgentSkills
 from ollim_bot.domain.subagents import Subagent, Subagents
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentEngine, SessionSpec, Toolset
@@ -133,6 +143,7 @@ class Scene:
     allowed: tuple[str, ...] = DEFAULT_BG_TOOLS
     tasks: list[asyncio.Task[OccurrenceState]] = field(default_factory=list)
     journal: RecordingJournal = field(default_factory=RecordingJournal)
+    skills_by_agent: AgentSkills = field(default_factory=AgentSkills)
 
     def __post_init__(self) -> None:
         self.echo = self._echo()
@@ -148,7 +159,11 @@ class Scene:
                 BackgroundTools(
                     PathPolicy(self.root),
                     lambda: self._usual(),
-                    abilities=Abilities(lambda: HELPER, SkillFolder(self.root / "skills").read),
+                    abilities=Abilities(
+                        lambda: HELPER,
+                        SkillFolder(self.root / "skills").read,
+                        skills_by_agent=lambda job: self.skills_by_agent.of_job(job_key(job)),
+                    ),
                 ),
                 self.echo,
                 AutoCommit(self.journal, self.root),
@@ -183,9 +198,10 @@ class Scene:
 
     async def skip(self, job: Job) -> OccurrenceState:
         """Skip a job that cannot run, as the dispatcher does."""
-        missing = await self.runs.missing_skills(job)
+        missing, excess = await self.runs.missing_skills(job), await self.runs.excess_tools(job)
         now = self.clock.now()
-        decision = decide(job, Circumstances(now, now, UTC, missing_skills=missing))
+        given = Circumstances(now, now, UTC, missing_skills=missing, excess_tools=excess)
+        decision = decide(job, given)
         assert isinstance(decision, Skip)
         async with asyncio.timeout(patience()):
             await self.runs.skip(job, self.occurrence(job), decision)

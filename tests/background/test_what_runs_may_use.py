@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from tests.background.scene import WatchedEngine, background_scene, ping, reminder, routine
 
+from ollim_bot.domain.jobs import Chain, job_key
 from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.skills import AgentSkills
 from ollim_bot.testing.engine import CallsTool, Says
 
 SEARCH = CallsTool("WebSearch", {"query": "weather"})
@@ -80,6 +82,56 @@ async def test_a_skill_that_is_there_is_named_and_may_be_used(tmp_path: Path) ->
         assert "REQUIRED SKILLS\n- Skill(mail)" in engine.prompts[0]
         assert "`Skill(mail *)`, `WebSearch`" in engine.prompts[0]
         assert scene.end.facts["tools"] == ["Skill"]
+
+
+WIDE = (
+    "---\nname: mail\ndescription: x\nallowed-tools: [WebSearch, Bash(python3 *)]\n---\nRead it.\n"
+)
+
+
+@pytest.mark.parametrize("chain", [None, Chain(3, 1, "first")])
+async def test_a_skill_that_has_become_wider_gives_the_agents_job_nothing_and_that_is_told(
+    tmp_path: Path, chain: Chain | None
+) -> None:
+    (tmp_path / "skills/mail").mkdir(parents=True)
+    (tmp_path / "skills/mail/SKILL.md").write_text(WIDE)
+    engine = WatchedEngine()
+    async with background_scene(engine, root=tmp_path) as scene:
+        job = reminder(chain=chain, skills=("mail",))
+        scene.skills_by_agent = AgentSkills().adding(job_key(job), ["mail"])
+        await scene.skip(job)
+        assert scene.end.facts["reason"] == "invalid tools"
+        (told,) = await scene.told()
+        assert told == (
+            "“Morning mail” was not run: the skill mail would give it `Bash(python3 *)`, which the "
+            "conversation itself may not use. If this job should have it, add it to "
+            "`allowed-tools` in the job's file."
+        )
+        wrong = reminder(chain=chain, skills=("mail",), allowed_tools=("Bash(*)",))
+        assert len(await scene.runs.excess_tools(wrong)) == 1
+        # Even a run that began all the same would not have it.
+        await scene.run(job)
+        assert "`Skill(mail *)`, `WebSearch`" in engine.prompts[0]
+        assert "`WebSearch`, `Bash(python3 *)`" not in engine.prompts[0]
+
+
+@pytest.mark.parametrize(
+    ("by_agent", "own"),
+    [((), ()), (("other",), ()), (("mail",), ("Bash(python3 *)",))],
+    ids=["the owner named it", "the agent named another", "the owner added the tool to the job"],
+)
+async def test_what_the_owner_gives_a_job_through_a_skill_it_has(
+    tmp_path: Path, by_agent: tuple[str, ...], own: tuple[str, ...]
+) -> None:
+    (tmp_path / "skills/mail").mkdir(parents=True)
+    (tmp_path / "skills/mail/SKILL.md").write_text(WIDE)
+    engine = WatchedEngine()
+    async with background_scene(engine, root=tmp_path) as scene:
+        job = reminder(skills=("mail",), allowed_tools=own)
+        scene.skills_by_agent = AgentSkills().adding(job_key(job), by_agent)
+        assert await scene.runs.excess_tools(job) == []
+        await scene.run(job)
+        assert "`Bash(python3 *)`" in engine.prompts[0]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import PROGRAM, Terminal
 
+from ollim_bot.store.opening import ask
+
 ADD = ("routine", "add", "-m", "look at the mail", "--cron", "0 9 * * *", "--background")
 BY_RUN = "routine:mail:2026-11-15T13:00:00Z"
 
@@ -31,6 +33,7 @@ def agent(terminal: Terminal, request: pytest.FixtureRequest) -> Terminal:
         ("doctor", "--fix"), ("doctor", "--json", "--fix"), ("cal", "subscribe", "x"),
         ("cal", "refresh"),
         ("mcp", "approve", "x"), ("skill", "add", "x"), ("what", "is", "to", "come"),
+        ("push", "x"), ("standby",), ("undo",), ("forget", "x"), ("about-me",), ("--trial",),
     ],
 )  # fmt: skip
 def test_what_changes_powers_is_refused_to_the_agent(
@@ -38,6 +41,26 @@ def test_what_changes_powers_is_refused_to_the_agent(
 ) -> None:
     assert "is for the owner alone" in agent.refused(*words, code=1)
     assert not agent.paths.state.exists()
+
+
+@pytest.mark.parametrize(
+    ("noun", "verb", "rest"),
+    [
+        ("skill", "add", ("from", "--yes")), ("config", "set", ("permission_mode", "default")),
+        ("cal", "subscribe", ("http://127.0.0.1:9/x",)), ("mcp", "remove", ("x",)),
+        ("webhook", "url", ("x",)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("between", ["", "--", "--json", "-x", "--help", "help", "list", "--yes"])
+def test_no_word_in_between_hides_what_will_run(
+    agent: Terminal, noun: str, verb: str, rest: tuple[str, ...], between: str
+) -> None:
+    (agent.home / "from").mkdir()
+    (agent.home / "from/SKILL.md").write_text("---\nname: from\ndescription: x\n---\nDo it.\n")
+    for words in ((between, noun, verb), (noun, between, verb), (noun, verb, between)):
+        answer = agent.run(*words, *rest)
+        assert answer.out.startswith("usage: ") or (answer.code in (1, 2) and not answer.out)
+    assert [each.name for each in agent.home.iterdir()] == ["from"]
 
 
 @pytest.mark.real_process
@@ -64,6 +87,36 @@ def test_what_the_agent_allows_a_job_goes_no_further_than_itself(
     for flag in (("--allowed-tool", pattern), (f"--allowed-tool={pattern}",)):
         assert "goes beyond what the conversation itself may use" in terminal.refused(*ADD, *flag)
     assert not terminal.paths.routines.exists()
+
+
+def _write_skill(terminal: Terminal, name: str, tools: str = "") -> None:
+    text = f"---\nname: {name}\ndescription: x\nallowed-tools: [{tools}]\n---\nDo it.\n"
+    terminal.write(f"skills/{name}/SKILL.md", text)
+
+
+def test_the_agent_names_no_skill_that_is_missing_or_goes_further(agent: Terminal) -> None:
+    _write_skill(agent, "wide", "Bash(python3 *)")
+    assert "--skill: gone is not there." in agent.refused(*ADD, "--skill", "gone")
+    assert "--skill: `Bash(python3 *)` goes beyond" in agent.refused(*ADD, "--skill=wide")
+    assert not agent.paths.routines.exists()
+
+
+@pytest.mark.real_process
+def test_a_skill_that_the_agent_names_is_noted_and_one_of_the_owner_is_not(
+    terminal: Terminal,
+) -> None:
+    for name in ("mail", "plain"):
+        _write_skill(terminal, name, "WebSearch")
+    _write_skill(terminal, "wide", "Bash(python3 *)")
+    terminal.done(*ADD, "--id", "own", "--skill", "wide", "--skill", "gone")
+    terminal.environ["OLLIM_CALLED_BY"] = "conversation"
+    edited = ("routine", "edit", "own", "--skill", "wide", "--skill", "gone")
+    terminal.done(*edited, "--skill", "mail")
+    assert "goes beyond" in terminal.refused("routine", "edit", "own", "--id", "mine")
+    terminal.done(*ADD, "--id", "new", "--skill", "plain")
+    named = ask(terminal.paths, terminal.now, lambda tx: tx.agent_skills.get())
+    assert named is not None
+    assert named.entries == (("routine:own", "mail"), ("routine:new", "plain"))
 
 
 def test_what_is_wrong_with_a_pattern_of_the_agent_is_said(terminal: Terminal) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.cli.terminal import Terminal
 
 from ollim_bot import __version__
+from ollim_bot.cli.framework import shown_json
 from ollim_bot.cli.main import GROUPS
 
 
@@ -102,6 +105,38 @@ def test_a_wrong_word_is_refused_in_one_line_that_says_what_would_be_right(
     assert list(terminal.home.iterdir()) == []
 
 
+_SKILL = "---\nname: y\ndescription: x\nallowed-tools: [WebSearch]\n---\nDo it.\n"
+_ADDING = ("skill", "add", "--yes", "--")
+
+
+@pytest.mark.parametrize("name", ["--help", "-h", "help", "x"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("help", *_ADDING), ("help", *_ADDING, "x"), ("help", "help", *_ADDING),
+        ("help", "--help", *_ADDING), ("help", "--", *_ADDING), ("help", "skill", "--", "add"),
+        ("help", "skill", "add", "x"), ("help", "skill", "add", "--yes"),
+        ("help", "skill", "", "add", "x"), ("--help", *_ADDING), ("-h", *_ADDING, "x"),
+        ("help", "completion", "ask", "zsh", *_ADDING), ("completion", "ask", "zsh", *_ADDING),
+        ("completion", "ask", "fish", "help", *_ADDING, ""), ("version", *_ADDING),
+        ("skill", "--help", "add", "x", "--yes"), ("skill", "-h", *_ADDING[1:], "x"),
+        ("skill", "help", *_ADDING[1:], "x"), ("skill", "add", "--help", "--yes", "x"),
+        ("help", "backup", "--"), ("help", "backup", "x"), ("help", "--trial"), ("-h", "--trial"),
+    ],
+)  # fmt: skip
+def test_help_prints_and_runs_nothing(
+    terminal: Terminal, words: tuple[str, ...], name: str
+) -> None:
+    folder = terminal.home / name
+    folder.mkdir()
+    (folder / "SKILL.md").write_text(_SKILL)
+    answer = terminal.run(*words)
+    assert answer.out.startswith(("usage: ", "words\n", "files\n", "\n", "ollim-bot ")) or (
+        answer.code == 2 and not answer.out
+    )
+    assert [each.name for each in terminal.home.iterdir()] == [name]
+
+
 def test_an_interrupt_ends_a_command_without_a_word(terminal: Terminal) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
@@ -116,6 +151,20 @@ def test_a_disk_that_refuses_is_named_with_the_file(terminal: Terminal) -> None:
     )
 
 
+@pytest.mark.parametrize("words", [("reminder", "list"), ("web", "url"), ("reminder", "show", "x")])
+def test_a_data_directory_that_the_folder_of_the_start_names_is_not_used(
+    terminal: Terminal, words: tuple[str, ...]
+) -> None:
+    (terminal.home / ".env").write_text("OLLIM_DATA_DIR=other\nWEBHOOK_PORT=9100\n")
+    other = terminal.home / "other"
+    (other / "reminders").mkdir(parents=True)
+    (other / "reminders/x.md").write_text("---\nid: x\nrun-at: 2030-01-01T09:00\n---\nEvil.\n")
+    answer = terminal.run(*words)
+    assert "Evil" not in answer.out
+    assert answer.err.count("OLLIM_DATA_DIR: is ignored") == 1
+    assert not (other / "state").exists()
+
+
 def test_wrong_settings_are_refused_before_anything_is_done(terminal: Terminal) -> None:
     terminal.environ["OLLIM_TIMEZONE"] = "Europe/Berln"
     assert "Did you mean Europe/Berlin?" in terminal.refused("reminder", "list")
@@ -124,14 +173,30 @@ def test_wrong_settings_are_refused_before_anything_is_done(terminal: Terminal) 
 
 @pytest.mark.real_process
 def test_what_a_terminal_would_obey_is_never_printed(terminal: Terminal) -> None:
-    evil = "\x1b]0;owned\x07 \x9b31m"
+    evil = "\x1b]0;owned\x07 \x9b31m\u202e\u2066\u200f\x7f"
     terminal.done(
         "reminder", "add", "-m", f"first {evil}\nsecond {evil}", "--in", "1h", "--id", "x"
     )
     terminal.write(f"reminders/{evil}.md", "no job")
+    for words in (["list", "--json"], ["show", "x", "--json"]):
+        said = terminal.done("reminder", *words)
+        assert said.replace("\n", "").isprintable()
+        assert repr(f"second {evil}")[1:-1] in str(json.loads(said))
     for words in (["list"], ["show", "x"], ["cancel", evil]):
         answer = terminal.run("reminder", *words)
-        assert not {"\x1b", "\x07", "\x9b"} & {*answer.out, *answer.err}
+        assert (answer.out + answer.err).replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    "sign", ["\x9b", "\x7f", "\u202e", "\u200f", "\u2066", "\ud800", "\U000e0041"]
+)
+def test_json_is_the_same_with_signs_that_a_terminal_does_not_show(sign: str) -> None:
+    value = {f"a{sign}b": [f'{sign}\\{sign}"\n', "Grüße 👩‍💻"]}
+    for indent in (None, 2):
+        shown = shown_json(json.dumps(value, ensure_ascii=False, indent=indent))
+        assert shown.replace("\n", "").isprintable()
+        assert json.loads(shown) == value
+    assert "Grüße 👩" in shown
 
 
 @pytest.mark.parametrize("noun", ["reminder", "routine", "config", "runs"])

@@ -271,7 +271,7 @@ async def test_of_a_team_the_owner_is_asked_by_name(scene: SetupScene) -> None:
 
 async def test_no_token_is_sent_to_an_address_that_another_place_names(scene: SetupScene) -> None:
     async with LocalDiscord(token=TOKEN) as discord:
-        (scene.home / ".env").write_text(f"DISCORD_API_URL={discord.api_url}\n")
+        scene.environ["DISCORD_API_URL"] = discord.api_url
         person = ScriptedPerson(TOKEN, "")
         assert await ran(scene, person, "discord") is None
         assert "both in the same place" in person.screen

@@ -200,7 +200,8 @@ def test_while_webhooks_are_off_there_is_no_address_and_a_new_one_says_so(
 
 
 def test_a_new_one_whose_own_secret_is_missing_says_so(terminal: Terminal) -> None:
-    missing = "note: nothing opens it until GITHUB_HOOK_SECRET is set; put it into .env.\n"
+    home = "the data directory's .env"
+    missing = f"note: nothing opens it until GITHUB_HOOK_SECRET is set; put it into {home}.\n"
     assert missing in switched_on(terminal).run(*BUILD).err
     edit = ("webhook", "edit", "build", "--secret-env", "GITHUB_HOOK_SECRET")
     assert missing in terminal.run(*edit).err

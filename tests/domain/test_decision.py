@@ -70,6 +70,7 @@ ORDER: list[tuple[dict[str, Any], dict[str, Any], Decision]] = [
         {},
         Skip(SkipReason.INVALID_TOOLS, "`Bash(*)` would allow every command. Name one."),
     ),
+    ({"skills": ("x",)}, {"excess_tools": ("x",)}, Skip(SkipReason.INVALID_TOOLS, "x")),
     ({"skills": ("x",)}, {"missing_skills": ("x",)}, Skip(SkipReason.MISSING_SKILL, "x")),
     (OWN, {"has_ping_token": False}, Skip(SkipReason.BUDGET)),
     ({}, {}, RunInBackground(1)),

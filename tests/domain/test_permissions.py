@@ -91,6 +91,9 @@ def test_each_mode_decides_about_what_no_pattern_allows(
     [
         ("echo hello", "Bash(echo *)"),
         ("ollim-bot runs show 3f2a9c1b", "Bash(ollim-bot runs *)"),
+        ("ollim-bot help routine", "Bash(ollim-bot help *)"),
+        ("ollim-bot --help routine", "Bash(ollim-bot --help routine)"),
+        ("ollim-bot skill add x", "Bash(ollim-bot skill add x)"),
         ("ollim-bot reminder list --json", "Bash(ollim-bot reminder list *)"),
         ("ollim-bot reminder add -m x", "Bash(ollim-bot reminder add -m x)"),
         ("git status", "Bash(git status)"),

@@ -57,17 +57,42 @@ def test_an_empty_value_is_as_good_as_none_and_space_around_one_is_not_part_of_i
 def test_the_data_directory_can_be_moved(
     machine: FakeMachine, tmp_path: Path, value: str, below_root: str
 ) -> None:
-    machine.write(f'OLLIM_DATA_DIR="{value}"')
-    assert machine.settings().paths.root == tmp_path / below_root
-    assert locate({"HOME": str(machine.home)}, machine.cwd).paths.root == tmp_path / below_root
+    assert machine.settings(OLLIM_DATA_DIR=value).paths.root == tmp_path / below_root
+    environ = {"HOME": str(machine.home), "OLLIM_DATA_DIR": value}
+    assert locate(environ, machine.cwd).paths.root == tmp_path / below_root
 
 
 def test_the_env_file_of_a_moved_data_directory_is_read(
     machine: FakeMachine, tmp_path: Path
 ) -> None:
-    machine.write("OLLIM_DATA_DIR=../data")
     machine.write("OLLIM_TIMEZONE=Asia/Tokyo", folder=tmp_path / "data")
-    assert machine.settings().zone.key == "Asia/Tokyo"
+    assert machine.settings(OLLIM_DATA_DIR="../data").zone.key == "Asia/Tokyo"
+
+
+@pytest.mark.parametrize(
+    "value", ["../other", "~", "/srv/other", '"unclosed', "x\nOLLIM_DATA_DIR=y"]
+)
+def test_the_folder_of_the_start_does_not_choose_the_data_directory(
+    machine: FakeMachine, tmp_path: Path, value: str
+) -> None:
+    path = machine.write(f"OLLIM_DATA_DIR={value}\n")
+    machine.write("OLLIM_USER_NAME=Mallory\n", folder=tmp_path / "other")
+    usual = machine.home / ".ollim-bot"
+    place, settings = locate({"HOME": str(machine.home)}, machine.cwd), machine.settings()
+    assert (place.paths.root, settings.paths.root) == (usual, usual)
+    assert settings.user_name == "friend"
+    told = (
+        f"{path}:1: OLLIM_DATA_DIR: is ignored, as this is not the `.env` of the data directory. "
+        "Right: in the environment."
+    )
+    if '"' not in value:
+        assert place.warnings == settings.warnings == (told,)
+
+
+def test_in_the_data_directory_its_own_file_sets_everything(machine: FakeMachine) -> None:
+    machine.write("WEBHOOK_PORT=9100\nWEBHOOK_SECRET=s\nOLLIM_WEB_HOSTS=box\n")
+    settings = machine.settings(OLLIM_DATA_DIR=".")
+    assert (settings.webhook_port, settings.web_hosts, settings.warnings) == (9100, ("box",), ())
 
 
 def test_the_data_directory_cannot_be_moved_from_inside(machine: FakeMachine) -> None:
@@ -75,14 +100,14 @@ def test_the_data_directory_cannot_be_moved_from_inside(machine: FakeMachine) ->
     assert machine.problems() == (
         (
             f"{path}:2: OLLIM_DATA_DIR: cannot be set inside the data directory. "
-            "Right: in the environment, or in the `.env` of the folder you start in."
+            "Right: in the environment."
         ),
     )
 
 
 def test_started_in_the_data_directory_its_file_is_read_once(machine: FakeMachine) -> None:
-    path = machine.write("broken\nOLLIM_DATA_DIR=.", mode=0o644)
-    assert machine.problems() == (
+    path = machine.write("broken\n", mode=0o644)
+    assert machine.problems(OLLIM_DATA_DIR=".") == (
         f"{path}:1: has no `=`. Write NAME=value, or # before a comment.",
     )
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from tests.environment.machine import FakeMachine
 
-from ollim_bot.errors import BadSettings
-from ollim_bot.settings import google_addresses
+from ollim_bot.settings import GoogleAddresses, google_addresses
 
 KEY = "k3y-valuE"
 BASE = "ANTHROPIC_BASE_URL=http://127.0.0.1:9\n"
@@ -32,7 +31,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("address", "key"), PAIRS)
-@pytest.mark.parametrize("address_in", ["environment", "start", "data"])
+@pytest.mark.parametrize("address_in", ["environment", "data"])
 @pytest.mark.parametrize("key_in", ["environment", "start", "data"])
 def test_an_address_and_its_key_stand_in_the_same_place(
     machine: FakeMachine, address: str, key: str, address_in: str, key_in: str
@@ -55,9 +54,61 @@ def test_an_address_and_its_key_stand_in_the_same_place(
     )
 
 
+ELSEWHERE = {
+    "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
+    "ANTHROPIC_MODEL": "x",
+    "DISCORD_API_URL": "http://127.0.0.1:9",
+    "GOOGLE_API_URL": "http://127.0.0.1:9",
+    "GOOGLE_AUTH_URL": "http://127.0.0.1:9",
+    "GOOGLE_TOKEN_URL": "http://127.0.0.1:9",
+    "OLLIM_WEB_HOSTS": "evil.example",
+    "WEBHOOK_PORT": "9100",
+    "WEBHOOK_SECRET": "theirs",
+}
+
+
+@pytest.mark.parametrize("key_in", ["environment", "start", "data"])
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_the_folder_of_the_start_sets_no_address_and_opens_nothing(
+    machine: FakeMachine, name: str, key_in: str
+) -> None:
+    keys = {"ANTHROPIC_API_KEY": KEY, "DISCORD_TOKEN": KEY}
+    text = "".join(f"{key}={value}\n" for key, value in keys.items())
+    start = machine.write(f"{name}={ELSEWHERE[name]}\n" + (text if key_in == "start" else ""))
+    data = of_data(machine, text if key_in == "data" else "")
+    settings = machine.settings(**(keys if key_in == "environment" else {}))
+    ignored = "is ignored, as this is not the `.env` of the data directory."
+    assert settings.warnings == (
+        f"{start}:1: {name}: {ignored} Right: in {data}, or in the environment.",
+    )
+    assert settings.engine_environment() == {"ANTHROPIC_API_KEY": KEY}
+    assert settings.discord_token is not None
+    assert (settings.discord_api_url, settings.web_hosts, settings.webhook_port) == (None, (), None)
+    assert settings.webhook_secret is None
+    environ = {"HOME": str(machine.home)}
+    addresses = google_addresses(environ, cwd=machine.cwd, etc=machine.etc)
+    assert addresses == settings.google == GoogleAddresses()
+    # The same lines count in the data directory.
+    data.write_text(f"{name}={ELSEWHERE[name]}\n{text}WEBHOOK_SECRET=own\n")
+    start.unlink()
+    if name != "WEBHOOK_SECRET":
+        assert machine.settings(OLLIM_WEB_PORT="0").warnings == ()
+
+
+def test_names_that_are_no_settings_are_ignored_and_named_in_one_sentence(
+    machine: FakeMachine,
+) -> None:
+    start = machine.write("".join(f"VARIABLE_{n}='x\n'\n" for n in range(9)) + "BELL_SECRET=b\n")
+    settings = machine.settings()
+    named = "BELL_SECRET, " + ", ".join(f"VARIABLE_{n}" for n in range(7))
+    own = machine.home / ".ollim-bot" / ".env"
+    assert settings.warnings == (f"{start}: ignored: {named} and 2 more. Right: in {own}.",)
+    assert settings.hook_secret("BELL_SECRET") is None
+
+
 def test_a_second_key_that_comes_along_does_not_cover_for_the_first(machine: FakeMachine) -> None:
-    machine.write(f"{BASE}ANTHROPIC_AUTH_TOKEN=own\nDISCORD_API_URL=http://127.0.0.1:9\n")
-    of_data(machine, f"ANTHROPIC_API_KEY={KEY}\n")
+    of_data(machine, f"{BASE}ANTHROPIC_AUTH_TOKEN=own\nDISCORD_API_URL=http://127.0.0.1:9\n")
+    machine.write(f"ANTHROPIC_API_KEY={KEY}\n")
     problems = machine.problems(DISCORD_TOKEN=KEY)
     assert [problem.split(": ")[1] for problem in problems] == [
         "ANTHROPIC_BASE_URL",
@@ -67,16 +118,13 @@ def test_a_second_key_that_comes_along_does_not_cover_for_the_first(machine: Fak
 
 
 def test_a_key_of_the_same_file_takes_the_place_of_one_further_back(machine: FakeMachine) -> None:
-    machine.write(f"{BASE}ANTHROPIC_API_KEY=own\n")
+    machine.write("ANTHROPIC_API_KEY=own\n")
     of_data(machine, f"ANTHROPIC_API_KEY={KEY}\n")
     assert machine.settings().engine_environment()["ANTHROPIC_API_KEY"] == "own"
 
 
-@pytest.mark.parametrize("place", ["start", "data"])
-def test_a_login_is_not_sent_to_an_address_that_a_file_names(
-    machine: FakeMachine, place: str
-) -> None:
-    path = machine.write(BASE) if place == "start" else of_data(machine, BASE)
+def test_a_login_is_not_sent_to_an_address_that_a_file_names(machine: FakeMachine) -> None:
+    path = of_data(machine, BASE)
     assert machine.problems() == (
         (
             f"{path}:1: ANTHROPIC_BASE_URL: has no key with it, so your login at Claude would be "
@@ -91,7 +139,7 @@ def test_a_login_is_not_sent_to_an_address_that_a_file_names(
 def test_what_else_the_engine_would_send_along_is_withheld_from_the_address_of_a_file(
     machine: FakeMachine,
 ) -> None:
-    machine.write(f"{BASE}ANTHROPIC_AUTH_TOKEN=ollama\n")
+    of_data(machine, f"{BASE}ANTHROPIC_AUTH_TOKEN=ollama\n")
     along = {"CLAUDE_CODE_OAUTH_TOKEN": KEY, "ANTHROPIC_CUSTOM_HEADERS": f"x-key: {KEY}"}
     assert machine.settings(**along).engine_environment() == {
         "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
@@ -158,22 +206,13 @@ def test_a_file_that_another_account_has_left_in_the_start_folder_is_refused(
 
 
 @pytest.mark.parametrize("name", ["GOOGLE_API_URL", "GOOGLE_TOKEN_URL", "GOOGLE_AUTH_URL"])
-def test_a_file_in_passing_cannot_say_where_the_token_for_google_is_sent(
+def test_only_the_data_directory_says_where_the_token_for_google_is_sent(
     machine: FakeMachine, name: str
 ) -> None:
-    """The token is in the data directory, so only the `.env` there may set the address."""
-    line = f"{name}=http://127.0.0.1:9\n"
-    start = machine.write(line)
-    data = machine.home / ".ollim-bot" / ".env"
-    sentence = "would have the token for Google sent there. Right: in"
-    assert machine.problems() == (f"{start}:1: {name}: {sentence} {data}, or the environment.",)
-    with pytest.raises(BadSettings):
-        google_addresses({"HOME": str(machine.home)}, cwd=machine.cwd, etc=machine.etc)
-    start.unlink()
-    of_data(machine, line)
-    machine.settings()
-    start.symlink_to(data)
-    machine.settings()
-    addresses = google_addresses({"HOME": str(machine.home)}, cwd=machine.cwd, etc=machine.etc)
-    assert machine.settings().google == addresses
-    assert "http://127.0.0.1:9" in (addresses.api, addresses.token, addresses.auth)
+    data = of_data(machine, f"{name}=http://127.0.0.1:9\n")
+    for _ in ("without a link to it", "with one"):
+        addresses = google_addresses({"HOME": str(machine.home)}, cwd=machine.cwd, etc=machine.etc)
+        assert machine.settings().google == addresses
+        assert "http://127.0.0.1:9" in (addresses.api, addresses.token, addresses.auth)
+        (machine.cwd / ".env").unlink(missing_ok=True)
+        (machine.cwd / ".env").symlink_to(data)

@@ -142,6 +142,8 @@ POWERS: Sequence[Attempt] = [
         "sh -c 'unset OLLIM_CALLED_BY; ollim-bot web url'", "sh -c 'ollim-bot web url'",
         "ollim-bot auth login", "ollim-bot auth status", "ollim-bot web url --new", "ollim-bot",
         "ollim-bot doctor --fix", "ollim-bot setup", "ollim-bot service install",
+        "ollim-bot help skill add --yes --", "ollim-bot help config set permission_mode default --",
+        "ollim-bot skill -- add notes --yes", "ollim-bot skill '' add notes --yes",
         f"{_ADD} --id self --allowed-tool 'Bash(python3 *)'",
         f"sh -c 'unset OLLIM_CALLED_BY; {_ADD.replace(chr(39), chr(34))} "
         "--allowed-tool=Bash(python3\" \"*)'",

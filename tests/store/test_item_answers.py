@@ -21,6 +21,7 @@ from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.ports import JobRepositories
 from ollim_bot.store.item_answers import ItemAnswers, add_item, answer_reply, end_undo
 from ollim_bot.store.job_files import JobFileChanges
+from ollim_bot.store.steps import note_agent_skills
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.testing.clock import ManualClock
 
@@ -140,6 +141,17 @@ async def test_the_undo_of_a_snooze_removes_the_reminder_that_it_made() -> None:
     assert [row.facts.get("reminder") for row in rows] == [copy]
     await answers(stores).undo(item.key, "web")
     assert files(stores) == {"check": CHECK, "other": OTHER}
+
+
+@pytest.mark.parametrize("job", [TEA, CHECK, OTHER], ids=lambda job: job.spec.id)
+async def test_a_snoozed_reminder_stays_one_whose_skills_the_agent_has_named(job: Reminder) -> None:
+    stores = stored()
+    stores.state.run(lambda tx: note_agent_skills(tx, "reminder:tea", ["mail"]))
+    item = ask(stores, job, "1")
+    assert await answers(stores).answer(item.key, Answer.SNOOZED, "web", NOW + HOUR)
+    (copy,) = set(files(stores)) - {"other", "check"}
+    named = stores.state.query(lambda tx: tx.agent_skills.get())
+    assert named.of_job(f"reminder:{copy}") == ({"mail"} if job is not OTHER else set())
 
 
 @pytest.mark.parametrize(

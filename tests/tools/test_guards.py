@@ -288,7 +288,11 @@ OWNERS = [
     "ollim-bot cal unsubscribe x", "ollim-bot cal refresh", "ollim-bot mcp approve x",
     "ollim-bot mcp remove x",
     "ollim-bot skill add x --yes", "ollim-bot skill remove x", "ollim-bot whatever comes",
-    "ollim-bot --set config",
+    "ollim-bot --set config", "ollim-bot -- skill add x", "ollim-bot '' skill add x",
+    "ollim-bot skill '' add x", "ollim-bot skill -- add x", "ollim-bot skill --help add x",
+    "ollim-bot --trial", "ollim-bot push x", "ollim-bot standby", "ollim-bot undo",
+    "ollim-bot forget x", "ollim-bot about-me", "env ollim-bot cal subscribe x",
+    "nice /usr/bin/ollim-bot webhook url x", "env ollim-bot about-me",
 ]  # fmt: skip
 
 
@@ -305,7 +309,8 @@ def test_what_changes_powers_is_never_done_by_the_agent(
     "command",
     ["ollim-bot config list", "ollim-bot config get model.main", "ollim-bot doctor",
      "ollim-bot skill list", "ollim-bot mcp list", "ollim-bot webhook list", "ollim-bot cal today",
-     "ollim-bot help config set", "ollim-bot --help", "ollim-bot version", "ollim-bot rehearse 7d",
+     "ollim-bot help config set", "ollim-bot help skill add --yes --", "ollim-bot --help",
+     "ollim-bot version", "ollim-bot rehearse 7d",
      "grep ollim-bot note.md", "grep -c ollim-bot notes/plan.md"],
 )  # fmt: skip
 def test_what_only_shows_is_not_the_owners(

@@ -37,6 +37,7 @@ class ValidatorScene:
 
     root: Path
     allowed: list[str] = field(default_factory=lambda: list(MAIN_TOOLS))
+    named: list[tuple[str, Sequence[str]]] = field(default_factory=list)
 
     def patterns(self) -> Sequence[Pattern]:
         return [Pattern.of(text) for text in self.allowed]
@@ -45,7 +46,9 @@ class ValidatorScene:
 
     def refused(self, tool: str, setter: Setter | None = None, **arguments: object) -> str:
         checker = JobFileChecker(DataPaths(self.root))
-        validator = JobValidator(self.root, checker, self.patterns)
+        validator = JobValidator(
+            self.root, checker, self.patterns, lambda job, skills: self.named.append((job, skills))
+        )
         return validator(ToolCall(tool, arguments), setter, self.taint) or ""
 
     def write(self, path: str, content: str, setter: Setter | None = None) -> str:
@@ -149,6 +152,41 @@ def test_the_agent_gives_a_job_no_more_through_a_skill(scene: ValidatorScene) ->
     assert "--skill: `Bash(make all)` goes beyond" in scene.refused("Bash", command=command)
     (scene.root / "routines/new.md").write_text(job)
     assert scene.edit("routines/new.md", "Do it", "Do that") == ""
+
+
+@pytest.mark.parametrize("kind", ["missing", "broken", "../mail", "Mail"])
+def test_the_agent_names_no_skill_that_cannot_be_judged_yet(
+    scene: ValidatorScene, kind: str
+) -> None:
+    (scene.root / "skills/broken").mkdir()
+    (scene.root / "skills/broken/SKILL.md").write_text("---\nname: broken\n---\nx\n")
+    job = routine("background: true", f'skills: [mail, "{kind}"]')
+    words = "does not load" if kind == "broken" else "is not there"
+    assert f"routines/new.md: skills: {kind} {words}" in scene.write("routines/new.md", job)
+    command = f"ollim-bot routine add -m x --cron @daily --skill={kind}"
+    assert f"--skill: {kind} {words}" in scene.refused("Bash", command=command)
+    assert scene.named == []
+    # A skill that was there and is gone keeps nobody from mending the rest.
+    (scene.root / "routines/new.md").write_text(job)
+    assert scene.edit("routines/new.md", "Do it", "Do that") == ""
+
+
+def test_what_the_agent_names_is_noted_before_it_is_written(scene: ValidatorScene) -> None:
+    with_mail = routine("background: true", "skills: [mail]")
+    assert scene.write("routines/new.md", with_mail) == ""
+    assert scene.named == [("routine:new", ["mail"])]
+    (scene.root / "routines/new.md").write_text(with_mail)
+    assert scene.edit("routines/new.md", "Do it", "Do that") == ""
+    assert "id: daily is that of" in scene.edit("routines/new.md", "id: new", "id: daily")
+    assert len(scene.named) == 1
+    # Under another id it is another job.
+    assert scene.edit("routines/new.md", "id: new", "id: newer") == ""
+    assert scene.named[1:] == [("routine:newer", ["mail"])]
+    check = "---\nid: r1\nrun-at: 2026-11-16T09:00\nbackground: true\nskills: [mail]\n---\nCall.\n"
+    (scene.root / "reminders/r.md").write_text(check)
+    parent = "max-chain: 2\nchain-depth: 1\nchain-parent: r0\n"
+    assert scene.edit("reminders/r.md", "skills:", f"{parent}skills:") == ""
+    assert scene.named[2:] == [("reminder:r0", ["mail"])]
 
 
 def test_it_is_the_result_of_an_edit_that_counts(scene: ValidatorScene) -> None:

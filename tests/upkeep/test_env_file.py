@@ -158,11 +158,12 @@ def test_a_file_that_cannot_be_read_is_not_written_over(paths: DataPaths) -> Non
 
 
 def test_what_counts_before_the_file_is_named(paths: DataPaths, tmp_path: Path) -> None:
-    beside = tmp_path / ".env"
-    beside.write_text("MINE=1\nEMPTY=\n")
-    assert stronger_place("MINE", {"MINE": "2"}, beside, paths) == "the environment"
-    assert stronger_place("MINE", {"MINE": " "}, beside, paths) == str(beside)
-    assert stronger_place("EMPTY", {}, beside, paths) is None
+    name, beside = "DISCORD_TOKEN", tmp_path / ".env"
+    beside.write_text(f"{name}=1\nOLLIM_LOG=\nANTHROPIC_BASE_URL=x\n")
+    assert stronger_place(name, {name: "2"}, beside, paths) == "the environment"
+    assert stronger_place(name, {name: " "}, beside, paths) == str(beside)
+    assert stronger_place("OLLIM_LOG", {}, beside, paths) is None
+    assert stronger_place("ANTHROPIC_BASE_URL", {}, beside, paths) is None
     # When started in the data directory, both files are the same file.
-    change_env_file(paths, {"MINE": "1"})
-    assert stronger_place("MINE", {}, paths.env_file, paths) is None
+    change_env_file(paths, {name: "1"})
+    assert stronger_place(name, {}, paths.env_file, paths) is None

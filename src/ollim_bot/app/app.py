@@ -26,7 +26,7 @@ from ollim_bot.app.updates import BotUpdates, newer_version, updater_start
 from ollim_bot.clock import MovableClock, SystemClock, zone_of
 from ollim_bot.conversation import texts
 from ollim_bot.domain.calendar import CalendarCopy
-from ollim_bot.domain.jobs import Job, JobKind, WebhookSpec
+from ollim_bot.domain.jobs import Job, JobKind, WebhookSpec, job_key
 from ollim_bot.domain.pasted_addresses import AddressKind
 from ollim_bot.domain.provider import Provider
 from ollim_bot.domain.schedule import JobKey
@@ -74,7 +74,7 @@ from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.store.sentinel import SentinelFile
 from ollim_bot.store.server_file import ServerFile
 from ollim_bot.store.skill_files import SkillFolder
-from ollim_bot.store.steps import count_set, holder_of_id
+from ollim_bot.store.steps import count_set, holder_of_id, note_agent_skills
 from ollim_bot.store.store import SqliteStore, Store
 from ollim_bot.store.subagent_files import SubagentFiles
 from ollim_bot.store.task_file import TaskFile
@@ -159,7 +159,6 @@ class App:
         self._reach = PathPolicy(settings.paths.root, (TEXTS,))
         self._skills = SkillFolder(settings.paths.skills, self._problem)
         self._job_files = JobFileChecker(settings.paths)
-        self._job_guard = JobValidator(settings.paths.root, self._job_files, self._allowed_in_main)
         self._policy = PolicyFile(settings.paths, self._problem)
         self._subagents = SubagentFiles(settings.paths)
         calendars = CalendarFiles(settings.paths, self._adapters.disk, self._state_problem)
@@ -383,6 +382,7 @@ class App:
     ) -> ConversationDeps:
         settings, paths = self._settings, self._settings.paths
         persona = self._persona(store)
+        job_guard = self._job_guard(store)
         return ConversationDeps(
             store=store,
             engine=chosen.engine,
@@ -391,18 +391,8 @@ class App:
             surfaces=surfaces.followers,
             keeper=FileAttachments(paths, self._clock.now),
             spec=persona.spec,
-            gate=self._gate,
-            background_tools=BackgroundTools(
-                self._reach,
-                lambda: self._policy.read().background(DEFAULT_BG_TOOLS),
-                job_guard=self._job_guard,
-                count=lambda setter: store.run(lambda tx: count_set(tx, setter, tx.now.date())),
-                abilities=Abilities(
-                    self._subagents.read,
-                    self._skills.read,
-                    self._servers.tools if self._servers else dict,
-                ),
-            ),
+            gate=partial(self._gate, job_guard),
+            background_tools=self._background_tools(store, job_guard),
             journal=journal,
             job_files=self._job_files,
             former=UndoStore(paths, journal),
@@ -423,6 +413,31 @@ class App:
             zone=settings.zone,
             google=settings.google,
             status=self._status(chosen.provider),
+        )
+
+    def _job_guard(self, store: Store) -> JobValidator:
+        def note_skills(job: str, skills: Sequence[str]) -> None:
+            store.run(lambda tx: note_agent_skills(tx, job, skills))
+
+        root = self._settings.paths.root
+        return JobValidator(root, self._job_files, self._allowed_in_main, note_skills)
+
+    def _background_tools(self, store: Store, job_guard: JobValidator) -> BackgroundTools:
+        def skills_by_agent(job: Job) -> frozenset[str]:
+            return store.query(lambda tx: tx.agent_skills.get()).of_job(job_key(job))
+
+        return BackgroundTools(
+            self._reach,
+            lambda: self._policy.read().background(DEFAULT_BG_TOOLS),
+            job_guard=job_guard,
+            count=lambda setter: store.run(lambda tx: count_set(tx, setter, tx.now.date())),
+            abilities=Abilities(
+                self._subagents.read,
+                self._skills.read,
+                self._servers.tools if self._servers else dict,
+                self._allowed_in_main,
+                skills_by_agent,
+            ),
         )
 
     def _status(self, provider: Provider) -> Status:
@@ -483,14 +498,16 @@ class App:
     def _parts(self, deps: ConversationDeps) -> ConversationParts:
         return build_conversation(deps)
 
-    def _gate(self, granted: Allowed, undecided: Undecided, taint: TaintCheck) -> Gate:
+    def _gate(
+        self, job_guard: JobValidator, granted: Allowed, undecided: Undecided, taint: TaintCheck
+    ) -> Gate:
         return main_gate(
             self._reach,
             allowed=self._allowed_in_main,
             granted=granted,
             undecided=undecided,
             taint=taint,
-            job_guard=lambda call: self._job_guard(call, taint=taint.current()),
+            job_guard=lambda call: job_guard(call, taint=taint.current()),
             subagents=SubagentGuard(self._subagents.read),
         )
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class Caller:
     """The environment of a command; parts that are not given are those of this process.
 
-    Each part is looked up only when it is needed.
+    Each part is looked up only when it is needed. `warnings` are sentences about the place of the
+    data, once that is known.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Caller:
         self._environ = os.environ if environ is None else environ
         self._cwd = cwd
         self._clock = clock
+        self.warnings: tuple[str, ...] = ()
 
     @property
     def environ(self) -> Mapping[str, str]:
@@ -60,7 +62,9 @@ class Caller:
         """Raises `BadSettings` if the data directory is unclear."""
         from ollim_bot.environment import locate
 
-        return locate(self._environ, self._folder())
+        place = locate(self._environ, self._folder())
+        self.warnings = place.warnings
+        return place
 
     def default_zone(self) -> ZoneInfo:
         """The time zone that counts while the configuration names none. Raises `BadSettings`."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, open_data
-from ollim_bot.cli.framework import Flags, Given, plain
+from ollim_bot.cli.framework import Flags, Given, plain, shown_json
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.errors import BadPhrase, OllimError, WriteFailed, WrongInput
 from ollim_bot.store.files import OsDisk
@@ -45,7 +45,7 @@ def export(given: Given, caller: Caller, read_page: PageReader) -> None:
     lines = _lines(data, read_page, past_moment(given, "since", data.now))
     if "output" not in given:
         for line in lines:
-            print(line.decode())
+            print(shown_json(line.decode()))
         sys.stdout.flush()
         return
     path = caller.path(given["output"])

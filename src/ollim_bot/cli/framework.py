@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from ollim_bot.cli.completions import Completion, CompletionAsked, WordAtCursor
 from ollim_bot.cli.terminal import width_of, wrapped
 from ollim_bot.cli.unknown_words import no_such
+from ollim_bot.domain.agent_caller import HELP_WORDS, split_verb
 from ollim_bot.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 Given = Mapping[str, Any]
 
 _LONGEST_TITLE = 60
-_HELP = ("--help", "-h", "help")
 
 
 def plain(text: str) -> str:
@@ -104,17 +104,16 @@ class Verb(NamedTuple):
 
 def run_verb(noun: str, verbs: Mapping[str, Verb], words: Sequence[str], caller: Caller) -> None:
     """Run the verb that the words name. Without a verb, a noun that can list lists."""
-    has_verb = bool(words) and (not words[0].startswith("-") or words[0] in _HELP)
-    if not has_verb and "list" in verbs:
-        words = ("list", *words)
-    if not words:
+    word, rest = split_verb(words)
+    if not (words or "list" in verbs):
         raise WrongInput(f"Say what to do: ollim-bot {noun} {'|'.join(verbs)}.")
-    word, *rest = words
-    if isinstance(word, WordAtCursor):
+    if words and isinstance(words[0], WordAtCursor) and (word or not words[0]):
         raise CompletionAsked(
             lambda _: (Completion(name, verb.about) for name, verb in verbs.items())
         )
-    if word in _HELP:
+    if not word:
+        word = "list" if "list" in verbs else words[0]
+    if word in HELP_WORDS:
         print(_overview(noun, verbs))
         return
     if word not in verbs:
@@ -151,7 +150,22 @@ def json_flag(parser: Flags) -> None:
 def print_json(value: Mapping[str, object]) -> None:
     import json
 
-    print(json.dumps(value, ensure_ascii=False, indent=2, default=_written))
+    print(shown_json(json.dumps(value, ensure_ascii=False, indent=2, default=_written)))
+
+
+def shown_json(text: str) -> str:
+    """The same JSON, with escapes for what a terminal would obey and for marks that hide text."""
+    return "\n".join(
+        line if line.isprintable() else "".join(map(_escaped, line)) for line in text.split("\n")
+    )
+
+
+def _escaped(sign: str) -> str:
+    if sign.isprintable():
+        return sign
+    import json
+
+    return json.dumps(sign)[1:-1] if sign != "\x7f" else "\\u007f"
 
 
 def _written(value: object) -> str:

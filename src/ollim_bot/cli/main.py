@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ollim_bot import __version__
 from ollim_bot.cli.caller import Caller
-from ollim_bot.domain.agent_caller import owners_command, owners_command_refusal
-from ollim_bot.errors import OllimError
+from ollim_bot.domain.agent_caller import (
+    HELP_WORDS,
+    CommandLine,
+    owners_command,
+    owners_command_refusal,
+    read_command_line,
+)
+from ollim_bot.errors import OllimError, WrongInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,6 +64,9 @@ _PAGES: Mapping[str, str] = {
     "help": "this page, or `ollim-bot help routine`, or `ollim-bot help routine add`",
 }
 
+_EXAMPLE = "ollim-bot help routine add"
+_MOST_NAMES = 2
+_ABOUT_VERSION = "usage: ollim-bot version\n\nwhich version this is"
 _HELP = """\
 usage: ollim-bot [COMMAND] [...]
 
@@ -91,11 +100,10 @@ def main(
     now: Callable[[], datetime] | None = None,
 ) -> int:
     """Run one command line, and return its exit code."""
+    caller = Caller(environ, cwd, now)
     try:
-        caller = Caller(environ, cwd, now)
-        _refuse_owners_commands(argv, caller)
         with suppress(SystemExit):  # argparse exits after its help
-            _dispatch(list(argv), caller)
+            _dispatch(read_command_line(argv), caller)
         print(end="", flush=True)
     except OllimError as error:
         return _failed(str(error), error.exit_code)
@@ -103,36 +111,57 @@ def main(
         return _failed("", 130)
     except OSError as refused:
         return _refused(refused)
+    finally:
+        if argv and caller.warnings:  # the bot itself says them when it starts
+            _note(caller.warnings)
     return 0
 
 
-def _refuse_owners_commands(argv: Sequence[str], caller: Caller) -> None:
-    """Refuse these commands to the agent, whether a shell, a program or a script calls them."""
-    command = owners_command(argv)
-    if command is not None and caller.agent is not None:
-        raise OllimError(owners_command_refusal(command))
-
-
-def _dispatch(words: list[str], caller: Caller) -> None:
-    match words:
-        case []:
+def _dispatch(command: CommandLine, caller: Caller) -> None:
+    _refuse_owners_command(command, caller)
+    match command:
+        case ("", _, _):
             import_module("ollim_bot.cli.start").run(caller)
-        case ["--trial"]:
+        case ("--trial", _, ()):
             import_module("ollim_bot.cli.start").run(caller, is_trial=True)
-        case ["help"] | ["--help" | "-h", *_]:
-            print(_help())
-        case ["completion", "ask", shell, *line]:
-            _complete(shell, line, caller)
-        case ["help", *topic]:
-            _dispatch([*topic, "--help"], caller)
-        case ["version", "--help" | "-h" | "help"]:
-            print("usage: ollim-bot version\n\nwhich version this is")
-        case ["version" | "--version", *_]:
+        case ("help", _, topic):
+            _explain(topic, caller)
+        case ("version", _, ("--help" | "-h" | "help", *_)):
+            print(_ABOUT_VERSION)
+        case ("version", _, _):
             print(f"ollim-bot {__version__}")
-        case [word, *rest] if word in _ALL:
-            import_module(_ALL[word][1]).run(rest, caller)
-        case [word, *_]:
-            raise _unknown(word)
+        case ("completion", "ask", (shell, *line)):
+            _complete(shell, line, caller)
+        case (noun, verb, rest) if noun in _ALL:
+            import_module(_ALL[noun][1]).run([verb, *rest] if verb else rest, caller)
+        case (noun, _, _):
+            raise _unknown(noun)
+
+
+def _refuse_owners_command(command: CommandLine, caller: Caller) -> None:
+    """Refuse such a command to the agent, whether a shell, a program or a script calls it."""
+    refused = owners_command(command)
+    if refused is not None and caller.agent is not None:
+        raise OllimError(owners_command_refusal(refused))
+
+
+def _explain(topic: Sequence[str], caller: Caller) -> None:
+    """Print the help about a command or one of its verbs, and run nothing.
+
+    The words are names only: an option among them, such as `--`, could make the request for help
+    an argument of the command.
+    """
+    names = [word for word in topic if word not in HELP_WORDS]
+    if len(names) > _MOST_NAMES or any(name.startswith("-") for name in names):
+        raise WrongInput(f"`ollim-bot help` takes a command and its verb. Example: {_EXAMPLE}")
+    if not names:
+        print(_help())
+    elif names[0] == "version":
+        print(_ABOUT_VERSION)
+    elif names[0] in _ALL:
+        import_module(_ALL[names[0]][1]).run([*names[1:], "--help"], caller)
+    else:
+        raise _unknown(names[0])
 
 
 def _complete(shell: str, line: list[str], caller: Caller) -> None:
@@ -163,6 +192,14 @@ def _refused(refused: OSError) -> int:
     if isinstance(refused, BrokenPipeError):
         return 0
     return _failed(f"The answer could not be written: {refused.strerror}.", 1)
+
+
+def _note(warnings: Sequence[str]) -> None:
+    from ollim_bot.cli.data import note
+
+    with suppress(OSError):
+        for warning in warnings:
+            note(warning)
 
 
 def _failed(sentences: str, exit_code: int) -> int:

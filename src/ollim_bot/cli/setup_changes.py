@@ -291,7 +291,7 @@ def check_answers(
     if given.api_key is not None:
         changes = {**dict.fromkeys(MODEL_SETTINGS), **changes}
     right = {name: value for name, value in changes.items() if FLAGS.get(name) not in wrong}
-    # Before the token is sent anywhere: a `.env` of this folder may name the address.
+    # Before the token is sent anywhere: the environment may name another address.
     misplaced = of.problems_after(right)
     bot, notes = None, tuple[str, ...]()
     if given.discord_token and "--discord-token" not in wrong and not misplaced:

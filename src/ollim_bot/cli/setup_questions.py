@@ -267,7 +267,7 @@ def _state_of(token: str, at: Interview) -> str:
 def _takes_token(at: Interview, token: str) -> bool:
     """Check the token at Discord, and write it if it is right; say what is found."""
     changes = {"DISCORD_TOKEN": token}
-    # Before the token is sent anywhere: a `.env` of this folder may name the address.
+    # Before the token is sent anywhere: the environment may name another address.
     if wrong := at.of.problems_after(changes):
         at.say("\n".join(wrong))
         return False

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note, open_data
-from ollim_bot.cli.framework import Flags, Given, Verb, json_flag, print_json, run_verb
+from ollim_bot.cli.framework import (
+    Flags,
+    Given,
+    Verb,
+    json_flag,
+    print_json,
+    run_verb,
+    shown_json,
+)
 from ollim_bot.cli.jobs.fields import COMMON, Flag, JobNoun
 from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
 from ollim_bot.cli.jobs.views import list_jobs
@@ -40,7 +48,7 @@ _SAMPLES: Mapping[str, object] = {
     "array": (),
 }
 _EACH = {"action": "append"}
-_SEE = f"webhooks are {SWITCHED_OFF}; put both into .env."
+_SEE = f"webhooks are {SWITCHED_OFF}; put both into the data directory's .env."
 
 
 def run(words: Sequence[str], caller: Caller) -> None:
@@ -157,7 +165,8 @@ class WebhookNoun(JobNoun[WebhookSpec]):
         if settings and settings.webhook_port is None:
             yield _SEE
         elif settings and settings.hook_secret(job.secret_env) is None:
-            yield f"nothing opens it until {job.secret_env} is set; put it into .env."
+            home = "the data directory's .env"
+            yield f"nothing opens it until {job.secret_env} is set; put it into {home}."
 
 
 def _pick(text: str) -> tuple[str, str]:
@@ -219,7 +228,7 @@ def _curl(hook: WebhookSpec, address: str) -> str:
     import json
     import shlex
 
-    body = shlex.quote(json.dumps(_sample(hook), ensure_ascii=False))
+    body = shlex.quote(shown_json(json.dumps(_sample(hook), ensure_ascii=False)))
     return f'curl {address} -H "Authorization: Bearer ${secret_name(hook)}" -d {body}'
 
 

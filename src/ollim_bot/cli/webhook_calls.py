@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note
-from ollim_bot.cli.framework import Given, columns, plain, print_json
+from ollim_bot.cli.framework import Given, columns, plain, print_json, shown_json
 from ollim_bot.cli.jobs.changes import setter
 from ollim_bot.cli.jobs.fields import standard_input
 from ollim_bot.domain.initiative import NO_RUN
@@ -27,6 +27,7 @@ from ollim_bot.prompts.turns import background_prompt
 from ollim_bot.settings import Settings
 from ollim_bot.upkeep.instance import running_pid
 
+_IN_ENV = "into the data directory's .env, and restart the bot"
 _HOST = "127.0.0.1"
 _PATIENCE = 30.0
 _PING = "ping"
@@ -50,7 +51,7 @@ class _Answer(NamedTuple):
 def hook_port(settings: Settings) -> int:
     """The port of webhooks. Raises `WrongInput` if they are off."""
     if settings.webhook_port is None:
-        raise WrongInput(f"Webhooks are {SWITCHED_OFF}. Put both into .env, and restart the bot.")
+        raise WrongInput(f"Webhooks are {SWITCHED_OFF}. Put both {_IN_ENV}.")
     return settings.webhook_port
 
 
@@ -103,7 +104,7 @@ def _headers(
     way = _way(hook, given)
     secret = settings.hook_secret(hook.secret_env)
     if secret is None:
-        raise WrongInput(f"{secret_name(hook)} is not set. Put it into .env, and restart the bot.")
+        raise WrongInput(f"{secret_name(hook)} is not set. Put it {_IN_ENV}.")
     key = secret.reveal().encode("utf-8", "surrogateescape")
     proof = signed_headers(way, key, body, caller.now(), f"test_{secrets.token_hex(8)}")
     event = _event(hook, given, way)
@@ -199,7 +200,10 @@ def rehearse_call(hook: WebhookSpec, body: bytes, given: Given, data: Data) -> N
     if "json" in given:
         print_json({"fields": fields, "text" if hook.is_plain else "prompt": effect})
         return
-    shown = [(f"  {name}", json.dumps(each, ensure_ascii=False)) for name, each in fields.items()]
+    shown = [
+        (f"  {plain(name)}", shown_json(json.dumps(each, ensure_ascii=False)))
+        for name, each in fields.items()
+    ]
     print("fields", columns(shown) if shown else "  none", sep="\n")
     print("", "text" if hook.is_plain else "prompt", plain(effect), sep="\n", flush=True)
     if not hook.is_plain and has_free_text(hook.fields):

@@ -167,6 +167,9 @@ class BackgroundRuns:
     async def missing_skills(self, job: Job) -> Sequence[str]:
         return await self._around.tools.missing_skills(job)
 
+    async def excess_tools(self, job: Job) -> Sequence[str]:
+        return await self._around.tools.excess_tools(job)
+
     async def reserve_ping(self, occurrence: Occurrence) -> bool:
         """Reserve a ping token, once for each occurrence; False if none is left.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Sequence
+from typing import NamedTuple
 
 # A variable of every program that the agent starts: `CONVERSATION`, or the id of the occurrence of
 # its background run.
@@ -12,12 +13,14 @@ CONVERSATION = "conversation"
 
 PROGRAM = "ollim-bot"
 
+HELP_WORDS = frozenset({"help", "--help", "-h"})
+_VERSION_WORDS = frozenset({"version", "--version"})
+
 # A command that is not listed here is the owner's, so a new command is closed to the agent.
 _OPEN = frozenset(
     {
         *("cal", "completion", "doctor", "gmail", "help", "history", "rehearse", "reminder"),
         *("routine", "runs", "tasks", "today", "version", "webhook"),
-        *("--help", "-h", "--version"),
     }
 )
 _OPEN_VERBS = frozenset(
@@ -27,11 +30,11 @@ _OPEN_VERBS = frozenset(
         ("mcp", "list"),
     }
 )
-# Words that mark an owner's command where another program runs ours.
+# Where another program runs ours, only these are certain to be meant as commands.
 _OWNERS = frozenset(
     {
-        *("auth", "backup", "config", "google", "mcp", "messages", "restore", "sentinel"),
-        *("service", "setup", "skill", "update", "web"),
+        *("about-me", "auth", "backup", "config", "forget", "google", "mcp", "messages", "push"),
+        *("restore", "sentinel", "service", "setup", "skill", "standby", "undo", "update", "web"),
     }
 )
 _OWNERS_VERBS = frozenset(
@@ -45,23 +48,51 @@ _MENDING = "--fix"
 _OUTPUT = "--output"
 
 
-def owners_command(words: Sequence[str]) -> str | None:
-    """The command, if these words after `ollim-bot` are one that only the owner may run.
+class CommandLine(NamedTuple):
+    """The words after `ollim-bot`, split at what they run.
+
+    The program dispatches by `noun` and `verb` and by nothing else, so whoever judges these judges
+    what will run. Without a noun the words start the bot. The noun `help` only prints. A word that
+    begins with a dash is never a verb, nor is any word behind it; a noun that has verbs then lists.
+    """
+
+    noun: str
+    verb: str
+    rest: tuple[str, ...]
+
+
+def read_command_line(words: Sequence[str]) -> CommandLine:
+    noun, others = (words[0], words[1:]) if words else ("", ())
+    if noun in HELP_WORDS:
+        return CommandLine("help", "", tuple(others))
+    if noun in _VERSION_WORDS:
+        return CommandLine("version", "", tuple(others))
+    verb, rest = split_verb(others)
+    return CommandLine(noun, verb, rest)
+
+
+def split_verb(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The verb behind a noun, empty if there is none, and the words that it takes."""
+    if words and words[0] and (not words[0].startswith("-") or words[0] in HELP_WORDS):
+        return words[0], tuple(words[1:])
+    return "", tuple(words)
+
+
+def owners_command(command: CommandLine) -> str | None:
+    """The command in words, if it is one that only the owner may run.
 
     Such a command changes permissions, shows a key, or starts or stops the bot.
     """
-    if not words:
-        return PROGRAM
-    first, verb = words[0], words[1] if len(words) > 1 else ""
-    if first == "doctor" and any(word.startswith(_MENDING) for word in words):
+    noun, verb, rest = command
+    if noun == "doctor" and any(word.startswith(_MENDING) for word in (verb, *rest)):
         return f"{PROGRAM} doctor {_MENDING}"
-    if first == "runs" and any(word.startswith(_OUTPUT) for word in words):
-        return f"{PROGRAM} runs {verb} {_OUTPUT}"
-    if first in _OPEN and (first, verb) not in _OWNERS_VERBS:
+    if noun == "runs" and any(word.startswith(_OUTPUT) for word in (verb, *rest)):
+        return " ".join(filter(None, (PROGRAM, noun, verb, _OUTPUT)))
+    if noun in _OPEN and (noun, verb) not in _OWNERS_VERBS:
         return None
-    if (first, verb) in _OPEN_VERBS:
+    if (noun, verb) in _OPEN_VERBS:
         return None
-    return " ".join(filter(None, (PROGRAM, first, verb)))
+    return " ".join(filter(None, (PROGRAM, noun, verb)))
 
 
 def hidden_owners_command(words: Sequence[str]) -> str | None:
@@ -69,9 +100,11 @@ def hidden_owners_command(words: Sequence[str]) -> str | None:
 
     `ollim-bot` itself refuses all of them when the agent is the caller.
     """
-    for at, word in enumerate(words[:-1], 1):
-        if posixpath.basename(word) == PROGRAM and words[at] in _OWNERS:
-            return owners_command(words[at : at + 2])
+    for at, word in enumerate(words, 1):
+        if posixpath.basename(word) == PROGRAM:
+            command = read_command_line(words[at:])
+            if command.noun in _OWNERS or command[:2] in _OWNERS_VERBS:
+                return owners_command(command)
     return None
 
 

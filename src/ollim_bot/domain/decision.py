@@ -63,7 +63,8 @@ class Circumstances(NamedTuple):
     routine replaces it. `is_running` says that another run of the job is going on.
     `reached_cost_cap` is the daily cap in dollars, if today has cost as much. `has_ping_token` says
     that the ping budget has a token for a run that needs one. `can_screen` says that there is a
-    language model to judge the text of a stranger.
+    language model to judge the text of a stranger. `excess_tools` are sentences about tools that a
+    skill would add to the job and may not.
     """
 
     due: datetime | None
@@ -79,6 +80,7 @@ class Circumstances(NamedTuple):
     is_running: bool = False
     reached_cost_cap: float | None = None
     missing_skills: Sequence[str] = ()
+    excess_tools: Sequence[str] = ()
     has_ping_token: bool = True
     can_screen: bool = True
 
@@ -247,6 +249,7 @@ def _defect(job: Job, given: Circumstances) -> Skip | None:
     """What the job lacks to run; only in the background, it has tools of its own and a budget."""
     is_background = job.spec.background
     wrong = [error for tool in job.spec.allowed_tools for error in problems(tool).errors]
+    wrong += given.excess_tools
     if wrong and is_background:
         return Skip(SkipReason.INVALID_TOOLS, " ".join(wrong))
     if given.missing_skills:

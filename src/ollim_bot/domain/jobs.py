@@ -300,6 +300,12 @@ def kind_of(job: Job) -> JobKind:
             return JobKind.WEBHOOK
 
 
+def job_key(job: Job) -> str:
+    """The job, such as `routine:plan`; all checks of a chain have the key of its first."""
+    root = job.chain.parent if isinstance(job, Reminder) else None
+    return f"{kind_of(job)}:{root or job.spec.id}"
+
+
 def named_by_words(words: str, jobs: Sequence[J]) -> J | None:
     """The only job whose title has all the words; of a long word, its beginning is enough.
 

@@ -60,6 +60,23 @@ class SkillSet:
         return f"is not there. Add skills/{name}/SKILL.md."
 
 
+@dataclass(frozen=True, slots=True)
+class AgentSkills:
+    """The skills that the agent, and not the owner, has named in jobs: pairs of job key and skill.
+
+    Through such a skill a job gets no tool that the conversation does not have, also if the skill
+    is changed later.
+    """
+
+    entries: tuple[tuple[str, str], ...] = ()
+
+    def adding(self, job: str, skills: Iterable[str]) -> AgentSkills:
+        return AgentSkills(tuple(dict.fromkeys((*self.entries, *((job, one) for one in skills)))))
+
+    def of_job(self, job: str) -> frozenset[str]:
+        return frozenset(skill for key, skill in self.entries if key == job)
+
+
 def does_not_load(name: str, problem: str) -> str:
     return f"The skill {name} does not load: {problem.removesuffix('.')}."
 

@@ -82,6 +82,7 @@ class CircumstanceReader:
             is_running=is_running,
             reached_cost_cap=await self._reached_cap(one),
             missing_skills=await self._missing_skills(due),
+            excess_tools=await self._excess_tools(due),
             can_screen=self._background.can_screen,
         )
 
@@ -96,6 +97,7 @@ class CircumstanceReader:
             is_running=False,
             reached_cost_cap=await self._reached_cap(due.occurrence),
             missing_skills=await self._missing_skills(due),
+            excess_tools=await self._excess_tools(due),
         )
 
     async def at_start(self, one: Occurrence, given: Circumstances) -> Circumstances:
@@ -110,6 +112,11 @@ class CircumstanceReader:
         if not due.job.spec.skills:
             return ()
         return tuple(await self._background.missing_skills(due.job))
+
+    async def _excess_tools(self, due: DueOccurrence) -> tuple[str, ...]:
+        if not due.job.spec.skills:
+            return ()
+        return tuple(await self._background.excess_tools(due.job))
 
 
 class RequestedSkips:

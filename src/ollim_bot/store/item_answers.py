@@ -28,7 +28,7 @@ from ollim_bot.store.job_files import (
     end_chain,
     remove_copy,
 )
-from ollim_bot.store.steps import leave_update, quiet_settings
+from ollim_bot.store.steps import carry_agent_skills, leave_update, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -117,6 +117,7 @@ def answer_item(
     tx.job_ops.add(end_chain(root_in(item.note), _mark(item)))
     if until is not None:
         tx.job_ops.add(add_snoozed(item.note, copy, until))
+        carry_agent_skills(tx, root_in(item.note), copy)
     if by != AGENT:
         leave_update(tx, owner_did(tx.now, _did(item, tx.now), f"answered-{key}"))
     return item

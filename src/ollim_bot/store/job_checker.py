@@ -8,6 +8,7 @@ from typing import Any
 
 from ollim_bot.domain.shared_files import FileReading, JobFile, SharedFile
 from ollim_bot.domain.shared_files import JobFolder as Folder
+from ollim_bot.domain.skills import SkillSet
 from ollim_bot.errors import Unreadable
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
@@ -66,6 +67,10 @@ class JobFileChecker:
 
     def tools_of_skills(self, names: Sequence[str]) -> tuple[str, ...]:
         return self._skills.read().tools_of(names) if names else ()
+
+    def unusable_skills(self, names: Sequence[str]) -> Sequence[str]:
+        skills = self._skills.read() if names else SkillSet()
+        return [f"{name} {skills.why_unusable(name)}" for name in skills.unusable(names)]
 
     def others_with(self, file: JobFile, job_id: str) -> Sequence[str]:
         readings = self._folders[file.folder].readings()

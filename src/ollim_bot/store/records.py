@@ -23,6 +23,7 @@ from ollim_bot.domain.provider_memory import ProviderMemory
 from ollim_bot.domain.quiet import QuietChoice
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import ClearedConversation, SessionEvent, SessionId
+from ollim_bot.domain.skills import AgentSkills
 from ollim_bot.domain.surface_state import DiscordState, WebState
 from ollim_bot.domain.taint import TaintRecord
 from ollim_bot.domain.task_cards import TaskUndos
@@ -144,6 +145,7 @@ class Records:
     zone = _plain("zone", PlannedZone)
     held = RecordSpec("held", HeldMessagesCodec(), lambda _: HeldMessages())
     initiative = _plain("initiative", SetByAgent)
+    agent_skills = _plain("agent_skills", AgentSkills)
     tool_servers = _plain(SERVER_RECORD, ToolServerRecord)
     task_undos = _plain("task_undos", TaskUndos)
     task_moves = _plain("task_moves", TaskMoves)

@@ -13,7 +13,7 @@ from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.definitions import holder_among
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.initiative import Setter
-from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.jobs import Job, JobKind
 from ollim_bot.domain.notices import Notice, failing_key, outage_over
 from ollim_bot.domain.occurrences import COST_IN_ANSWER, LedgerRow, Occurrence
 from ollim_bot.domain.owner_choices import Grants
@@ -221,6 +221,18 @@ def note_reading(tx: Transaction, run: Run) -> None:
         tx.taint.change(lambda known: known.with_read(session, sources))
     else:
         tx.taint.change(lambda known: known.after_turn(session, sources, tx.now))
+
+
+def note_agent_skills(tx: Transaction, job: str, skills: Sequence[str]) -> None:
+    """Record that the agent names these skills in the job with that key."""
+    tx.agent_skills.change(lambda known: known.adding(job, skills))
+
+
+def carry_agent_skills(tx: Transaction, reminder: str, copy: str) -> None:
+    """Let the copy of a reminder, which is made to come later, be judged as the reminder is."""
+    known = tx.agent_skills.get()
+    if skills := known.of_job(f"{JobKind.REMINDER}:{reminder}"):
+        tx.agent_skills.put(known.adding(f"{JobKind.REMINDER}:{copy}", sorted(skills)))
 
 
 def end_clear_undo(tx: Transaction) -> None:

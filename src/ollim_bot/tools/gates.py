@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ollim_bot.domain.initiative import Setter, setter_of
 from ollim_bot.domain.jobs import Job
-from ollim_bot.domain.permissions import is_allowed
+from ollim_bot.domain.permissions import beyond_main, is_allowed
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.skills import SkillSet, skill_patterns
 from ollim_bot.domain.subagents import STARTING, Subagents
 from ollim_bot.domain.taint import TaintedCall
+from ollim_bot.domain.tool_patterns import problems
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.ports import Gate, Refusal, Tool, ToolCall
 from ollim_bot.tools import texts
@@ -118,11 +119,17 @@ def _objection(call: ToolCall, allowed: Sequence[Pattern], policy: PathPolicy) -
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What the data directory adds to the tools, each as of now."""
+    """What the data directory adds to the tools, each as of now.
+
+    `main` is what the conversation may use, and `skills_by_agent` gives the skills of a job that
+    the agent has named.
+    """
 
     subagents: Callable[[], Subagents] = Subagents
     skills: Callable[[], SkillSet] = SkillSet
     servers: Callable[[], Mapping[str, Sequence[Tool]]] = dict
+    main: Allowed = main_tools
+    skills_by_agent: Callable[[Job], Collection[str]] = lambda _: ()
 
 
 _NONE_ADDED = Abilities()
@@ -150,6 +157,8 @@ class BackgroundTools:
         self._usual = usual
         self._job_guard = job_guard
         self._count = count
+        self._main = abilities.main
+        self._skills_by_agent = abilities.skills_by_agent
         self._subagents = SubagentGuard(abilities.subagents, in_background=True)
         self._skills = abilities.skills
         self._resolver = resolver
@@ -161,6 +170,11 @@ class BackgroundTools:
     async def missing_skills(self, job: Job) -> Sequence[str]:
         """The skills that the job names and that do not load."""
         return (await asyncio.to_thread(self._skills)).unusable(job.spec.skills)
+
+    async def excess_tools(self, job: Job) -> Sequence[str]:
+        """A sentence for each tool that a skill would add to the job and may not."""
+        found = await asyncio.to_thread(lambda: [*self._excess(job, self._skills())])
+        return [texts.excess_tool(skill, tool) for skill, tool in found]
 
     async def why_unusable(self, skill: str) -> str:
         """Completes "it needs the skill mail, which"."""
@@ -214,8 +228,27 @@ class BackgroundTools:
     def _own(self, job: Job) -> tuple[str, ...]:
         """The present patterns of the job and its skills."""
         spec = job.spec
-        tools = self._skills().tools_of(spec.skills) if spec.skills else ()
+        skills = self._skills() if spec.skills else SkillSet()
+        excess = {tool for _, tool in self._excess(job, skills)}
+        tools = (tool for tool in skills.tools_of(spec.skills) if tool not in excess)
         return (*spec.allowed_tools, *skill_patterns(spec.skills), *tools)
+
+    def _excess(self, job: Job, skills: SkillSet) -> Iterator[tuple[str, str]]:
+        """Each tool that a skill may not add to the job, with the skill.
+
+        The agent has named the skill, and neither the conversation nor the owner's own choice for
+        this job allows the tool.
+        """
+        spec = job.spec
+        by_agent = self._skills_by_agent(job) if spec.skills else ()
+        tools = {name: skills.tools_of((name,)) for name in spec.skills}
+        if not any(tools[name] for name in by_agent if name in tools):
+            return
+        others = [tool for name in tools if name not in by_agent for tool in tools[name]]
+        given = [text for text in (*spec.allowed_tools, *others) if not problems(text).errors]
+        allowed = (*self._main(), *_patterns(given))
+        for name in (name for name in tools if name in by_agent):
+            yield from ((name, tool) for tool in tools[name] if any(beyond_main([tool], allowed)))
 
 
 def _patterns(written: Sequence[str]) -> tuple[Pattern, ...]:

@@ -14,6 +14,7 @@ from ollim_bot.domain.agent_caller import (
     hidden_owners_command,
     owners_command,
     owners_command_refusal,
+    read_command_line,
 )
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFolder
 from ollim_bot.domain.shell_words import shell_words
@@ -280,7 +281,7 @@ def _command_problem(command: str, policy: PathPolicy) -> str | None:
 
 def _own_command_problem(words: Sequence[str], policy: PathPolicy) -> str | None:
     """Check a command of ours: its arguments are texts, so only a whole word may be a path."""
-    if owners := owners_command(words):
+    if owners := owners_command(read_command_line(words)):
         return owners_command_refusal(owners)
     whole = (*words, *(word.partition("=")[2] for word in words if word.startswith("-")))
     named = (word for word in whole if "/" in word or word.startswith("."))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ollim_bot.domain.initiative import (
     KEEPS_MARK,
@@ -14,6 +14,7 @@ from ollim_bot.domain.initiative import (
     objections,
     objections_after_reading,
 )
+from ollim_bot.domain.jobs import Job, job_key
 from ollim_bot.domain.permissions import beyond_main
 from ollim_bot.domain.shared_files import FileReading, JobFile, JobFolder, SharedFile
 from ollim_bot.domain.shell_words import shell_words
@@ -32,6 +33,13 @@ _LONE_RETURN = re.compile(r"\r(?!\n)")
 _UNTAINTED = Taint()
 
 
+class _NamedSkills(NamedTuple):
+    """Skills that a call names in a job, by the key of the job."""
+
+    job: str
+    skills: Sequence[str]
+
+
 class JobChecker(Protocol):
     """Knows the rules by which job and skill files are read."""
 
@@ -43,6 +51,9 @@ class JobChecker(Protocol):
 
     def tools_of_skills(self, names: Sequence[str]) -> tuple[str, ...]:
         """The patterns that these skills add to a job."""
+
+    def unusable_skills(self, names: Sequence[str]) -> Sequence[str]:
+        """A sentence for each of these skills that does not load."""
 
     def others_with(self, file: JobFile, job_id: str) -> Sequence[str]:
         """Other files of the same folder that have the id."""
@@ -66,15 +77,22 @@ class JobValidator:
     """Gives a reason to refuse a call, or None; asked after `state_dir_guard`, in a thread.
 
     `allowed` is what the main session may use now: the agent may allow a job no more than that,
-    also through a skill. A pattern or a skill that the file has already may stay.
+    also through a skill. A pattern or a skill that the file has already may stay. A skill that the
+    agent names has to be there, so that it can be judged; `note_skills` gets the key of the job and
+    the skills before the file is written.
     """
 
     def __init__(
-        self, root: Path, checker: JobChecker, allowed: Callable[[], Sequence[Pattern]]
+        self,
+        root: Path,
+        checker: JobChecker,
+        allowed: Callable[[], Sequence[Pattern]],
+        note_skills: Callable[[str, Sequence[str]], None] = lambda _, __: None,
     ) -> None:
         self._root = root
         self._checker = checker
         self._allowed = allowed
+        self._note_skills = note_skills
 
     def __call__(
         self, call: ToolCall, setter: Setter | None = None, taint: Taint = _UNTAINTED
@@ -82,9 +100,17 @@ class JobValidator:
         """`setter` is the background run that calls; None in a turn, which has this `taint`."""
         is_command = call.tool == "Bash"
         found = [*(self._of_command(call) if is_command else self._of_files(call, setter, taint))]
-        return "\n".join([_NOT_DONE, *found]) if found else None
+        problems = [each for each in found if isinstance(each, str)]
+        if problems:
+            return "\n".join([_NOT_DONE, *problems])
+        for named in found:
+            if isinstance(named, _NamedSkills):
+                self._note_skills(named.job, named.skills)
+        return None
 
-    def _of_files(self, call: ToolCall, setter: Setter | None, taint: Taint) -> Iterator[str]:
+    def _of_files(
+        self, call: ToolCall, setter: Setter | None, taint: Taint
+    ) -> Iterator[str | _NamedSkills]:
         for file in written_jobs(self._root, call):
             try:
                 yield from self._wrong(file, call, setter, taint)
@@ -95,7 +121,8 @@ class JobValidator:
 
     def _wrong(
         self, file: JobFile, call: ToolCall, setter: Setter | None, taint: Taint
-    ) -> Iterator[str]:
+    ) -> Iterator[str | _NamedSkills]:
+        """A sentence for each problem, and the skills that the call names."""
         before = self._checker.text(file)
         text = text_after_edit(str(file), before, call.tool, call.arguments)
         was = FileReading() if before is None else self._checker.read(file, before)
@@ -113,8 +140,10 @@ class JobValidator:
         added = [each for each in will_be.tools if each not in was.tools]
         where = str(file) if will_be.tools_line is None else f"{file}:{will_be.tools_line}"
         yield from (f"{where}: allowed-tools: {each}" for each in self._beyond(added))
-        named = [each for each in _skills(will_be) if each not in _skills(was)]
-        yield from (f"{file}: skills: {each}" for each in self._beyond_by_skills(named))
+        named = _named_skills(was.job, will_be.job)
+        yield from (f"{file}: skills: {each}" for each in self._wrong_skills(named))
+        if named and will_be.job is not None:
+            yield _NamedSkills(job_key(will_be.job), named)
 
     def _doubled(self, file: JobFile, was: FileReading, will_be: FileReading) -> Iterator[str]:
         if will_be.job is None or (was.job and was.job.spec.id == will_be.job.spec.id):
@@ -131,17 +160,23 @@ class JobValidator:
         words = shell_words(text_argument(call.arguments, "command")) or ()
         tools, skills = _values(words, _TOOL_FLAG), _values(words, _SKILL_FLAG)
         yield from (f"{_TOOL_FLAG}: {each}" for each in self._beyond(tools))
-        yield from (f"{_SKILL_FLAG}: {each}" for each in self._beyond_by_skills(skills))
+        yield from (f"{_SKILL_FLAG}: {each}" for each in self._wrong_skills(skills))
 
-    def _beyond_by_skills(self, names: Sequence[str]) -> Iterator[str]:
-        return self._beyond(self._checker.tools_of_skills(names))
+    def _wrong_skills(self, names: Sequence[str]) -> Iterator[str]:
+        yield from self._checker.unusable_skills(names)
+        yield from self._beyond(self._checker.tools_of_skills(names))
 
     def _beyond(self, patterns: Sequence[str]) -> Iterator[str]:
         return beyond_main(patterns, self._allowed() if patterns else ())
 
 
-def _skills(reading: FileReading) -> tuple[str, ...]:
-    return () if reading.job is None else reading.job.spec.skills
+def _named_skills(before: Job | None, after: Job | None) -> list[str]:
+    """The skills that the change names, or takes along to another job."""
+    if after is None:
+        return []
+    is_same = before is not None and job_key(before) == job_key(after)
+    kept = before.spec.skills if before is not None and is_same else ()
+    return [skill for skill in after.spec.skills if skill not in kept]
 
 
 def _values(words: Sequence[str], flag: str) -> list[str]:

@@ -70,6 +70,13 @@ def not_for_subagent(tool: str, name: str, alternatives: Sequence[str]) -> str:
     )
 
 
+def excess_tool(skill: str, tool: str) -> str:
+    return (
+        f"the skill {skill} would give it `{tool}`, which the conversation itself may not use. If "
+        "this job should have it, add it to `allowed-tools` in the job's file."
+    )
+
+
 def not_in_background(tool: str) -> str:
     instead = "Go on without it"
     # A pattern of the owner would not help: our own tools decide by themselves where they work.

@@ -7,7 +7,13 @@ import re
 from collections.abc import Container, Mapping
 from pathlib import Path
 
-from ollim_bot.environment import EnvSpan, env_spans, load_env_file, read_env_file
+from ollim_bot.environment import (
+    SET_IN_CURRENT_FOLDER,
+    EnvSpan,
+    env_spans,
+    load_env_file,
+    read_env_file,
+)
 from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
@@ -85,7 +91,8 @@ def stronger_place(
     if environ.get(name, "").strip():
         return "the environment"
     is_own = os.path.realpath(beside) == os.path.realpath(paths.env_file)
-    if not is_own and load_env_file(beside).values.get(name, "").strip():
+    may_count = name in SET_IN_CURRENT_FOLDER and not is_own
+    if may_count and load_env_file(beside).values.get(name, "").strip():
         return str(beside)
     return None
 

@@ -16,7 +16,15 @@ from ollim_bot.cli.framework import Given, print_json, small, title
 from ollim_bot.cli.jobs.fields import JobNoun, S, cleared, fields_given, message_given
 from ollim_bot.cli.jobs.views import job_object, promise
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.jobs import JobKind, Reminder, StoredJob, WebhookSpec, with_nag_default
+from ollim_bot.domain.jobs import (
+    Job,
+    JobKind,
+    Reminder,
+    StoredJob,
+    WebhookSpec,
+    job_key,
+    with_nag_default,
+)
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, OllimError, WrongInput
 from ollim_bot.store.job_formats import JobFormat
@@ -80,6 +88,7 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         raise WrongInput(f"Say when: {noun.main_flags}. Example: {noun.add_example}")
     _refuse_more_power(fields, (), data, caller)
     job = _new_job(noun.form, fields, message)
+    named = _judged_skills(job.spec.skills, data, caller)
     by, taint = setter(caller, data), data.standing_taint()
     if taint is not None:
         job = _marked(job, taint)
@@ -89,7 +98,10 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         job = _set_in_background(job, by, data)
         if taint is not None:
             _refuse_after_reading(job, taint, data)
+        _note_skills(job, named, data)
         added = _added(noun.repository(data), job, keep_id="id" in fields)
+        if added.item.spec.id != job.spec.id:
+            _note_skills(added.item, named, data)
         if "json" in given:
             print_json(job_object(noun, added, data.now))
         else:
@@ -114,6 +126,7 @@ def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     if not changes and message is None:
         raise WrongInput(f"Say what to change. Example: {noun.edit_example}")
     _refuse_more_power(changes, job.spec.allowed_tools if job else (), data, caller)
+    named = _judged_skills(_newly_named(changes, job), data, caller)
     _refuse_taken_id(repository, job_id, changes.get("id"))
     if caller.agent and "set-by" in changes:
         from ollim_bot.domain.initiative import NOT_ONES_OWN
@@ -123,7 +136,7 @@ def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         from ollim_bot.domain.initiative import KEEPS_MARK
 
         raise WrongInput(f"untrusted: {KEEPS_MARK}.")
-    amended = amend(noun, data, "changed", job_id, changes, message, by=caller)
+    amended = amend(noun, data, "changed", job_id, changes, message, by=caller, named=named)
     _caution(noun, amended, caller)
 
 
@@ -156,15 +169,17 @@ def amend(
     message: str | None = None,
     *,
     by: Caller | None = None,
+    named: Sequence[str] = (),
 ) -> S:
     """Change a job, and print its new promise. `done` is the past participle of the change.
 
-    `by` is the caller that asks for the change, if that has limits.
+    `by` is the caller that asks for the change, if that has limits. `named` are the skills that the
+    agent names with it.
     """
     _known(noun.repository(data), job_id)
     with writable(data) as data:
         body = None if message is None else message.strip()
-        approve = None if by is None else _approval(by, data)
+        approve = None if by is None else _approval(by, named, data)
         job = noun.repository(data).amend(job_id, changes, body, approve)
         print(_news(noun, done, job, data.now), flush=True)
         if "run-at" in changes:
@@ -206,6 +221,12 @@ def _refuse_more_power(
     tools = fields.get("allowed-tools")
     if not isinstance(tools, list) or caller.agent is None:
         return
+    beyond = _beyond_main([tool for tool in tools if tool not in kept], data)
+    if problems := [f"--allowed-tool: {sentence}" for sentence in beyond]:
+        raise WrongInput("\n".join(problems))
+
+
+def _beyond_main(tools: Sequence[str], data: Data) -> Iterable[str]:
     from ollim_bot.domain.permissions import beyond_main
     from ollim_bot.domain.tool_policy import Pattern
     from ollim_bot.store.policy_file import PolicyFile
@@ -214,9 +235,37 @@ def _refuse_more_power(
     policy = PolicyFile(data.paths, note).read()
     servers = data.read(lambda tx: tx.tool_servers.get().patterns()) or ()
     allowed = [Pattern.of(text) for text in (*policy.main(MAIN_TOOLS), *servers)]
-    beyond = beyond_main([tool for tool in tools if tool not in kept], allowed)
-    if problems := [f"--allowed-tool: {sentence}" for sentence in beyond]:
-        raise WrongInput("\n".join(problems))
+    return beyond_main(tools, allowed)
+
+
+def _newly_named(changes: Mapping[str, object], job: Job | None) -> Sequence[str]:
+    """The skills that the change adds; all of them if it makes another job of this one."""
+    had = job.spec.skills if job else ()
+    given = changes.get("skills", had)
+    kept = () if changes.keys() & {"id", "chain-parent"} else had
+    return [str(name) for name in given if name not in kept] if isinstance(given, Sequence) else ()
+
+
+def _judged_skills(names: Sequence[str], data: Data, caller: Caller) -> Sequence[str]:
+    """The skills that the agent names. Refuse one that is missing, or has more power than it."""
+    if not names or caller.agent is None:
+        return ()
+    from ollim_bot.store.job_checker import JobFileChecker
+
+    files = JobFileChecker(data.paths)
+    beyond = _beyond_main(files.tools_of_skills(names), data)
+    if problems := [*files.unusable_skills(names), *beyond]:
+        raise WrongInput("\n".join(f"--skill: {sentence}" for sentence in problems))
+    return names
+
+
+def _note_skills(job: Job, named: Sequence[str], data: Data) -> None:
+    if not named:
+        return
+    from ollim_bot.store.steps import note_agent_skills
+
+    with data.database() as database:
+        database.run(lambda tx: note_agent_skills(tx, job_key(job), named))
 
 
 def _refuse_taken_id(repository: MarkdownRepository[S], job_id: str, new_id: object) -> None:
@@ -326,22 +375,24 @@ def _set_in_background(job: S, by: Setter | None, data: Data) -> S:
     return job
 
 
-def _approval(caller: Caller, data: Data) -> Callable[[S | None, S], None] | None:
+def _approval(
+    caller: Caller, named: Sequence[str], data: Data
+) -> Callable[[S | None, S], None] | None:
     """A check that raises `WrongInput` if the caller may not make this change."""
     by, taint = setter(caller, data), data.standing_taint()
-    if by is None and taint is None:
+    if by is None and taint is None and not named:
         return None
     from ollim_bot.domain.initiative import objections, objections_after_reading
 
     def approve(before: S | None, after: S) -> None:
         if taint is not None:
             _refuse(objections_after_reading(before, after, taint))
-        if by is None:
-            return
-        if before is None:
-            raise WrongInput("A background run cannot mend a job whose file is wrong.")
-        _refuse(objections(before, after, by))
-        _count(by, data)
+        if by is not None:
+            if before is None:
+                raise WrongInput("A background run cannot mend a job whose file is wrong.")
+            _refuse(objections(before, after, by))
+            _count(by, data)
+        _note_skills(after, named, data)
 
     return approve
 
