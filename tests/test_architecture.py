@@ -54,7 +54,7 @@ ALLOWED_IMPORTERS = {
     "anyio": ["tool_servers"],
     "httpx2": ["tool_servers"],
     "jsonschema": ["tool_servers", "webhooks"],
-    "mcp": ["tool_servers"],
+    "mcp": ["engine.bridge", "tool_servers"],
     "markdown_it": ["surfaces.web"],
     "nh3": ["surfaces.web"],
     "PIL": ["store.attachments"],

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tests.log_sink import LOGGER, at_nine, failure, root_logger_restored, sink
 
 from ollim_bot.clock import SystemClock
-from ollim_bot.logs import log_fields, set_up_logging
+from ollim_bot.domain.tool_servers import ServerSpec
+from ollim_bot.logs import learn_secrets, log_fields, set_up_logging
 from ollim_bot.settings import LogFormat, LogLevel
 
 
@@ -159,3 +160,15 @@ def test_the_log_follows_the_owners_clock() -> None:
     first, second = stream.getvalue().splitlines()
     assert "09:00:00" in first
     assert "17:00:00" in second
+
+
+def test_secrets_that_are_learned_later_are_left_out_too() -> None:
+    stream = sink(LogFormat.TEXT)
+    spec = ServerSpec("web", url="https://me:swordfish@tools.example/s/a1b2c3d4e5f6/mcp?a=hunter22")
+    learn_secrets([*spec.secrets, "/home/me/notes", "on"])
+    LOGGER.handle(at_nine("POST %s from /home/me/notes is on", spec.url))
+    logged = stream.getvalue()
+    assert "tools.example" in logged
+    assert "from /home/me/notes is on" in logged
+    for secret in ("swordfish", "a1b2c3d4e5f6", "hunter22"):
+        assert secret not in logged

@@ -112,6 +112,15 @@ def log_fields(*, run: str | None = None, session: str | None = None) -> Iterato
         _FIELDS.reset(token)
 
 
+def learn_secrets(secrets: Iterable[str]) -> None:
+    """Keep these out of all that is logged from now on, unless they are short or paths."""
+    found = [each for each in secrets if len(each) >= 6 and not each.startswith(("/", "./"))]
+    for handler in logging.getLogger().handlers:
+        for each in handler.filters:
+            if isinstance(each, RedactingFilter):
+                each.learn(*found)
+
+
 class RedactingFilter(logging.Filter):
     """Removes secrets from every part of a record; passes each record and never raises.
 

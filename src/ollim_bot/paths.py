@@ -73,6 +73,7 @@ class DataPaths:
     web_token = _Below("state/web_token")
     web_browsers = _Below("state/web_browsers.json")
     attachments = _Below("state/attachments")
+    servers = _Below("state/servers")
     locks = _Below("state/.locks")
 
     def lock_of(self, path: Path) -> Path:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import aiohttp
 import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene
 from tests.e2e.test_reminders import left, remind, said
+from tests.tool_servers import hostile_server
 
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import open_data, writable
+from ollim_bot.domain.tool_servers import ServerState, ToolServerRecord
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply
-
-pytestmark = pytest.mark.real_process
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.opening import look_into
+from ollim_bot.store.server_file import read_servers
 
 # In seconds; much less than a delay that an owner would notice as a freeze.
 _POLL_SECONDS = 0.05
@@ -116,6 +122,59 @@ def ends(bot: Bot) -> dict[str, str]:
     return {name: state for name, state in named.items() if name.startswith("wide")}
 
 
+FLOODING = ("empty", "changed", "log")
+LARGE = ("schema", "tools")
+
+
+def start_hostile_servers(bot: Bot) -> None:
+    """Name a server of each manner in the file, and let the bot start them all."""
+    entries = {
+        manner: {"command": sys.executable, "args": ["-S", hostile_server.__file__, manner]}
+        for manner in (*FLOODING, *LARGE, "honest")
+    }
+    (bot.data / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+    specs = read_servers(DataPaths(bot.data)).specs
+
+    def started(record: ToolServerRecord) -> ToolServerRecord:
+        record = record.written(specs)
+        for name in specs:
+            record = record.holding(name, record.of(name).started())
+        return record
+
+    data = open_data(Caller(bot.environment(), bot.home))
+    with writable(data) as changed, changed.database() as database:
+        database.run(lambda tx: tx.tool_servers.change(started))
+
+
+def server_state(bot: Bot, name: str) -> ServerState:
+    paths = DataPaths(bot.data)
+    record = look_into(paths, datetime.now(UTC), lambda tx: tx.tool_servers.get())
+    return (record or ToolServerRecord()).of(name)
+
+
+def is_listed_or_late(bot: Bot, name: str) -> bool:
+    """On a slow machine, a large listing may take longer than the time for a start."""
+    state = server_state(bot, name)
+    return bool(state.waiting or state.trouble)
+
+
+@pytest.mark.own_process
+async def test_hostile_tool_servers_hold_up_neither_the_bot_nor_a_reminder(killable: Scene) -> None:
+    bot = killable.bot
+    async with watched(bot) as watch:
+        start_hostile_servers(bot)
+        moment = remind(bot, "water", 4, head="must: true\n")
+        await bot.until(lambda: all(server_state(bot, name).trouble for name in FLOODING))
+        await bot.until(lambda: all(is_listed_or_late(bot, name) for name in LARGE))
+        await bot.until(lambda: server_state(bot, "honest").waiting)
+        await bot.until(lambda: "water" not in left(bot))
+    (came,) = await said(bot, "Drink water.")
+    assert came - moment < timedelta(seconds=5)
+    assert watch.answers > 10
+    assert watch.worst < 1.0
+
+
+@pytest.mark.real_process
 @pytest.mark.minutes
 @pytest.mark.real_engine
 async def test_nothing_that_is_looked_at_holds_up_the_bot(scene: Scene) -> None:

@@ -184,6 +184,7 @@ def test_the_data_directory_has_the_paths_that_are_documented(tmp_path: Path) ->
     found = {name: os.fspath(getattr(paths, name).relative_to(tmp_path)) for name in names}
     assert found == {
         "attachments": "state/attachments",
+        "servers": "state/servers",
         "identity": "IDENTITY.md",
         "user": "USER.md",
         "tool_policy": "tool-policy.yaml",

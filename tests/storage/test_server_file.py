@@ -12,6 +12,7 @@ from ollim_bot.domain.tool_servers import ServerSpec
 from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.server_file import ServerFile, read_servers, remove_server
+from ollim_bot.store.server_scripts import whole_command, whole_environment
 
 NOTES = {"command": "notes-server", "args": ["--all"], "env": {"KEY": "secret"}}
 WEB = {"type": "http", "url": "https://tools.example/mcp", "headers": {"Authorization": "secret"}}
@@ -148,3 +149,44 @@ def test_nothing_is_taken_out_of_a_file_that_is_not_understood(scene: ServerFile
     with pytest.raises(WrongInput, match="not JSON"):
         remove_server(scene.paths, "notes")
     assert scene.paths.mcp.read_text() == "{"
+
+
+def test_a_changed_script_is_another_pin(scene: ServerFileScene) -> None:
+    script = scene.paths.root / "tools" / "server.py"
+    script.parent.mkdir()
+    script.write_text("one")
+    data = scene.paths.root / "notes.sqlite"
+    data.write_text("one")
+    scene.write(
+        {
+            "mcpServers": {
+                "notes": {"command": "python", "args": ["tools/server.py", "./notes.sqlite"]},
+                "bad": {"comand": "x"},
+            }
+        }
+    )
+    first = scene.file.read()["notes"]
+    assert first.script != ""
+    data.write_text("another")
+    assert scene.file.read()["notes"] == first
+    script.write_text("another")
+    assert scene.file.has_changed
+    second = scene.file.read()["notes"]
+    assert second.pin == first.pin
+    assert second.script not in ("", first.script)
+    assert not scene.file.has_changed
+    assert read_servers(scene.paths).specs["notes"] == second
+    assert len(scene.problems) == 1
+    assert scene.file.places.folders == {str(script.parent)}
+
+
+def test_words_that_mean_paths_in_the_data_directory_become_whole(scene: ServerFileScene) -> None:
+    root = scene.paths.root
+    (root / "notes").mkdir()
+    (root / "server.py").write_text("x")
+    words = ("server.py", "notes", "./new.db", "--all", "--in=./notes", "@a/b", "/etc/x", ".")
+    spec = ServerSpec("n", ("python", *words), {"PYTHONPATH": "./lib:notes/", "URL": "http://./x"})
+    whole = [f"{root}/server.py", "notes", f"{root}/new.db", "--all", f"--in={root}/notes"]
+    assert whole_command(spec, root) == ["python", *whole, "@a/b", "/etc/x", str(root)]
+    variables = whole_environment(spec, root)
+    assert variables == {"PYTHONPATH": f"{root}/lib:{root}/notes", "URL": "http://./x"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import socket
@@ -15,6 +16,8 @@ from tests.ports import unused_port
 
 from ollim_bot.domain.tool_servers import ServerSpec
 from ollim_bot.errors import ToolServerFailed
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.server_file import read_servers
 from ollim_bot.tool_servers.connection import ServerTimeouts, open_connection
 
 pytestmark = pytest.mark.real_process
@@ -38,7 +41,7 @@ async def test_a_program_answers_with_texts_of_a_limited_length(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    async with open_connection(NOTES, tmp_path, ENVIRON, LONG) as notes:
+    async with open_connection(NOTES, DataPaths(tmp_path), ENVIRON, LONG) as notes:
         assert [each.name for each in notes.tools] == [
             "find",
             "environment",
@@ -67,7 +70,9 @@ async def test_a_program_answers_with_texts_of_a_limited_length(
 
 
 async def test_a_call_that_hangs_ends_and_the_next_one_works(tmp_path: Path) -> None:
-    async with open_connection(QUICK, tmp_path, ENVIRON, replace(LONG, call=0.2)) as notes:
+    async with open_connection(
+        QUICK, DataPaths(tmp_path), ENVIRON, replace(LONG, call=0.2)
+    ) as notes:
         with pytest.raises(ToolServerFailed, match=r"did not answer hang within 0\.2 s"):
             await notes.call("hang", {})
         await notes.list_tools()
@@ -82,7 +87,7 @@ async def test_a_call_that_hangs_ends_and_the_next_one_works(tmp_path: Path) -> 
         (("sh", "-c", "exit 3"), "has stopped."),
         (("sh", "-c", "echo hello; cat >/dev/null"), "did not answer within 0.5 s."),
         (("sleep", "1000"), "did not answer within 0.5 s."),
-        (("cat", "/dev/zero"), "has stopped."),
+        (("cat", "/dev/zero"), "sends a line without an end."),
     ],
     ids=["missing", "missing in the folder", "dead", "chatty", "silent", "flooding"],
 )
@@ -90,9 +95,10 @@ async def test_a_program_that_is_no_server_is_ended(
     tmp_path: Path, command: tuple[str, ...], sentence: str
 ) -> None:
     started, before = [], _children()
-    timeouts = ServerTimeouts(start=60 if sentence == "has stopped." else 0.5)
+    spec = ServerSpec("odd", command)
+    timeouts = ServerTimeouts(start=0.5 if "0.5 s" in sentence else 60)
     with pytest.raises(ToolServerFailed) as failed:
-        async with open_connection(ServerSpec("odd", command), tmp_path, ENVIRON, timeouts):
+        async with open_connection(spec, DataPaths(tmp_path), ENVIRON, timeouts):
             started.append(command)
     assert sentence in str(failed.value)
     assert started == []
@@ -106,7 +112,7 @@ async def test_a_program_ends_with_its_children_when_it_is_not_held_any_more(
     server = (sys.executable, "-S", str(QUICK_SERVER))
     spec = ServerSpec("notes", ("sh", "-c", script, "sh", *server))
     before = _children()
-    async with open_connection(spec, tmp_path, ENVIRON, LONG):
+    async with open_connection(spec, DataPaths(tmp_path), ENVIRON, LONG):
         (group,) = _children() - before
         assert any("sleep" in each for each in _group_names(group))
     assert _children() <= before
@@ -115,15 +121,43 @@ async def test_a_program_ends_with_its_children_when_it_is_not_held_any_more(
             await asyncio.sleep(0.01)
 
 
+async def test_a_program_runs_in_a_folder_of_its_own_with_its_script_as_approved(
+    tmp_path: Path,
+) -> None:
+    paths = DataPaths(tmp_path)
+    script = tmp_path / "tools" / "server.py"
+    script.parent.mkdir()
+    begin = "def main() -> None:\n"
+    noting = f"{begin}    open('where', 'w').close()\n"
+    script.write_text(QUICK_SERVER.read_text().replace(begin, noting))
+    (tmp_path / "json.py").write_text("raise ValueError('code of the data directory ran')")
+    args = ["-S", "tools/server.py"]
+    entry = {"command": sys.executable, "args": args}
+    paths.mcp.write_text(json.dumps({"mcpServers": {"notes": entry}}))
+    spec = read_servers(paths).specs["notes"]
+    async with open_connection(spec, paths, ENVIRON, LONG) as notes:
+        assert len(notes.tools) == 3
+    assert (tmp_path / "state" / "servers" / "notes" / "where").exists()
+    assert not (tmp_path / "where").exists()
+
+    script.write_text("raise ValueError('another script ran')")
+    with pytest.raises(ToolServerFailed, match=r"^was not started: its script has changed\.$"):
+        async with open_connection(spec, paths, ENVIRON, LONG):
+            pass
+
+
 _HOLD = """
 import asyncio, os, sys
 from pathlib import Path
 from ollim_bot.domain.tool_servers import ServerSpec
+from ollim_bot.paths import DataPaths
 from ollim_bot.tool_servers.programs import running_program
+from ollim_bot.tool_servers.screening import Screen
 
 async def hold():
     spec = ServerSpec("odd", ("sh", "-c", "echo $$ > started; exec sleep 1000"))
-    async with running_program(spec, Path.cwd(), os.environ, print):
+    screen = Screen(print, print)
+    async with running_program(spec, DataPaths(Path.cwd()), os.environ, screen, print):
         await asyncio.sleep(1000)
 
 asyncio.run(hold())
@@ -133,7 +167,7 @@ asyncio.run(hold())
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ties a process to its parent")
 async def test_a_program_dies_with_the_bot_also_when_the_bot_is_killed(tmp_path: Path) -> None:
     bot = await asyncio.create_subprocess_exec(sys.executable, "-c", _HOLD, cwd=tmp_path)
-    started = tmp_path / "started"
+    started = tmp_path / "state" / "servers" / "odd" / "started"
     try:
         async with asyncio.timeout(60):
             while not _is_written(started):  # noqa: ASYNC110 - the system rings no bell
@@ -151,7 +185,7 @@ async def test_a_server_behind_an_address_answers_and_its_end_is_noticed(tmp_pat
     port = unused_port()
     spec = ServerSpec("web", url=f"http://127.0.0.1:{port}/mcp", headers={"X-Key": "topsecret"})
     with pytest.raises(ToolServerFailed, match=r"could not be reached\."):
-        async with open_connection(spec, tmp_path, ENVIRON, LONG):
+        async with open_connection(spec, DataPaths(tmp_path), ENVIRON, LONG):
             pass
     process = await asyncio.create_subprocess_exec(
         sys.executable, SERVER, "--http", str(port), stderr=asyncio.subprocess.DEVNULL
@@ -169,7 +203,7 @@ async def test_a_server_behind_an_address_answers_and_its_end_is_noticed(tmp_pat
 async def _call_and_call_the_dead(
     spec: ServerSpec, process: asyncio.subprocess.Process, folder: Path
 ) -> None:
-    async with open_connection(spec, folder, ENVIRON, LONG) as web:
+    async with open_connection(spec, DataPaths(folder), ENVIRON, LONG) as web:
         assert (await web.call("find", {"text": "milk"})).text.startswith("Found: milk.")
         process.kill()
         await process.wait()

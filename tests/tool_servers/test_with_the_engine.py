@@ -17,6 +17,7 @@ from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.runs import RunKind, RunPolicy
 from ollim_bot.domain.tool_servers import ServerSpec
 from ollim_bot.offline.messages import CallTool, Reply, Say, ToolResult
+from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentSession, ToolCall, Toolset
 from ollim_bot.tool_servers.connection import ServerTimeouts, open_connection
 from ollim_bot.tools.gates import Abilities, BackgroundTools, main_gate, main_tools
@@ -34,7 +35,7 @@ def server_scene(data: Path) -> ToolServerScene:
     """A scene with real servers, and enough time for their start on a busy machine."""
     timeouts = ServerTimeouts(start=60)
     return ToolServerScene(
-        data, open_server=lambda spec: open_connection(spec, data, os.environ, timeouts)
+        data, open_server=lambda spec: open_connection(spec, DataPaths(data), os.environ, timeouts)
     )
 
 

@@ -38,6 +38,7 @@ class FakeServer:
         self.tools = tools
         self.will_list = tools
         self.calls: list[tuple[str, Mapping[str, object]]] = []
+        self.listings = 0
         self._news: asyncio.Queue[bool] = asyncio.Queue()
 
     def change(self, *tools: ToolDefinition) -> None:
@@ -48,6 +49,7 @@ class FakeServer:
         self._news.put_nowait(False)
 
     async def list_tools(self) -> None:
+        self.listings += 1
         self.tools = self.will_list
 
     async def until_changed(self) -> bool:

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.tools.home_scene import SECRET, HomeScene
 
+from ollim_bot.domain.tool_servers import NamedPlaces, ServerSpec
+from ollim_bot.store.server_scripts import named_places
 from ollim_bot.tools.path_rules import LONGEST_PATH, PathPolicy
 
 OPEN_TO_READ = [
@@ -320,3 +322,57 @@ def test_no_path_is_longer_than_a_disk_knows(path_policy: PathPolicy) -> None:
     assert path_policy.to_read(long) is None
     assert "4096 characters at most" in str(path_policy.to_read(f"{long}a"))
     assert "4096 characters at most" in str(path_policy.to_write(f"{long}a"))
+
+
+def of_server(home: HomeScene, *command: str, **variables: str) -> PathPolicy:
+    places = named_places(ServerSpec("notes", command, variables), home.data)
+    return PathPolicy(home.data, servers=lambda: places)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("python", "tools/server.py"),
+        ("python", "{data}/tools/server.py"),
+        ("./tools/server",),
+        ("uv", "run", "--directory", "./tools", "server"),
+        ("uv", "run", "--directory=./tools", "server"),
+        ("python", "notes/up/tools/server.py"),
+    ],
+)
+def test_code_of_a_tool_server_is_not_written_and_texts_are(
+    home: HomeScene, command: tuple[str, ...]
+) -> None:
+    (home.data / "tools" / "lib").mkdir(parents=True)
+    (home.data / "tools" / "server.py").write_text("import json")
+    (home.data / "tools" / "server").write_text("#!/bin/sh")
+    (home.data / "elsewhere").symlink_to("tools")
+    policy = of_server(home, *(home.spelled(word) for word in command))
+    for path in ("json.py", "JSON.PY", "server.py", "lib/x.so", "x.md/json.py", "new/json.py"):
+        for folder in ("tools", "TOOLS", "./notes/../tools", "{data}/tools", "elsewhere"):
+            reason = policy.to_write(home.spelled(f"{folder}/{path}"))
+            assert reason is not None, (folder, path)
+            assert "tool server" in reason
+    assert policy.to_hand_over(["tools/json.py"])
+    assert policy.to_read("tools/server.py") is None
+    for path in ("tools/notes.md", "other/json.py", "json.py", "toolsmith/x.py"):
+        assert policy.to_write(path) is None
+
+
+def test_a_server_in_the_data_directory_itself_leaves_the_texts_to_the_agent(
+    home: HomeScene,
+) -> None:
+    (home.data / "server.py").write_text("import json")
+    policy = of_server(home, "python", "server.py", "--tasks", "./tasks.md", PATHS="./lib:./more")
+    for path in ("json.py", "sub/x.py", "server.py", "pyproject.toml", "lib", "more"):
+        assert policy.to_write(path) is not None
+    for path in ("USER.md", "notes/plan.md", "routines/daily.md", "tasks.md"):
+        assert policy.to_write(path) is None
+    assert policy.to_hand_over(["status"]) is None
+
+
+@pytest.mark.parametrize(
+    "command", [("notes-server", "notes"), ("npx", "-y", "@some/server"), ("python", "/opt/s.py")]
+)
+def test_a_server_elsewhere_protects_nothing(home: HomeScene, command: tuple[str, ...]) -> None:
+    assert named_places(ServerSpec("notes", command), home.data) == NamedPlaces()

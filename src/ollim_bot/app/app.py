@@ -33,6 +33,7 @@ from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.text import PROGRAM
 from ollim_bot.domain.tool_policy import Pattern
+from ollim_bot.domain.tool_servers import NamedPlaces
 from ollim_bot.environment import system_zone
 from ollim_bot.errors import OllimError
 from ollim_bot.integrations.calendars.feeds import CalendarFeeds
@@ -156,7 +157,7 @@ class App:
         self._is_wanted_to_end = asyncio.Event()
         self._problems: asyncio.Queue[tuple[str, bool]] = asyncio.Queue()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._reach = PathPolicy(settings.paths.root, (TEXTS,))
+        self._reach = PathPolicy(settings.paths.root, (TEXTS,), self._server_places)
         self._skills = SkillFolder(settings.paths.skills, self._problem)
         self._job_files = JobFileChecker(settings.paths)
         self._policy = PolicyFile(settings.paths, self._problem)
@@ -312,12 +313,15 @@ class App:
 
     async def _loaded_servers(self, store: Store) -> ToolServers:
         paths = self._settings.paths
-        open_server = self._adapters.open_server or opened_in(paths.root)
+        open_server = self._adapters.open_server or opened_in(paths)
         self._servers = ToolServers(
             store, ServerFile(paths, self._problem), self._clock, open_server
         )
         await self._servers.load()
         return self._servers
+
+    def _server_places(self) -> NamedPlaces:
+        return self._servers.places if self._servers else NamedPlaces()
 
     async def _opened_store(
         self,

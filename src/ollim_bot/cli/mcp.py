@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import monotonic
+from typing import NamedTuple
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
@@ -28,6 +29,7 @@ from ollim_bot.domain.tool_servers import (
     ToolDefinition,
     ToolServerRecord,
     in_words,
+    whole_definition,
 )
 from ollim_bot.errors import OllimError, ToolServerFailed, WrongInput
 from ollim_bot.store.server_file import read_servers, remove_server
@@ -47,14 +49,24 @@ def run(words: Sequence[str], caller: Caller) -> None:
 def _list(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     problems: list[str] = []
-    record = _record(data, _specs(data, problems))
+    specs = _specs(data, problems)
+    servers = _record(data, specs).servers
+    if "name" in given:
+        name = str(given["name"])
+        if name not in servers:
+            raise _unknown(name, specs)
+        servers = {name: servers[name]}
+    # The agent reads no text of a server that the owner has not approved.
+    is_owner = caller.agent is None
     if "json" in given:
-        servers = [_as_json(name, state) for name, state in sorted(record.servers.items())]
-        print_json({"servers": servers, "problems": problems})
+        found = [
+            _as_json(name, state, is_owner=is_owner) for name, state in sorted(servers.items())
+        ]
+        print_json({"servers": found, "problems": problems})
         return
-    for name, state in sorted(record.servers.items()):
-        print("\n".join(_shown(name, state)))
-    if not record.servers:
+    for name, state in sorted(servers.items()):
+        print("\n".join(_shown(name, state, is_owner=is_owner)))
+    if not servers:
         print(_NONE)
     for problem in problems:
         note(problem)
@@ -68,9 +80,10 @@ def _approve(given: Given, caller: Caller) -> None:
     print(f"{name} is {plain(spec.in_words)}", flush=True)
     if "yes" not in given and not sys.stdin.isatty():
         raise WrongInput("Whether to approve it can only be asked in a terminal. Or say --yes.")
-    found, _ = _asked(spec, data, caller)
+    answer = _asked(spec, data, caller)
+    found = answer.tools
     state = _record(data, specs).of(name).started().listed(found)
-    _print_tools(state.waiting, found)
+    _print_tools(state, answer)
     if "yes" not in given and not _is_confirmed():
         print("Nothing was changed.")
         return
@@ -89,10 +102,11 @@ def _test(given: Given, caller: Caller) -> None:
     name = str(given["name"])
     data = open_data(caller)
     specs = _specs(data)
-    found, seconds = _asked(_known(name, specs), data, caller)
-    state = _record(data, specs).of(name).listed(found)
-    print(f"{name} answered in {seconds:.1f} s, with {counted(len(found), 'tool')}.")
-    _print_tools(state.waiting, found)
+    answer = _asked(_known(name, specs), data, caller)
+    state = _record(data, specs).of(name).listed(answer.tools)
+    number = counted(len(answer.tools), "tool")
+    print(f"{name} answered in {answer.seconds:.1f} s, with {number}.")
+    _print_tools(state, answer)
     if state.waiting or not state.may_start:
         print(f"`ollim-bot mcp approve {name}` lets the agent use it as it is now.")
 
@@ -136,21 +150,28 @@ def _unknown(name: str, specs: Mapping[str, ServerSpec]) -> OllimError:
     return no_such(f"There is no tool server `{name}`.", name, specs, "ollim-bot mcp list")
 
 
-def _asked(spec: ServerSpec, data: Data, caller: Caller) -> tuple[Sequence[ToolDefinition], float]:
-    """The tools that the server names now, and how many seconds it took to start."""
+class _Answer(NamedTuple):
+    """The tools that a server names now, those that cannot be offered with the reasons, and how
+    many seconds it took to start."""
+
+    tools: Sequence[ToolDefinition]
+    left_out: Mapping[str, str]
+    seconds: float
+
+
+def _asked(spec: ServerSpec, data: Data, caller: Caller) -> _Answer:
     import asyncio
 
     from ollim_bot.tool_servers.connection import ServerTimeouts, open_connection
 
-    async def ask() -> Sequence[ToolDefinition]:
+    async def ask() -> tuple[Sequence[ToolDefinition], Mapping[str, str]]:
         timeouts = ServerTimeouts(start=_PATIENCE)
-        folder = data.paths.root
-        async with open_connection(spec, folder, caller.environ, timeouts) as connection:
-            return connection.tools
+        async with open_connection(spec, data.paths, caller.environ, timeouts) as connection:
+            return connection.tools, connection.left_out
 
     began = monotonic()
     try:
-        return asyncio.run(ask()), monotonic() - began
+        return _Answer(*asyncio.run(ask()), monotonic() - began)
     except ToolServerFailed as failed:
         raise OllimError(f"{spec.name} {failed}") from failed
 
@@ -160,29 +181,36 @@ def _is_confirmed() -> bool:
     return answer.strip().casefold() in ("y", "yes")
 
 
-def _print_tools(waiting: Sequence[ToolDefinition], found: Sequence[ToolDefinition]) -> None:
-    rows = [
-        (f"  {title(each.name)}", _about(each, is_approved=each not in waiting)) for each in found
-    ]
-    if rows:
-        print(columns(rows), flush=True)
+def _print_tools(state: ServerState, answer: _Answer) -> None:
+    for tool in answer.tools:
+        if tool.problem:
+            print(f"  {title(tool.name)}: cannot be offered: it has {tool.problem}.")
+        else:
+            print(_whole(tool, "" if tool in state.waiting else " (approved)"))
+    for name, why in answer.left_out.items():
+        print(f"  {title(name)}: cannot be offered: it has {why}.")
+    sys.stdout.flush()
 
 
-def _about(tool: ToolDefinition, *, is_approved: bool) -> str:
-    if tool.problem:
-        return f"cannot be offered: it has {tool.problem}"
-    return f"{title(tool.description)}{' (approved)' if is_approved else ''}"
+def _whole(tool: ToolDefinition, note: str) -> str:
+    name, *lines = whole_definition(tool)
+    return "\n".join([f"  {name}{note}", *(f"  {line}" for line in lines)])
 
 
-def _shown(name: str, state: ServerState) -> Iterator[str]:
+def _shown(name: str, state: ServerState, *, is_owner: bool) -> Iterator[str]:
     yield f"{name}: {in_words(state)}"
     if state.shown:
         yield f"  {plain(state.shown)}"
     off = {each.definition.name for each in state.tools if each.is_off}
-    rows = [(f"  {each.name}", title(each.description)) for each in state.offered]
-    rows += [(f"  {each.name}", _to_approve(each.name, off)) for each in state.waiting]
-    if rows:
-        yield columns(rows)
+    if is_owner:
+        tools = [(each, "") for each in state.offered]
+        tools += [(each, f" ({_to_approve(each.name, off)})") for each in state.waiting]
+        yield from (_whole(tool, note) for tool, note in tools)
+    else:
+        rows = [(f"  {each.name}", title(each.description)) for each in state.offered]
+        rows += [(f"  {each.name}", _to_approve(each.name, off)) for each in state.waiting]
+        if rows:
+            yield columns(rows)
     if state.question:
         yield f"  `ollim-bot mcp approve {name}` lets the agent use it."
 
@@ -191,7 +219,8 @@ def _to_approve(name: str, off: set[str]) -> str:
     return "has changed since you approved it, and is off" if name in off else "not approved yet"
 
 
-def _as_json(name: str, state: ServerState) -> dict[str, object]:
+def _as_json(name: str, state: ServerState, *, is_owner: bool) -> dict[str, object]:
+    shown = (*state.offered, *(state.waiting if is_owner else ()))
     return {
         "name": name,
         "state": in_words(state),
@@ -200,6 +229,10 @@ def _as_json(name: str, state: ServerState) -> dict[str, object]:
         "waiting": [each.name for each in state.waiting],
         "off": [each.definition.name for each in state.tools if each.is_off],
         "trouble": state.trouble,
+        "definitions": [
+            {"name": each.name, "description": each.description, "schema": each.schema}
+            for each in shown
+        ],
     }
 
 
@@ -212,6 +245,13 @@ def _name(parser: Flags) -> None:
     parser.add_argument("name", metavar="NAME", help=about, completions=_names)
 
 
+def _list_flags(parser: Flags) -> None:
+    parser.add_argument(
+        "name", metavar="NAME", nargs="?", help="only this server", completions=_names
+    )
+    json_flag(parser)
+
+
 def _approve_flags(parser: Flags) -> None:
     _name(parser)
     parser.add_argument("--yes", action="store_true", help="do not ask")
@@ -219,7 +259,11 @@ def _approve_flags(parser: Flags) -> None:
 
 _VERBS = {
     "list": Verb(
-        "all servers of mcp.json", "ollim-bot mcp list", json_flag, _list, needs_words=False
+        "all servers of mcp.json, or one, with all that the agent is offered",
+        "ollim-bot mcp list notes",
+        _list_flags,
+        _list,
+        needs_words=False,
     ),
     "approve": Verb(
         "start one, and let the agent use its tools",

@@ -15,12 +15,14 @@ from ollim_bot.conversation.notices import Notices
 from ollim_bot.domain.cards import Button, ButtonStyle, Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.text import counted, difference, fenced, one_line
 from ollim_bot.domain.tool_servers import (
     SERVER_RECORD,
     ServerCondition,
     ServerState,
     ToolDefinition,
+    whole_definition,
 )
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
@@ -28,8 +30,11 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
 _SERVER = "server"
-_START, _TOOLS, _LATER = "start", "tools", "later"
+_START, _TOOLS, _SHOW, _LATER = "start", "tools", "show", "later"
+_PAGE = "web"
 _MOST_SHOWN = 12
+# A longer text is many messages on any surface but the page.
+_LONGEST_SHOWN = 12_000
 _LONGEST_LINE = 200
 _LONGEST_COMMAND = 1000
 _KEY_LENGTH = 16
@@ -38,11 +43,10 @@ _BETWEEN_TRIES = 60.0
 _NEW = "`mcp.json` names this server. It has not been started:"
 _CHANGED = "This is not the command line or address that you approved, so the server is off:"
 _ASK_START = "Start it only if you wrote that yourself."
-_MAY_I = "May I use these tools? The text in the box is the server's own."
-_NOT_AS_APPROVED = (
-    "These tools are not as you approved them, and are off until you approve them again. The text "
-    "in the box is the server's own."
-)
+_REWRITTEN = "The script of this server is not as you approved it, so the server is off:"
+_ASK_REWRITTEN = "Start it only if you changed the script yourself."
+_SERVERS_TEXT = "The text in the box is the server's own."
+_NOT_AS_APPROVED = "are not as you approved them, and are off until you approve them again."
 _TOOLS_COME = "It is being started; its tools come in a moment."
 _TOOLS_ON = "Done. The tools can be used from the next message on."
 _CHANGED_SINCE = "This has changed since; a newer card shows it."
@@ -60,6 +64,7 @@ class ServerCards:
         self.actions: Mapping[str, Action] = {
             f"{_SERVER}:{_START}": Action(self._start, Uses.ALL),
             f"{_SERVER}:{_TOOLS}": Action(self._approve, Uses.ALL),
+            f"{_SERVER}:{_SHOW}": Action(self._show, Uses.NOTHING),
             f"{_SERVER}:{_LATER}": Action(nothing, Uses.ALL),
         }
 
@@ -104,7 +109,8 @@ class ServerCards:
             return
         message_id = MessageId(f"server-{name}-{state.question[:_KEY_LENGTH]}")
         card = server_card(name, state)
-        message = ChatMessage(message_id, tx.now, Author.PROGRAM, "", card=card)
+        source = Untrusted(f"tool server {name}", f"what {name} says about its tools")
+        message = ChatMessage(message_id, tx.now, Author.PROGRAM, "", card=card, untrusted=source)
         self._poster.hold_or_add(tx, message, key=f"server {name}")
         tx.tool_servers.put(record.holding(name, state.having_asked()))
 
@@ -113,6 +119,22 @@ class ServerCards:
 
     async def _approve(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
         return await self._decide(button, ServerState.approving, _TOOLS_ON)
+
+    async def _show(self, surface: str, __: ChatMessage, button: Button) -> CommandAnswer:
+        """Show the definitions that wait, whole."""
+        _, name, key = button.data.split(":")
+        record = await self._store.read(lambda tx: tx.tool_servers.get())
+        state = record.of(name)
+        if not state.question or state.question[:_KEY_LENGTH] != key:
+            return CommandAnswer(_CHANGED_SINCE, is_error=True)
+        lines = [line for each in state.waiting for line in (*whole_definition(each), "")]
+        shown = _block(lines)
+        if surface != _PAGE and len(shown) > _LONGEST_SHOWN:
+            return CommandAnswer(
+                f"That is too long for here. The page shows it, and in a terminal `ollim-bot mcp "
+                f"list {name}`."
+            )
+        return CommandAnswer(shown)
 
     async def _decide(
         self, button: Button, step: Callable[[ServerState], ServerState], done: str
@@ -137,29 +159,38 @@ def server_card(name: str, state: ServerState) -> Card:
     """What the owner decides about a server: whether to start it, or which tools to approve."""
     if state.condition is ServerCondition.WAITING:
         verb, kind = "Approve", _TOOLS
-        title, described = f"Tools of {name}", _tools(state)
+        title, described = f"Tools of {name}", _tools(name, state)
     else:
         verb, kind = "Start it", _START
         is_new = state.condition is ServerCondition.NEW
+        is_rewritten = state.condition is ServerCondition.REWRITTEN
         title = f"Tool server {'added' if is_new else 'changed'}: {name}"
         command = one_line(state.shown, _LONGEST_COMMAND)
-        described = f"{_NEW if is_new else _CHANGED}\n{_block([command])}\n{_ASK_START}"
+        head = _REWRITTEN if is_rewritten else _NEW if is_new else _CHANGED
+        asked = _ASK_REWRITTEN if is_rewritten else _ASK_START
+        described = f"{head}\n{_block([command])}\n{asked}"
     key = f"{name}:{state.question[:_KEY_LENGTH]}"
+    shown = (Button("Show all", _SERVER, f"{_SHOW}:{key}"),) if kind == _TOOLS else ()
     buttons = (
         Button("Not now", _SERVER, f"{_LATER}:{key}"),
+        *shown,
         Button(verb, _SERVER, f"{kind}:{key}", ButtonStyle.PRIMARY),
     )
     return Card(title, described, buttons=buttons)
 
 
-def _tools(state: ServerState) -> str:
+def _tools(name: str, state: ServerState) -> str:
     changes = [*state.changes()]
     lines = [line for old, new in changes[:_MOST_SHOWN] for line in _tool(old, new)]
+    number = counted(len(changes), "tool")
     has_changed = any(old is not None for old, _ in changes)
-    parts = [_NOT_AS_APPROVED if has_changed else _MAY_I, _block(lines)]
-    if (more := len(changes) - _MOST_SHOWN) > 0:
-        parts.append(f"{counted(more, 'further tool')}: `ollim-bot mcp list` names them all.")
-    return "\n".join(parts)
+    asked = f"{number} {_NOT_AS_APPROVED}" if has_changed else f"May I use {number}?"
+    more = len(changes) - _MOST_SHOWN
+    further = f"{counted(more, 'further tool')}. " if more > 0 else ""
+    return (
+        f"{asked} {_SERVERS_TEXT}\n{_block(lines)}\n{further}**Show all** shows each description "
+        f"and all arguments, and so does `ollim-bot mcp list {name}`: all of it goes to the agent."
+    )
 
 
 def _tool(old: ToolDefinition | None, new: ToolDefinition) -> Iterator[str]:

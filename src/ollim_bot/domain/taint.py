@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from ollim_bot.domain.agent_caller import PROGRAM
+from ollim_bot.domain.agent_caller import PROGRAM, read_command_line
 from ollim_bot.domain.permissions import Verdict
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.sessions import SessionId
@@ -24,7 +24,7 @@ WEBHOOK_REQUEST = "webhook request"
 # Where files that came with messages are kept, below the data directory.
 _DOWNLOADS = "downloads"
 _JOBS = ("routine", "reminder", "webhook")
-_READING = frozenset({"list", "show"})
+_READING = frozenset({"", "list", "show"})
 # The verbs that a tainted turn of the conversation may call unasked, and what others would change.
 _UNASKED: Mapping[str, tuple[Collection[str], str]] = {
     "cal": (("today", "upcoming", "show", "calendars", "refresh"), "add or change an event"),
@@ -356,7 +356,7 @@ def _command(words: Sequence[str]) -> str | None:
     """What the command would change. Any other program needs approval."""
     if not words or words[0] != PROGRAM:
         return "run a program"
-    noun, verb = [*words[1:3], "", ""][:2]
+    noun, verb, _ = read_command_line(words[1:])
     if noun.startswith("-"):
         return "run a command of ollim-bot"
     unasked, change = _UNASKED.get(noun, ((verb,), ""))
@@ -364,8 +364,9 @@ def _command(words: Sequence[str]) -> str | None:
 
 
 def _is_reading(command: str) -> bool:
-    program, noun, verb = [*(shell_words(command) or ()), "", "", ""][:3]
-    if program != PROGRAM or noun not in _READING_COMMANDS:
+    words = shell_words(command) or [""]
+    noun, verb, _ = read_command_line(words[1:])
+    if words[0] != PROGRAM or noun not in _READING_COMMANDS:
         return False
     verbs = _READING_COMMANDS[noun]
     return not verbs or verb in verbs

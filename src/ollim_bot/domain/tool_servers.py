@@ -9,18 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from ollim_bot.domain.text import counted, shortened
+from ollim_bot.domain.command_secrets import HIDDEN, shown_address, shown_command
+from ollim_bot.domain.server_messages import LONGEST_DESCRIPTION, LONGEST_SCHEMA
+from ollim_bot.domain.text import counted, shortened, visible
 from ollim_bot.domain.tool_policy import OWN_SERVERS
 
 # The name of the stored record.
 SERVER_RECORD = "tool_servers"
-LONGEST_DESCRIPTION = 2000
-_LONGEST_SCHEMA = 20_000
 _LONGEST_SERVER_NAME = 32
 _SERVER_NAME = re.compile(r"[a-z0-9-]+(?:_[a-z0-9-]+)*")
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -45,7 +44,8 @@ def name_problem(name: str) -> str | None:
 class ServerSpec:
     """A server of `mcp.json`: a program with its arguments, or an address.
 
-    The values of `environment` and `headers` may be secret.
+    Any part of it may be secret but names. `script` identifies the content of the scripts that the
+    command names, empty if there are none.
     """
 
     name: str
@@ -53,6 +53,7 @@ class ServerSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
+    script: str = ""
 
     @property
     def pin(self) -> str:
@@ -64,30 +65,52 @@ class ServerSpec:
     def in_words(self) -> str:
         """The command line or the address, with the names of variables and without secrets."""
         if self.url:
-            return self.url.partition("?")[0]
-        variables = (f"{name}=…" for name in sorted(self.environment))
-        return " ".join([*variables, shlex.join(self.command)])
+            return shown_address(self.url)
+        variables = (f"{name}={HIDDEN}" for name in sorted(self.environment))
+        return " ".join([*variables, shown_command(self.command)])
+
+    @property
+    def secrets(self) -> Sequence[str]:
+        """All parts that `in_words` leaves out."""
+        found = [*self.environment.values(), *self.headers.values()]
+        shown_command(self.command, found.append)
+        if self.url:
+            shown_address(self.url, found.append)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPlaces:
+    """What `mcp.json` names below the data directory: single files, and whole folders."""
+
+    files: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
+
+    def __or__(self, other: NamedPlaces) -> NamedPlaces:
+        return NamedPlaces(self.files | other.files, self.folders | other.folders)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """What a server says of a tool. `schema` is JSON with sorted keys."""
+    """A tool as it is shown to the owner, pinned, and offered to the agent.
+
+    A long description is cut for all three. `schema` is JSON with sorted keys.
+    """
 
     name: str
     description: str
     schema: str
 
-    @property
-    def offered_description(self) -> str:
-        return shortened(self.description, LONGEST_DESCRIPTION)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "description", shortened(self.description, LONGEST_DESCRIPTION))
 
     @property
     def problem(self) -> str | None:
         """Why the model cannot be offered the tool, to complete “it has”."""
         if not _TOOL_NAME.fullmatch(self.name):
             return "a name with other signs than letters, digits, `_` and `-`, or a very long one"
-        if len(self.schema) > _LONGEST_SCHEMA:
-            return f"a schema of more than {_LONGEST_SCHEMA} characters"
+        if len(self.schema) > LONGEST_SCHEMA:
+            return f"a schema of more than {LONGEST_SCHEMA} characters"
         schema = json.loads(self.schema)
         properties = schema.get("properties", {})
         if schema.get("type") != "object" or not isinstance(properties, dict):
@@ -97,6 +120,14 @@ class ToolDefinition:
         if not all(_ARGUMENT_NAME.fullmatch(name) for name in properties):
             return "an argument whose name has other signs than letters, digits, `_`, `.` and `-`"
         return None
+
+
+def whole_definition(tool: ToolDefinition) -> Iterator[str]:
+    """All that the agent is offered of a tool, visible, as lines for the owner to read."""
+    yield visible(tool.name)
+    yield from (f"  {line}" for line in visible(tool.description).splitlines())
+    schema = json.dumps(json.loads(tool.schema), ensure_ascii=False, indent=2)
+    yield from (f"    {line}" for line in visible(schema).splitlines())
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +142,7 @@ class ServerCondition(StrEnum):
     GONE = "not in mcp.json"
     NEW = "not approved yet"
     CHANGED = "its command line or address has changed"
+    REWRITTEN = "its script has changed"
     WAITING = "has tools to approve"
     READY = "approved"
 
@@ -120,9 +152,11 @@ class ServerState:
     """All that is known of one server.
 
     `present` is the pin of its entry in `mcp.json`, empty without one, and `shown` that entry in
-    words; `approved` is the pin that the owner lets be started. `waiting` are definitions that the
-    owner has not approved. `asked` is the last question put to the owner, which is not repeated.
-    `trouble` says why the server does not work now.
+    words; `approved` is the pin that the owner lets be started. `script` and `approved_script` are
+    the same for the content of its scripts; the latter is None for a server that was approved
+    before scripts were pinned. `waiting` are definitions that the owner has not approved. `asked`
+    is the last question put to the owner, which is not repeated. `trouble` says why the server does
+    not work now.
     """
 
     present: str = ""
@@ -132,10 +166,13 @@ class ServerState:
     waiting: tuple[ToolDefinition, ...] = ()
     asked: str = ""
     trouble: str = ""
+    script: str = ""
+    approved_script: str | None = None
 
     @property
     def may_start(self) -> bool:
-        return bool(self.present) and self.present == self.approved
+        is_known = bool(self.present) and self.present == self.approved
+        return is_known and self.approved_script in (None, self.script)
 
     @property
     def offered(self) -> tuple[ToolDefinition, ...]:
@@ -146,8 +183,10 @@ class ServerState:
     def condition(self) -> ServerCondition:
         if not self.present:
             return ServerCondition.GONE
-        if not self.may_start:
+        if self.present != self.approved:
             return ServerCondition.CHANGED if self.approved else ServerCondition.NEW
+        if not self.may_start:
+            return ServerCondition.REWRITTEN
         return ServerCondition.WAITING if self.waiting else ServerCondition.READY
 
     @property
@@ -155,20 +194,26 @@ class ServerState:
         """Identifies what the owner has to decide; empty if there is nothing."""
         if not self.present or self.condition is ServerCondition.READY:
             return ""
+        if self.condition is ServerCondition.REWRITTEN:
+            return _hash(self.present, self.script)
         waiting = self.waiting if self.may_start else ()
         return _hash(self.present, [_form(each) for each in waiting])
 
     def written(self, spec: ServerSpec | None) -> ServerState:
         """After the entry in `mcp.json` was read; None if there is none."""
         if spec is None:
-            return replace(self, present="", shown="", trouble="")
-        if spec.pin == self.present:
-            return self
-        return replace(self, present=spec.pin, shown=spec.in_words, waiting=(), trouble="")
+            return replace(self, present="", shown="", trouble="", script="")
+        state = replace(self, present=spec.pin, shown=spec.in_words, script=spec.script)
+        if state.approved == spec.pin and state.approved_script is None:
+            # An approval from before scripts were pinned holds for the script that is there.
+            state = replace(state, approved_script=spec.script)
+        if (spec.pin, spec.script) == (self.present, self.script):
+            return state
+        return replace(state, waiting=(), trouble="")
 
     def started(self) -> ServerState:
         """After the owner let the present command line or address be started."""
-        return replace(self, approved=self.present)
+        return replace(self, approved=self.present, approved_script=self.script)
 
     def listed(self, found: Sequence[ToolDefinition]) -> ServerState:
         """After the server named its tools: a changed one is off until it is approved again."""

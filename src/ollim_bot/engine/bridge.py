@@ -18,8 +18,12 @@ from claude_agent_sdk import (
     create_sdk_mcp_server,
 )
 from claude_agent_sdk.types import HookEvent, HookJSONOutput
+from mcp.server import Server
+from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult
+from mcp.types import Tool as McpTool
 
 from ollim_bot.domain.shell_words import quoted
+from ollim_bot.domain.tool_policy import OWN_SERVERS
 from ollim_bot.engine.commands import MOST_COMMANDS, Programs
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Refusal, Tool, ToolCall, Toolset
@@ -54,7 +58,45 @@ def definitions(toolset: Toolset) -> Sequence[object]:
 
 
 def _server(name: str, tools: Sequence[Tool]) -> McpSdkServerConfig:
-    return create_sdk_mcp_server(name, tools=[_sdk_tool(tool) for tool in tools])
+    if name in OWN_SERVERS:
+        return create_sdk_mcp_server(name, tools=[_sdk_tool(tool) for tool in tools])
+    return _server_of_owner(name, [_sdk_tool(tool) for tool in tools])
+
+
+def _server_of_owner(name: str, tools: Sequence[SdkMcpTool[Any]]) -> McpSdkServerConfig:
+    """Like the SDK's own, but the arguments are not checked against the schemas.
+
+    A schema of a stranger can take hours to check, or name others to be fetched. The tool server
+    checks its arguments itself.
+    """
+    handlers = {tool.name: tool.handler for tool in tools}
+    listed = [
+        McpTool.model_validate(
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "inputSchema": tool.input_schema,
+            }
+        )
+        for tool in tools
+    ]
+
+    async def list_tools(_: object, __: object) -> ListToolsResult:
+        return ListToolsResult(tools=listed)
+
+    async def call_tool(_: object, call: CallToolRequestParams) -> CallToolResult:
+        run = handlers.get(call.name)
+        answer = (
+            _content(f"There is no tool {call.name}.", is_error=True)
+            if run is None
+            else await run(call.arguments or {})
+        )
+        return CallToolResult.model_validate(
+            {"content": answer["content"], "isError": answer["is_error"]}
+        )
+
+    server = Server(name, on_list_tools=list_tools, on_call_tool=call_tool)
+    return McpSdkServerConfig(type="sdk", name=name, instance=server)
 
 
 def _sdk_tool(tool: Tool) -> SdkMcpTool[Any]:

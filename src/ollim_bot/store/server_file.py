@@ -8,17 +8,20 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from ollim_bot.domain.text import nearest
-from ollim_bot.domain.tool_servers import ServerSpec, name_problem
+from ollim_bot.domain.tool_servers import NamedPlaces, ServerSpec, name_problem
 from ollim_bot.errors import WriteFailed, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile
 from ollim_bot.ports import Disk
 from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
+from ollim_bot.store.server_scripts import fingerprint_scripts, hash_scripts, named_places
 
 _SERVERS = "mcpServers"
 _EXAMPLE = '{"mcpServers": {"notes": {"command": "notes-server", "args": []}}}'
@@ -42,10 +45,11 @@ class ServerReading(NamedTuple):
 
 
 class ServerFile:
-    """Reads the servers again only after the file has changed.
+    """Reads the servers again only after the file, or a script that it names, has changed.
 
     A file that cannot be understood as a whole counts as unchanged; `tell` gets each problem, once
-    for each change. For one thread.
+    for each change of the file. `places` are the files and folders that it names in the data
+    directory. For one thread.
     """
 
     def __init__(
@@ -57,13 +61,15 @@ class ServerFile:
         self._paths = paths
         self._tell = tell
         self._disk = disk or OsDisk()
+        self.places = NamedPlaces()
         self._known: _Fingerprint | None = None
+        self._scripts: tuple[object, ...] = ()
         self._specs: Mapping[str, ServerSpec] = {}
 
     @property
     def has_changed(self) -> bool:
         """Whether `read` would look into the file again."""
-        return self._fingerprint() != self._known
+        return self._fingerprint() != self._known or self._script_fingerprints() != self._scripts
 
     def read(self) -> Mapping[str, ServerSpec]:
         """The servers by name. A file that others may read is closed to them."""
@@ -76,7 +82,19 @@ class ServerFile:
                 self._tell(problem)
             if found.is_whole:
                 self._specs = found.specs
+                self._note_scripts()
+        elif self._script_fingerprints() != self._scripts:
+            self._specs = with_scripts(self._specs, self._paths)
+            self._note_scripts()
         return self._specs
+
+    def _note_scripts(self) -> None:
+        self._scripts = self._script_fingerprints()
+        places = (named_places(spec, self._paths.root) for spec in self._specs.values())
+        self.places = reduce(NamedPlaces.__or__, places, NamedPlaces())
+
+    def _script_fingerprints(self) -> tuple[object, ...]:
+        return tuple(fingerprint_scripts(each, self._paths.root) for each in self._specs.values())
 
     def _fingerprint(self) -> _Fingerprint | None:
         try:
@@ -107,7 +125,15 @@ def read_servers(paths: DataPaths, disk: Disk | None = None) -> ServerReading:
         return _unread(f"{name} is not UTF-8 text. Save it as UTF-8.")
     except OSError as refused:
         return _unread(f"{name} cannot be read: {refused.strerror}.")
-    return _servers(name, text)
+    found = _servers(name, text)
+    return found._replace(specs=with_scripts(found.specs, paths))
+
+
+def with_scripts(specs: Mapping[str, ServerSpec], paths: DataPaths) -> Mapping[str, ServerSpec]:
+    """The servers with the pins of their scripts as these are now."""
+    return {
+        name: replace(spec, script=hash_scripts(spec, paths.root)) for name, spec in specs.items()
+    }
 
 
 def remove_server(paths: DataPaths, name: str) -> bool:

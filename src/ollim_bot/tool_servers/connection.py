@@ -5,38 +5,33 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 import httpx2
 from jsonschema import Draft202012Validator, SchemaError
 from mcp import Client, MCPError
 from mcp.client import Transport
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import (
-    CONNECTION_CLOSED,
-    CallToolResult,
-    ContentBlock,
-    EmbeddedResource,
-    Implementation,
-    TextContent,
-    TextResourceContents,
-    ToolListChangedNotification,
-)
+from mcp.types import CONNECTION_CLOSED, Implementation, TextContent
 from mcp.types import Tool as McpTool
 
 from ollim_bot import __version__
-from ollim_bot.domain.text import counted, one_line
+from ollim_bot.domain.server_messages import LONGEST_LISTING, MOST_TOOLS
+from ollim_bot.domain.text import one_line
 from ollim_bot.domain.tool_servers import ServerSpec, ToolDefinition
 from ollim_bot.errors import ToolServerFailed
+from ollim_bot.logs import learn_secrets
+from ollim_bot.paths import DataPaths
 from ollim_bot.ports import ToolAnswer
 from ollim_bot.tool_servers.programs import running_program
+from ollim_bot.tool_servers.screening import LONGEST_MESSAGE, Screen, screen_response
 
 _MOST_PAGES = 10
-_MOST_TOOLS = 100
-_LONGEST_RESULT = 20_000
+_TOO_MANY = "more tools before it than one server may have"
 # Codes of the protocol for errors that a tool itself reports, such as wrong arguments.
 _TOOL_ERRORS = frozenset({-32600, -32601, -32602, -32603})
 
@@ -52,44 +47,60 @@ class ServerTimeouts:
 
 
 class _News:
-    """Wakes the holder of a connection: the tools may have changed, or the connection is over."""
+    """Wakes the holder of a connection: the tools may have changed, or the connection is over.
+
+    `reason` says why the server was given up; it is empty otherwise.
+    """
 
     def __init__(self) -> None:
+        self.reason = ""
         self._has_come = asyncio.Event()
         self._is_over = False
 
     def note_change(self) -> None:
         self._has_come.set()
 
-    def note_end(self) -> None:
+    def note_end(self, reason: str = "") -> None:
+        self.reason = self.reason or reason
         self._is_over = True
         self._has_come.set()
 
     async def wait(self) -> bool:
-        """False when the connection is over."""
+        """False when the connection is over. Raises `ToolServerFailed` if there is a reason."""
         await self._has_come.wait()
         self._has_come.clear()
+        if self.reason:
+            raise ToolServerFailed(self.reason)
         return not self._is_over
 
 
 class ServerConnection:
-    """A `HeldServer` by the protocol."""
+    """A `HeldServer` by the protocol. `left_out` has the reason for each unusable tool."""
 
-    def __init__(self, client: Client, news: _News, timeouts: ServerTimeouts) -> None:
+    def __init__(
+        self, client: Client, news: _News, screen: Screen, timeouts: ServerTimeouts
+    ) -> None:
         self.tools: tuple[ToolDefinition, ...] = ()
+        self.left_out: Mapping[str, str] = {}
         self._client = client
         self._news = news
+        self._screen = screen
         self._timeouts = timeouts
 
     async def list_tools(self) -> None:
+        self.left_out = {}
         try:
             async with asyncio.timeout(self._timeouts.start):
                 found = await self._listed()
+                wrong = await asyncio.to_thread(_wrong_schemas, found, frozenset(self.tools))
         except TimeoutError:
             raise ToolServerFailed(_too_late("its tools", self._timeouts.start)) from None
         except Exception as error:  # many layers of libraries are below, and one server is at stake
             raise _failure(error) from error
-        self.tools = tuple(map(_definition, filter(_is_valid, found)))
+        self.left_out = {**self.left_out, **wrong}
+        for name, why in self.left_out.items():
+            _logger.warning("The tool %s is left out: it has %s", one_line(name, 64), why)
+        self.tools = tuple(each for each in found if each.name not in wrong)
 
     async def until_changed(self) -> bool:
         return await self._news.wait()
@@ -102,77 +113,88 @@ class ServerConnection:
             raise ToolServerFailed(_too_late(name, self._timeouts.call)) from None
         except MCPError as error:
             if error.code in _TOOL_ERRORS:
-                return ToolAnswer(_cut(error.message), is_error=True)
-            self._news.note_end()
-            raise _failure(error) from error
+                return ToolAnswer(error.message, is_error=True)
+            raise self._end(error) from error
         except Exception as error:  # as above
-            self._news.note_end()
-            raise _failure(error) from error
-        return ToolAnswer(_cut(_text(result)), is_error=bool(result.is_error))
+            raise self._end(error) from error
+        text = "\n".join(each.text for each in result.content if isinstance(each, TextContent))
+        return ToolAnswer(text, is_error=bool(result.is_error))
 
-    async def _listed(self) -> Sequence[McpTool]:
-        found: list[McpTool] = []
-        cursor = None
+    def _end(self, error: Exception) -> ToolServerFailed:
+        self._news.note_end()
+        return ToolServerFailed(self._news.reason) if self._news.reason else _failure(error)
+
+    async def _listed(self) -> Sequence[ToolDefinition]:
+        found: list[ToolDefinition] = []
+        cursor, room = None, LONGEST_LISTING
         for _ in range(_MOST_PAGES):
             page = await self._client.list_tools(cursor=cursor, cache_mode="refresh")
-            found += page.tools
+            self.left_out = {**self.left_out, **self._screen.left_out}
+            listed = [_definition(each) for each in page.tools]
+            room -= sum(len(each.description) + len(each.schema) for each in listed)
+            if room < 0 or len(found) + len(listed) > MOST_TOOLS:
+                self.left_out = {**self.left_out, **{each.name: _TOO_MANY for each in listed}}
+                break
+            found += listed
             cursor = page.next_cursor
             if cursor is None:
                 break
-        return found[:_MOST_TOOLS]
+        return found
 
 
 @asynccontextmanager
 async def open_connection(
     spec: ServerSpec,
-    folder: Path,
+    paths: DataPaths,
     environ: Mapping[str, str],
     timeouts: ServerTimeouts | None = None,
 ) -> AsyncIterator[ServerConnection]:
     """Start or reach the server and list its tools. Raises `ToolServerFailed`.
 
-    A program runs in `folder`; of `environ` it gets only what every program needs.
+    A program gets of `environ` only what every program needs.
     """
     timeouts = timeouts or ServerTimeouts()
     news = _News()
-
-    async def note(message: object) -> None:
-        if isinstance(message, ToolListChangedNotification):
-            news.note_change()
-
+    screen = Screen(news.note_change, news.note_end)
+    learn_secrets(spec.secrets)
     try:
         async with AsyncExitStack() as lifetime:
             async with asyncio.timeout(timeouts.start):
-                transport = await _transport(spec, folder, environ, news, timeouts, lifetime)
+                transport = await _transport(spec, paths, environ, screen, news, timeouts, lifetime)
                 info = Implementation(name="ollim-bot", version=__version__)
-                client = await lifetime.enter_async_context(
-                    Client(transport, message_handler=note, client_info=info)
-                )
-                connection = ServerConnection(client, news, timeouts)
+                client = await lifetime.enter_async_context(Client(transport, client_info=info))
+                connection = ServerConnection(client, news, screen, timeouts)
                 await connection.list_tools()
             yield connection
     except TimeoutError:
-        raise ToolServerFailed(_too_late("", timeouts.start)) from None
-    except ToolServerFailed:
-        raise
+        raise ToolServerFailed(news.reason or _too_late("", timeouts.start)) from None
+    except ToolServerFailed as failed:
+        raise (ToolServerFailed(news.reason) if news.reason else failed) from failed
     except Exception as error:  # many layers of libraries are below, and one server is at stake
-        raise _failure(error) from error
+        raise (ToolServerFailed(news.reason) if news.reason else _failure(error)) from error
 
 
 async def _transport(
     spec: ServerSpec,
-    folder: Path,
+    paths: DataPaths,
     environ: Mapping[str, str],
+    screen: Screen,
     news: _News,
     timeouts: ServerTimeouts,
     lifetime: AsyncExitStack,
 ) -> Transport:
     if not spec.url:
-        return running_program(spec, folder, environ, news.note_end)
+        return running_program(spec, paths, environ, screen, news.note_end)
     limits = httpx2.Timeout(timeouts.start, read=timeouts.call)
-    http = httpx2.AsyncClient(headers=dict(spec.headers), timeout=limits)
+    http = httpx2.AsyncClient(
+        headers={**spec.headers, "Accept-Encoding": "identity"},
+        timeout=limits,
+        event_hooks={"response": [partial(screen_response, screen)]},
+    )
     await lifetime.enter_async_context(http)
-    return streamable_http_client(spec.url, http_client=http)
+    return streamable_http_client(
+        spec.url, http_client=http, max_sse_event_size=2 * LONGEST_MESSAGE
+    )
 
 
 def _definition(tool: McpTool) -> ToolDefinition:
@@ -180,37 +202,18 @@ def _definition(tool: McpTool) -> ToolDefinition:
     return ToolDefinition(tool.name, tool.description or "", schema)
 
 
-def _is_valid(tool: McpTool) -> bool:
-    try:
-        Draft202012Validator.check_schema(tool.input_schema)
-    except SchemaError:
-        _logger.warning("The tool %s is left out: its schema is wrong", tool.name[:64])
-        return False
-    return True
-
-
-def _text(result: CallToolResult) -> str:
-    parts = [_of_block(each) for each in result.content]
-    if not parts and result.structured_content is not None:
-        parts = [json.dumps(result.structured_content, ensure_ascii=False)]
-    return "\n".join(parts)
-
-
-def _of_block(block: ContentBlock) -> str:
-    match block:
-        case TextContent(text=text):
-            return text
-        case EmbeddedResource(resource=TextResourceContents(text=text)):
-            return text
-        case _:
-            return f"[{block.type} left out]"
-
-
-def _cut(text: str) -> str:
-    more = len(text) - _LONGEST_RESULT
-    if more <= 0:
-        return text
-    return f"{text[:_LONGEST_RESULT]}\n[cut: {counted(more, 'further character')}]"
+def _wrong_schemas(
+    found: Sequence[ToolDefinition], known: frozenset[ToolDefinition]
+) -> Mapping[str, str]:
+    """The reason for each tool, by its name, whose schema is wrong. `known` ones are right."""
+    wrong = {}
+    for each in found:
+        try:
+            if each not in known:
+                Draft202012Validator.check_schema(json.loads(each.schema))
+        except (ValueError, RecursionError, OverflowError, re.error, SchemaError):
+            wrong[each.name] = "a schema that is wrong"
+    return wrong
 
 
 def _too_late(what: str, seconds: float) -> str:
@@ -219,7 +222,7 @@ def _too_late(what: str, seconds: float) -> str:
 
 
 def _failure(error: BaseException) -> ToolServerFailed:
-    """The innermost cause in words that a person understands, without its text: it may be long."""
+    """The innermost cause in words of ours, which the agent may be told; the log has the rest."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     _logger.info("A tool server failed", exc_info=error)
@@ -230,5 +233,5 @@ def _failure(error: BaseException) -> ToolServerFailed:
     if isinstance(error, MCPError) and error.code == CONNECTION_CLOSED:
         return ToolServerFailed("has stopped.")
     if isinstance(error, MCPError):
-        return ToolServerFailed(f"ended the connection ({one_line(error.message, 100)}).")
+        return ToolServerFailed("ended the connection with an error.")
     return ToolServerFailed(f"does not answer as a tool server should ({type(error).__name__}).")

@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 from ollim_bot.clock import wait_until_set
@@ -20,12 +19,14 @@ from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.domain.tool_servers import (
     SERVER_RECORD,
+    NamedPlaces,
     ServerSpec,
     ServerState,
     ToolDefinition,
     ToolServerRecord,
 )
 from ollim_bot.errors import StorageError, ToolServerFailed
+from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Tool, ToolAnswer
 from ollim_bot.prompts.context import fenced
 from ollim_bot.store.server_file import ServerFile
@@ -39,6 +40,7 @@ _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 600.0
 # A server that works for so many seconds has recovered.
 _RECOVERED = 60.0
+# Seconds before the tools are listed again after a change: doubled each time, as above.
 _BETWEEN_LISTINGS = 1.0
 
 T = TypeVar("T")
@@ -53,7 +55,10 @@ class HeldServer(Protocol):
         """Ask for the tools again. Raises `ToolServerFailed`."""
 
     async def until_changed(self) -> bool:
-        """Wait until the tools may have changed; False when the connection has ended."""
+        """Wait until the tools may have changed; False when the connection has ended.
+
+        Raises `ToolServerFailed` if it was ended for a reason.
+        """
 
     async def call(self, name: str, arguments: Mapping[str, object]) -> ToolAnswer:
         """The result as text of a limited length. Raises `ToolServerFailed` if none comes."""
@@ -65,9 +70,9 @@ OpenServer = Callable[[ServerSpec], AbstractAsyncContextManager[HeldServer]]
 _logger = logging.getLogger(__name__)
 
 
-def opened_in(folder: Path) -> OpenServer:
-    """Opens servers whose programs run in `folder`."""
-    return lambda spec: open_connection(spec, folder, os.environ)
+def opened_in(paths: DataPaths) -> OpenServer:
+    """Opens servers whose programs run in folders of their own below `paths`."""
+    return lambda spec: open_connection(spec, paths, os.environ)
 
 
 class ToolServers:
@@ -101,6 +106,11 @@ class ToolServers:
     def patterns(self) -> Sequence[Pattern]:
         """What the owner's approval lets the conversation call. Callable from any thread."""
         return [Pattern.of(text) for text in self._record.patterns()]
+
+    @property
+    def places(self) -> NamedPlaces:
+        """What the file names in the data directory. Callable from any thread."""
+        return self._file.places
 
     async def load(self) -> None:
         """Read the record and the file, so that the first turn has the tools already."""
@@ -145,7 +155,7 @@ class ToolServers:
         wanted = {
             name: spec
             for name, spec in self._specs.items()
-            if (state := self._record.of(name)).may_start and state.present == spec.pin
+            if (state := self._record.of(name)).may_start and _is_about(state, spec)
         }
         await self._release(
             [name for name, (spec, _) in self._held.items() if wanted.get(name) != spec]
@@ -182,10 +192,14 @@ class ToolServers:
             try:
                 self._live[spec.name] = connection
                 await self._note(spec, ServerState.listed, connection.tools)
+                pause, listed = _BETWEEN_LISTINGS, self._clock.monotonic()
                 while await connection.until_changed():
-                    await self._clock.sleep(_BETWEEN_LISTINGS)
+                    if self._clock.monotonic() - listed >= _RECOVERED + pause:
+                        pause = _BETWEEN_LISTINGS
+                    await self._clock.sleep(pause)
                     await connection.list_tools()
                     await self._note(spec, ServerState.listed, connection.tools)
+                    pause, listed = min(2 * pause, _LONGEST_PAUSE), self._clock.monotonic()
             finally:
                 recovery.cancel()
                 self._live.pop(spec.name, None)
@@ -203,7 +217,7 @@ class ToolServers:
 
         def change(record: ToolServerRecord) -> ToolServerRecord:
             state = record.of(spec.name)
-            if state.present != spec.pin:
+            if not _is_about(state, spec):
                 return record
             return record.holding(spec.name, step(state, news))
 
@@ -216,7 +230,7 @@ class ToolServers:
     def _tool(self, server: str, definition: ToolDefinition) -> Tool:
         return Tool(
             definition.name,
-            definition.offered_description,
+            definition.description,
             json.loads(definition.schema),
             partial(self._call, server, definition),
         )
@@ -235,6 +249,10 @@ class ToolServers:
             return _refused(server, str(failed).rstrip("."))
         source = Untrusted(f"result of the tool server {server}", f"what {server} answered")
         return ToolAnswer(fenced(answer.text, source), is_error=answer.is_error)
+
+
+def _is_about(state: ServerState, spec: ServerSpec) -> bool:
+    return (state.present, state.script) == (spec.pin, spec.script)
 
 
 def _refused(server: str, why: str) -> ToolAnswer:

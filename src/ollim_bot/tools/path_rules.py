@@ -6,12 +6,13 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFile, JobFolder, ProfileFile
+from ollim_bot.domain.tool_servers import NamedPlaces
 from ollim_bot.tools import texts
 
 _STATE = "state"
@@ -24,6 +25,7 @@ _SERVERS = ".mcp.json"
 # The owner's own tool servers, with their keys.
 _OWN_SERVERS = "mcp.json"
 _SKILL_ORIGINS = ["skills", "skills.lock"]
+_TEXT_ENDING = ".md"
 # The environment of every process can be read there, with its secrets.
 _PROCESSES = "/proc"
 
@@ -120,6 +122,10 @@ def _folded(part: str) -> str:
     """Normalise a file name for case-insensitive, Unicode-folding file systems."""
     seen = (char for char in part if unicodedata.category(char) != "Cf")
     return unicodedata.normalize("NFKC", "".join(seen)).casefold().rstrip(". ")
+
+
+def _folded_path(place: str) -> str:
+    return "/".join(map(_folded, place.split("/")))
 
 
 def _protected_name(parts: Sequence[str], *, writing: bool) -> str | None:
@@ -234,11 +240,13 @@ class PathPolicy:
     """Judges paths: each method returns a reason to refuse, or None.
 
     `root` is the data directory, where relative paths begin; `readable` are further folders to
-    read. A path is judged as written and as resolved, and must be allowed both ways.
+    read. A path is judged as written and as resolved, and must be allowed both ways. What a tool
+    server may run as code, `servers`, is not written to.
     """
 
     root: Path
     readable: tuple[Path, ...] = ()
+    servers: Callable[[], NamedPlaces] = NamedPlaces
 
     @property
     def roots(self) -> tuple[str, str]:
@@ -249,7 +257,8 @@ class PathPolicy:
         return self._problem(path, PathRules.of(self.root, self.readable), writing=False)
 
     def to_write(self, path: str) -> str | None:
-        return self._problem(path, PathRules.of(self.root), writing=True)
+        reason = self._problem(path, PathRules.of(self.root), writing=True)
+        return reason or self._server_problem(path)
 
     def to_search(self, where: str, glob: str, *, begins_at_glob: bool) -> str | None:
         """Judge a search, which reads every file below a folder whose name matches.
@@ -284,8 +293,28 @@ class PathPolicy:
     def to_hand_over(self, paths: Iterable[str]) -> str | None:
         """Judge a program that may use a path and everything below it in any way."""
         rules = PathRules.of(self.root)
-        reasons = (self._handed_over(path, rules) for path in dict.fromkeys(paths))
+        reasons = (
+            self._handed_over(path, rules) or self._server_problem(path, is_word=True)
+            for path in dict.fromkeys(paths)
+        )
         return next(filter(None, reasons), None)
+
+    def _server_problem(self, path: str, *, is_word: bool = False) -> str | None:
+        """A tool server loads code from its folder; texts that end in `.md` are none.
+
+        Any word of a command could be a path below the data directory itself.
+        """
+        named = self.servers()
+        places = {_folded_path(place) for place in self._places(path)}
+        files = {_folded_path(place) for each in named.files for place in self._places(each)}
+        if places & files:
+            return texts.OF_TOOL_SERVER
+        folders = {_folded_path(place) for each in named.folders for place in self._places(each)}
+        if is_word:
+            folders -= {_folded_path(home) for home in self.roots}
+        is_inside = any(is_within(place, folder) for place in places for folder in folders)
+        is_text = all(place.endswith(_TEXT_ENDING) for place in places)
+        return texts.OF_TOOL_SERVER if is_inside and not is_text else None
 
     def _handed_over(self, path: str, rules: PathRules) -> str | None:
         places = self._places(path)

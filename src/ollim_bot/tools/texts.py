@@ -28,6 +28,10 @@ NO_WEB_ADDRESS = (
     "This is no address of a web page. Write it out, such as `https://example.com/page`."
 )
 NO_SIGN_IN = "An address with a name or a password in it is not fetched. Leave them out."
+OF_TOOL_SERVER = (
+    "A tool server of the owner works with this place, so it is protected. Write a `.md` file, or "
+    "write elsewhere."
+)
 SAME_FOLDER = "A subagent works in the same folder as you. Leave `isolation` out."
 ONE_BELOW_ANOTHER = (
     "A subagent starts no other. Do it yourself, or say in your answer what is left."

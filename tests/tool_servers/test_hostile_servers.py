@@ -1,0 +1,214 @@
+"""Nothing that a tool server sends holds up the bot; what sends too much is given up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.tool_servers.hostile_server import listing
+
+from ollim_bot.domain.server_messages import reduce_message
+from ollim_bot.domain.tool_servers import ServerSpec
+from ollim_bot.errors import ToolServerFailed
+from ollim_bot.paths import DataPaths
+from ollim_bot.tool_servers.connection import ServerConnection, ServerTimeouts, open_connection
+
+SERVER = Path(__file__).with_name("hostile_server.py")
+LONG = ServerTimeouts(start=60, call=60)
+
+
+class LoopWatch:
+    """`worst` is the longest time for which the loop did nothing else, in seconds."""
+
+    worst = 0.0
+
+    async def run(self) -> None:
+        while True:
+            begun = time.monotonic()
+            await asyncio.sleep(0.005)
+            self.worst = max(self.worst, time.monotonic() - begun)
+
+
+@asynccontextmanager
+async def watched() -> AsyncIterator[LoopWatch]:
+    watch = LoopWatch()
+    task = asyncio.create_task(watch.run())
+    try:
+        yield watch
+    finally:
+        task.cancel()
+
+
+@asynccontextmanager
+async def opened(folder: Path, spec: ServerSpec) -> AsyncIterator[ServerConnection]:
+    async with watched() as watch:
+        async with open_connection(spec, DataPaths(folder), os.environ, LONG) as server:
+            yield server
+        assert watch.worst < 1.0
+
+
+def program(manner: str) -> ServerSpec:
+    return ServerSpec("odd", (sys.executable, "-S", str(SERVER), manner))
+
+
+@pytest.mark.real_process
+@pytest.mark.parametrize(
+    ("manner", "left_out"),
+    [
+        ("schema", {"big": "a schema of more than 20000 characters"}),
+        ("deep", {"deep": "a schema of more than 50 levels"}),
+        ("tools", {"t99": "more tools before it than one server may have"}),
+        ("costly", {"t19": "more tools before it than one server may have"}),
+        ("result", {}),
+        ("honest", {}),
+    ],
+)
+async def test_what_is_too_large_is_left_out_and_the_rest_works(
+    tmp_path: Path, manner: str, left_out: dict[str, str]
+) -> None:
+    async with opened(tmp_path, program(manner)) as server:
+        assert server.tools[0].name == "find"
+        assert left_out.items() <= server.left_out.items()
+        assert len(server.tools) <= 100
+        assert sum(len(each.schema) for each in server.tools) <= 210_000
+        assert (await server.call("find", {})).text == "Found."
+        await server.list_tools()
+        assert server.tools[0].name == "find"
+
+
+@pytest.mark.real_process
+@pytest.mark.parametrize(
+    ("manner", "reason"),
+    [
+        ("empty", "prints lines that are no messages."),
+        ("words", "prints lines that are no messages."),
+        ("json", "prints lines that are no messages."),
+        ("changed", "sends more messages than it was asked for."),
+        ("log", "sends more messages than it was asked for."),
+        ("ping", "sends more messages than it was asked for."),
+        ("endless", "sends a line without an end."),
+    ],
+)
+async def test_a_server_that_floods_is_given_up(tmp_path: Path, manner: str, reason: str) -> None:
+    async def hold() -> None:
+        async with opened(tmp_path, program(manner)) as server:
+            while await server.until_changed():
+                pass
+
+    with pytest.raises(ToolServerFailed) as failed:
+        async with asyncio.timeout(60):
+            await hold()
+    assert str(failed.value) == reason
+
+
+@pytest.mark.real_process
+async def test_errors_without_end_hold_up_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path, program("stderr")) as server:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await server.until_changed()
+
+
+class HostileHttp:
+    """Answers every request with the same head and body, the last block again and again."""
+
+    def __init__(self, kind: str, *blocks: bytes, head: str = "") -> None:
+        self._head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n{head}Connection: close\r\n\r\n"
+        self._blocks = blocks
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[ServerSpec]:
+        async with await asyncio.start_server(self._answer, "127.0.0.1") as server:
+            port = server.sockets[0].getsockname()[1]
+            yield ServerSpec("web", url=f"http://127.0.0.1:{port}/mcp")
+            server.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(self._head.encode())
+            for block in self._blocks:
+                writer.write(block)
+                await writer.drain()
+            while True:
+                writer.write(self._blocks[-1])
+                await writer.drain()
+        except OSError:
+            pass
+        finally:
+            writer.close()
+
+
+EVENTS = "text/event-stream"
+LOG = b'data: {"jsonrpc": "2.0", "method": "notifications/message"}\n\n'
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize(
+    ("server", "reason"),
+    [
+        (HostileHttp("application/json", b"[" * 65536), "sent a message of more than 8 MB."),
+        (HostileHttp(EVENTS, b"x" * 65536), "sent a message of more than 8 MB."),
+        (HostileHttp(EVENTS, b"\n" * 65536), "prints lines that are no messages."),
+        (HostileHttp(EVENTS, b": ping\r\n\r\n" * 900), "prints lines that are no messages."),
+        (HostileHttp(EVENTS, b"data: x\n" * 8000), "sent a message of more than 8 MB."),
+        (HostileHttp(EVENTS, b"data: x\n" * 8000 + b"\n"), "sends events of too many lines."),
+        (HostileHttp(EVENTS, LOG * 900), "sends more messages than it was asked for."),
+        (
+            HostileHttp("application/json", b"x" * 65536, head="Content-Encoding: gzip\r\n"),
+            "packs its answers, which nobody asked for.",
+        ),
+    ],
+)
+async def test_an_address_that_floods_is_given_up(
+    tmp_path: Path, server: HostileHttp, reason: str
+) -> None:
+    async def hold(spec: ServerSpec) -> None:
+        async with opened(tmp_path, spec) as held:
+            await held.until_changed()
+
+    async with server.serving() as spec, asyncio.timeout(60):
+        with pytest.raises(ToolServerFailed) as failed:
+            await hold(spec)
+    assert str(failed.value) == reason
+
+
+def answered(result: object) -> dict[str, Any]:
+    raw = json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
+    reduced = reduce_message(raw)
+    assert reduced is not None
+    return dict(reduced["result"])
+
+
+def test_of_a_result_only_its_texts_are_kept() -> None:
+    picture = {"type": "image", "data": "A" * 100_000, "mimeType": "image/png"}
+    inner = {"type": "resource", "resource": {"uri": "a:b", "text": "inner"}}
+    kept = answered({"content": [{"type": "text", "text": "one"}, picture, inner], "isError": True})
+    assert kept["content"] == [{"type": "text", "text": "one\n[image left out]\ninner"}]
+    assert kept["isError"] is True
+    (long,) = answered({"content": [{"type": "text", "text": "x" * 20_001}]})["content"]
+    assert long["text"] == "x" * 20_000 + "\n[cut: 1 further character]"
+    (only,) = answered({"content": [], "structuredContent": {"a": 1}})["content"]
+    assert only["text"] == '{"a": 1}'
+
+
+def test_of_a_tool_only_what_is_offered_is_kept() -> None:
+    tool = {**json.loads(listing("honest"))["tools"][0], "outputSchema": {"$ref": "http://x"}}
+    (kept,) = answered({"tools": [tool]})["tools"]
+    assert sorted(kept) == ["description", "inputSchema", "name"]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"hello", b"[]", b"{}", b"[" * 100_000, b'{"jsonrpc": "2.0"}', b"1" * 10_000, b"\xff"],
+)
+def test_what_is_no_message_is_none(raw: bytes) -> None:
+    assert reduce_message(raw) is None
