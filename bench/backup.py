@@ -13,6 +13,7 @@ from bench.history import LONG, fill_history
 from bench.measure import Result, compare
 from ollim_bot.paths import DataPaths
 from ollim_bot.upkeep.backup import write_backup
+from ollim_bot.upkeep.powers import take_all
 from ollim_bot.upkeep.restore import restore
 
 ROUNDS = 3
@@ -40,7 +41,7 @@ def measure(folder: Path) -> list[Result]:
         target.unlink()
 
     def put_back() -> None:
-        aside = restore(whole, paths, environment, NOW).aside
+        aside = restore(whole, paths, environment, NOW, take_all).aside
         assert aside is not None
         shutil.rmtree(aside)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
+from contextlib import asynccontextmanager, closing, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -158,6 +159,32 @@ async def test_a_job_of_the_agent_is_judged_again_when_it_fires(tmp_path: Path) 
         await until(lambda: len(engine.prompts) > 1)
     assert "“owners” was not run" not in "".join(surface.posted_by(Author.PROGRAM))
     assert "`Bash(python3 *)`" in engine.prompts[1]
+
+
+async def test_the_owner_of_an_older_directory_is_told_once_of_no_daily_limit(
+    tmp_path: Path,
+) -> None:
+    clock = ManualClock(NOW)
+    told: list[list[str]] = []
+
+    async def start() -> None:
+        surface = RecordingSurface()
+        adapters = Adapters(engine=ScriptedEngine(), surfaces=[surface], clock=clock)
+        async with running(App(settings(tmp_path), adapters)):
+            await until(lambda: surface.receptions)
+            for _ in range(5):
+                await clock.advance(600)
+                await asyncio.sleep(0.01)
+            notices = surface.posted_by(Author.PROGRAM)
+            told.append([text for text in notices if "no daily limit" in text])
+
+    await start()
+    with closing(sqlite3.connect(tmp_path / "data/state/ollim.db")) as database, database:
+        database.execute("DELETE FROM meta WHERE name = 'daily_limit_notice'")
+    await start()
+    await start()
+    assert [len(each) for each in told] == [0, 1, 0]
+    assert "`/config daily_cost_cap 5` gives you that limit too." in told[1][0]
 
 
 async def test_a_surface_that_dies_is_started_again_after_growing_pauses(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 from pathlib import Path
@@ -21,6 +22,19 @@ def used(terminal: Terminal) -> Terminal:
     terminal.done("config", "set", "bg_concurrency", "5")
     terminal.write(".env", "OLLIM_USER_NAME=Ada\n")
     return terminal
+
+
+class Keyboard(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Terminal:
+    """A terminal on a machine without ollim-bot."""
+    other = Terminal(tmp_path / "another home")
+    other.home.mkdir()
+    return other
 
 
 def made(terminal: Terminal, *words: str) -> Path:
@@ -76,6 +90,8 @@ def test_older_ones_are_removed_by_number(used: Terminal) -> None:
         (["restore", ".ollim-bot"], 2, "is not a file"),
         (["restore"], 2, "required"),
         (["restore", "taken"], 1, "is cut off"),
+        (["restore", "taken", "--accept", "hooks,everything"], 2, "--accept takes hooks, servers"),
+        (["restore", "taken", "--accept", ""], 2, "--accept takes hooks, servers"),
         (["restore", "taken", "--verify"], 1, "is cut off"),
     ],
 )
@@ -117,16 +133,14 @@ def test_a_restore_keeps_what_was_there_and_takes_its_keys(used: Terminal) -> No
 
 
 def test_a_restore_on_another_machine_names_the_keys_that_are_missing(
-    used: Terminal, tmp_path: Path
+    used: Terminal, elsewhere: Terminal
 ) -> None:
-    file = made(used, "there.tar.gz")
-    other = Terminal(tmp_path / "another home")
-    other.home.mkdir()
-    told = other.json("restore", str(file))
+    told = elsewhere.json("restore", str(made(used, "there.tar.gz")))
     assert told["missing"] == [".env"]
     assert told["aside"] is None
-    assert "call the dentist" in other.done("reminder", "list")
-    assert os.listdir(other.home) == [".ollim-bot"]
+    assert told["brought"] == []
+    assert "call the dentist" in elsewhere.done("reminder", "list")
+    assert os.listdir(elsewhere.home) == [".ollim-bot"]
 
 
 def test_a_restore_waits_for_no_bot_and_for_no_update(used: Terminal) -> None:
@@ -142,8 +156,52 @@ def test_a_restore_waits_for_no_bot_and_for_no_update(used: Terminal) -> None:
     assert sorted(os.listdir(used.home)) == [".ollim-bot", ".ollim-bot-backups"]
 
 
+@pytest.fixture
+def moving(used: Terminal) -> str:
+    """A backup with keys, a skill and a hook."""
+    used.write(".claude/settings.json", '{"hooks": {"Stop": [{"command": "notify-me"}]}}')
+    used.write("skills/mail/SKILL.md", "---\nname: mail\ndescription: mail\n---\nRead it.\n")
+    return str(made(used, "--with-keys", "moving.tar.gz"))
+
+
+@pytest.mark.parametrize(("typed", "is_taken"), [("y\n", True), ("\n", False), ("", False)])
+def test_a_restore_asks_one_question_about_what_can_act(
+    elsewhere: Terminal, moving: str, monkeypatch: pytest.MonkeyPatch, typed: str, is_taken: bool
+) -> None:
+    monkeypatch.setattr("sys.stdin", Keyboard(typed))
+    shown = elsewhere.done("restore", moving)
+    assert shown.count("[y/N]") == 1
+    asked, _, after = shown.partition("[y/N]")
+    assert asked.splitlines()[1:4] == [
+        "  hooks   .claude/settings.json (runs notify-me)",
+        "  skills  skills/mail (1 file)",
+        "  keys    .env (OLLIM_USER_NAME)",
+    ]
+    assert elsewhere.paths.env_file.exists() is is_taken
+    assert ("The files are in ~/.ollim-bot/state/left-off. " in after) is not is_taken
+
+
+@pytest.mark.parametrize(
+    ("words", "left_off"),
+    [
+        ([], ["hooks", "skills", "keys"]),
+        (["--accept", "none"], ["hooks", "skills", "keys"]),
+        (["--accept", "keys, Skills"], ["hooks"]),
+        (["--accept", "hooks,servers,policy,agents,skills,keys"], []),
+        (["--accept", "all"], []),
+    ],
+)
+def test_without_a_terminal_only_what_is_accepted_comes(
+    elsewhere: Terminal, moving: str, words: list[str], left_off: list[str]
+) -> None:
+    told = elsewhere.json("restore", moving, *words)
+    assert [each["power"] for each in told["brought"]] == ["hooks", "skills", "keys"]
+    assert [each["power"] for each in told["left_off"]] == left_off
+    assert elsewhere.paths.env_file.exists() is ("keys" not in left_off)
+
+
 @pytest.mark.real_engine
-def test_a_trial_checks_everything_and_changes_nothing(used: Terminal) -> None:
+def test_a_trial_checks_everything_and_changes_nothing(used: Terminal, elsewhere: Terminal) -> None:
     file = made(used, "--with-keys")
 
     def state() -> dict[Path, tuple[int, int]]:
@@ -153,14 +211,25 @@ def test_a_trial_checks_everything_and_changes_nothing(used: Terminal) -> None:
     before = state()
     trial = used.json("restore", str(file), "--verify")
     assert trial["complete"] is True
+    assert trial["brought"] == []
     assert {finding["level"] for finding in trial["findings"]} <= {"PASS", "WARN", "FAIL"}
-    first, second, *rest = used.done("restore", str(file), "--verify").splitlines()
+    shown = elsewhere.done("restore", str(file), "--verify")
+    first, second, *rest = shown.splitlines()
     assert first.startswith("The backup of today 14:30 (ollim-bot ")
     assert second.endswith(
         "every checksum is right, and the database is whole. Nothing was changed."
     )
+    assert rest[:2] == [
+        "It brings things that can act, and that are new here. A restore asks about them:",
+        "  keys  .env (OLLIM_USER_NAME)",
+    ]
+    assert not elsewhere.paths.root.exists()
     assert rest[-1].startswith("The doctor there: ")
     assert not [line for line in rest if "Discord" in line or "page" in line]
-    claude = used.home / ".claude"
-    after = {path: how for path, how in state().items() if not path.is_relative_to(claude)}
-    assert {path: how for path, how in after.items() if path.name != ".claude.json"} == before
+    of_engine = (used.home / ".claude", elsewhere.home / ".claude")
+    after = {
+        path: how
+        for path, how in state().items()
+        if not any(map(path.is_relative_to, of_engine)) and path.name != ".claude.json"
+    }
+    assert after == before

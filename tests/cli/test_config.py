@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 from tests.cli.terminal import Terminal
@@ -34,6 +36,38 @@ def test_what_differs_from_its_default_is_marked(terminal: Terminal) -> None:
     assert legend == "* differs from the default"
     marked = [" ".join(line.split()) for line in settings if line.startswith("*")]
     assert marked == ["* bg_concurrency 5 how many background runs go on at once; default: 3"]
+
+
+def make_older(terminal: Terminal, **values: object) -> None:
+    """Make the directory look like one of a version without a daily limit."""
+    record = json.dumps({"version": 1, **values})
+    terminal.write("state/config.json", record)
+    with closing(sqlite3.connect(terminal.paths.state / "ollim.db")) as database, database:
+        database.execute("UPDATE records SET value = ? WHERE name = 'config'", (record,))
+        database.execute("DELETE FROM meta WHERE name = 'daily_limit_notice'")
+
+
+def test_a_new_directory_has_a_daily_limit_that_can_be_changed(terminal: Terminal) -> None:
+    assert terminal.done("config", "get", "daily_cost_cap") == "5\n"
+    terminal.done("config", "set", "daily_cost_cap", "none")
+    assert stored(terminal) == {"daily_cost_cap": None}
+    assert terminal.done("config", "get", "daily_cost_cap") == "none\n"
+    terminal.done("config", "unset", "daily_cost_cap")
+    assert stored(terminal) == {}
+    assert terminal.done("config", "get", "daily_cost_cap") == "5\n"
+
+
+@pytest.mark.parametrize("cap", ["none", "5", "2.5"])
+def test_an_older_directory_keeps_its_limit_or_none(terminal: Terminal, cap: str) -> None:
+    terminal.done("config", "set", "bg_concurrency", "4")
+    own = {} if cap == "none" else {"daily_cost_cap": float(cap)}
+    make_older(terminal, bg_concurrency=4, **own)
+    terminal.done("config", "set", "bg_concurrency", "6")
+    assert terminal.done("config", "get", "daily_cost_cap") == f"{cap}\n"
+    assert terminal.json("config", "get", "daily_cost_cap")["default"] is None
+    terminal.done("config", "unset", "daily_cost_cap")
+    assert terminal.done("config", "get", "daily_cost_cap") == "none\n"
+    assert stored(terminal) == {"bg_concurrency": 6, "made_before_daily_limit": True}
 
 
 def test_json_tells_value_and_default_with_their_types(terminal: Terminal) -> None:

@@ -31,7 +31,7 @@ DEFAULTS: dict[str, ConfigValue] = {
     "permission_mode": "dontAsk",
     "approval_timeout": 600,
     "critical_daily_cap": 5,
-    "daily_cost_cap": None,
+    "daily_cost_cap": 5.0,
     "quiet_hours": None,
     "timezone": None,
     "nag_default": None,
@@ -79,7 +79,8 @@ def test_the_table_has_every_setting_with_its_default() -> None:
 
 def test_keys_and_fields_belong_together_one_to_one() -> None:
     attributes = [key.attribute for key in CONFIG_KEYS.values()]
-    assert sorted([*attributes, "unread"]) == sorted(each.name for each in fields(RuntimeConfig))
+    others = ("unread", "made_before_daily_limit")
+    assert sorted([*attributes, *others]) == sorted(each.name for each in fields(RuntimeConfig))
 
 
 @EACH_KEY
@@ -197,6 +198,17 @@ def test_no_stored_object_is_too_odd_to_read(stored: dict[str, object]) -> None:
     assert len(problems) == len(config.unread)
     assert config.unread.items() <= stored.items()
     assert config.changed().keys() <= stored.keys() - config.unread.keys()
+
+
+@pytest.mark.parametrize("cap", [None, 5.0, 2.5])
+def test_a_directory_from_before_the_daily_limit_has_another_default(cap: float | None) -> None:
+    config, problems = parse_config({"made_before_daily_limit": True, "daily_cost_cap": cap})
+    assert problems == []
+    assert config.daily_cost_cap == cap
+    assert config.changed() == ({} if cap is None else {"daily_cost_cap": cap})
+    assert config.with_default("daily_cost_cap").in_words("daily_cost_cap") == "none"
+    assert RuntimeConfig().in_words("daily_cost_cap") == "5"
+    assert parse_config({"daily_cost_cap": None})[0].changed() == {"daily_cost_cap": None}
 
 
 @pytest.mark.parametrize("word", ["tokyo", "Asia/Tokio", "asia/tokyo"])

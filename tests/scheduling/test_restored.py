@@ -18,6 +18,7 @@ from ollim_bot.store.opening import open_for_bot
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.upkeep.backup import write_backup
+from ollim_bot.upkeep.powers import take_all
 from ollim_bot.upkeep.restore import restore
 
 
@@ -42,7 +43,7 @@ async def test_what_was_due_is_listed_and_what_comes_later_runs(tmp_path: Path) 
         await at.advance(60)
         await at.until(lambda: at.pings == ["Once."])
     await clock.advance(3600)
-    restore(made.path, DataPaths(root), environment, clock.now())
+    restore(made.path, DataPaths(root), environment, clock.now(), take_all)
     assert (root / "reminders" / "w1.md").exists(), "the backup has it"
     returned = started(DataPaths(root), clock)
     assert returned is not None
@@ -75,7 +76,7 @@ async def test_a_way_back_on_which_nothing_happened_catches_up(tmp_path: Path) -
         await at.advance(20)
     made = write_backup(DataPaths(root), environment, clock.now)
     await clock.advance(2 * 3600)
-    restore(made.path, DataPaths(root), environment, clock.now(), is_return=True)
+    restore(made.path, DataPaths(root), environment, clock.now(), take_all, is_return=True)
     assert started(DataPaths(root), clock) is None
     async with schedule_scene(engine, root, clock=clock) as at:
         await at.until(lambda: at.reminders == [])
@@ -95,7 +96,7 @@ async def test_the_first_step_notes_what_need_not_be_read_again(tmp_path: Path) 
         answer = ChatMessage(MessageId("2"), said, Author.ASSISTANT, "I will")
         at.store.run(lambda tx: (tx.messages.add(mine), tx.messages.add(answer)))
     await clock.advance(3600)
-    report = restore(made.path, DataPaths(root), environment, clock.now())
+    report = restore(made.path, DataPaths(root), environment, clock.now(), take_all)
     assert report.said == ("water the plants",)
     returned = started(DataPaths(root), clock)
     assert returned is not None

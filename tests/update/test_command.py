@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.terminal import Terminal
-from tests.update.fake_installation import NEW, OLD, FakeInstallation
+from tests.update.fake_installation import NEW, OLD, Checkout, FakeInstallation
 
 from ollim_bot.store.opening import open_database
 
@@ -49,6 +49,18 @@ def test_a_check_says_what_would_happen_and_what_is_new(
     fake.write_plan()
     assert terminal.refused("update", "--check", code=1) == f"Version {OLD} is the newest one.\n"
     assert terminal.refused("update", code=1) == f"Version {OLD} is the newest one.\n"
+
+
+def test_a_check_of_a_clone_says_what_cannot_be_proved(
+    fake: FakeInstallation, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout = Checkout(fake)
+    checkout.release(NEW)
+    monkeypatch.setattr(sys, "prefix", str(checkout.environment))
+    assert terminal.done("update", "--check").endswith(
+        "\n\nThis version's tag is not signed; it is trusted because it comes from the address "
+        "your clone came from.\n"
+    )
 
 
 def test_the_outcome_is_the_last_line_and_the_exit_code(

@@ -23,6 +23,11 @@ from ollim_bot.upkeep.releases import Release, UpdateFailed, release_source
 
 pytestmark = pytest.mark.real_process
 
+UNSIGNED = (
+    "This version's tag is not signed; it is trusted because it comes from the address your clone "
+    "came from."
+)
+
 
 def test_a_checkout_gets_the_newest_tag_that_is_a_version(tmp_path: Path) -> None:
     fake = FakeInstallation(tmp_path)
@@ -33,7 +38,7 @@ def test_a_checkout_gets_the_newest_tag_that_is_a_version(tmp_path: Path) -> Non
         git(checkout.work, "push", "--quiet", "origin", tag)
     source = release_source(checkout.installation(), fake.environ)
     release = source.newest()
-    assert release == Release(NEW, fake.changelog.strip())
+    assert release == Release(NEW, fake.changelog.strip(), UNSIGNED)
     source.refuse(release)
     assert git(checkout.path, "log", "-1", "--format=%s") == f"Version {OLD}"
 
@@ -51,6 +56,7 @@ def test_a_checkout_is_installed_from_its_tag_with_hashes_and_moves_only_at_the_
     source.build(Release(NEW), beside)
     assert str(OLD) in checkout.version(), "the checkout has not moved"
     hashed = next(words for words in fake.calls() if "--require-hashes" in words)
+    assert "--only-binary=:all:" in hashed
     assert hashed[-2:] == ["-r", str(beside / "source/requirements.lock")]
     assert (beside / "source/requirements.lock").read_text() == f"a==1 # for {NEW}\n"
     # Scripts name the final path of the environment; its sources are found from both paths.
@@ -95,6 +101,77 @@ def test_a_dirty_or_diverged_checkout_is_left_alone_in_one_sentence(
     assert git(checkout.path, "rev-parse", "HEAD") == before
 
 
+class Signer:
+    """A key for tags; `introduce` lets git know it."""
+
+    def __init__(self, fake: FakeInstallation) -> None:
+        self._home = fake.home
+        self._key = fake.home / "key"
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self._key))
+
+    def introduce(self) -> None:
+        signers = self._home / "signers"
+        signers.write_text(f"a@localhost {self._key.with_suffix('.pub').read_text()}")
+        config = f"[gpg.ssh]\n\tallowedSignersFile = {signers}\n"
+        (self._home / ".gitconfig").write_text(config)
+
+    def sign(self, checkout: Checkout, version: Version) -> None:
+        """Put a signed tag in the place of the plain one, also in the clone."""
+        key = ("-c", "gpg.format=ssh", "-c", f"user.signingKey={self._key}")
+        git(checkout.work, *key, "tag", "--force", "-s", "-m", "x", version.tag, f"{version.tag}^0")
+        self.publish(checkout, version.tag)
+
+    def publish(self, checkout: Checkout, tag: str) -> None:
+        git(checkout.work, "push", "--quiet", "--force", "origin", tag)
+        git(checkout.path, "fetch", "--quiet", "--tags", "--force")
+
+
+def look_at_next(fake: FakeInstallation, checkout: Checkout) -> str:
+    """Why the newest version is trusted. Raises `UpdateFailed` if it is not."""
+    source = release_source(checkout.installation(), fake.environ)
+    release = source.newest()
+    assert release is not None
+    assert release.version == NEW
+    source.refuse(release)
+    return release.trust
+
+
+def test_a_signed_version_is_followed_only_by_signed_ones(tmp_path: Path) -> None:
+    fake = FakeInstallation(tmp_path)
+    checkout = Checkout(fake)
+    checkout.release(NEW)
+    signer = Signer(fake)
+    signer.introduce()
+    assert look_at_next(fake, checkout) == UNSIGNED
+    signer.sign(checkout, OLD)
+    with pytest.raises(UpdateFailed, match=r"signed by a key that git knows, and that of 0\.13\.0"):
+        look_at_next(fake, checkout)
+    signer.sign(checkout, NEW)
+    assert look_at_next(fake, checkout) == ""
+    # The signature of the version in use, under the name of the next one.
+    git(checkout.work, "tag", "--force", NEW.tag, OLD.tag)
+    signer.publish(checkout, NEW.tag)
+    with pytest.raises(UpdateFailed, match="the signature of another version"):
+        look_at_next(fake, checkout)
+
+
+def test_a_wrong_signature_is_refused_and_an_unknown_one_is_said(tmp_path: Path) -> None:
+    fake = FakeInstallation(tmp_path)
+    checkout = Checkout(fake)
+    checkout.release(NEW)
+    signer = Signer(fake)
+    signer.sign(checkout, NEW)
+    assert "signed by a key that git does not know here" in look_at_next(fake, checkout)
+    tag = git(checkout.work, "cat-file", "tag", NEW.tag)
+    (tmp_path / "tag").write_text(tag.replace("\n\nx\n", "\n\ny\n") + "\n")
+    changed = git(checkout.work, "hash-object", "-t", "tag", "-w", str(tmp_path / "tag"))
+    git(checkout.work, "update-ref", f"refs/tags/{NEW.tag}", changed)
+    signer.publish(checkout, NEW.tag)
+    signer.introduce()
+    with pytest.raises(UpdateFailed, match=r"The signature of v0\.13\.0 is wrong"):
+        look_at_next(fake, checkout)
+
+
 def test_without_the_remote_nothing_is_known_and_git_says_why(tmp_path: Path) -> None:
     fake = FakeInstallation(tmp_path)
     checkout = Checkout(fake)
@@ -121,6 +198,7 @@ def test_a_package_comes_by_the_installer_that_put_it_there(
     assert release == Release(NEW, fake.changelog)
     source.build(release, installation.beside)
     asked = [words for words in fake.calls() if "install" in words]
+    assert all("--only-binary=:all:" in words for words in asked), "nothing is built"
     uses_uv = kind is InstallKind.UV_TOOL
     assert all((words[0] == fake.home.name) is uses_uv for words in asked)
     assert asked[-1][-1] == f"ollim-bot=={NEW}"
@@ -158,7 +236,8 @@ def test_an_index_that_does_not_answer_and_a_missing_uv_are_said(tmp_path: Path)
     with pytest.raises(UpdateFailed) as refused:
         release_source(installation, fake.environ).newest()
     assert str(refused.value) == (
-        "Newer versions could not be looked up: No matching distribution found for ollim-bot."
+        "Newer versions could not be looked up: no ready package (wheel) of ollim-bot was found. "
+        "The package index is out of reach, or has only sources, which an update does not build."
     )
     by_uv = InstalledProgram(InstallKind.UV, installation.environment, Version(0, 12, 0))
     with pytest.raises(UpdateFailed, match="uv, which installed ollim-bot, was not found"):

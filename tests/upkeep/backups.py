@@ -26,6 +26,7 @@ from ollim_bot.store.journal import open_journal
 from ollim_bot.store.opening import open_database
 from ollim_bot.upkeep.backup import write_backup
 from ollim_bot.upkeep.backup_reports import BackupReport, RestoreReport
+from ollim_bot.upkeep.powers import Choose, take_all
 from ollim_bot.upkeep.restore import restore
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
@@ -117,8 +118,10 @@ class Home:
             check=check,
         )
 
-    def restore(self, file: Path, *, is_return: bool = False) -> RestoreReport:
-        return restore(file, self.paths, self.environment, self.now, is_return=is_return)
+    def restore(
+        self, file: Path, choose: Choose = take_all, *, is_return: bool = False
+    ) -> RestoreReport:
+        return restore(file, self.paths, self.environment, self.now, choose, is_return=is_return)
 
 
 @made_once

@@ -62,6 +62,12 @@ def named(*names: str) -> bytes:
     return archive_of(*((name, b"x") for name in names))
 
 
+def good_with(**fields: object) -> bytes:
+    """A backup with one file, and a manifest that says more of it."""
+    return archive_of(GOOD, manifest=manifest_of([GOOD], with_keys=True, **fields))
+
+
+DENIED = "although its manifest says"
 HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "parent": (lambda: named("data/../../x"), "no place in a backup"),
     "parent at the end": (lambda: named("data/.."), "no place in a backup"),
@@ -75,6 +81,20 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
         "no place in a backup",
     ),
     "hook of git": (lambda: named("data/.git/hooks/post-commit"), "which no backup has"),
+    "hook of git in capitals": (lambda: named("data/.GIT/hooks/x"), "which no backup has"),
+    "memory of the engine": (lambda: named("transcripts/memory/MEMORY.md"), "which no backup has"),
+    "what a restore left off": (lambda: named("data/state/left-off/x"), "which no backup has"),
+    ".env that its manifest denies": (lambda: named("data/.env"), DENIED),
+    ".Env that its manifest denies": (lambda: named("data/.Env"), DENIED),
+    "servers that its manifest denies": (lambda: named("data/mcp.json"), DENIED),
+    "hooks that its manifest denies": (lambda: named("data/.claude/settings.json"), DENIED),
+    "token that its manifest denies": (lambda: named("data/state/web_token"), DENIED),
+    "file that was left out": (lambda: good_with(left_out=["USER.md"]), DENIED),
+    "file that was a link": (lambda: good_with(links=["USER.md"]), DENIED),
+    "file that was not read": (
+        lambda: good_with(unread=[{"path": GOOD[0], "reason": "no"}]),
+        DENIED,
+    ),
     "lock of the bot": (lambda: named("data/state/bot.pid"), "which no backup has"),
     "log of the database": (lambda: named("data/state/ollim.db-wal"), "which no backup has"),
     "name twice": (lambda: named("data/x", "data/x"), "twice"),

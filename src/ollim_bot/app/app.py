@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -35,7 +35,7 @@ from ollim_bot.domain.text import PROGRAM
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.domain.tool_servers import NamedPlaces
 from ollim_bot.environment import system_zone
-from ollim_bot.errors import OllimError
+from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.integrations.calendars.feeds import CalendarFeeds
 from ollim_bot.integrations.calendars.refreshing import CalendarRefresher, take_calendar_address
 from ollim_bot.integrations.google.calendars import GoogleCalendars
@@ -70,7 +70,7 @@ from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.journal import open_journal
-from ollim_bot.store.opening import open_for_bot
+from ollim_bot.store.opening import DAILY_LIMIT_NOTICE, NOTICE_DUE, NOTICE_TOLD, open_for_bot
 from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.store.sentinel import SentinelFile
 from ollim_bot.store.server_file import ServerFile
@@ -196,6 +196,7 @@ class App:
             if chosen.provider.problem:
                 await parts.notices.tell(chosen.provider.problem)
             await self._tell_of(closing, parts)
+            await self._tell_of_limit(store, parts)
             try:
                 self._scheduler = build_schedule(
                     paths,
@@ -275,6 +276,16 @@ class App:
             await parts.notices.tell(closing.mended, key=key)
         for problem in closing.problems:
             await parts.notices.tell(problem)
+
+    async def _tell_of_limit(self, store: Store, parts: ConversationParts) -> None:
+        """Tell the owner of a directory from before the daily limit, once, that it has none."""
+
+        if await store.read(lambda tx: tx.meta.get(DAILY_LIMIT_NOTICE)) != NOTICE_DUE:
+            return
+        if (await store.read(lambda tx: tx.config.get())).daily_cost_cap is None:
+            await parts.notices.tell(texts.NO_DAILY_LIMIT)
+        with suppress(StorageError):  # the next start tries again
+            await store.transact(lambda tx: tx.meta.put(DAILY_LIMIT_NOTICE, NOTICE_TOLD))
 
     async def _journal(self, lifetime: AsyncExitStack) -> Journal:
         if self._adapters.journal is not None:

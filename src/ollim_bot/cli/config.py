@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ollim_bot.domain.schedule import ScheduledJob
     from ollim_bot.store.transaction import Transaction
 
-_DEFAULTS = RuntimeConfig()
 _NO_EFFECT = "does nothing yet"
 _ZONE = "timezone"
 
@@ -60,7 +59,8 @@ def _get(given: Given, caller: Caller) -> None:
 
 def _set(given: Given, caller: Caller) -> None:
     key = _known_key(given)
-    _DEFAULTS.with_value(key, given["value"])  # a wrong value must not create a data directory
+    # A wrong value must not create a data directory.
+    RuntimeConfig().with_value(key, given["value"])
     if key == _ZONE:
         print(_zone_changed(caller, given["value"]))
         return
@@ -136,14 +136,14 @@ def _row(config: RuntimeConfig, key: str) -> tuple[str, str, str]:
     value, about = plain(config.shown(key)), CONFIG_KEYS[key].about or _NO_EFFECT
     if key not in config.changed():
         return f"  {key}", value, about
-    return f"* {key}", value, f"{about}; default: {_DEFAULTS.shown(key)}"
+    return f"* {key}", value, f"{about}; default: {config.defaults.shown(key)}"
 
 
 def _setting(config: RuntimeConfig, key: str) -> dict[str, object]:
     return {
         "key": key,
         "value": config.value(key),
-        "default": _DEFAULTS.value(key),
+        "default": config.defaults.value(key),
         "takes": CONFIG_KEYS[key].takes,
         "about": CONFIG_KEYS[key].about,
     }

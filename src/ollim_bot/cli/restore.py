@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +16,15 @@ from ollim_bot.cli.terminal import typed, width_of, wrapped
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
-from ollim_bot.upkeep.backup_reports import Restored, RestoreReport, TrialReport
+from ollim_bot.paths import DataPaths
+from ollim_bot.upkeep.backup_reports import (
+    LEFT_OFF,
+    Brought,
+    Power,
+    Restored,
+    RestoreReport,
+    TrialReport,
+)
 from ollim_bot.upkeep.doctor import Level, summary
 
 _COMMAND = "ollim-bot restore"
@@ -29,19 +37,31 @@ def run(words: Sequence[str], caller: Caller) -> None:
     parser.add_argument(
         "--verify", action="store_true", help="try it out in a scratch place; nothing is changed"
     )
+    parser.add_argument(
+        "--accept",
+        metavar="WHAT",
+        help="take in what can act, without a question: "
+        f"{', '.join(Power)} with commas between, or all, or none",
+    )
     json_flag(parser)
     given = parser.read(words)
+    accepted = _accepted(str(given["accept"])) if "accept" in given else None
     file = caller.path(str(given["file"]))
     if not file.is_file():
         raise WrongInput(f"{file} is not a file. Name a backup, such as ollim-bot-….tar.gz.")
     place = caller.place()
     now = caller.now().astimezone(place.zone)
     if "verify" in given:
-        _verify(file, caller, now, is_json="json" in given)
+        _verify(file, place.paths, caller, now, is_json="json" in given)
         return
     from ollim_bot.upkeep.restore import restore
 
-    report = restore(file, place.paths, caller.environ, now)
+    def choose(brought: Sequence[Brought]) -> Set[Power]:
+        if accepted is not None or "json" in given or not sys.stdin.isatty():
+            return accepted or frozenset()
+        return frozenset(Power) if _agrees(brought) else frozenset()
+
+    report = restore(file, place.paths, caller.environ, now, choose)
     if "json" in given:
         aside = None if report.aside is None else str(report.aside)
         print_json({**_object(report.restored), "aside": aside, "since": list(report.said)})
@@ -49,10 +69,43 @@ def run(words: Sequence[str], caller: Caller) -> None:
         _print(_lines(report, caller, now))
 
 
-def _verify(file: Path, caller: Caller, now: datetime, *, is_json: bool) -> None:
+def _accepted(typed: str) -> Set[Power]:
+    """Raises `WrongInput`."""
+    words = {word.strip().lower() for word in typed.split(",")} - {""}
+    if words == {"all"}:
+        return frozenset(Power)
+    if words == {"none"}:
+        return frozenset()
+    if not words or not words <= {*Power}:
+        raise WrongInput(
+            f"--accept takes {', '.join(Power)} with commas between, or all, or none; "
+            f"not {typed!r:.60}."
+        )
+    return frozenset(map(Power, words))
+
+
+def _agrees(brought: Sequence[Brought]) -> bool:
+    _print(_list_powers("This backup brings things that can act, and that are new here:", brought))
+    _print(iter(["Take them in only if the backup is your own, and nobody else could change it."]))
+    try:
+        answer = input("Take in all of them? [y/N] ")
+    except EOFError:
+        answer = ""
+    return answer.strip().casefold() in ("y", "yes")
+
+
+def _list_powers(head: str, brought: Sequence[Brought]) -> Iterator[str]:
+    if brought:
+        yield head
+    width = max((len(each.power) for each in brought), default=0)
+    for each in brought:
+        yield f"  {each.power:<{width}}  {' '.join(str(each).split())}"
+
+
+def _verify(file: Path, paths: DataPaths, caller: Caller, now: datetime, *, is_json: bool) -> None:
     from ollim_bot.upkeep.restore import try_out
 
-    trial = try_out(file, caller.environ, now)
+    trial = try_out(file, paths, caller.environ, now)
     if is_json:
         findings = [asdict(finding) for finding in trial.findings]
         print_json({**_object(trial.restored), "findings": findings})
@@ -77,6 +130,10 @@ def _trial_lines(trial: TrialReport, now: datetime) -> Iterator[str]:
     yield f"The backup of {_moment(trial.restored, now)} can be restored."
     yield f"{count}: every checksum is right, and the database is whole. Nothing was changed."
     yield from _gaps(trial.restored)
+    yield from _list_powers(
+        "It brings things that can act, and that are new here. A restore asks about them:",
+        trial.restored.brought,
+    )
     for finding in trial.findings:
         if finding.level is not Level.PASS:
             yield f"{finding.level}  {finding.name}: {finding.detail}"
@@ -95,12 +152,27 @@ def _lines(report: RestoreReport, caller: Caller, now: datetime) -> Iterator[str
         missing = ", ".join(restored.missing)
         yield f"Keys that are missing: {missing}. `ollim-bot setup` asks for some of them."
     yield from _gaps(restored)
+    yield from _left_off(restored.left_off, caller)
     if report.said:
         yield "Since this backup you said, and the bot does not know it any more:"
         yield from (f"  {words}" for words in report.said)
     for sentence in restored.notes:
         note(sentence)
     yield "Start the bot again: `ollim-bot`. It lists what was due since, and repeats nothing."
+
+
+def _left_off(left_off: Sequence[Brought], caller: Caller) -> Iterator[str]:
+    yield from _list_powers("Left off, since it can act and you did not take it in:", left_off)
+    if any(each.files for each in left_off):
+        root = caller.place().paths.root
+        folder = caller.shown(root / LEFT_OFF)
+        yield (
+            f"The files are in {folder}. To use one, read it, and move it to the same place in "
+            f"{caller.shown(root)}."
+        )
+    for each in left_off:
+        if each.later:
+            yield f"To have {each.name} again: {each.later}."
 
 
 def _gaps(restored: Restored) -> Iterator[str]:
@@ -119,7 +191,18 @@ def _object(restored: Restored) -> dict[str, object]:
         "files": len(manifest.files),
         "keys": list(restored.keys),
         "missing": list(restored.missing),
+        "brought": [_brought_object(each) for each in restored.brought],
+        "left_off": [_brought_object(each) for each in restored.left_off],
         "links": list(manifest.links),
         "unread": [{"path": gap.path, "reason": gap.reason} for gap in manifest.unread],
         "notes": list(restored.notes),
+    }
+
+
+def _brought_object(each: Brought) -> dict[str, object]:
+    return {
+        "power": each.power,
+        "name": each.name,
+        "detail": each.detail,
+        "files": list(each.files),
     }

@@ -49,6 +49,10 @@ _PLAIN_SECRET = (
     "Give `{flag} -` and the secret on standard input."
 )
 _NO_SERVICE = "--service: this machine has neither systemd nor launchd for your account."
+_LIMIT = (
+    "Daily limit: when today has cost {limit} US dollars, jobs stop using the model until "
+    "tomorrow. `ollim-bot config set daily_cost_cap 10` changes it."
+)
 _START = "Start the bot now: `ollim-bot`."
 _START_DISCORD = "Start the bot now, and it writes to you on Discord: `ollim-bot`."
 _MEND = "Do what stands below FAIL, then run `ollim-bot doctor`."
@@ -212,6 +216,8 @@ def _finish(of: Installation, to: SetUpEnvironment) -> None:
     if to.report(of.caller):
         to.console.say(_MEND)
         raise OllimError("")  # all is said; only the exit code is left
+    if limit := of.daily_limit():
+        to.console.say(_LIMIT.format(limit=limit))
     if of.is_running:
         to.console.say(_RESTART if of.needs_restart else _RUNS)
     else:

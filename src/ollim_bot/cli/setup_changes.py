@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, opened_journal
 from ollim_bot.domain.owner_choices import GivenNames
+from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.environment import read_env_file
 from ollim_bot.errors import BadSettings, CalendarFailed, WrongInput
 from ollim_bot.paths import DataPaths
@@ -68,6 +69,12 @@ class Installation:
     def _examine(self) -> None:
         self.settings, self.problems = self._read()
         self._chosen = self._chosen_in_chat()
+
+    def daily_limit(self) -> str | None:
+        """The amount in US dollars after which jobs stop for the day; None if there is no limit."""
+        found = look_into(self.paths, self.caller.now(), lambda tx: tx.config.get())
+        config = found or RuntimeConfig()
+        return None if config.daily_cost_cap is None else config.in_words("daily_cost_cap")
 
     def _chosen_in_chat(self) -> dict[str, str]:
         """What was chosen there, by the names of the settings before which it counts."""

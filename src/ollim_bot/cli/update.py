@@ -54,6 +54,8 @@ def run(words: Sequence[str], caller: Caller) -> None:
                 changes=available.changes or "It has no changelog.",
             )
         )
+        if available.release.trust:
+            _print(f"\n{available.release.trust}")
         return
     outcome = updater.run(when_idle="when_idle" in given)
     if outcome.phase is not Phase.DONE:

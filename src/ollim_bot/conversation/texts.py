@@ -29,6 +29,10 @@ COMPACTED_NOTHING = "The conversation could not be made shorter."
 NOTHING_IN_IT = "There is nothing in this message. Write a word, or attach a file."
 NOTHING_RUNS = "Nothing is running."
 JOB_TOO_LONG = "This took longer than 5 minutes and was stopped."
+NO_DAILY_LIMIT = (
+    "Your jobs have no daily limit. New installations stop using the model for jobs when a day has "
+    "cost 5 US dollars; `/config daily_cost_cap 5` gives you that limit too."
+)
 RESTARTING = "Restarting. The conversation goes on where it is."
 
 

@@ -18,6 +18,9 @@ ConfigValue = str | int | float | bool | None | tuple[str, ...]
 Thinking = str | int
 T = TypeVar("T")
 
+# The daily limit of a directory that is made now, in US dollars.
+DAILY_LIMIT = 5.0
+MADE_BEFORE_DAILY_LIMIT = "made_before_daily_limit"
 # Safe to add to a moment as seconds or as minutes.
 _LARGEST = 999_999_999
 _LONGEST_SHOWN = 60
@@ -195,7 +198,8 @@ class RuntimeConfig:
     """All settings; each line has the key, the default, what it takes, and its check.
 
     The name of a field is its key, with an underscore for the dot. `unread` keeps stored values
-    that are wrong or of another version, so that none is lost.
+    that are wrong or of another version, so that none is lost. A data directory that was
+    `made_before_daily_limit` has no limit by default.
     """
 
     model_main: str | None = _setting(
@@ -247,10 +251,11 @@ class RuntimeConfig:
     )
     daily_cost_cap: float | None = _setting(
         "daily_cost_cap",
-        None,
+        DAILY_LIMIT,
         _AN_AMOUNT,
         _money,
-        about="the cost of a day after which jobs ask no model",
+        about="Daily limit: when today has cost this much, jobs stop using the model until "
+        "tomorrow",
         unit="US dollars",
     )
     quiet_hours: str | None = _setting(
@@ -319,6 +324,12 @@ class RuntimeConfig:
         about="the list at Google that tasks are in",
     )
     unread: Mapping[str, object] = field(default_factory=dict)
+    made_before_daily_limit: bool = False
+
+    @property
+    def defaults(self) -> RuntimeConfig:
+        """The defaults of this data directory."""
+        return _OLDER_DEFAULTS if self.made_before_daily_limit else RuntimeConfig()
 
     def value(self, key: str) -> ConfigValue:
         value: ConfigValue = getattr(self, config_key(key).attribute)
@@ -348,7 +359,7 @@ class RuntimeConfig:
 
     def with_default(self, key: str) -> RuntimeConfig:
         attribute = config_key(key).attribute
-        return self._with(key, attribute, getattr(RuntimeConfig(), attribute))
+        return self._with(key, attribute, getattr(self.defaults, attribute))
 
     def _with(self, key: str, attribute: str, value: ConfigValue) -> RuntimeConfig:
         unread = {name: kept for name, kept in self.unread.items() if name != key}
@@ -357,11 +368,13 @@ class RuntimeConfig:
 
     def changed(self) -> dict[str, ConfigValue]:
         """The values that differ from the defaults, by key: only these are stored."""
-        defaults = RuntimeConfig()
+        defaults = self.defaults
         return {
             key: self.value(key) for key in CONFIG_KEYS if self.value(key) != defaults.value(key)
         }
 
+
+_OLDER_DEFAULTS = RuntimeConfig(daily_cost_cap=None, made_before_daily_limit=True)
 
 CONFIG_KEYS: Mapping[str, ConfigKey] = {
     key: known for one in fields(RuntimeConfig) for key, known in one.metadata.items()
@@ -383,8 +396,11 @@ def config_key(key: str) -> ConfigKey:
 
 def parse_config(stored: Mapping[str, object]) -> tuple[RuntimeConfig, list[str]]:
     """The config, and a sentence for each stored value that is wrong and therefore ignored."""
-    config, unread, problems = RuntimeConfig(), {}, []
+    is_older = stored.get(MADE_BEFORE_DAILY_LIMIT) is True
+    config, unread, problems = _OLDER_DEFAULTS if is_older else RuntimeConfig(), {}, []
     for key, value in stored.items():
+        if is_older and key == MADE_BEFORE_DAILY_LIMIT:
+            continue
         try:
             config = config.with_value(key, value)
         except WrongInput as wrong:
@@ -398,4 +414,6 @@ def _typed(value: ConfigValue) -> str:
         return "on" if value else "off"
     if isinstance(value, tuple):
         return ", ".join(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
     return str(value)

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
+from ollim_bot.domain.runtime_config import MADE_BEFORE_DAILY_LIMIT, parse_config
 from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, Journal
@@ -19,14 +20,19 @@ from ollim_bot.store.errors import Busy, Damaged, OlderState, OtherSchema, trans
 from ollim_bot.store.file_store import Malformed, StoreProblem
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.image import DatabaseImage
+from ollim_bot.store.json_fields import parse_json, versioned
 from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.reading import DATABASE, ask_rows, check_schema
+from ollim_bot.store.records import stored_record
 from ollim_bot.store.schema import SCHEMA, WITH_ITEMS, migrate, schema_of
 from ollim_bot.store.search import can_index
 from ollim_bot.store.takeover import TakeOver, take_over_cards
 from ollim_bot.store.transaction import Transaction
 
 BALLAST_FILE = "ballast"
+# In the facts about the database: whether the owner is to be told that there is no daily limit.
+DAILY_LIMIT_NOTICE = "daily_limit_notice"
+NOTICE_DUE, NOTICE_TOLD = "due", "told"
 
 R = TypeVar("R")
 Report = Callable[[StoreProblem], None]
@@ -192,8 +198,20 @@ class _Preparation:
             self._takeover.run(tx)
         if found < WITH_ITEMS:
             take_over_cards(tx)
+        self._decide_on_limit(tx, statements, is_new=found == 0)
         tx.messages.prepare_search(is_supported=can_index())
         self._is_moving = self._takeover.is_moving(tx)
+
+    def _decide_on_limit(self, tx: Transaction, statements: Statements, *, is_new: bool) -> None:
+        """Give a directory that is not new no daily limit, once; the owner is told of it."""
+        if tx.meta.get(DAILY_LIMIT_NOTICE) is not None:
+            return
+        is_older = not is_new or tx.session.get() is not None or bool(self._takeover.originals())
+        if is_older:
+            stored = stored_record(statements, "config")
+            values = {} if stored is None else versioned(parse_json(stored))
+            tx.config.put(parse_config({**values, MADE_BEFORE_DAILY_LIMIT: True})[0])
+        tx.meta.put(DAILY_LIMIT_NOTICE, NOTICE_DUE if is_older else NOTICE_TOLD)
 
     def _put_away(self, connection: sqlite3.Connection) -> None:
         if not self._is_moving:

@@ -13,13 +13,14 @@ from pathlib import Path
 from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
-from ollim_bot.store.connection import Statements, connect_for_reading
+from ollim_bot.store.connection import Statements, connect_for_reading, connect_in_memory
 from ollim_bot.store.copies import back_up, damage_of, mark_copy
 from ollim_bot.store.errors import Busy, Damaged, translated
 from ollim_bot.store.mirrors import MirrorAge, mirror_age
 from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.records import HISTORY_FILE, MIRRORED, stored_record
-from ollim_bot.store.schema import schema_of
+from ollim_bot.store.schema import migrate, schema_of
+from ollim_bot.store.search import TABLES
 
 MIRROR_FILES = frozenset((HISTORY_FILE, *(spec.file for spec in MIRRORED)))
 # The database itself, and the files that only SQLite and a start may open.
@@ -82,12 +83,28 @@ def check_database(path: Path, schema: int) -> None:
     try:
         with closing(connect_for_reading(path)) as connection:
             found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-            if not schema or schema_of(connection) != schema:
+            if not schema or schema_of(connection) != schema or _has_other_objects(connection):
                 found = "it has not the tables that it should have"
     except sqlite3.Error as refused:
         raise translated(path, refused) from refused
     if found != "ok":
         raise Damaged(path, str(found))
+
+
+def _has_other_objects(connection: sqlite3.Connection) -> bool:
+    """Whether there are other tables than ours, or views and triggers, which change what is read.
+
+    The tables of the search index are left out.
+    """
+    with closing(connect_in_memory()) as ours:
+        migrate(ours)
+        known = {row[0] for row in ours.execute("SELECT name FROM sqlite_master")}
+    rows = connection.execute("SELECT type, name FROM sqlite_master").fetchall()
+    return any(
+        kind not in ("table", "index")
+        or not (name in known or name.startswith((TABLES, "sqlite_")))
+        for kind, name in rows
+    )
 
 
 def _mirror_contents(paths: DataPaths) -> dict[str, bytes | None]:

@@ -38,13 +38,18 @@ _Fingerprint = tuple[tuple[str, int, int, int, int], ...]
 
 def install_subagents(folder: Path, disk: Disk) -> None:
     """Create the missing files of the package, and bring unedited ones up to date."""
-    shipped = {line.split()[0] for line in _SHIPPED.read_text().splitlines()}
+    shipped = shipped_hashes()
     for source in sorted(BUNDLED.glob("*.md")):
         target, content = folder / source.name, source.read_bytes()
         if not os.path.lexists(target):
             create_atomically(disk, target, content, SHARED)
         elif _is_outdated(target, content, shipped, disk):
             write_atomically(disk, target, content, SHARED)
+
+
+def shipped_hashes() -> set[str]:
+    """The SHA-256 of every text that the package has or had."""
+    return {line.split()[0] for line in _SHIPPED.read_text().splitlines()}
 
 
 def _is_outdated(target: Path, content: bytes, shipped: set[str], disk: Disk) -> bool:

@@ -10,6 +10,7 @@ import re
 import shutil
 import stat
 import tempfile
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, tzinfo
@@ -51,7 +52,7 @@ _GIT_LIMIT = 300.0
 _REMADE = frozenset(
     (
         *("bot.pid", ".locks", "copies", "ballast", "engine", "uploads", "run_requests", "discord"),
-        *("maintenance.json", "restored_transcripts"),
+        *("maintenance.json", "restored_transcripts", "left-off"),
         *("update.json", "before-update", ".before-update.tmp"),
         *DATABASE_FILES,
         *MIRROR_FILES,
@@ -75,6 +76,7 @@ def kind_of(relative: PurePosixPath) -> Kind:
 
     A name that begins with that of a key, such as `.env.old` or `token.json.corrupt-…`, is one too.
     """
+    relative = folded(relative)
     parts = relative.parts
     if ".git" in parts or (relative.name.startswith(".") and relative.suffix == ".tmp"):
         return Kind.REMADE
@@ -87,6 +89,13 @@ def kind_of(relative: PurePosixPath) -> Kind:
     if parts[0] == "state" and len(parts) > 1:
         return _kind_in_state(parts[1], relative)
     return Kind.REMADE if str(relative) in _OWN_LINKS else Kind.TAKEN
+
+
+def folded(relative: PurePosixPath) -> PurePosixPath:
+    """The path as a file system finds it that knows neither case nor invisible characters."""
+    signs = unicodedata.normalize("NFC", str(relative)).casefold()
+    found = PurePosixPath("".join(each for each in signs if unicodedata.category(each) != "Cf"))
+    return found if found.parts else relative
 
 
 def _kind_in_state(first: str, relative: PurePosixPath) -> Kind:

@@ -60,6 +60,7 @@ class UpdateRecord:
 
     `began_at` names it. `bot` is the process that is asked to hand over, at once or `when_idle`.
     `reason` says why the new version is not in use. `switched_at` is when it began to be used.
+    `trust` is a sentence on why it is trusted although its origin cannot be proved.
     """
 
     old: str
@@ -72,6 +73,7 @@ class UpdateRecord:
     when_idle: bool = False
     reason: str = ""
     switched_at: datetime | None = None
+    trust: str = ""
 
     @property
     def python(self) -> Path:
@@ -81,7 +83,7 @@ class UpdateRecord:
     def __str__(self) -> str:
         match self.phase:
             case Phase.DONE | Phase.SWITCHED:
-                return f"Updated from {self.old} to {self.new}."
+                return f"Updated from {self.old} to {self.new}. {self.trust}".strip()
             case Phase.RETURNED | Phase.RETURNING:
                 whole = " with all data as it was" if self.switched_at is None else ""
                 goes_on = f"so {self.old} goes on{whole}"
@@ -112,6 +114,7 @@ def read_update(paths: DataPaths) -> UpdateRecord | None:
             when_idle=bool(found["when_idle"]),
             reason=str(found["reason"]),
             switched_at=None if switched is None else datetime.fromisoformat(switched),
+            trust=str(found.get("trust", "")),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -38,18 +38,39 @@ _LOOK_LIMIT = 120.0
 _INSTALL_LIMIT = 1800.0
 _MOST_WORDS = 300
 _QUIET = ("--quiet", "--disable-pip-version-check", "--no-input")
+# What is built from its sources runs its own code before it was tried on a copy.
+_NO_BUILDS = ("--only-binary=:all:",)
+# What pip and uv say where only sources are published; pip says the same without a network.
+_NO_WHEEL = re.compile("No matching distribution|no usable wheels|building from source is disabled")
+
+_ADDRESS = "it is trusted because it comes from the address your clone came from."
+_UNSIGNED = f"This version's tag is not signed; {_ADDRESS}"
+_UNKNOWN_KEY = f"This version's tag is signed by a key that git does not know here; {_ADDRESS}"
+_WRONG_SIGNATURE = re.compile(r"\bBADSIG\b|incorrect signature|Signature verification failed")
+_SIGNED = re.compile(r"^-----BEGIN (?:PGP|SSH|SIGNED) (?:SIGNATURE|MESSAGE)-----$", re.MULTILINE)
 
 
 class UpdateFailed(OllimError):
-    """The update ends, and the present version goes on; the sentence says why."""
+    """The update ends, and the present version goes on; the sentence says why.
+
+    `output` is what a program that failed has printed.
+    """
+
+    def __init__(self, sentence: str, output: str = "") -> None:
+        super().__init__(sentence)
+        self.output = output
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """`changelog` is the whole changelog of that version; it may be empty."""
+    """`changelog` is the whole changelog of that version; it may be empty.
+
+    `trust` is a sentence on why the version is trusted although its origin cannot be proved.
+    """
 
     version: Version
     changelog: str = ""
+    trust: str = ""
 
 
 class ReleaseSource(Protocol):
@@ -97,7 +118,10 @@ class GitReleases:
     def newest(self) -> Release | None:
         self._git("fetch", "--quiet", "--tags", what="Newer versions could not be looked up")
         newest = self.newest_fetched()
-        return None if newest is None else Release(newest, self._changelog(newest))
+        if newest is None:
+            return None
+        is_newer = newest > self._installation.version
+        return Release(newest, self._changelog(newest), self._trust(newest) if is_newer else "")
 
     def newest_fetched(self) -> Version | None:
         return newest_tag(self._git("tag", "--list", "v*").split())
@@ -109,6 +133,13 @@ class GitReleases:
             raise UpdateFailed(
                 f"The checkout {self._checkout} has changes of its own, such as {name}, and is "
                 "left as it is. Commit them elsewhere or undo them first."
+            )
+        if release.trust and self._trust(self._installation.version) == "":
+            raise UpdateFailed(
+                f"The tag of {self._installation.version} is signed by a key that git knows, and "
+                f"that of {release.version} is not. It may come from somebody else, so nothing was "
+                f"changed. Look at it with `git -C {self._checkout} verify-tag "
+                f"{release.version.tag}`."
             )
         if self._moves_to(release.version):
             return
@@ -127,7 +158,7 @@ class GitReleases:
                 tree.extractall(source)
         pip = (str(python), "-m", "pip", "install", *_QUIET)
         lock = str(source / LOCK_FILE)
-        _install((*pip, "--require-hashes", "-r", lock), self._environ)
+        _install((*pip, *_NO_BUILDS, "--require-hashes", "-r", lock), self._environ)
         editable = ("--no-deps", "--no-build-isolation", "--editable", str(source))
         _install((*pip, *editable), self._environ)
         # Relative: the environment will take the name of the present one.
@@ -148,6 +179,31 @@ class GitReleases:
         self._lead_to(environment, self._checkout / "src")
         # For make, which otherwise would install all of it again.
         (environment / ".runtime").touch()
+
+    def _trust(self, version: Version) -> str:
+        """Empty if git knows the key of the tag's signature, else why it is trusted all the same.
+
+        Raises `UpdateFailed` if the signature is wrong.
+        """
+        try:
+            signed = self._git("cat-file", "tag", version.tag)
+        except UpdateFailed:  # it has no object of its own, or there is no such tag
+            return _UNSIGNED
+        head, _, _ = signed.partition("\n\n")
+        if not _SIGNED.search(signed):
+            return _UNSIGNED
+        if f"tag {version.tag}" not in head.splitlines():
+            raise UpdateFailed(f"The tag {version.tag} holds the signature of another version.")
+        try:
+            self._git("verify-tag", "--raw", version.tag)
+        except UpdateFailed as refused:
+            if refused.output and _WRONG_SIGNATURE.search(refused.output):
+                raise UpdateFailed(
+                    f"The signature of {version.tag} is wrong. It may come from somebody else, so "
+                    "nothing was changed."
+                ) from refused
+            return _UNKNOWN_KEY
+        return ""
 
     def _moves_to(self, version: Version) -> bool:
         """Whether the checkout's commit is part of the tag's history."""
@@ -192,9 +248,16 @@ class PackageReleases:
             if not self._installation.uses_uv:
                 alone = (*alone, "--no-compile")
             command = (*self._installer(self._installation.python), *alone, PROGRAM)
-            run_program(
-                command, self._environ, _LOOK_LIMIT, "Newer versions could not be looked up"
-            )
+            what = "Newer versions could not be looked up"
+            try:
+                run_program(command, self._environ, _LOOK_LIMIT, what)
+            except UpdateFailed as refused:
+                if not _NO_WHEEL.search(refused.output):
+                    raise
+                raise UpdateFailed(
+                    f"{what}: no ready package (wheel) of ollim-bot was found. The package index "
+                    "is out of reach, or has only sources, which an update does not build."
+                ) from refused
             records = sorted(Path(folder).glob("ollim_bot-*.dist-info"))
             version = version_of(records[0]) if records else None
             if version is None:
@@ -223,11 +286,12 @@ class PackageReleases:
     def _installer(self, python: Path) -> tuple[str, ...]:
         """The command that installs into the environment of `python`."""
         if self._installation.uses_uv:
-            return (_uv(self._environ), "pip", "install", "--quiet", "--python", str(python))
+            words = ("pip", "install", "--quiet", *_NO_BUILDS, "--python", str(python))
+            return (_uv(self._environ), *words)
         pip: tuple[str, ...] = (str(python), "-m", "pip")
         if not self._has_pip:
             pip = (str(self._installation.python), "-m", "pip", "--python", str(python))
-        return (*pip, "install", *_QUIET, *self._pip_words())
+        return (*pip, "install", *_QUIET, *self._pip_words(), *_NO_BUILDS)
 
     def _pip_words(self) -> Sequence[str]:
         """What the owner told pipx to tell pip, such as the address of an index."""
@@ -275,7 +339,8 @@ def run_program(
     except OSError as refused:
         raise UpdateFailed(f"{what}: {command[0]}: {refused.strerror}.") from None
     if ran.returncode:
-        raise UpdateFailed(f"{what}: {last_words(ran.stderr or ran.stdout)}.")
+        said = ran.stderr or ran.stdout
+        raise UpdateFailed(f"{what}: {last_words(said)}.", said)
     return ran.stdout
 
 

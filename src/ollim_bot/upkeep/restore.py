@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import filecmp
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,13 +44,23 @@ from ollim_bot.upkeep.archive import (
     opened_backup,
 )
 from ollim_bot.upkeep.backup import Kind, keys_in, kind_of, locked_folder
-from ollim_bot.upkeep.backup_reports import Restored, RestoreReport, TrialReport
+from ollim_bot.upkeep.backup_reports import Power, Restored, RestoreReport, TrialReport
 from ollim_bot.upkeep.doctor import DoctorInput
 from ollim_bot.upkeep.examination import examine
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
 from ollim_bot.upkeep.name_swap import swap_names
+from ollim_bot.upkeep.powers import (
+    Choose,
+    leave_off,
+    power_of,
+    powers_brought,
+    take_all,
+    take_none,
+)
 
+# The engine looks into these alone for a session; other names may be instructions to it.
+_RECORD = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:\.jsonl$|/)")
 _STAMP = "%Y%m%dT%H%M%SZ"
 _GIT_LIMIT = 300.0
 # Where the engine's records wait below the data directory until they are in their folder.
@@ -67,10 +78,13 @@ _LONGEST_LISTED = 80
 _SPARE = 16 * 1024 * 1024
 
 
-def restore_into(file: Path, root: Path, keys_from: Path | None = None) -> Restored:
+def restore_into(
+    file: Path, root: Path, present: Path | None = None, choose: Choose = take_all
+) -> Restored:
     """Restore the backup into the new folder `root`; every byte is checked, and the database.
 
-    Keys that are not in the backup come from the data directory `keys_from`, if that is given. The
+    Of what can act, and is not so in the data directory `present`, only what `choose` returns comes
+    into its place. Keys that are not in the backup come from `present`, if that is given. The
     engine's records wait in `state/` for `place_transcripts`. On any error nothing is left. Raises
     `OllimError`.
     """
@@ -80,7 +94,7 @@ def restore_into(file: Path, root: Path, keys_from: Path | None = None) -> Resto
             _check_room(root, backup.manifest)
             root.mkdir(mode=0o700)
             try:
-                return _extracted(backup, DataPaths(root), keys_from)
+                return _extracted(backup, DataPaths(root), present, choose)
             except BaseException:  # also if interrupted: half a directory must not remain
                 shutil.rmtree(root, ignore_errors=True)
                 raise
@@ -100,12 +114,21 @@ def _check(file: Path, manifest: Manifest) -> None:
         raise BadBackup(
             file, f"was made by a newer ollim-bot ({manifest.version}). Update ollim-bot first."
         )
+    denied = {*manifest.left_out, *manifest.links}
+    gaps = {gap.path for gap in manifest.unread}
     for entry in manifest.files:
         top, _, below = entry.path.partition("/")
         relative = PurePosixPath(below)
+        kind = kind_of(relative) if top == DATA else Kind.TAKEN
         is_ours = relative.parent == PurePosixPath("state") and relative.name in _FROM_BACKUP
-        if top == DATA and kind_of(relative) is Kind.REMADE and not is_ours:
+        is_record = top != TRANSCRIPTS or _RECORD.match(below)
+        if (kind is Kind.REMADE and not is_ours) or not is_record:
             raise BadBackup(file, f"has {entry.path!r:.80}, which no backup has.")
+        is_denied = top == DATA and below in denied
+        if is_denied or entry.path in gaps or (kind is Kind.KEY and not manifest.with_keys):
+            raise BadBackup(
+                file, f"has {entry.path!r:.80}, although its manifest says that this is not in it."
+            )
 
 
 def _check_room(root: Path, manifest: Manifest) -> None:
@@ -125,7 +148,9 @@ def _not_written(path: Path, refused: OSError) -> WriteFailed:
     return WriteFailed(where, f"could not be written: {reason}. Nothing was changed.")
 
 
-def _extracted(backup: BackupReader, paths: DataPaths, keys_from: Path | None) -> Restored:
+def _extracted(
+    backup: BackupReader, paths: DataPaths, present: Path | None, choose: Choose
+) -> Restored:
     backup.extract(lambda entry: _opened(paths.root, entry))
     paths.state.mkdir(mode=0o700, exist_ok=True)
     for entry in backup.manifest.files:
@@ -133,9 +158,14 @@ def _extracted(backup: BackupReader, paths: DataPaths, keys_from: Path | None) -
             os.utime(_place(paths.root, entry), (entry.mtime, entry.mtime))
     if (paths.state / DATABASE).exists():
         check_database(paths.state / DATABASE, backup.manifest.schema)
-    taken, missing = _take_keys(backup.manifest, paths.root, keys_from)
+    here = None if present is None else DataPaths(present)
+    brought = powers_brought(backup.manifest.files, paths, here)
+    accepted = choose(brought) if brought else frozenset[Power]()
+    left_off = [each for each in brought if each.power not in accepted]
+    leave_off(left_off, paths, here)
+    taken, missing = _take_keys(backup.manifest, paths.root, present)
     notes = tuple(_restored_history(paths.root))
-    return Restored(backup.manifest, taken, missing, notes)
+    return Restored(backup.manifest, taken, missing, tuple(brought), tuple(left_off), notes)
 
 
 def _place(root: Path, entry: BackedUpFile) -> Path:
@@ -148,25 +178,29 @@ def _place(root: Path, entry: BackedUpFile) -> Path:
 def _opened(root: Path, entry: BackedUpFile) -> BinaryIO:
     path = _place(root, entry)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Others on the machine may read no more than before, and nothing of `state/`.
-    mode = 0o700 if entry.mode & 0o100 else 0o600
+    # Others on the machine may read no more than before, and nothing of `state/`. Ordinary content
+    # is not for running.
+    is_program = (
+        bool(entry.mode & 0o100) and power_of(PurePosixPath(path.relative_to(root))) is not None
+    )
+    mode = 0o700 if is_program else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return open(os.open(path, flags, mode), "wb")
 
 
 def _take_keys(
-    manifest: Manifest, root: Path, keys_from: Path | None
+    manifest: Manifest, root: Path, present: Path | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Copy the keys of `keys_from`; returns their names, and those that are nowhere."""
+    """Copy the keys of `present`; returns their names, and those that are nowhere."""
     if manifest.with_keys:
         return (), ()
-    if keys_from is None:
+    if present is None:
         return (), manifest.left_out
     taken = []
-    for relative in keys_in(keys_from):
+    for relative in keys_in(present):
         target = root / relative
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shutil.copyfile(keys_from / relative, target, follow_symlinks=False)
+        shutil.copyfile(present / relative, target, follow_symlinks=False)
         target.chmod(0o600)
         taken.append(str(relative))
     return tuple(taken), tuple(name for name in manifest.left_out if name not in taken)
@@ -202,15 +236,16 @@ def _branch(git: Git, listed: str) -> str:
     return next((name for name in found if name == "refs/heads/main"), found[0] if found else "")
 
 
-def try_out(file: Path, environ: Mapping[str, str], now: datetime) -> TrialReport:
+def try_out(file: Path, paths: DataPaths, environ: Mapping[str, str], now: datetime) -> TrialReport:
     """Restore into a scratch place, check everything, and have the doctor look at it.
 
-    The page, webhooks and Discord are off for the doctor. Nothing else is changed. Raises
-    `OllimError`.
+    The page, webhooks and Discord are off for the doctor, and so is what can act and the data
+    directory of `paths` does not have. Nothing is changed. Raises `OllimError`.
     """
     with tempfile.TemporaryDirectory(prefix="ollim-bot-verify-") as scratch:
         root = Path(scratch) / "data"
-        restored = restore_into(file, root)
+        present = paths.root if paths.root.is_dir() else None
+        restored = restore_into(file, root, present, take_none)
         # The reserve for a full disk is made by the first start.
         (root / "state" / BALLAST_FILE).touch()
         given = _doctor_input({**environ, "OLLIM_DATA_DIR": str(root)}, root, now)
@@ -233,15 +268,16 @@ def restore(
     paths: DataPaths,
     environment: Mapping[str, str],
     now: datetime,
+    choose: Choose,
     *,
     is_return: bool = False,
 ) -> RestoreReport:
     """Put the backup in the place of the data directory, which is moved aside.
 
-    No bot may run. With `is_return` nothing has happened since the backup, so what came due is
-    caught up on, and the caller holds the maintenance; else the next start lists it, and repeats
-    nothing. A kill at any moment leaves the former or the restored directory in place. Raises
-    `OllimError`.
+    No bot may run. What can act is left off unless `choose` returns it. With `is_return` nothing
+    has happened since the backup, so what came due is caught up on, and the caller holds the
+    maintenance; else the next start lists it, and repeats nothing. A kill at any moment leaves the
+    former or the restored directory in place. Raises `OllimError`.
     """
     root = Path(os.path.realpath(paths.root))
     present = DataPaths(root)
@@ -252,7 +288,7 @@ def restore(
                 held.enter_context(maintenance(present, MaintenanceKind.RESTORE, now))
         staging = DataPaths(held.enter_context(_staging(root)) / root.name)
         former = root if root.is_dir() else left_aside(root)
-        restored = restore_into(file, staging.root, former)
+        restored = restore_into(file, staging.root, former, choose)
         said = () if is_return else _said_since(present, restored.manifest, now)
         _settle(staging, restored.manifest, now, said, is_return=is_return)
         held.enter_context(single_instance(staging.bot_pid))

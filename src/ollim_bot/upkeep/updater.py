@@ -123,8 +123,10 @@ class Updater:
                 available = self.check()
                 if when_idle:
                     self._refuse_again(available.release)
-                record = write_update(self._paths, self._record(available.release.version))
-                self._prepare(available.release)
+                release = available.release
+                record = replace(self._record(release.version), trust=release.trust)
+                record = write_update(self._paths, record)
+                self._prepare(release)
             except OllimError as refused:
                 if not when_idle or record.new != record.old:
                     self._failed(record, str(refused))

@@ -10,7 +10,11 @@ from ollim_bot.domain.browsers import KnownBrowser, KnownBrowsers
 from ollim_bot.domain.cards import ButtonPrompt, ButtonPrompts
 from ollim_bot.domain.forks import Fork, ForkMessage
 from ollim_bot.domain.pings import LARGEST_LIMIT, PingBudget
-from ollim_bot.domain.runtime_config import RuntimeConfig, parse_config
+from ollim_bot.domain.runtime_config import (
+    MADE_BEFORE_DAILY_LIMIT,
+    RuntimeConfig,
+    parse_config,
+)
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates, omission_notice
 from ollim_bot.store.file_store import Malformed
@@ -301,7 +305,8 @@ class RuntimeConfigCodec:
         return config, tuple(problems)
 
     def encode(self, value: RuntimeConfig) -> bytes | None:
-        stored = dict(value.unread) | value.changed()
+        mark = {MADE_BEFORE_DAILY_LIMIT: True} if value.made_before_daily_limit else {}
+        stored = dict(value.unread) | value.changed() | mark
         return render_json({"version": FORMAT} | stored, indent=1) if stored else None
 
 
