@@ -384,6 +384,7 @@ BELOW_AND_OUTSIDE = [
     ".", "./", "..", "/", "{data}", "{data}/", "{home}", "~", "$HOME", "$PWD", "file://{data}",
     "notes/up", "notes", "home", "data/notes/up", "./data/", "/etc/passwd", "/etc", "~/outside.md",
     "{home}/outside.md", "{home}/new/newer/newest.md", "{home}/elsewhere", "file:///etc/passwd",
+    "file://localhost/etc/passwd", "file://etc/passwd",
     "to-outside.md", "notes/far/plan.md", "{data}-2/note.md", "{home}/a name/with spaces in it",
 ]  # fmt: skip
 
@@ -420,22 +421,48 @@ def given_as(path: str) -> list[dict[str, object]]:
     ]
 
 
-def test_a_path_may_also_be_a_key_and_come_twice(home: HomeScene, path_policy: PathPolicy) -> None:
-    for arguments in (
+@pytest.mark.parametrize(
+    "arguments",
+    [
         {"files": {"state/token.json": "x"}},
         {"files": {".env": None}},
         {"files": {"mcp.json": {}}},
         {"request": '{"path": "state/token.json", "path": "note.md"}'},
         {"request": '\ufeff {"state/x": 1}'},
-    ):
-        assert judged(home, path_policy, SERVER, arguments) is not None
+    ],
+)
+def test_a_path_may_also_be_a_key_and_come_twice(
+    home: HomeScene, path_policy: PathPolicy, arguments: dict[str, object]
+) -> None:
+    assert judged(home, path_policy, SERVER, arguments) is not None
+
+
+def test_words_with_spaces_are_a_path_where_they_lead_to_one(
+    home: HomeScene, path_policy: PathPolicy
+) -> None:
+    (home.data / "my old keys").symlink_to("state/token.json")
+    (home.data / "state/my keys").write_text("x")
+    for text, is_open in {
+        "my old keys": False,
+        "my new keys": True,
+        "state/my keys": False,
+        "state/no such keys": True,
+        "no name/../state/token.json": False,
+    }.items():
+        assert (judged(home, path_policy, SERVER, {"a": text}) is None) is is_open
+
+
+def test_a_path_that_leads_up_is_refused_wherever_the_server_begins() -> None:
+    policy = PathPolicy(Path("/no-such-data"))
+    assert policy.to_pass_on(["../token.json"]) == texts.outside("../token.json")
+    assert policy.to_pass_on(["token.json"]) is None
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "note.md", "notes/plan.md", "{data}/note.md", "file://{data}/note.md", "routines",
-        "new/x.md",
+        "note.md", "notes/plan.md", "{data}/note.md", "file://{data}/note.md", "file:///{data}/note.md",
+        "routines", "new/x.md",
         "notes/state/old.md", "statement.md", "a b/c d.md", "", " ", "*", ".*", "a?", "-", "50%",
         "1/2/2026", "and/or", "1/3", "owner/name", "ollim/ollim-bot#12", "feature/state/x",
         "either/or",
@@ -465,10 +492,8 @@ def test_a_tool_server_is_given_what_is_open_and_every_other_text(
 ) -> None:
     monkeypatch.setenv("HOME", str(home.root))
     text = text.replace("{{", "{").replace("}}", "}")
-    for arguments in (
-        *given_as(text),
-        {"state": "open", "filter": {"state": text, "x": [1, None]}},
-    ):
+    field: dict[str, object] = {"state": "open", "filter": {"state": text, "x": [1, None]}}
+    for arguments in (*given_as(text), field):
         assert judged(home, path_policy, SERVER, arguments) is None, arguments
 
 

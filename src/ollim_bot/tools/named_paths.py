@@ -160,7 +160,6 @@ def _behind_slashes(path: str, *, is_file: bool) -> Iterator[str]:
     yield behind
     if is_file or host.lower() in _ON_THIS_MACHINE:
         yield f"/{behind}"
-        yield f"/{path.lstrip('/')}"
 
 
 def _with_home(path: str) -> str:
