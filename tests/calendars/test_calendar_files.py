@@ -14,7 +14,13 @@ import pytest
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.calendars import CalendarFiles, CalendarSource, read_copies, write_copy
+from ollim_bot.store.calendars import (
+    CalendarFiles,
+    CalendarSource,
+    Stored,
+    read_copies,
+    write_copy,
+)
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import OsDisk
 from ollim_bot.testing.disks import SteppedDisk
@@ -66,10 +72,34 @@ def test_a_reading_updates_a_calendar_that_is_still_there(paths: DataPaths) -> N
     files = CalendarFiles(paths)
     files.add(SOURCE, COPY, b"old")
     newer = replace(SOURCE, etag='"2"')
-    assert files.update(newer, replace(COPY, limits="new"), b"new")
+    first = replace(COPY, limits="new")
+    assert files.update(newer, first, b"new", since=Stored(SOURCE, COPY)) == first
     assert (files.sources(), files.text("work")) == ((newer,), b"new")
-    assert files.update(newer, COPY, None)
+    assert files.update(newer, COPY, None, since=Stored(newer, first)) == COPY
     assert (files.copies(), files.text("Work")) == ((COPY,), b"new")
+
+
+def test_a_reading_keeps_a_good_one_that_ended_before_it(paths: DataPaths) -> None:
+    files = CalendarFiles(paths)
+    files.add(SOURCE, COPY, b"old")
+    began = Stored(SOURCE, COPY)
+    newer, at = replace(COPY, limits="new"), datetime(2026, 11, 16, 9, tzinfo=UTC)
+    assert files.update(replace(SOURCE, etag='"2"'), newer, b"new", since=began) == newer
+    late = replace(COPY, events=())
+    for copy, text in ((COPY.failed("slow", at), None), (late, b"late"), (late, None)):
+        assert files.update(replace(SOURCE, etag='"3"'), copy, text, since=began) == newer
+    assert (files.copies(), files.text("Work")) == ((newer,), b"new")
+    assert files.sources() == (replace(SOURCE, etag='"2"'),)
+
+
+def test_a_reading_takes_the_place_of_one_that_failed_before_it(paths: DataPaths) -> None:
+    files = CalendarFiles(paths)
+    files.add(SOURCE, COPY, b"old")
+    began, failed = Stored(SOURCE, COPY), COPY.failed("slow", datetime(2026, 11, 16, 9, tzinfo=UTC))
+    assert files.update(SOURCE, failed, None, since=began) == failed
+    newer = replace(COPY, limits="new")
+    assert files.update(SOURCE, newer, b"new", since=began) == newer
+    assert (files.copies(), files.text("Work")) == ((newer,), b"new")
 
 
 class _Crash(Exception):
@@ -116,7 +146,9 @@ def test_a_text_is_stored_only_with_its_events(paths: DataPaths, step: int) -> N
     files.add(SOURCE, COPY, b"old")
     newer = replace(COPY, events=())
     with pytest.raises(_Crash):
-        CalendarFiles(paths, disk=crash_at(step)).update(replace(SOURCE, etag='"2"'), newer, b"new")
+        CalendarFiles(paths, disk=crash_at(step)).update(
+            replace(SOURCE, etag='"2"'), newer, b"new", since=Stored(SOURCE, COPY)
+        )
     if files.text("Work") == b"new":
         assert files.copies() == (newer,)
     if files.sources()[0].etag == '"2"':
@@ -127,10 +159,10 @@ def test_a_reading_that_ends_after_the_removal_brings_nothing_back(paths: DataPa
     files = CalendarFiles(paths)
     files.add(SOURCE, COPY, b"old")
     files.remove("Work")
-    assert not files.update(SOURCE, COPY, b"new")
+    assert files.update(SOURCE, COPY, b"new", since=Stored(SOURCE, COPY)) is None
     assert [*paths.calendars.iterdir()] == []
     files.add(replace(SOURCE, address="https://y.org/other.ics"), COPY, b"other")
-    assert not files.update(SOURCE, COPY, b"new")
+    assert files.update(SOURCE, COPY, b"new", since=Stored(SOURCE, COPY)) is None
     assert files.text("Work") == b"other"
 
 

@@ -91,6 +91,31 @@ def test_a_calendar_is_kept_with_its_last_good_copy(
 
 
 @pytest.mark.real_process
+@pytest.mark.parametrize(
+    "slow", [CalendarAnswer(500), CalendarAnswer(304), CalendarAnswer(body=ics(""))]
+)
+def test_a_slow_reading_does_not_replace_a_newer_one(
+    scene: FeedScene, server: CalendarServer, slow: CalendarAnswer
+) -> None:
+    scene.feeds.subscribe(server.address(), "Work", NOW)
+    (source,) = scene.files.sources()
+    quick = CalendarAnswer(body=ics(DENTIST, DENTIST), headers={"ETag": '"2"'})
+
+    def answer(_path: str, _headers: dict[str, str]) -> CalendarAnswer:
+        server.answer = lambda _path, _headers: quick
+        scene.feeds.refresh(source, NOW + timedelta(minutes=2))
+        return slow
+
+    server.answer = answer
+    kept = scene.feeds.refresh(source, NOW + timedelta(minutes=1))
+    assert kept is not None
+    assert (len(kept.events), kept.problem) == (2, "")
+    assert scene.files.copies() == (kept,)
+    assert scene.files.text("Work") == quick.body
+    assert scene.files.sources()[0].etag == '"2"'
+
+
+@pytest.mark.real_process
 def test_an_unchanged_calendar_is_computed_anew_when_the_window_has_moved(scene: FeedScene) -> None:
     birthday = "DTSTART;VALUE=DATE:20261116\nRRULE:FREQ=YEARLY"
     (scene.paths.root / "family.ics").write_bytes(ics(birthday))

@@ -88,6 +88,16 @@ def test_each_failure_is_a_sentence_without_the_address() -> None:
         assert "secret.ics" not in said
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["[64:ff9b::10.0.0.1]", "[2002:c0a8:101::1]", "[::ffff:192.168.1.1]", "[64:ff9b:1::1]", "10.1",
+     "0xa9fea9fe", "192.168.1.1.", "[2001:0:1::1]", "224.0.0.1"],
+)  # fmt: skip
+def test_no_spelling_redirects_into_the_own_network(host: str) -> None:
+    with served(CalendarAnswer(302, headers={"Location": f"https://{host}/x"})) as server:
+        assert "your own network" in failure(server.address())
+
+
 def test_a_redirection_on_loopback_is_followed() -> None:
     with (
         served(CalendarAnswer(body=TEXT)) as target,

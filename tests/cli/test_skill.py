@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import Terminal
 
+from ollim_bot.store.skill_packages import candidate
+
 HEAD = "---\nname: mail\ndescription: Reads mail.\n"
 SKILL = f"{HEAD}---\nRead it.\n"
 ACTING = (
@@ -110,6 +112,22 @@ def test_a_skill_is_added_without_what_acts_by_itself(
     assert lock["origin"] == named
     assert set(lock["files"]) == names
     assert "There is a skill mail already" in terminal.run("skill", "add", named, "--yes").err
+
+
+@pytest.mark.parametrize(
+    "opening", ["```!!", "``` !!", "~~~ !!!", "```\t!!", "!```!", "``!`!", "~~~!~!", "text ```!"]
+)
+def test_no_way_to_write_a_command_survives_the_adding(tmp_path: Path, opening: str) -> None:
+    fence = "~~~" if "~" in opening else "```"
+    body = f"Read it!\n\n{opening}\nollim-bot today\n{fence}\n"
+    archive = tmp_path / "x.zip"
+    archive.write_bytes(packed({"SKILL.md": f"{HEAD}---\n{body}"}))
+    added = candidate(str(archive), archive)
+    assert added.removed
+    assert not added.skill.commands
+    assert added.files["SKILL.md"].data.decode() == f"{HEAD}---\n{body}".replace("!", "").replace(
+        "Read it", "Read it!"
+    )
 
 
 def test_each_later_difference_is_named(terminal: Terminal, tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ NAMES = {
     "xn--mnchen-3ya.example": ["93.184.215.14"],
     "rebound.example": ["93.184.215.14", "127.0.0.1"],
     "six.example": ["fe80::1%eth0"],
+    "behind-nat64.example": ["64:ff9b::5db8:d70e"],
+    "inside-nat64.example": ["64:ff9b::c0a8:101"],
     "router.example": ["192.168.1.1"],
     "empty.example": [],
 }
@@ -40,6 +42,13 @@ def resolver(host: str) -> Sequence[str]:
         "https://münchen.example/ä",
         "https://93.184.215.14/",
         "https://[2606:2800:21f:cb07:6820:80da:af6b:8b2c]/",
+        "https://93.184.215.14./",
+        "https://0x5db8d70e/",
+        "https://[64:ff9b::93.184.215.14]/",
+        "https://[2002:5db8:d70e::1]/",
+        "https://[::ffff:93.184.215.14]/",
+        "https://[2606:2800::5efe:93.184.215.14]/",
+        "https://behind-nat64.example/",
     ],
 )
 def test_public_addresses_are_fetched(url: str) -> None:
@@ -105,7 +114,13 @@ PRIVATE = [
     "255.255.255.255", "[::1]", "[::]", "[0:0:0:0:0:0:0:1]", "[::ffff:127.0.0.1]",
     "[::ffff:7f00:1]", "[::127.0.0.1]", "[fe80::1]", "[fc00::1]", "[fd00:ec2::254]",
     "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[2001:0:1::1]", "[ff02::1]", "[2001:db8::1]",
-    "metadata.google.internal", "printer.local", "nas.lan", "nas.home.arpa", "router", "metadata",
+    "[64:ff9b::192.168.1.1]", "[64:ff9b::a9fe:a9fe]", "[64:ff9b::]", "[64:ff9b:1::5db8:d70e]",
+    "[64:ff9b:1:7f00:0:100::]", "[2002:c0a8:101::1]", "[2002:a9fe:a9fe::]", "[2002::]",
+    "[2001:0:5db8:d70e::a247:28f1]", "[::ffff:10.0.0.1]", "[::ffff:0:7f00:1]", "[::93.184.215.14]",
+    "[2606:2800::5efe:10.0.0.1]", "[2606:2800::200:5efe:c0a8:101]", "[3fff::1]", "[fec0::1]",
+    "[100::1]", "192.0.0.9", "127.0.0.1。", "0x7F.1", "127.0x1", "017700000001.", "１２７。１",
+    "inside-nat64.example", "metadata.google.internal",
+    "printer.local", "nas.lan", "nas.home.arpa", "router", "metadata",
     "rebound.example", "six.example", "router.example",
 ]  # fmt: skip
 

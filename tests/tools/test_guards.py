@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import pytest
-from tests.tools.home_scene import HomeScene
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.examples import examples
+from tests.tools.home_scene import SECRET, HomeScene
 
 from ollim_bot.ports import ToolCall
 from ollim_bot.tools import texts
@@ -17,11 +25,15 @@ from ollim_bot.tools.path_rules import PathPolicy
 def judged(
     home: HomeScene, path_policy: PathPolicy, tool: str, arguments: Mapping[str, object]
 ) -> str | None:
-    spelled = {
-        name: home.spelled(value) if isinstance(value, str) else value
-        for name, value in arguments.items()
-    }
-    return state_dir_guard(ToolCall(tool, spelled), path_policy)
+    return state_dir_guard(ToolCall(tool, spelled(home, arguments)), path_policy)
+
+
+def spelled(home: HomeScene, value: object) -> Any:
+    if isinstance(value, str):
+        return home.spelled(value)
+    if isinstance(value, Mapping):
+        return {home.spelled(key): spelled(home, each) for key, each in value.items()}
+    return [spelled(home, each) for each in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize(
@@ -336,3 +348,219 @@ def test_a_command_that_names_too_many_files_is_not_looked_through(
 def test_what_is_about_the_page_may_be_asked(home: HomeScene, path_policy: PathPolicy) -> None:
     for command in ("ollim-bot help web", "ollim-bot reminder add -m web --in 1h"):
         assert judged(home, path_policy, "Bash", {"command": command}) is None
+
+
+SERVER = "mcp__files__any"
+
+SECRET_PATHS = [
+    "state/token.json", "./state//token.json", "state", "State/", "state/new.json",
+    "STATE/token.json",
+    "{data}/state/token.json", "/{data}/state/token.json", "notes/../state/token.json",
+    "notes/up/state/token.json", "to-token.md", "to-link.md", "folder", "folder/token.json",
+    ".env", ".env.local", "notes/.env", "mcp.json", "{data}/mcp.json", "tool-policy.yaml",
+    ".claude/settings.json", "skills/skills.lock", ".git/config", ".mcp.json", ".gitattributes",
+    "/proc/self/environ", "state/token.json\n", " state/token.json\t", "state/token.json\0.md",
+    "state/token.json\0" + "x" * 5000,
+    "st\u200bate/token.json", "\ufeffstate/token.json", "ｓｔａｔｅ/token.json",
+    "plan, state/token.json", "plan\n.env\n", "a; mcp.json", "state／token.json",
+    "ｓtate／．．／state／token.json", "sta\ud800te/token.json", "state%2Ftoken.json",
+    "%73tate/token.json",
+    "%2573tate%252Ftoken.json", "./" * 3000 + "state/token.json",
+    "/" * 5000 + "{data}/state/token.json",
+    "file:///{data}/state/token.json", "file://{data}/state/token.json", "FILE://{data}/.env",
+    "file:{data}/state/token.json", "file:state/token.json", "file:state",
+    "file://state/token.json",
+    "file://localhost{data}/state/token.json", "File://LOCALHOST/%2e%2e{data}/state/token.json",
+    "file:///%64ata/..{data}/%73tate/token.json", "file://{data}/sta\nte/token.json",
+    "file://{data}/state/token.json?x=1", "file://{data}/state/token.json#a",
+    "sqlite:///{data}/state/ollim.db", "sqlite:///state/ollim.db", "jar:file://{data}/.env!/x",
+    "git+file://{data}/.git", "notes://x/state/token.json", "unix:state/token.json",
+    "data/state/token.json", "home/data/state/token.json", "../state/token.json",
+    "../data/state/token.json", "../../token.json", "~/data/state/token.json", "$HOME/data/.env",
+    "${HOME}/data/state/token.json", "$PWD/state/token.json", "$OLLIM_DATA_DIR/.env",
+    "--file=state/token.json", "@state/token.json", "-fstate/token.json", "key=.env",
+    "note.md,state/token.json", "note.md state/token.json", "note.md\nstate/token.json",
+    "notes/plan.md:{data}/state/token.json", "sta?e/token.json", "[s]tate/token.json",
+    "s*/token.json", "**/token.json", "**/.env", "{{state,notes}}/*", "*/deep/web_token",
+    "https://x/../../state/token.json", "notes/up/*/token.json", "{data}/st*/x/../token.json",
+]  # fmt: skip
+
+BELOW_AND_OUTSIDE = [
+    ".", "./", "..", "/", "{data}", "{data}/", "{home}", "~", "$HOME", "$PWD", "file://{data}",
+    "notes/up", "notes", "home", "data/notes/up", "./data/", "/etc/passwd", "/etc", "~/outside.md",
+    "{home}/outside.md", "{home}/new/newer/newest.md", "{home}/elsewhere", "file:///etc/passwd",
+    "file://localhost/etc/passwd", "file://etc/passwd",
+    "to-outside.md", "notes/far/plan.md", "{data}-2/note.md", "{home}/a name/with spaces in it",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", SECRET_PATHS)
+def test_a_tool_server_is_given_nothing_protected(
+    home: HomeScene, path_policy: PathPolicy, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setenv("HOME", str(home.root))
+    path = path.replace("{{", "{").replace("}}", "}")
+    for arguments in given_as(path):
+        assert judged(home, path_policy, SERVER, arguments) is not None, arguments
+
+
+@pytest.mark.parametrize("path", BELOW_AND_OUTSIDE)
+def test_nor_what_is_outside_or_has_something_protected_below_it(
+    home: HomeScene, path_policy: PathPolicy, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setenv("HOME", str(home.root))
+    for arguments in given_as(path):
+        reason = judged(home, path_policy, SERVER, arguments)
+        assert reason is not None, arguments
+        assert "outside the data directory" in reason or "protected" in reason
+
+
+def given_as(path: str) -> list[dict[str, object]]:
+    """The same path in every place where a server may look for one."""
+    return [
+        {"source": path},
+        {"paths": ["note.md", path]},
+        {"edits": [{"target": {"uri": path}}]},
+        {"request": json.dumps({"a": [path]})},
+        {"request": json.dumps(json.dumps({"a": path, "b": {}}))},
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"files": {"state/token.json": "x"}},
+        {"files": {".env": None}},
+        {"files": {"mcp.json": {}}},
+        {"request": '{"path": "state/token.json", "path": "note.md"}'},
+        {"request": '\ufeff {"state/x": 1}'},
+    ],
+)
+def test_a_path_may_also_be_a_key_and_come_twice(
+    home: HomeScene, path_policy: PathPolicy, arguments: dict[str, object]
+) -> None:
+    assert judged(home, path_policy, SERVER, arguments) is not None
+
+
+def test_words_with_spaces_are_a_path_where_they_lead_to_one(
+    home: HomeScene, path_policy: PathPolicy
+) -> None:
+    (home.data / "my old keys").symlink_to("state/token.json")
+    (home.data / "state/my keys").write_text("x")
+    for text, is_open in {
+        "my old keys": False,
+        "my new keys": True,
+        "state/my keys": False,
+        "state/no such keys": True,
+        "no name/../state/token.json": False,
+    }.items():
+        assert (judged(home, path_policy, SERVER, {"a": text}) is None) is is_open
+
+
+def test_a_path_that_leads_up_is_refused_wherever_the_server_begins() -> None:
+    policy = PathPolicy(Path("/no-such-data"))
+    assert policy.to_pass_on(["../token.json"]) == texts.outside("../token.json")
+    assert policy.to_pass_on(["token.json"]) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "note.md", "notes/plan.md", "{data}/note.md", "file://{data}/note.md", "file:///{data}/note.md",
+        "routines", "new/x.md",
+        "notes/state/old.md", "statement.md", "a b/c d.md", "", " ", "*", ".*", "a?", "-", "50%",
+        "1/2/2026", "and/or", "1/3", "owner/name", "ollim/ollim-bot#12", "feature/state/x",
+        "either/or",
+        "n/a", "10:30", "a:b", "key=value", "me@example.com", "mailto:me@example.com", "#tag/sub",
+        "https://example.com/state/token.json", "http://example.com/.env?x=state/y",
+        "HTTPS://a.b/etc/passwd",
+        "https://example.com/.env and https://example.com/x",
+        "https://example.com/a https://example.com/b", "/help", "/v1/users/3", "/repos/owner/name",
+        "users/{{id}}", "[docs](https://example.com/a)", "image/*", "*.md", "**/*.json", "**/*",
+        "*/*",
+        "notes/*.md", "src/**/*.ts", "*/5 * * * *", "~5 minutes", "$5/month", "$a/b$", "text/plain",
+        "data:text/plain;base64,aGVsbG8/d29ybGQ=", "application/json; charset=utf-8",
+        ".github/workflows/a.yml",
+        "The state/ folder is protected.", "state/ is where the bot keeps its own things",
+        "state/token.json is none of its business", ".env is a file of settings",
+        "Note: state/ is closed.",
+        "Look at state/token.json, then at /etc/passwd.", "the state of things", "stateless",
+        "# Plan\n\n- write to state/ never\n- read /etc/hosts\n", "a\nb\nstate\n", "ok...",
+        "Done.", "e.g.",
+        "id,title,state", "sort:state", "{{\"state\": \"open\"}}", "[ ] buy milk", "[1/2] x",
+        "mongodb://db.example/data", "ssh://git@example.com/srv/x.git", "urn:isbn:0451450523",
+        "x" * 200_000, "ab/" * 60_000, "\ud83d", "日本語/テスト", "½", "a" * 300 + "/b",
+    ],
+)  # fmt: skip
+def test_a_tool_server_is_given_what_is_open_and_every_other_text(
+    home: HomeScene, path_policy: PathPolicy, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("HOME", str(home.root))
+    text = text.replace("{{", "{").replace("}}", "}")
+    field: dict[str, object] = {"state": "open", "filter": {"state": text, "x": [1, None]}}
+    for arguments in (*given_as(text), field):
+        assert judged(home, path_policy, SERVER, arguments) is None, arguments
+
+
+def test_our_own_tools_are_given_texts_that_only_look_like_paths(
+    home: HomeScene, path_policy: PathPolicy
+) -> None:
+    for tool in ("mcp__discord__ping_user", "mcp__docs__search_docs"):
+        assert judged(home, path_policy, tool, {"message": "state/token.json"}) is None
+
+
+def nested(depth: int) -> object:
+    value: object = "note.md"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"x": nested(70)}, {"x": "[" * 100_000}, {"x": ["a"] * 20_000}, {"x": "ab c" * 300_000},
+        {"paths": [f"notes/{number}.md" for number in range(2100)]},
+        {"paths": ",".join(f"a/{number}" for number in range(2100))},
+        {"paths": [f"routines/{number}" for number in range(60)]},
+        {"globs": [f"s*/{number}" for number in range(60)]},
+        {"paths": ["a/" * 1900 + str(number) for number in range(200)]},
+    ],
+)  # fmt: skip
+@pytest.mark.real_time
+def test_more_than_can_be_looked_through_is_refused_soon(
+    home: HomeScene, path_policy: PathPolicy, arguments: dict[str, object]
+) -> None:
+    for number in range(60):
+        (home.data / f"routines/{number}").mkdir()
+    began = time.monotonic()
+    assert judged(home, path_policy, SERVER, arguments) == texts.TOO_MUCH_GIVEN
+    assert time.monotonic() - began < 5
+
+
+PIECES = [
+    "state", "token.json", "notes", "up", "folder", "..", ".", "", "%2e%2e", "data", "home", "far",
+    "outside.md", ".env", "to-link.md", "note.md", "s*", "%73tate", "a b",
+]  # fmt: skip
+STARTS = ["", "/", "./", "{data}/", "{home}/", "~/", "file:", "file://", "file://{data}/", "x="]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(3))
+@given(st.lists(st.sampled_from(PIECES), max_size=6), st.sampled_from(STARTS))
+def test_whatever_a_server_could_open_with_a_text_is_no_secret(
+    home: HomeScene, path_policy: PathPolicy, parts: list[str], start: str
+) -> None:
+    """Compared with the disk, as a server opens it that takes a path or an address of a file."""
+    text = home.spelled(start + "/".join(parts))
+    path = unquote(text.removeprefix("file:").removeprefix("//"))
+    for opened in (text, path, os.path.normpath(path), path.removeprefix("x=")):
+        for base in (home.data, home.root, home.data / "notes"):
+            if SECRET in content(os.path.join(base, opened)):
+                assert judged(home, path_policy, SERVER, {"a": [text]}) is not None
+
+
+def content(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""

@@ -6,10 +6,10 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from ipaddress import ip_address
 from unicodedata import category
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
+from ollim_bot.domain.ip_addresses import is_loopback
 from ollim_bot.domain.taint import Untrusted
 
 # What people and programs put around an address.
@@ -129,16 +129,7 @@ def _google_redirect(word: str) -> str | None:
         return None
     given = parse_qs(parts.query)
     is_answer = "state" in given and ("code" in given or "error" in given)
-    return address if is_answer and _is_loopback(parts.hostname or "") else None
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return address if is_answer and is_loopback(parts.hostname or "") else None
 
 
 def _split(address: str) -> SplitResult | None:

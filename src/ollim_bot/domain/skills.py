@@ -14,11 +14,15 @@ ACTING_FIELDS = frozenset(
     {"hooks", "model", "effort", "context", "agent", "shell", "disable-model-invocation"}
 )
 
+# What is run in place of the engine, which does not run anything itself.
 _COMMAND = re.compile(
     r"^[ \t]*(?:```|~~~)!(?P<block>.*?)^[ \t]*(?:```|~~~)|!`(?P<inline>[^`\n]+)`", re.M | re.S
 )
-_BLOCK_MARK = re.compile(r"^([ \t]*(?:`{3,}|~{3,}))[ \t]*!", re.M)
-_INLINE_MARK = re.compile(r"!+(?=`)")
+# All that we or the engine could run begins with one of these; the engine looks within lines too.
+_MARKS = ("```!", "~~~!", "!`")
+_INLINE_MARK = re.compile(r"(?<!!)!++(?=`)")
+_SIGNS = re.compile(r"[`~][`~! \t]*")
+_FENCE = re.compile(r"`{3}|~{3}")
 _PATTERN = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
 
 
@@ -100,7 +104,19 @@ def command_lines(text: str) -> tuple[str, ...]:
 
 def without_commands(text: str) -> str:
     """The text with its command lines as plain code, which is not run."""
-    return _INLINE_MARK.sub("", _BLOCK_MARK.sub(r"\1", text))
+    return _SIGNS.sub(_without_marks, _INLINE_MARK.sub("", text))
+
+
+def _without_marks(signs: re.Match[str]) -> str:
+    """Without each `!` behind a fence: without the first only, the second would be the mark."""
+    fence = _FENCE.search(signs[0])
+    end = fence.end() if fence else len(signs[0])
+    return signs[0][:end] + signs[0][end:].replace("!", "")
+
+
+def may_run_commands(text: str) -> bool:
+    """Whether anything in the text looks like a command line, to us or to the engine."""
+    return any(mark in text for mark in _MARKS)
 
 
 def patterns_in(text: str) -> tuple[str, ...]:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.text import slug
@@ -49,6 +49,13 @@ class CalendarSource:
     file: str = ""
     etag: str = ""
     modified: str = ""
+
+
+class Stored(NamedTuple):
+    """What is stored of a calendar at one moment."""
+
+    source: CalendarSource
+    copy: CalendarCopy | None
 
 
 class CalendarFiles:
@@ -118,15 +125,22 @@ class CalendarFiles:
                 self._remove_all(source.name)
                 raise
 
-    def update(self, source: CalendarSource, copy: CalendarCopy, text: bytes | None) -> bool:
-        """Store what a reading found; False if the calendar was removed or replaced since.
+    def update(
+        self, source: CalendarSource, copy: CalendarCopy, text: bytes | None, *, since: Stored
+    ) -> CalendarCopy | None:
+        """Store what a reading found, and return the copy that is stored then.
 
-        `text` is None if it is unchanged.
+        `since` is what was stored when the reading began: a good reading that was stored since is
+        kept. `text` is None if it is unchanged. Returns None, and stores nothing, if the calendar
+        was removed or replaced since.
         """
         with self._changing():
             known = self._read_once(self._path(source.name, _SOURCE), _source_of)
             if known is None or (known.address, known.file) != (source.address, source.file):
-                return False
+                return None
+            stored = self._copy_or_none(source.name)
+            if stored is not None and not _is_same_reading(Stored(known, stored), since):
+                return stored
             # The text comes after its copy: events are worked out again only for a new text.
             self._write(source.name, _COPY, _copy_bytes(copy))
             if text is not None:
@@ -134,7 +148,13 @@ class CalendarFiles:
             # The source comes last: its ETag stands for a text that is stored.
             if source != known:
                 self._write(source.name, _SOURCE, _source_bytes(source))
-            return True
+            return copy
+
+    def _copy_or_none(self, name: str) -> CalendarCopy | None:
+        try:
+            return self._read_once(self._path(name, _COPY), _copy_of)
+        except (Malformed, UnsuitableFile, FormatIsNewer):
+            return None
 
     def remove(self, name: str) -> None:
         """Remove all files of a calendar."""
@@ -197,6 +217,15 @@ class CalendarFiles:
                 problem = set_aside(self._disk, path, reason)
         self._report(problem)
         return None
+
+
+def _is_same_reading(one: Stored, other: Stored) -> bool:
+    """Whether both are of the same good reading; later ones may have failed."""
+    return one.source == other.source and _last_good(one.copy) == _last_good(other.copy)
+
+
+def _last_good(copy: CalendarCopy | None) -> CalendarCopy | None:
+    return None if copy is None else replace(copy, problem="", failing_since=None)
 
 
 def read_copies(paths: DataPaths) -> tuple[CalendarCopy, ...]:

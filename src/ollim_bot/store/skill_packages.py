@@ -27,7 +27,14 @@ from ollim_bot.domain.skill_packages import (
     skill_folders,
     wrong_name,
 )
-from ollim_bot.domain.skills import ACTING_FIELDS, NAME, Skill, command_lines, without_commands
+from ollim_bot.domain.skills import (
+    ACTING_FIELDS,
+    NAME,
+    Skill,
+    command_lines,
+    may_run_commands,
+    without_commands,
+)
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import UnsuitableFile, read_file, size_in_words
@@ -178,8 +185,10 @@ def _normalised(data: bytes) -> tuple[Skill, bytes, tuple[str, ...]]:
         raise BadPackage(f"{where}: {bad.reason}.") from bad
     except frontmatter.CannotEdit as unclear:
         raise BadPackage(f"{SKILL_FILE}: {unclear}.") from unclear
-    commands = [f"!`{command}`" for command in command_lines(text)]
+    commands = _taken_out(text)
     text = without_commands(text)
+    if may_run_commands(text):
+        raise BadPackage(f"{SKILL_FILE}: its command lines cannot be taken out. Remove them first.")
     named = document.fields.get("name")
     name = (named.text or "") if named is not None else ""
     if not NAME.fullmatch(name):
@@ -188,6 +197,13 @@ def _normalised(data: bytes) -> tuple[Skill, bytes, tuple[str, ...]]:
     if not isinstance(skill, Skill):
         raise BadPackage("\n".join(f"{each}." for each in skill))
     return skill, text.encode(), (*acting, *commands)
+
+
+def _taken_out(text: str) -> list[str]:
+    """The commands, or else the lines that look like the beginning of some."""
+    commands = [f"!`{each}`" for each in command_lines(text) if each.strip("! \t")]
+    lines = zip(text.split("\n"), without_commands(text).split("\n"), strict=True)
+    return commands or [before.strip() for before, after in lines if before != after]
 
 
 class SkillInstaller:

@@ -11,9 +11,9 @@ import re
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
+from ollim_bot.domain.ip_addresses import is_public, written_address
 from ollim_bot.tools import texts
 
 Resolver = Callable[[str], Sequence[str]]
@@ -26,11 +26,6 @@ _NETLOC = re.compile(
 _AMBIGUOUS = re.compile("[\u00df\u1e9e\u03c2\u200c\u200d]")
 _HOST = re.compile(r"[a-z0-9._-]+")
 _OF_THE_NETWORK = (".localhost", ".local", ".internal", ".home.arpa", ".lan", ".home", ".intranet")
-_PUBLIC_V6 = IPv6Network("2000::/3")
-# Addresses in these networks contain the IPv4 address that they lead to.
-_WRAPPED = (IPv6Network("2001::/32"), IPv6Network("2002::/16"))
-
-
 _LONGEST_LOOKUP = 5.0
 _MOST_LOOKUPS = 8
 _LOOKUP_SLOTS = threading.BoundedSemaphore(_MOST_LOOKUPS)
@@ -112,29 +107,12 @@ def _plain_host(netloc: str) -> str:
 
 def _is_public_host(host: str, resolver: Resolver) -> bool:
     """Whether all addresses of the host are public. Raises `OSError` if it has none."""
-    address = _written_address(host)
+    address = written_address(host)
     if address is not None:
-        return _is_public(address)
+        return is_public(address)
     if "." not in host or host.endswith(_OF_THE_NETWORK):
         return False
     found = resolver(host)
     if not found:
         raise OSError(f"{host} has no address")
-    return all(_is_public(ip_address(each.partition("%")[0])) for each in found)
-
-
-def _written_address(host: str) -> IPv4Address | IPv6Address | None:
-    """The address that the host spells out, also in rare forms: `127.1`, `0x7f000001`."""
-    if ":" in host:
-        return IPv6Address(host)
-    try:
-        return IPv4Address(socket.inet_aton(host))
-    except OSError:
-        return None
-
-
-def _is_public(address: IPv4Address | IPv6Address) -> bool:
-    if isinstance(address, IPv4Address):
-        return address.is_global and not address.is_multicast
-    is_wrapped = any(address in network for network in _WRAPPED)
-    return address in _PUBLIC_V6 and address.is_global and not is_wrapped
+    return all(map(is_public, found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from ollim_bot.domain.tool_policy import (
     FILE_ARGUMENTS,
     SEARCH_ARGUMENTS,
     Pattern,
+    server_of,
     text_argument,
 )
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file
@@ -32,6 +33,12 @@ from ollim_bot.ports import ToolCall
 from ollim_bot.store.skill_files import skill_at
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import Resolver, address_problem
+from ollim_bot.tools.named_paths import (
+    MOST_PATHS,
+    TooMuchToJudge,
+    paths_in_arguments,
+    paths_in_word,
+)
 from ollim_bot.tools.path_rules import LONGEST_PATH, PathPolicy, is_within
 
 _OTHER_FORM = (
@@ -49,8 +56,6 @@ _FIELD = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]|$)")
 Guard = Callable[[ToolCall], str | None]
 # Names that unknown tools may give to a path argument.
 _PATH_ARGUMENTS = ("file_path", "notebook_path", "path", "directory", "folder", "cwd")
-# Checking one path takes a tenth of a millisecond.
-_MOST_PATHS = 2000
 _CHANGING_FOLDER = frozenset({"cd", "pushd", "popd"})
 # These programs search the current folder if no path is given, and any word may be a path.
 _RECURSIVE = {
@@ -60,8 +65,6 @@ _RECURSIVE = {
         ("grep", "egrep", "fgrep", "zgrep"), re.compile(r"-[A-Za-z0-9]*[rRd]|--(?:rec|der|dir)")
     ),
 }
-_ADDRESS = re.compile(r"\bhttps?://[^\s'\"]*")
-_BETWEEN_PATHS = re.compile(r"[\s=,:@;|&<>()'\"`$]+")
 
 
 class UnclearEdit(Exception):
@@ -200,7 +203,16 @@ def _path_problem(call: ToolCall, policy: PathPolicy) -> str | None:
     named = (
         text_argument(call.arguments, name) for name in _PATH_ARGUMENTS if name in call.arguments
     )
-    return next(filter(None, map(policy.to_write, named)), None)
+    reason = next(filter(None, map(policy.to_write, named)), None)
+    return reason or (_server_problem(call, policy) if server_of(call.tool) else None)
+
+
+def _server_problem(call: ToolCall, policy: PathPolicy) -> str | None:
+    """Check a call of the owner's tool server: nobody knows which of its arguments are paths."""
+    try:
+        return policy.to_pass_on(paths_in_arguments(call.arguments))
+    except TooMuchToJudge:
+        return texts.TOO_MUCH_GIVEN
 
 
 def address_guard(call: ToolCall, resolver: Resolver) -> str | None:
@@ -265,13 +277,13 @@ def _command_problem(command: str, policy: PathPolicy) -> str | None:
         return _own_command_problem(others, policy)
     if owners := hidden_owners_command(words):
         return owners_command_refusal(owners)
-    named = list(dict.fromkeys(path for word in words for path in _paths(word)))
+    named = list(dict.fromkeys(path for word in words for path in paths_in_word(word)))
     # A program may shorten a path that is too long to one that it can open.
     if any("/" in path and len(path) > LONGEST_PATH for path in named):
         return texts.TOO_MUCH
     # Some programs take a working folder, and resolve their paths from there.
     starts = ["", *(path for path in named if os.path.isdir(os.path.join(policy.root, path)))]
-    if len(starts) * len(named) > _MOST_PATHS:
+    if len(starts) * len(named) > MOST_PATHS:
         return texts.TOO_MUCH
     paths = [os.path.join(start, path) for start in starts for path in named]
     handed_over = [path for path in paths if path != program]
@@ -292,9 +304,3 @@ def _reads_recursively(words: Sequence[str]) -> bool:
     """Whether the program reads everything below the current folder."""
     flag = _RECURSIVE.get(posixpath.basename(words[0]))
     return flag is not None and any(flag.match(word) for word in words)
-
-
-def _paths(word: str) -> Iterator[str]:
-    """Every part of a word that may be a path."""
-    parts = [word, word[2:] if word.startswith("-") else ""]
-    yield from filter(None, [*parts, *_BETWEEN_PATHS.split(_ADDRESS.sub(" ", word))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 import stat
@@ -18,6 +19,8 @@ from ollim_bot.tools import texts
 _STATE = "state"
 _SETTINGS = ".env"
 _HISTORY = ".git"
+# Of a site that keeps repositories; git itself does nothing with it.
+_NO_HISTORY = ".github"
 _POLICY = "tool-policy.yaml"
 # Protected in subfolders too: the engine looks for skills, commands and servers where it works.
 _ENGINE = ".claude"
@@ -38,6 +41,11 @@ _NOWHERE = ("/", "/dev/null")
 LONGEST_PATH = 4096
 # A folder with more entries is refused: checking them takes too long.
 MOST_ENTRIES = 20_000
+# Each of these is looked through, or compared with all that is protected.
+_MOST_FOLDERS = 50
+_ANY_OF = re.compile(r"\{[^{}]*,[^{}]*\}")
+_GLOB = re.compile(r"[*?\[]")
+_MARKED_AS_PATH = ("/", "./", "../")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +87,11 @@ class PathRules:
         """The paths that are hard links to protected files."""
         linked = [(path, file) for path in paths if (file := _linked_file(path)) is not None]
         if linked:
-            known = {_linked_file(path) for path in self._all_protected()}
+            known = {_linked_file(path) for path in self.all_protected()}
             yield from (path for path, file in linked if file in known)
 
-    def _all_protected(self) -> Iterator[str]:
+    def all_protected(self) -> Iterator[str]:
+        """Every file that is not read."""
         for path in files_below(self.homes[-1]):
             if self.protected_name(path, writing=False):
                 yield path
@@ -136,7 +145,7 @@ def _protected_name(parts: Sequence[str], *, writing: bool) -> str | None:
     if any(part.startswith(_SETTINGS) for part in parts):
         return _SETTINGS
     # Attributes make git run filters, and ignored files are not in the history.
-    if writing and any(part.startswith(_HISTORY) for part in parts):
+    if writing and any(part.startswith(_HISTORY) and part != _NO_HISTORY for part in parts):
         return f"{_HISTORY}*"
     if writing and any(part.startswith(_ENGINE) for part in parts):
         return f"{_ENGINE}/"
@@ -294,7 +303,7 @@ class PathPolicy:
         """Judge a program that may use a path and everything below it in any way."""
         rules = PathRules.of(self.root)
         reasons = (
-            self._handed_over(path, rules) or self._server_problem(path, is_word=True)
+            self._handed_over(path, rules, _may_exist) or self._server_problem(path, is_word=True)
             for path in dict.fromkeys(paths)
         )
         return next(filter(None, reasons), None)
@@ -316,11 +325,73 @@ class PathPolicy:
         is_text = all(place.endswith(_TEXT_ENDING) for place in places)
         return texts.OF_TOOL_SERVER if is_inside and not is_text else None
 
-    def _handed_over(self, path: str, rules: PathRules) -> str | None:
+    def to_pass_on(self, paths: Iterable[str]) -> str | None:
+        """Judge a tool server, which may begin at any folder and use all that is below a path."""
+        shortened = [_shortened(path) for path in paths]
+        if any("\0" in path for path in shortened):
+            return texts.UNCLEAR_PATH
+        given = [path for path in shortened if len(path) <= LONGEST_PATH]
+        if sum(path.count("/") for path in given) > MOST_ENTRIES:
+            return texts.TOO_MUCH_GIVEN
+        meant = [path for path in given if self._may_be_meant(path)]
+        globs = [path for path in meant if _names_by_glob(path)]
+        folders = [path for path in meant if os.path.isdir(os.path.join(self.root, path))]
+        if len(globs) + len(folders) > _MOST_FOLDERS:
+            return texts.TOO_MUCH_GIVEN
+        rules = PathRules.of(self.root)
+        reasons = (self._passed_on(path, rules) for path in meant)
+        reason = self.to_name(meant) or next(filter(None, reasons), None)
+        if reason is None and globs and self._find_protected(globs, rules):
+            return texts.REACHES_TOO_FAR
+        return reason
+
+    def _may_be_meant(self, path: str) -> bool:
+        """Whether it may be a path; words between spaces that lead nowhere are prose."""
+        is_plain = not any(map(str.isspace, os.path.basename(path.rstrip("/"))))
+        if is_plain or path.startswith(_MARKED_AS_PATH):
+            return True
+        return any(map(os.path.lexists, self._places(path)))
+
+    def _passed_on(self, path: str, rules: PathRules) -> str | None:
+        plain = os.path.normpath(path)
+        if plain == ".." or plain.startswith("../"):
+            return texts.outside(path)
+        for place in self._places_from_above(path):
+            if name := rules.protected_name(place, writing=True):
+                return texts.protected(name)
+            if _is_above([place], rules):
+                return texts.REACHES_TOO_FAR
+        return self._handed_over(path, rules, _is_of_this_machine)
+
+    def _places_from_above(self, path: str) -> Iterator[str]:
+        """Where a path of several parts leads from a folder that the data directory is in."""
+        first, _, others = path.partition("/")
+        if others:
+            for folder in dict.fromkeys(each for root in self.roots for each in Path(root).parents):
+                if os.path.lexists(folder / first):
+                    yield from self._places(os.path.join(folder, path))
+
+    def _find_protected(self, globs: Iterable[str], rules: PathRules) -> bool:
+        """Whether a pattern fits a protected file, or there are too many to compare."""
+        places = {
+            (place, home) for glob in globs for place in self._places(glob) for home in rules.homes
+        }
+        below = {place.removeprefix(home) for place, home in places if is_within(place, home)}
+        # Some programs know `{a,b}`, and for some a `*` goes down into folders.
+        wanted = (fnmatch.translate(_ANY_OF.sub("*", glob.casefold())) for glob in below)
+        looked_for = re.compile("|".join(wanted) or "(?!)")
+        home = rules.homes[-1]
+        protected = list(islice(rules.all_protected(), MOST_ENTRIES))
+        names = (path.removeprefix(home).casefold() for path in protected)
+        return len(protected) == MOST_ENTRIES or any(map(looked_for.match, names))
+
+    def _handed_over(
+        self, path: str, rules: PathRules, is_place: Callable[[str], bool]
+    ) -> str | None:
         places = self._places(path)
         if _is_above(places, rules) or self._exposes_protected(places[-1], rules):
             return texts.REACHES_TOO_FAR
-        is_far = any(_may_exist(place) and not rules.is_open(place) for place in places)
+        is_far = any(is_place(place) and not rules.is_open(place) for place in places)
         return texts.outside(path) if is_far else None
 
     def _exposes_protected(self, folder: str, rules: PathRules) -> bool:
@@ -358,6 +429,24 @@ def _may_exist(place: str) -> bool:
     folder = os.path.dirname(place)
     is_place = os.path.lexists(place) or (folder != "/" and os.path.isdir(folder))
     return is_place and place not in _NOWHERE
+
+
+def _is_of_this_machine(place: str) -> bool:
+    """Whether it leads to a folder of this machine; other words are hardly meant as paths."""
+    return place not in _NOWHERE and os.path.lexists(f"/{place.strip('/').split('/')[0]}")
+
+
+def _shortened(path: str) -> str:
+    """The path without what a program leaves out before it opens a path that is too long."""
+    plain = os.path.normpath(path) if len(path) > LONGEST_PATH else path
+    return re.sub("^//+", "/", plain)
+
+
+def _names_by_glob(path: str) -> bool:
+    """Whether it names files by a pattern, and not all files below where a search begins."""
+    parts = [part for part in _ANY_OF.sub("?", path).split("/") if part != "."]
+    wild = [part for part in parts if _GLOB.search(part)]
+    return len(parts) > 1 and bool(wild) and (len(wild) < len(parts) or bool(parts[0].strip("*")))
 
 
 def _is_above(places: Sequence[str], rules: PathRules) -> bool:

@@ -18,6 +18,10 @@ UNCLEAR_COMMAND = (
     "with such characters into single quotes."
 )
 TOO_MUCH = "This command names too many files to be looked through, or one too long. Name fewer."
+TOO_MUCH_GIVEN = (
+    "These arguments are too long or too deep to be looked through, or name too many paths. Give "
+    "the tool less at a time."
+)
 STAYS_HERE = "Commands always run in the data directory. Give the path to the command itself."
 
 NO_HOOKS = (

@@ -22,7 +22,7 @@ from ollim_bot.integrations.calendars.fetching import (
 )
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import UnsuitableFile, read_with_status
-from ollim_bot.store.calendars import CalendarFiles, CalendarSource, decode_event
+from ollim_bot.store.calendars import CalendarFiles, CalendarSource, Stored, decode_event
 from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.json_fields import Fields
 
@@ -112,12 +112,13 @@ class CalendarFeeds:
     ) -> CalendarCopy | None:
         """Read the calendar again; a failure is in the `problem` of the copy.
 
-        Returns the new copy; None if the calendar was removed since. Raises `StorageError`.
+        Returns the copy that is stored then, of this reading or of another that ended before it;
+        None if the calendar was removed since. Raises `StorageError`.
         """
+        # The text comes last: if it is newer than the rest, that is noticed in the end.
+        since = Stored(source, self._files.copy(source.name))
         text = self._files.text(source.name)
-        copy = self._files.copy(source.name) or CalendarCopy(
-            source.name, source.file or shown_host(source.address)
-        )
+        copy = since.copy or CalendarCopy(source.name, source.file or shown_host(source.address))
         asked = source if text is not None else replace(source, etag="", modified="")
         new_text = None
         try:
@@ -130,13 +131,8 @@ class CalendarFeeds:
                 raise CalendarFailed(_NO_TEXT)
             copy = self._current(copy, content, now, is_new=new_text is not None)
         except CalendarFailed as failed:
-            return self._stored(source, copy.failed(str(failed), now), None)
-        return self._stored(asked, copy, new_text)
-
-    def _stored(
-        self, source: CalendarSource, copy: CalendarCopy, text: bytes | None
-    ) -> CalendarCopy | None:
-        return copy if self._files.update(source, copy, text) else None
+            return self._files.update(source, copy.failed(str(failed), now), None, since=since)
+        return self._files.update(asked, copy, new_text, since=since)
 
     def _current(
         self, copy: CalendarCopy, text: bytes, now: datetime, *, is_new: bool

@@ -19,12 +19,12 @@ from http.client import (
     HTTPSConnection,
     IncompleteRead,
 )
-from ipaddress import ip_address
 from threading import Timer
 from time import monotonic
 from typing import NamedTuple
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
+from ollim_bot.domain.ip_addresses import is_loopback, is_public, written_address
 from ollim_bot.errors import CalendarFailed, WrongInput
 
 MOST_BYTES = 10_000_000
@@ -67,7 +67,7 @@ def web_address(text: str) -> str:
     is_plain = address.isprintable() and " " not in address and port != 0
     if parts.scheme not in ("https", "http") or not parts.hostname or not is_plain:
         raise WrongInput(_NO_ADDRESS)
-    if parts.scheme == "http" and not _is_loopback(parts.hostname):
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
         raise WrongInput(_ONLY_HTTPS)
     return address
 
@@ -111,28 +111,21 @@ def _judged(hop: str, address: str) -> SplitResult:
         raise CalendarFailed("The address redirects to one that is not https.") from None
     host = parts.hostname or ""
     with suppress(ValueError):
-        _judge(ip_address(host).compressed, host, address)
+        if (written := written_address(host)) is not None:
+            _judge(str(written), host, address)
     return parts
 
 
 def _judge_peer(connection: HTTPConnection, parts: SplitResult, address: str) -> None:
     """Judge the host once more by where its name led, before anything is sent."""
-    peer = connection.sock.getpeername()[0]
-    _judge(str(peer).partition("%")[0], parts.hostname or "", address)
+    _judge(str(connection.sock.getpeername()[0]), parts.hostname or "", address)
 
 
 def _judge(peer: str, host: str, address: str) -> None:
     asked = urlsplit(address).hostname or ""
-    if host == asked or ip_address(peer).is_global or (_is_loopback(peer) and _is_loopback(asked)):
+    if host == asked or is_public(peer) or (is_loopback(peer) and is_loopback(asked)):
         return
     raise CalendarFailed("The address redirects into your own network, which is refused.")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 @contextmanager
