@@ -265,6 +265,8 @@ def _excerpts(
     for row in rows:
         words = "".join(part.text for part in excerpt(row.text, terms, _LONGEST_EXCERPT))
         shown = _shown(row, plain(words), for_agent=for_agent)
+        if row.untrusted and for_agent:
+            shown = f"\n{shown}"
         session = row.session[:_SHOWN_ID] or "-"
         lines.append((describe(row.at, now), _SPEAKERS[row.who], session, shown))
     return columns(lines)

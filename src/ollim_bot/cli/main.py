@@ -46,7 +46,7 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "service": ("the bot as a service of this machine", "ollim_bot.cli.service"),
     "completion": ("completion of all this in your shell", "ollim_bot.cli.completion"),
 }
-_ALL: Mapping[str, tuple[str, str]] = {
+COMMANDS: Mapping[str, tuple[str, str]] = {
     "setup": ("the first questions: names, model, Discord, calendar", "ollim_bot.cli.setup"),
     "today": ("what waits for you, what comes today, what is done", "ollim_bot.cli.today"),
     **GROUPS,
@@ -132,8 +132,8 @@ def _dispatch(command: CommandLine, caller: Caller) -> None:
             print(f"ollim-bot {__version__}")
         case ("completion", "ask", (shell, *line)):
             _complete(shell, line, caller)
-        case (noun, verb, rest) if noun in _ALL:
-            import_module(_ALL[noun][1]).run([verb, *rest] if verb else rest, caller)
+        case (noun, verb, rest) if noun in COMMANDS:
+            import_module(COMMANDS[noun][1]).run([verb, *rest] if verb else rest, caller)
         case (noun, _, _):
             raise _unknown(noun)
 
@@ -158,8 +158,8 @@ def _explain(topic: Sequence[str], caller: Caller) -> None:
         print(_help())
     elif names[0] == "version":
         print(_ABOUT_VERSION)
-    elif names[0] in _ALL:
-        import_module(_ALL[names[0]][1]).run([*names[1:], "--help"], caller)
+    elif names[0] in COMMANDS:
+        import_module(COMMANDS[names[0]][1]).run([*names[1:], "--help"], caller)
     else:
         raise _unknown(names[0])
 
@@ -167,12 +167,12 @@ def _explain(topic: Sequence[str], caller: Caller) -> None:
 def _complete(shell: str, line: list[str], caller: Caller) -> None:
     from ollim_bot.cli.completion import answer
 
-    commands = {**_ALL, **{name: (about, "") for name, about in _PAGES.items()}}
+    commands = {**COMMANDS, **{name: (about, "") for name, about in _PAGES.items()}}
     print(*answer(shell, line, commands, caller), sep="\n")
 
 
 def _help() -> str:
-    rows = {**{name: about for name, (about, _) in _ALL.items()}, **_PAGES}
+    rows = {**{name: about for name, (about, _) in COMMANDS.items()}, **_PAGES}
     commands = "\n".join(f"  {name:<11} {about}" for name, about in rows.items())
     return _HELP.format(commands=commands)
 
@@ -180,7 +180,7 @@ def _help() -> str:
 def _unknown(word: str) -> OllimError:
     from ollim_bot.cli.unknown_words import no_such
 
-    known = [*_ALL, *_PAGES]
+    known = [*COMMANDS, *_PAGES]
     return no_such(f"There is no command `{word}`.", word, known, "ollim-bot help")
 
 

@@ -27,7 +27,7 @@ from ollim_bot.domain.inbox import Accepted
 from ollim_bot.domain.inputs import ForkOrigin, OwnerMessage, ProgramTurn, TurnRequest
 from ollim_bot.domain.session_use import fitting_model
 from ollim_bot.domain.sessions import Cause, SessionChange, SessionId
-from ollim_bot.domain.taint import marked_taint
+from ollim_bot.domain.taint import Taint, marked_taint, untrusted_message
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.ports import AgentEngine, Clock
 from ollim_bot.store.steps import leave_update
@@ -126,8 +126,10 @@ class Forks:
 
         def step(tx: Transaction) -> None:
             self._set_entry(tx, fork, is_open=False)
-            self._add_card(tx, replace(farewell, in_fork=False))
-            _end(tx, fork, how, now)
+            read = _taint_of(tx, fork, how)
+            untrusted = untrusted_message(read)
+            self._add_card(tx, replace(farewell, in_fork=False, untrusted=untrusted))
+            _end(tx, fork, how, read, now)
 
         await self._state.transact(step)
 
@@ -169,13 +171,19 @@ class Forks:
         return await self._chat.context_of(session) if session is not None else 0
 
 
-def _end(tx: Transaction, fork: Fork, how: ForkExit, now: datetime) -> None:
+def _taint_of(tx: Transaction, fork: Fork, how: ForkExit) -> Taint:
+    """What the fork had read that may be in its report."""
+    if not isinstance(how, Report):
+        return Taint()
+    return marked_taint(how.untrusted).having_read(*tx.taint.get().of(fork.session))
+
+
+def _end(tx: Transaction, fork: Fork, how: ForkExit, read: Taint, now: datetime) -> None:
     match how:
         case Save() if fork.session is not None:
             replace_session(tx, fork.session, Cause.SAVED, now)
-        case Report(summary, untrusted):
-            read = marked_taint(untrusted).having_read(*tx.taint.get().of(fork.session)).mark
-            leave_update(tx, PendingUpdate(now, summary, f"fork-{fork.id}", read))
+        case Report(summary):
+            leave_update(tx, PendingUpdate(now, summary, f"fork-{fork.id}", read.mark))
     tx.fork.put(None)
 
 

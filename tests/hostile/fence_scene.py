@@ -1,0 +1,428 @@
+"""The whole bot in this process: an agent plants words everywhere, and every agent reads.
+
+Each place that carries text is given a word of its own. What an agent is shown is recorded: each
+prompt, each answer of our tools, and what our commands print for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.hostile.attack_scene import AppWithParts
+from tests.patience import patience
+from tests.virtual_loop import LoopClock
+
+from ollim_bot.app.app import Adapters
+from ollim_bot.app.build import ConversationParts
+from ollim_bot.cli.main import main
+from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
+from ollim_bot.domain.cards import Button
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.events import AgentEvent, FailureKind
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.jobs import JobSpec, Routine
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.taint import TaintedTask, Untrusted
+from ollim_bot.engine.transcripts import project_key
+from ollim_bot.paths import DataPaths
+from ollim_bot.ports import (
+    ChatService,
+    IncomingFile,
+    IncomingMessage,
+    Prompt,
+    SessionSpec,
+    ToolCall,
+    Toolset,
+)
+from ollim_bot.settings import Settings
+from ollim_bot.store.opening import look_into
+from ollim_bot.store.steps import standing_taint
+from ollim_bot.store.task_file import TaskFile
+from ollim_bot.testing.engine import (
+    CallsTool,
+    Fails,
+    Says,
+    ScriptedEngine,
+    ScriptedSession,
+    Step,
+)
+from ollim_bot.testing.journal import RecordingJournal
+from ollim_bot.testing.surface import RecordingSurface
+
+MAIN, FORK, NEXT = "main session", "fork", "next session"
+FORKED, ISOLATED = "forked run", "isolated run"
+READERS = (MAIN, FORK, FORKED, ISOLATED, NEXT)
+
+_MINUTE = 60.0
+PAGE = "https://93.184.216.34/news"
+# The owner names the address, so that it may be fetched again.
+_NEWS = f"what is new at {PAGE} ?"
+# What the agent of each reader looks at, besides its prompt.
+_LOOKS = (CallsTool("mcp__discord__list_reminders"),)
+_COMMANDS = (
+    ("reminder", "list"),
+    ("reminder", "list", "--json"),
+    ("tasks", "list"),
+    ("tasks", "list", "--json"),
+    ("tasks", "done", "no-such-task"),
+    ("today",),
+    ("today", "--json"),
+    ("runs",),
+    ("runs", "--json"),
+    ("rehearse",),
+    ("history", "sessions", "--all"),
+    ("history", "prompts"),
+    ("history", "prompts", "--json"),
+)
+
+
+class View(NamedTuple):
+    """What an agent was shown; `how` is `prompt`, a tool, or a command.
+
+    `is_tainted` says whether the session was tainted afterwards; of a command, that is to be asked.
+    """
+
+    reader: str
+    how: str
+    text: str
+    is_tainted: bool | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """How text comes in: `message` marks that of the owner's message, `steps` read it."""
+
+    steps: Sequence[Step] = ()
+    message: Untrusted | None = None
+
+    @property
+    def is_untrusted(self) -> bool:
+        return bool(self.steps) or self.message is not None
+
+
+class RecordingEngine(ScriptedEngine):
+    """Records what each session is shown; `reader` is that of the conversation now."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.views: list[View] = []
+        self.reader = MAIN
+        self.parts: ConversationParts | None = None
+
+    @asynccontextmanager
+    async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ScriptedSession]:
+        shown: list[tuple[str, str]] = []
+
+        async def after_call(call: ToolCall, result: str) -> None:
+            await tools.after_call(call, result)
+            if call.tool.startswith("mcp__"):
+                shown.append((call.tool, result))
+
+        async with super().open(spec, replace(tools, after_call=after_call)) as session:
+            session.__class__ = _RecordingSession
+            session.shown = shown  # type: ignore[attr-defined]
+            yield session
+
+    def reader_of(self, spec: SessionSpec) -> str:
+        if spec.occurrence:
+            return FORKED if spec.branch_of else ISOLATED
+        return FORK if spec.branch_of else self.reader
+
+
+class _RecordingSession(ScriptedSession):
+    shown: list[tuple[str, str]]
+
+    def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
+        return self._recorded(prompt, self._engine.reader_of(self.spec))  # type: ignore[attr-defined]
+
+    async def _recorded(self, prompt: Prompt, reader: str) -> AsyncIterator[AgentEvent]:
+        engine = self._engine
+        assert isinstance(engine, RecordingEngine)
+        self.shown.append(("prompt", prompt.text))
+        async for event in super().turn(prompt):
+            yield event
+        assert engine.parts is not None
+        session = self.spec.resume
+        read = await engine.parts.state.read(lambda tx: tx.taint.get().of(session))
+        engine.views += [View(reader, *each, is_tainted=bool(read)) for each in self.shown]
+        self.shown.clear()
+
+
+class FenceScene:
+    """`word` gives the word that a carrier is given; all of them begin alike."""
+
+    def __init__(self, home: Path, word: Callable[[str], str]) -> None:
+        self.home = home
+        self.word = word
+        self.engine = RecordingEngine()
+        self.surface = RecordingSurface()
+        self._numbers = iter(range(1000))
+        self._environ = {
+            "HOME": str(home),
+            "OLLIM_DATA_DIR": str(home / "data"),
+            "OLLIM_TIMEZONE": "UTC",
+        }
+        self._clock = LoopClock(UTC)
+        self._app = AppWithParts(
+            Settings.from_env(self._environ, cwd=home),
+            Adapters(
+                clock=self._clock,
+                engine=self.engine,
+                surfaces=[self.surface],
+                journal=RecordingJournal(),
+                newer_version=_none_newer,
+            ),
+        )
+
+    @property
+    def paths(self) -> DataPaths:
+        return DataPaths(self.home / "data")
+
+    @property
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    @property
+    def chat(self) -> ChatService:
+        return self.surface.receptions[0]
+
+    @property
+    def parts(self) -> ConversationParts:
+        assert self._app.parts is not None
+        return self._app.parts
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self._app.run())
+        try:
+            await self.until(lambda: self.surface.receptions or task.done())
+            self.engine.parts = self.parts
+            yield
+        finally:
+            self._app.stop()
+            await asyncio.wait({task})
+        task.result()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(patience() * 100):
+            while not condition():  # noqa: ASYNC110 - the bot has no event for this
+                await asyncio.sleep(0.05)
+
+    async def idle(self) -> None:
+        await asyncio.sleep(0.2)
+        await self.until(lambda: self.parts.is_idle)
+
+    async def ask(self, text: str, *steps: Step, **more: Any) -> None:
+        """The owner writes; the agent takes these steps."""
+        self.engine.then(*steps)
+        await self.send(text, **more)
+        await self.idle()
+
+    async def send(self, text: str, **more: Any) -> None:
+        name = InputId(f"m{next(self._numbers)}")
+        await self.chat.receive(IncomingMessage(name, "test", text, **more))
+
+    async def run_job(self, *steps: Step, isolated: bool) -> None:
+        spec = JobSpec(
+            id=f"j{next(self._numbers)}",
+            message="Look around.",
+            background=True,
+            isolated=isolated,
+            allowed_tools=("WebFetch", "WebSearch", "Read(./downloads/**)", "Bash(ollim-bot *)"),
+        )
+        job = Routine(spec, Cron.parse("0 9 * * *"))
+        occurrence = Occurrence.parse(f"routine:{spec.id}:2026-11-16T09:00:00Z")
+        self.engine.then(*steps)
+        await self.parts.background.run_agent_background(job, occurrence)
+
+    def agent(self, *words: str) -> str:
+        """What our command prints for the agent."""
+        said = io.StringIO()
+        environ = {**self._environ, CALLED_BY: CONVERSATION}
+        with redirect_stdout(said), redirect_stderr(said), _without_git():
+            main(words, environ=environ, cwd=self.home, now=self._clock.now)
+        return said.getvalue()
+
+    def find_button(self, label: str) -> tuple[ChatMessage, Button] | None:
+        newest = {each.id: each for each in self.surface.posts}
+        for message in reversed(newest.values()):
+            for each in message.card.buttons if message.card else ():
+                if label in each.label and not each.is_used:
+                    return message, each
+        return None
+
+    async def press(self, label: str) -> None:
+        found = self.find_button(label)
+        assert found is not None, label
+        message, button = found
+        await self.chat.click("test", message.id, button.custom_id)
+        await self.idle()
+
+
+@contextmanager
+def _without_git() -> Iterator[None]:
+    """A command finds no git, so that it starts no process."""
+    path = os.environ["PATH"]
+    os.environ["PATH"] = ""
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = path
+
+
+async def _none_newer() -> str | None:
+    return None
+
+
+async def plant(at: FenceScene, source: Source) -> None:
+    """Have every place carry its word: by a turn of main, a fork, and two background runs."""
+    word = at.word
+    await at.chat.command("test", "/permissions default")
+    await _plant_in_main(at, source)
+    await _plant_task(at, source)
+    await _plant_in_background(at, source)
+    await _plant_in_fork(at, source)
+    # The reminders of the turns are due: one run speaks, and the other fails.
+    at.engine.then(_tool("ping_user", message=word("ping of a reminder")))
+    at.engine.then(Fails(FailureKind.OTHER))
+    await asyncio.sleep(6 * _MINUTE)
+    await at.idle()
+
+
+async def _plant_task(at: FenceScene, source: Source) -> None:
+    """As `ollim-bot tasks add` does it, which would wait for the lock of the bot."""
+    read = await at.parts.state.read(standing_taint)
+    tasks = TaskFile(at.paths, RecordingJournal(), lambda: at.now)
+    task = tasks.add(at.word("task"), at.now.date())
+    assert bool(read.sources) is source.is_untrusted
+    if read.sources:
+        marked = TaintedTask(task.title, read.mark, task.id)
+        await at.parts.state.transact(
+            lambda tx: tx.taint.change(lambda known: known.with_task(marked))
+        )
+
+
+async def _plant_in_main(at: FenceScene, source: Source) -> None:
+    word = at.word
+    if source.is_untrusted:
+        file = at.home / "attached.txt"
+        file.write_text("A plan.")
+        await at.ask("look", Says("ok"), files=(IncomingFile(f"{word('file name')}.txt", file),))
+    at.engine.then(
+        *source.steps,
+        _reminder(word("reminder"), word("description"), first_step=word("first step")),
+        _tool(
+            "discord_embed",
+            title=word("card"),
+            buttons=[{"label": "Go on", "action": f"agent:{word('stored prompt')}"}],
+        ),
+        CallsTool("Write", {"file_path": "notes.txt", "content": word("question")}),
+        Says(word("answer")),
+    )
+    await at.send(_NEWS, untrusted=source.message)
+    await at.until(lambda: at.find_button("Refuse"))
+    await at.press("Refuse")
+    if source.is_untrusted:
+        await at.press("Make sure it comes")
+        await at.press("Go on")
+
+
+async def _plant_in_background(at: FenceScene, source: Source) -> None:
+    word = at.word
+    steps = source.steps or (Says("nothing untrusted"),)
+    await at.run_job(
+        *steps,
+        _tool("ping_user", message=word("ping")),
+        _tool("report_updates", message=word("report")),
+        _reminder(word("reminder of a run"), word("its description")),
+        Says("ok"),
+        isolated=True,
+    )
+    _write_transcript(at)
+    await at.chat.command("test", "/quiet 1h")
+    await at.run_job(*steps, _tool("ping_user", message=word("held ping")), isolated=True)
+    await at.chat.command("test", "/quiet off")
+    await at.idle()
+
+
+def _write_transcript(at: FenceScene) -> None:
+    """The record of the newest session, as the engine writes it."""
+    session = at.engine.opened[-1].spec.resume
+    folder = at.home / ".claude" / "projects" / project_key(at.paths.root)
+    folder.mkdir(parents=True, exist_ok=True)
+    said = {
+        "type": "assistant",
+        "uuid": "1",
+        "timestamp": at.now.isoformat(),
+        "message": {"content": [{"type": "text", "text": at.word("transcript")}]},
+    }
+    (folder / f"{session}.jsonl").write_text(json.dumps(said) + "\n")
+
+
+async def _plant_in_fork(at: FenceScene, source: Source) -> None:
+    word = at.word
+    await at.ask(_NEWS, *source.steps, _tool("enter_fork", topic=word("topic")), Says("there"))
+    await at.ask(
+        _NEWS, *source.steps, _tool("report_updates", message=word("fork report")), Says("ok")
+    )
+
+
+async def read_everywhere(at: FenceScene) -> None:
+    """Have every reader take a turn, and call each command that shows something."""
+    await at.run_job(*_LOOKS, isolated=True)
+    await at.run_job(*_LOOKS, isolated=False)
+    await at.chat.command("test", "/fork")
+    await at.idle()
+    await at.ask("what is there?", *_LOOKS, Says("I see."))
+    await at.press("Leave it")
+    await at.ask("what is there?", *_LOOKS, Says("I see."))
+    _look_by_commands(at)
+    await at.press("Done")
+    said = {each.id: each for each in at.surface.posts if at.word("") in each.text}
+    for message in said.values():
+        await at.ask("what was that?", Says("I see."), reply_to=message.id)
+    at.engine.reader = NEXT
+    await at.chat.command("test", "/clear")
+    await at.ask("hello", *_LOOKS, Says("I see."))
+
+
+def _look_by_commands(at: FenceScene) -> None:
+    searches = [("history", "search", at.word("").lower()[:8])]
+    shows = [("history", "show", each) for each in _sessions(at)]
+    runs = [("runs", "show", each) for each in _run_ids(at)]
+    jobs = [("reminder", "show", each) for each in _reminder_ids(at)]
+    for words in (*_COMMANDS, *searches, *shows, *runs, *jobs):
+        at.engine.views.append(View(MAIN, f"ollim-bot {' '.join(words)}", at.agent(*words)))
+
+
+def _sessions(at: FenceScene) -> Iterator[str]:
+    return (session.spec.resume for session in at.engine.opened if session.spec.resume)
+
+
+def _run_ids(at: FenceScene) -> list[str]:
+    rows = look_into(at.paths, at.now, lambda tx: tx.ledger.page(0, 10_000)[0]) or ()
+    return list(dict.fromkeys(row.occurrence.id for row in rows if row.occurrence))
+
+
+def _reminder_ids(at: FenceScene) -> list[str]:
+    folder = at.home / "data" / "reminders"
+    texts = (path.read_text() for path in folder.glob("*.md"))
+    return [text.partition("id: ")[2].splitlines()[0].strip("\"'") for text in texts]
+
+
+def _tool(name: str, **arguments: object) -> CallsTool:
+    return CallsTool(f"mcp__discord__{name}", arguments)
+
+
+def _reminder(prompt: str, description: str, **more: object) -> CallsTool:
+    return _tool("add_reminder", prompt=prompt, description=description, delay_minutes=5, **more)
