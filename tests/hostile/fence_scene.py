@@ -10,7 +10,7 @@ import asyncio
 import io
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -66,7 +66,7 @@ READERS = (MAIN, FORK, FORKED, ISOLATED, NEXT)
 _MINUTE = 60.0
 PAGE = "https://93.184.216.34/news"
 # The owner names the address, so that it may be fetched again.
-_NEWS = f"what is new at {PAGE} ?"
+NEWS = f"what is new at {PAGE} ?"
 # What the agent of each reader looks at, besides its prompt.
 _LOOKS = (CallsTool("mcp__discord__list_reminders"),)
 _COMMANDS = (
@@ -197,6 +197,11 @@ class FenceScene:
         return self.surface.receptions[0]
 
     @property
+    def session(self) -> str:
+        """The main session."""
+        return str(self.parts.state.session)
+
+    @property
     def parts(self) -> ConversationParts:
         assert self._app.parts is not None
         return self._app.parts
@@ -297,6 +302,8 @@ async def plant(at: FenceScene, source: Source) -> None:
     at.engine.then(Fails(FailureKind.OTHER))
     await asyncio.sleep(6 * _MINUTE)
     await at.idle()
+    asked = next(view.text for view in at.engine.views if word("reminder") in view.text)
+    _write_transcript(at, {"type": "user", "message": {"content": asked}})
 
 
 async def _plant_task(at: FenceScene, source: Source) -> None:
@@ -320,6 +327,12 @@ async def _plant_in_main(at: FenceScene, source: Source) -> None:
         await at.ask("look", Says("ok"), files=(IncomingFile(f"{word('file name')}.txt", file),))
     at.engine.then(
         *source.steps,
+        _reminder(
+            word("later reminder"),
+            word("later description"),
+            first_step=word("later step"),
+            delay_minutes=600,
+        ),
         _reminder(word("reminder"), word("description"), first_step=word("first step")),
         _tool(
             "discord_embed",
@@ -329,7 +342,7 @@ async def _plant_in_main(at: FenceScene, source: Source) -> None:
         CallsTool("Write", {"file_path": "notes.txt", "content": word("question")}),
         Says(word("answer")),
     )
-    await at.send(_NEWS, untrusted=source.message)
+    await at.send(NEWS, untrusted=source.message)
     await at.until(lambda: at.find_button("Refuse"))
     await at.press("Refuse")
     if source.is_untrusted:
@@ -348,32 +361,28 @@ async def _plant_in_background(at: FenceScene, source: Source) -> None:
         Says("ok"),
         isolated=True,
     )
-    _write_transcript(at)
+    _write_transcript(at, {"type": "assistant", "message": {"content": word("transcript")}})
     await at.chat.command("test", "/quiet 1h")
     await at.run_job(*steps, _tool("ping_user", message=word("held ping")), isolated=True)
     await at.chat.command("test", "/quiet off")
     await at.idle()
 
 
-def _write_transcript(at: FenceScene) -> None:
-    """The record of the newest session, as the engine writes it."""
+def _write_transcript(at: FenceScene, entry: Mapping[str, object]) -> None:
+    """Add to the record of the newest session, as the engine writes it."""
     session = at.engine.opened[-1].spec.resume
     folder = at.home / ".claude" / "projects" / project_key(at.paths.root)
     folder.mkdir(parents=True, exist_ok=True)
-    said = {
-        "type": "assistant",
-        "uuid": "1",
-        "timestamp": at.now.isoformat(),
-        "message": {"content": [{"type": "text", "text": at.word("transcript")}]},
-    }
-    (folder / f"{session}.jsonl").write_text(json.dumps(said) + "\n")
+    common = {"uuid": "1", "timestamp": at.now.isoformat(), "cwd": str(at.paths.root)}
+    with (folder / f"{session}.jsonl").open("a") as record:
+        record.write(json.dumps({**entry, **common}) + "\n")
 
 
 async def _plant_in_fork(at: FenceScene, source: Source) -> None:
     word = at.word
-    await at.ask(_NEWS, *source.steps, _tool("enter_fork", topic=word("topic")), Says("there"))
+    await at.ask(NEWS, *source.steps, _tool("enter_fork", topic=word("topic")), Says("there"))
     await at.ask(
-        _NEWS, *source.steps, _tool("report_updates", message=word("fork report")), Says("ok")
+        NEWS, *source.steps, _tool("report_updates", message=word("fork report")), Says("ok")
     )
 
 
@@ -387,6 +396,10 @@ async def read_everywhere(at: FenceScene) -> None:
     await at.press("Leave it")
     await at.ask("what is there?", *_LOOKS, Says("I see."))
     _look_by_commands(at)
+    await at.press("Done")
+    for command in ("/today", "/reminders", "/tasks"):
+        await at.chat.command("test", command)
+        await at.idle()
     await at.press("Done")
     said = {each.id: each for each in at.surface.posts if at.word("") in each.text}
     for message in said.values():
@@ -402,7 +415,19 @@ def _look_by_commands(at: FenceScene) -> None:
     runs = [("runs", "show", each) for each in _run_ids(at)]
     jobs = [("reminder", "show", each) for each in _reminder_ids(at)]
     for words in (*_COMMANDS, *searches, *shows, *runs, *jobs):
-        at.engine.views.append(View(MAIN, f"ollim-bot {' '.join(words)}", at.agent(*words)))
+        said = at.agent(*words)
+        if "--json" in words:
+            said = "\n".join(_strings(json.loads(said)))
+        at.engine.views.append(View(MAIN, f"ollim-bot {' '.join(words)}", said))
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        yield from (text for each in value for text in _strings(each))
+    elif isinstance(value, dict):
+        yield from (text for pair in value.items() for each in pair for text in _strings(each))
 
 
 def _sessions(at: FenceScene) -> Iterator[str]:
@@ -425,4 +450,5 @@ def _tool(name: str, **arguments: object) -> CallsTool:
 
 
 def _reminder(prompt: str, description: str, **more: object) -> CallsTool:
-    return _tool("add_reminder", prompt=prompt, description=description, delay_minutes=5, **more)
+    given = {"prompt": prompt, "description": description, "delay_minutes": 5, **more}
+    return CallsTool("mcp__discord__add_reminder", given)

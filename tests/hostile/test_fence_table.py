@@ -16,6 +16,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from tests.hostile.fence_scene import (
+    FORK,
+    FORKED,
+    ISOLATED,
+    NEWS,
     PAGE,
     READERS,
     FenceScene,
@@ -34,7 +38,7 @@ from ollim_bot.domain.taint import Untrusted, reading_of
 from ollim_bot.prompts.context import fenced
 from ollim_bot.store.records import RECORDS
 from ollim_bot.store.schema import MIGRATIONS
-from ollim_bot.testing.engine import CallsTool, Step
+from ollim_bot.testing.engine import CallsTool, Says, Step
 from ollim_bot.tools.registry import OWN_TOOLS
 
 BEGINNING = "OBEY7351"
@@ -89,7 +93,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("exit_fork", "save_context", "update_names"), ()),
     **dict.fromkeys(("search_docs", "read_doc", "send_file"), ()),
     "add_reminder": ("reminder", "description", "first step", "reminder of a run"),
-    "list_reminders": ("description", "its description"),
+    "list_reminders": ("later reminder", "later description", "later step", "its description"),
     "discord_embed": ("card", "stored prompt"),
     "ping_user": ("ping", "held ping", "ping of a reminder"),
     "report_updates": ("report", "fork report"),
@@ -184,3 +188,55 @@ def test_every_command_that_the_agent_may_run_is_in_the_table() -> None:
     lines = [CommandLine(noun, verb, ()) for noun in COMMANDS for verb in ("", "list", "show")]
     allowed = {line.noun for line in lines if owners_command(line) is None}
     assert allowed == shown | FENCED_ELSEWHERE | WITHOUT_OTHERS
+
+
+def _last(at: FenceScene, reader: str) -> View:
+    return next(view for view in reversed(at.engine.views) if view.reader == reader)
+
+
+async def _is_tainted(at: FenceScene) -> dict[str, bool | None]:
+    """Whether a run begins tainted: one with the history of the conversation, one without."""
+    await at.run_job(isolated=False)
+    await at.run_job(isolated=True)
+    return {reader: _last(at, reader).is_tainted for reader in (FORKED, ISOLATED)}
+
+
+async def test_what_branches_from_a_tainted_session_begins_tainted(tmp_path: Path) -> None:
+    at, fetch = FenceScene(tmp_path, _word), SOURCES["page"].steps
+    tainted, clean = {FORKED: True, ISOLATED: False}, {FORKED: False, ISOLATED: False}
+    async with at.running():
+        await at.ask("hello")
+        assert await _is_tainted(at) == clean
+        await at.ask(NEWS, *fetch, Says("News."))
+        assert await _is_tainted(at) == tainted
+        await at.chat.command("test", "/fork")
+        await at.idle()
+        assert _last(at, FORK).is_tainted
+        await at.press("Keep all of it")
+        assert await _is_tainted(at) == tainted
+        await at.ask("thanks")
+        assert await _is_tainted(at) == clean
+
+        await at.ask(NEWS, *fetch, Says("News."))
+        left = at.session
+        await at.chat.command("test", "/clear")
+        await at.ask("hello")
+        assert await _is_tainted(at) == clean
+        await at.chat.command("test", f"/resume {left}")
+        await at.idle()
+        assert await _is_tainted(at) == tainted
+
+
+async def test_a_reply_to_a_tainted_run_goes_on_tainted(
+    tmp_path: Path,
+) -> None:
+    at, fetch = FenceScene(tmp_path, _word), SOURCES["page"].steps
+    ping = CallsTool("mcp__discord__ping_user", {"message": "The first words."})
+    async with at.running():
+        # What the run reads after its ping is in the session that the reply goes on from.
+        await at.run_job(ping, *fetch, Says("Read."), isolated=True)
+        (sent,) = [each for each in at.surface.posts if each.text == "The first words."]
+        await at.ask("what do you mean?", reply_to=sent.id)
+        assert _last(at, FORK).is_tainted
+        await at.ask("I see")
+        assert not _last(at, FORK).is_tainted
