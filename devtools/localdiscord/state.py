@@ -51,6 +51,7 @@ class Version:
     at: datetime
     embeds: tuple[Json, ...] = ()
     components: tuple[Json, ...] = ()
+    flags: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,8 @@ class Message:
         self.flags &= ~LOADING
 
     def keep_version(self, at: datetime) -> None:
-        self.versions.append(Version(self.text, at, tuple(self.embeds), tuple(self.components)))
+        content = (tuple(self.embeds), tuple(self.components), self.flags)
+        self.versions.append(Version(self.text, at, *content))
 
 
 class DiscordState:

@@ -12,7 +12,7 @@ from tests.discord.connection_scene import ConnectionScene, connection_scene
 from ollim_bot.domain.cards import Button, Card, CardField, Color
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.errors import DeliveryFailed
-from ollim_bot.surfaces.discord.messages import OutgoingMessage
+from ollim_bot.surfaces.discord.messages import OutgoingMessage, without_previews
 
 NONCE = "a" * 24
 CARD = Card(
@@ -173,3 +173,24 @@ async def test_edits_keep_their_pace_and_a_place_for_what_matters(scene: Connect
 
     assert scene.local.rate_limited == 0
     assert max(waits) < 2
+
+
+SUPPRESS_EMBEDS = 1 << 2
+
+
+async def test_no_address_is_fetched_for_a_preview_until_it_may_be(scene: ConnectionScene) -> None:
+    """Also in an edit, which must not hide the card that it brings."""
+    shown = OutgoingMessage("See https://evil.example/?q=hunter2")
+    hidden = without_previews(shown.text)
+    refs = [
+        await scene.dm.send(each, f"{number:024}") for number, each in enumerate((shown, hidden))
+    ]
+    assert [scene.local.message(ref).flags & SUPPRESS_EMBEDS for ref in refs] == [
+        0,
+        SUPPRESS_EMBEDS,
+    ]
+    for change in (hidden, shown, OutgoingMessage(card=CARD)):
+        await scene.dm.edit(refs[1], change)
+        is_hidden = bool(scene.local.message(refs[1]).flags & SUPPRESS_EMBEDS)
+        assert is_hidden is not change.has_previews
+    assert without_previews("no address") == OutgoingMessage("no address")

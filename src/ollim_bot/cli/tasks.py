@@ -229,7 +229,8 @@ def as_seen(task: Task, caller: Caller, *, is_whole: bool = False) -> Task:
     notes = fenced(task.notes, Untrusted(TASK_NOTE, "the notes of a task")) if task.notes else ""
     title_words = neutralised(task.safe_title)
     if task.untrusted and is_whole:
-        title_words = fenced(task.title, Untrusted(task.untrusted, "the title of a task"))
+        source = Untrusted(task.untrusted, "the title of a task")
+        title_words = f"\n{fenced(task.title, source)}"
     return replace(task, title=title_words, notes=notes)
 
 
