@@ -20,7 +20,7 @@ _DESCRIPTORS = 8192
 # One server may use one in so many of the descriptors of the process.
 _SHARE = 4
 # In bytes. What is read in one turn of the loop is parsed in that turn too, and a stranger can make
-# each byte costly: with chunks of one byte, say.
+# each byte costly: with chunks of one byte, say. A body of known length is not parsed.
 _STRANGERS_TURN, _LONGEST_TURN = 1024, 64 * 1024
 
 
@@ -47,6 +47,8 @@ class Connections:
     _silent: dict[asyncio.BaseTransport, asyncio.TimerHandle] = field(default_factory=dict)
     _asking: dict[asyncio.BaseTransport, asyncio.TimerHandle] = field(default_factory=dict)
     _trusted: set[asyncio.BaseTransport] = field(default_factory=set)
+    # Shared: what is read into it is passed on before the next one reads.
+    buffer: memoryview = field(default_factory=lambda: memoryview(bytearray(_LONGEST_TURN)))
 
     def __post_init__(self) -> None:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -81,9 +83,16 @@ class Connections:
         self._silent[transport] = timer
         return True
 
-    def note_head(self, transport: asyncio.BaseTransport | None) -> None:
-        """The head of a request came over the connection: others are closed before it."""
-        if transport is None or (timer := self._silent.pop(transport, None)) is None:
+    def note_head(self, transport: asyncio.BaseTransport | None, body_left: int) -> None:
+        """The head of a request came over the connection: others are closed before it.
+
+        `body_left` is how many bytes of the body are still to come, as far as that is known.
+        """
+        if transport is None:
+            return
+        guarded = cast(_Guarded, cast(asyncio.Transport, transport).get_protocol())
+        guarded.body_left = body_left
+        if (timer := self._silent.pop(transport, None)) is None:
             return
         if len(self._asking) >= self.most_strangers:
             self._hang_up(next(iter(self._asking)))
@@ -109,7 +118,7 @@ class _Guarded(asyncio.BufferedProtocol):
         self._inner = inner
         self._connections = connections
         self._transport: asyncio.BaseTransport | None = None
-        self._buffer = bytearray(_STRANGERS_TURN)
+        self.body_left = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if self._connections.add(transport):
@@ -123,15 +132,16 @@ class _Guarded(asyncio.BufferedProtocol):
             self._connections.remove(self._transport)
             self._inner.connection_lost(exc)
 
-    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002
-        is_short = len(self._buffer) < _LONGEST_TURN
-        if is_short and self._transport and self._connections.is_trusted(self._transport):
-            self._buffer = bytearray(_LONGEST_TURN)
-        return self._buffer
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        size = max(_STRANGERS_TURN, min(self.body_left, _LONGEST_TURN))
+        if self._transport is not None and self._connections.is_trusted(self._transport):
+            size = _LONGEST_TURN
+        return self._connections.buffer[:size]
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._transport is not None:
-            self._inner.data_received(bytes(memoryview(self._buffer)[:nbytes]))
+            self.body_left -= nbytes
+            self._inner.data_received(bytes(self._connections.buffer[:nbytes]))
 
     def eof_received(self) -> bool | None:
         return self._inner.eof_received() if self._transport is not None else None

@@ -90,7 +90,7 @@ class _Site(web.BaseSite):
             _: AbstractStreamWriter,
             task: asyncio.Task[None],
         ) -> web.BaseRequest:
-            self._connections.note_head(protocol.transport)
+            self._connections.note_head(protocol.transport, _body_left(message, payload))
             if message.url.absolute:
                 # A host in the first line is not looked at: to decode one takes long, and may fail.
                 message = message._replace(url=message.url.relative())
@@ -112,6 +112,12 @@ class _Site(web.BaseSite):
             listening.close()
             raise
         listening.listen(_WAITING)
+
+
+def _body_left(message: RawRequestMessage, payload: StreamReader) -> int:
+    """How many bytes are still to come of which it is known that they are a body."""
+    length = message.headers.get(hdrs.CONTENT_LENGTH)
+    return 0 if length is None else int(length) - payload.total_bytes
 
 
 class _NamelessWriter(StreamWriter):

@@ -17,13 +17,16 @@ from ollim_bot.cli.main import main
 from ollim_bot.offline.messages import CallTool, Hang, Reply
 
 
-def remind(bot: Bot, name: str, seconds: float, text: str = "Drink water.") -> datetime:
+def remind(
+    bot: Bot, name: str, seconds: float, text: str = "Drink water.", *, must: bool = False
+) -> datetime:
     """Write a reminder by hand; returns its moment."""
     exact = datetime.now(UTC) + timedelta(seconds=seconds + 1)
     at = exact.replace(microsecond=0)
     folder = bot.data / "reminders"
     folder.mkdir(exist_ok=True)
-    head = f'---\nid: {name}\nrun-at: "{at.isoformat()}"\n---\n'
+    more = "must: true\n" if must else ""
+    head = f'---\nid: {name}\nrun-at: "{at.isoformat()}"\n{more}---\n'
     (folder / f"{name}.md").write_text(f"{head}{text}\n")
     return at
 

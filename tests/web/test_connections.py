@@ -233,3 +233,40 @@ def test_the_bounds_stay_far_below_what_the_process_may_open() -> None:
         assert Connections(200, 100, 1).most == 200
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+class NoteSizes(asyncio.Protocol):
+    """Tells of a body of a megabyte once it has got ten bytes, and notes what it is given."""
+
+    def __init__(self, connections: Connections) -> None:
+        self.sizes: list[int] = []
+        self._connections = connections
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.sizes.append(len(data))
+        if sum(self.sizes) == 10:
+            self._connections.note_head(self._transport, 1_000_000)
+
+
+async def test_a_body_of_known_length_is_read_in_large_pieces_and_nothing_else() -> None:
+    connections = Connections(10, 5, 60)
+    noted = NoteSizes(connections)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(connections.guarded(lambda: noted), "127.0.0.1", 0)
+    async with server:
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(b"x" * 10)
+        await eventually(lambda: sum(noted.sizes) == 10)
+        writer.write(b"x" * 1_100_000)
+        await eventually(lambda: sum(noted.sizes) == 1_100_010)
+        writer.close()
+        await eventually(lambda: len(connections) == 0)
+    assert max(noted.sizes) > 16_000
+    sizes = list(noted.sizes)
+    while sum(sizes) > 100_000:
+        sizes.pop(0)
+    assert len(sizes) > 90
+    assert max(sizes) <= 1024
