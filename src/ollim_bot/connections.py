@@ -1,8 +1,9 @@
-"""Limits the connections of a server, so that strangers cannot take all descriptors.
+"""Limits what the strangers of a server take: its connections, and the time of the loop.
 
-A connection is a stranger's until a request on it is authenticated. Strangers are few and are
-disconnected after a short time. When they are too many, the oldest one that has sent nothing is
-closed for the newest, so that the owner can always connect.
+A connection is a stranger's until a request on it is authenticated. Strangers are disconnected
+after a short time. When there is no room for a new connection, the oldest one without a complete
+request head is closed: an honest caller sends its request at once. All come from this machine, or
+through one tunnel, so the peer tells nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from typing import cast
 _DESCRIPTORS = 8192
 # One server may use one in so many of the descriptors of the process.
 _SHARE = 4
+# In bytes. What is read in one turn of the loop is parsed in that turn too, and a stranger can make
+# each byte costly: with chunks of one byte, say. A body of known length is not parsed.
+_STRANGERS_TURN, _LONGEST_TURN = 1024, 64 * 1024
 
 
 def allow_many_descriptors() -> None:
@@ -29,18 +33,9 @@ def allow_many_descriptors() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-@dataclass(eq=False, slots=True)
-class _Held:
-    transport: asyncio.Transport
-    peer: str
-    ending: asyncio.TimerHandle | None = None
-    has_spoken: bool = False
-    is_trusted: bool = False
-
-
 @dataclass
 class Connections:
-    """At most `most` connections, and `most_strangers` untrusted ones from one peer.
+    """At most `most` connections, of which `most_strangers` have a request that is not trusted yet.
 
     A stranger is disconnected after `stranger_seconds`.
     """
@@ -48,96 +43,105 @@ class Connections:
     most: int
     most_strangers: int
     stranger_seconds: float
-    _held: dict[asyncio.BaseTransport, _Held] = field(default_factory=dict)
+    # In order of arrival, with the timers that disconnect them.
+    _silent: dict[asyncio.BaseTransport, asyncio.TimerHandle] = field(default_factory=dict)
+    _asking: dict[asyncio.BaseTransport, asyncio.TimerHandle] = field(default_factory=dict)
+    _trusted: set[asyncio.BaseTransport] = field(default_factory=set)
+    # Shared: what is read into it is passed on before the next one reads.
+    buffer: memoryview = field(default_factory=lambda: memoryview(bytearray(_LONGEST_TURN)))
 
     def __post_init__(self) -> None:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft != resource.RLIM_INFINITY:
             self.most = max(1, min(self.most, soft // _SHARE))
-        self.most_strangers = max(1, min(self.most_strangers, self.most * 3 // 4))
+        self.most_strangers = max(1, min(self.most_strangers, self.most // 2))
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._silent) + len(self._asking) + len(self._trusted)
 
-    def guarded(self, make: Callable[[], asyncio.Protocol]) -> Callable[[], asyncio.Protocol]:
+    def guarded(self, make: Callable[[], asyncio.Protocol]) -> Callable[[], _Guarded]:
         """A factory of the same protocols, which refuses connections beyond the limits."""
         return lambda: _Guarded(make(), self)
 
     def trust(self, transport: asyncio.BaseTransport | None) -> None:
         """Keep the connection: an authenticated request came over it."""
-        held = None if transport is None else self._held.get(transport)
-        if held is not None and not held.is_trusted:
-            held.is_trusted = True
-            _cancel(held)
+        if transport is not None and (timer := self._take(transport)) is not None:
+            timer.cancel()
+            self._trusted.add(transport)
 
-    def add(self, transport: asyncio.Transport) -> bool:
+    def is_trusted(self, transport: asyncio.BaseTransport) -> bool:
+        return transport in self._trusted
+
+    def add(self, transport: asyncio.BaseTransport) -> bool:
         """False if there is no room: all other connections are trusted."""
-        peer = str((transport.get_extra_info("peername") or ("",))[0])
-        strangers = [each for each in self._held.values() if not each.is_trusted]
-        of_peer = [each for each in strangers if each.peer == peer]
-        if len(of_peer) >= self.most_strangers:
-            self._hang_up(_first_to_close(of_peer))
-        elif len(self._held) >= self.most:
-            if not strangers:
+        if len(self) >= self.most:
+            if len(self._trusted) >= self.most:
                 return False
-            self._hang_up(_first_to_close(strangers))
-        held = _Held(transport, peer)
+            self._hang_up(next(iter(self._silent or self._asking)))
         loop = asyncio.get_running_loop()
-        held.ending = loop.call_later(self.stranger_seconds, self._hang_up, held)
-        self._held[transport] = held
+        timer = loop.call_later(self.stranger_seconds, self._hang_up, transport)
+        self._silent[transport] = timer
         return True
 
-    def spoke(self, transport: asyncio.BaseTransport) -> None:
-        held = self._held.get(transport)
-        if held is not None:
-            held.has_spoken = True
+    def note_head(self, transport: asyncio.BaseTransport | None, body_left: int) -> None:
+        """The head of a request came over the connection: others are closed before it.
+
+        `body_left` is how many bytes of the body are still to come, as far as that is known.
+        """
+        if transport is None:
+            return
+        guarded = cast(_Guarded, cast(asyncio.Transport, transport).get_protocol())
+        guarded.body_left = body_left
+        if (timer := self._silent.pop(transport, None)) is None:
+            return
+        if len(self._asking) >= self.most_strangers:
+            self._hang_up(next(iter(self._asking)))
+        self._asking[transport] = timer
 
     def remove(self, transport: asyncio.BaseTransport) -> None:
-        held = self._held.pop(transport, None)
-        if held is not None:
-            _cancel(held)
+        self._trusted.discard(transport)
+        if (timer := self._take(transport)) is not None:
+            timer.cancel()
 
-    def _hang_up(self, held: _Held) -> None:
-        self.remove(held.transport)
-        held.transport.abort()
+    def _take(self, stranger: asyncio.BaseTransport) -> asyncio.TimerHandle | None:
+        return self._silent.pop(stranger, None) or self._asking.pop(stranger, None)
 
-
-def _first_to_close(strangers: list[_Held]) -> _Held:
-    """The oldest stranger that has sent nothing, else the oldest. They are in order of arrival."""
-    return next((each for each in strangers if not each.has_spoken), strangers[0])
+    def _hang_up(self, transport: asyncio.BaseTransport) -> None:
+        self.remove(transport)
+        cast(asyncio.Transport, transport).abort()
 
 
-def _cancel(held: _Held) -> None:
-    if held.ending is not None:
-        held.ending.cancel()
-        held.ending = None
-
-
-class _Guarded(asyncio.Protocol):
-    """Passes everything on to `inner` if there is room for the connection."""
+class _Guarded(asyncio.BufferedProtocol):
+    """Passes everything on to `inner`, a little at a time, if there is room for the connection."""
 
     def __init__(self, inner: asyncio.Protocol, connections: Connections) -> None:
         self._inner = inner
         self._connections = connections
-        self._transport: asyncio.Transport | None = None
+        self._transport: asyncio.BaseTransport | None = None
+        self.body_left = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        tcp = cast(asyncio.Transport, transport)
-        if self._connections.add(tcp):
-            self._transport = tcp
+        if self._connections.add(transport):
+            self._transport = transport
             self._inner.connection_made(transport)
         else:
-            tcp.abort()
+            cast(asyncio.Transport, transport).abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._transport is not None:
             self._connections.remove(self._transport)
             self._inner.connection_lost(exc)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        size = max(_STRANGERS_TURN, min(self.body_left, _LONGEST_TURN))
+        if self._transport is not None and self._connections.is_trusted(self._transport):
+            size = _LONGEST_TURN
+        return self._connections.buffer[:size]
+
+    def buffer_updated(self, nbytes: int) -> None:
         if self._transport is not None:
-            self._connections.spoke(self._transport)
-            self._inner.data_received(data)
+            self.body_left -= nbytes
+            self._inner.data_received(bytes(self._connections.buffer[:nbytes]))
 
     def eof_received(self) -> bool | None:
         return self._inner.eof_received() if self._transport is not None else None

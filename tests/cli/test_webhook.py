@@ -187,6 +187,20 @@ def test_one_that_others_sign_says_with_what(terminal: Terminal) -> None:
     )
 
 
+def test_the_address_comes_with_the_webhooks_that_its_secret_opens_too(terminal: Terminal) -> None:
+    switched_on(terminal, BELL_SECRET="hush-hush-hush", GITHUB_HOOK_SECRET="other").done(*WASH)
+    terminal.done(*BUILD)
+    assert terminal.run("webhook", "url", "wash").err == ""
+    terminal.done("webhook", "add", "The bell.", "--id", "bell", "--secret-env", "BELL_SECRET")
+    terminal.done("webhook", "add", "The door.", "--id", "front-door")
+    assert terminal.run("webhook", "url", "front-door").err == (
+        "note: its secret opens bell and wash too. "
+        "`--secret-env FRONT_DOOR_SECRET` gives it its own.\n"
+    )
+    assert terminal.json("webhook", "url", "bell")["shares_secret_with"] == ["front-door", "wash"]
+    assert terminal.json("webhook", "url", "build")["shares_secret_with"] == []
+
+
 def test_while_webhooks_are_off_there_is_no_address_and_a_new_one_says_so(
     terminal: Terminal,
 ) -> None:

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollim_bot.domain.jobs import WebhookAuth
-from ollim_bot.domain.webhook_proofs import RawRequest, call_name, proof_in, signed_headers
+from ollim_bot.domain.webhook_proofs import (
+    LARGEST_HEAD,
+    RawRequest,
+    call_name,
+    claimed_ways,
+    proof_in,
+    signed_headers,
+)
 
 ALL = tuple(WebhookAuth)
 Pairs = Sequence[tuple[bytes, bytes]]
@@ -78,7 +85,10 @@ def standard(
         (standard(b"v1," + STANDARD_MAC), 301, False),
         (standard(b"v1," + STANDARD_MAC), -301, False),
         (standard(b"v1a,AAAA v1,d3Jvbmc= v1," + STANDARD_MAC), 0, True),
-        ([*standard(b"v1,AAAA"), (b"webhook-signature", b"v1," + STANDARD_MAC)], 0, True),
+        (standard(b"v1,AAAA " * 9 + b"v1," + STANDARD_MAC), 0, True),
+        (standard(b"v1,AAAA " * 10 + b"v1," + STANDARD_MAC), 0, False),
+        (standard(b"v1," + STANDARD_MAC + b" v1,AAAA" * 10), 0, False),
+        ([*standard(b"v1,AAAA"), (b"webhook-signature", b"v1," + STANDARD_MAC)], 0, False),
         (standard(b"v1,AAAA v1,BBBB"), 0, False),
         (standard(b"v2," + STANDARD_MAC), 0, False),
         (standard(STANDARD_MAC), 0, False),
@@ -113,6 +123,9 @@ def test_a_call_without_an_id_proves_nothing_since_it_would_not_be_known_again()
         (b"t=1492774577,v1=" + STRIPE_MAC, 301, False),
         (b"t=1492774577,v1=" + STRIPE_MAC, -301, False),
         (b"v0=00,v1=00, v1=" + STRIPE_MAC + b",t=1492774577", 0, True),
+        (b"t=1492774577" + b",v1=00" * 9 + b",v1=" + STRIPE_MAC, 0, True),
+        (b"t=1492774577" + b",v1=00" * 10 + b",v1=" + STRIPE_MAC, 0, False),
+        (b"t=1492774577,v1=" + STRIPE_MAC + b"," * 10, 0, False),
         (b"t=1492774577,v0=" + STRIPE_MAC, 0, False),
         (b"t=1492774578,v1=" + STRIPE_MAC, 0, False),
         (b"t=1492774577,t=1492774577,v1=" + STRIPE_MAC, 0, False),
@@ -154,6 +167,35 @@ def test_a_signature_goes_before_the_bare_secret() -> None:
     ]
     both = request(pairs, GITHUB_BODY)
     assert proof_in(both, GITHUB_SECRET, ALL, STRIPE_TIME) is WebhookAuth.GITHUB
+
+
+GITHUB_PAIR = (b"x-hub-signature-256", b"sha256=" + GITHUB_MAC)
+BEARER_PAIR = (b"authorization", b"Bearer " + GITHUB_SECRET)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "is_right"),
+    [
+        ([GITHUB_PAIR, (b"x", b"x" * (LARGEST_HEAD - 200))], True),
+        ([GITHUB_PAIR, (b"x", b"x" * LARGEST_HEAD)], False),
+        ([GITHUB_PAIR, *[(b"x", b"")] * (LARGEST_HEAD // 5)], False),
+        ([GITHUB_PAIR, GITHUB_PAIR], False),
+        ([GITHUB_PAIR, (b"x-hub-signature-256", b"")], False),
+        ([GITHUB_PAIR, (b"stripe-signature", b"t=1,v1=00")], False),
+        ([GITHUB_PAIR, (b"webhook-signature", b"v1,AAAA")], False),
+        ([BEARER_PAIR], True),
+        ([BEARER_PAIR, (b"x", b"x" * LARGEST_HEAD)], False),
+        ([BEARER_PAIR, BEARER_PAIR], False),
+        ([(b"authorization", b"Basic x"), BEARER_PAIR], False),
+        ([BEARER_PAIR, GITHUB_PAIR, BEARER_PAIR], False),
+    ],
+)
+def test_a_head_that_is_too_large_or_repeats_a_proof_claims_nothing(
+    pairs: Pairs, is_right: bool
+) -> None:
+    sent = request(pairs, GITHUB_BODY)
+    assert bool(claimed_ways(sent, STRIPE_TIME)) is is_right
+    assert (proof_in(sent, GITHUB_SECRET, ALL, STRIPE_TIME) is not None) is is_right
 
 
 secrets = st.binary(min_size=1, max_size=40)

@@ -75,11 +75,12 @@ class HealthWatch:
 
 @asynccontextmanager
 async def watched(bot: Bot) -> AsyncIterator[HealthWatch]:
-    """Check the health all the time; delays of this process itself do not count."""
+    """Check the health all the time, over new connections; own delays do not count."""
     watch = HealthWatch()
 
     async def ask() -> None:
-        async with aiohttp.ClientSession() as http:
+        connector = aiohttp.TCPConnector(force_close=True)
+        async with aiohttp.ClientSession(connector=connector) as http:
             while True:
                 begun = time.monotonic()
                 await asyncio.sleep(_POLL_SECONDS)

@@ -138,6 +138,23 @@ def test_a_secret_that_is_missing_or_short_is_named_and_never_shown(tmp_path: Pa
     assert "shorty" not in str((short, missing))
 
 
+def test_webhooks_that_share_a_secret_are_named_with_how_to_part_them(tmp_path: Path) -> None:
+    values = {"A_SECRET": SECRET, "B_SECRET": SECRET, "C_SECRET": SECRET * 2}
+    settings = FakeMachine(tmp_path).settings(WEBHOOK_SECRET=SECRET * 3, **values)
+    alone = [hook("c", secret_env="C_SECRET"), hook("d")]
+    assert list(secrets(settings, alone)) == []
+    pair = [hook("a", secret_env="A_SECRET"), hook("at-home", secret_env="B_SECRET")]
+    (same_value,) = secrets(settings, [*alone, *pair])
+    assert (same_value.level, same_value.detail) == (
+        Level.WARN,
+        "a and at-home share a secret (A_SECRET and B_SECRET): a call signed for one opens all",
+    )
+    assert "`ollim-bot webhook edit at-home --secret-env AT_HOME_SECRET`" in same_value.next
+    two = list(secrets(settings, [*alone, *pair, hook("e")]))
+    assert [each.detail.partition(" share")[0] for each in two] == ["d and e", "a and at-home"]
+    assert SECRET not in str(two)
+
+
 def test_text_that_no_model_can_screen_is_a_warning() -> None:
     closed = {"type": "object", "properties": {"result": {"enum": ["passed"]}}}
     fine = [hook("plain", FREE_TEXT, is_plain=True), hook("closed", closed)]

@@ -22,7 +22,13 @@ from ollim_bot.settings import LogFormat, LogLevel
 from ollim_bot.surfaces.web.limits import WebLimits
 
 CROWD = 1200
-HELD = WebLimits().strangers
+HELD = WebLimits().connections
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+# Its head is complete, and its body does not come.
+SLOW = (
+    b"POST /api/enter HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://127.0.0.1\r\n"
+    b"Content-Length: 4000\r\n\r\n"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -60,15 +66,19 @@ async def open_and_close_connections(port: int, count: int, held: int) -> None:
 
 def is_open(wire: socket.socket) -> bool:
     try:
-        return wire.recv(65536) != b""
+        while wire.recv(65536):
+            pass
+        return False
     except BlockingIOError:
         return True
     except OSError:
         return False
 
 
-@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: loc"])
-async def test_a_crowd_that_says_nothing_keeps_nobody_out(tmp_path: Path, said: bytes) -> None:
+@pytest.mark.parametrize(
+    "said", [b"", b"GET / HTTP/1.1\r\nHost: loc", SLOW], ids=["silent", "head", "body"]
+)
+async def test_a_crowd_that_proves_nothing_keeps_nobody_out(tmp_path: Path, said: bytes) -> None:
     with root_logger_restored():
         log = sink(LogFormat.TEXT, level=LogLevel.DEBUG)
         scene = make_scene(tmp_path)
@@ -93,7 +103,7 @@ async def check_service(scene: Scene, log: io.StringIO) -> None:
         assert (await owner.send("hello")).status == 200
         async with owner.tab() as (_, hello):
             assert hello["type"] == "hello"
-        assert scene.surface.connections <= HELD + 20
+        assert scene.surface.connections <= HELD
     assert len(log.getvalue()) < 20_000
 
 
@@ -102,8 +112,8 @@ async def test_a_stranger_that_only_drips_is_hung_up_on(tmp_path: Path) -> None:
     limits = WebLimits(stranger_seconds=0.3)
     pieces = (
         b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n",
-        b"POST /api/enter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4000\r\n\r\n",
-        b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        SLOW,
+        HEALTH,
     )
     async with running(make_scene(tmp_path, limits=limits)) as scene:
 
@@ -129,20 +139,57 @@ async def test_the_owners_connections_stay_however_old_they_are(tmp_path: Path) 
         [witness] = await open_connections(scene.surface.port, 1, b"GET / HTTP/1.1\r\n")
         await eventually(lambda: not is_open(witness))
         witness.close()
-        await open_and_close_connections(scene.surface.port, 60, 3)
+        await open_and_close_connections(scene.surface.port, 60, 8)
         await scene.reception.say("still here")
         assert (await tab.next())["message"]["text"] == "still here"
 
 
-async def test_who_has_spoken_stays_longer_than_who_has_not(tmp_path: Path) -> None:
-    limits = WebLimits(strangers=4)
+async def test_who_has_sent_no_complete_head_goes_first(tmp_path: Path) -> None:
+    limits = WebLimits(strangers=2, connections=4)
     async with running(make_scene(tmp_path, limits=limits)) as scene:
-        [speaking] = await open_connections(scene.surface.port, 1, b"GET /healthz HTTP/1.1\r\n")
-        idle = await open_connections(scene.surface.port, 12)
+        port = scene.surface.port
+        [asking] = await open_connections(port, 1, HEALTH)
+        assert (await asyncio.get_running_loop().sock_recv(asking, 100)).startswith(b"HTTP/1.1 200")
+        [speaking] = await open_connections(port, 1, HEALTH[:-2])
+        idle = await open_connections(port, 12)
         await eventually(lambda: sum(map(is_open, idle)) == 3)
-        assert is_open(speaking)
+        assert [is_open(each) for each in (asking, speaking)] == [True, False]
         assert [is_open(each) for each in idle] == [False] * 9 + [True] * 3
-        for each in (speaking, *idle):
+        for each in (asking, speaking, *idle):
+            each.close()
+
+
+async def test_strangers_with_a_request_take_no_room_from_those_who_are_about_to_ask(
+    tmp_path: Path,
+) -> None:
+    limits = WebLimits(strangers=4, connections=12)
+    async with running(make_scene(tmp_path, limits=limits)) as scene:
+        slow = await open_connections(scene.surface.port, 20, SLOW)
+        await eventually(lambda: sum(map(is_open, slow)) == 4)
+        idle = await open_connections(scene.surface.port, 8)
+        await eventually(lambda: scene.surface.connections == 12)
+        assert sum(map(is_open, idle)) == 8
+        for each in (*slow, *idle):
+            each.close()
+
+
+async def test_who_asks_at_once_is_answered_amid_a_crowd(tmp_path: Path) -> None:
+    """All connect before the server accepts the first, and the caller is the first of them."""
+    limits = WebLimits(connections=150, strangers=30)
+    async with running(make_scene(tmp_path, limits=limits)) as scene:
+        crowd = []
+        for _ in range(201):
+            each = socket.socket()
+            each.setblocking(False)
+            each.connect_ex(("127.0.0.1", scene.surface.port))
+            crowd.append(each)
+        caller = crowd[0]
+        caller.send(HEALTH)
+        async with asyncio.timeout(SECONDS):
+            answer = await asyncio.get_running_loop().sock_recv(caller, 100)
+        assert answer.startswith(b"HTTP/1.1 200")
+        await eventually(lambda: sum(map(is_open, crowd)) == 150)
+        for each in crowd:
             each.close()
 
 
@@ -180,9 +227,46 @@ def test_the_bounds_stay_far_below_what_the_process_may_open() -> None:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
         few = Connections(200, 100, 1)
-        assert (few.most, few.most_strangers) == (64, 48)
+        assert (few.most, few.most_strangers) == (64, 32)
         allow_many_descriptors()
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(8192, before[1])
         assert Connections(200, 100, 1).most == 200
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+class NoteSizes(asyncio.Protocol):
+    """Tells of a body of a megabyte once it has got ten bytes, and notes what it is given."""
+
+    def __init__(self, connections: Connections) -> None:
+        self.sizes: list[int] = []
+        self._connections = connections
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.sizes.append(len(data))
+        if sum(self.sizes) == 10:
+            self._connections.note_head(self._transport, 1_000_000)
+
+
+async def test_a_body_of_known_length_is_read_in_large_pieces_and_nothing_else() -> None:
+    connections = Connections(10, 5, 60)
+    noted = NoteSizes(connections)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(connections.guarded(lambda: noted), "127.0.0.1", 0)
+    async with server:
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(b"x" * 10)
+        await eventually(lambda: sum(noted.sizes) == 10)
+        writer.write(b"x" * 1_100_000)
+        await eventually(lambda: sum(noted.sizes) == 1_100_010)
+        writer.close()
+        await eventually(lambda: len(connections) == 0)
+    assert max(noted.sizes) > 16_000
+    sizes = list(noted.sizes)
+    while sum(sizes) > 100_000:
+        sizes.pop(0)
+    assert len(sizes) > 90
+    assert max(sizes) <= 1024

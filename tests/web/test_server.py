@@ -118,8 +118,12 @@ async def test_what_is_no_http_is_refused_and_not_logged(
     scene: Scene, request_line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    answer = await raw(scene, f"{request_line}\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-    assert answer.split()[1] == b"400"
+    reader, writer = await asyncio.open_connection("127.0.0.1", scene.surface.port)
+    writer.write(f"{request_line}\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    async with asyncio.timeout(SECONDS):
+        # The rest of a long request is not read, so that the connection is reset after the answer.
+        assert (await reader.readline()).split()[1] == b"400"
+    writer.close()
     assert SECRET.reveal() not in caplog.text
     assert "Traceback" not in caplog.text
 
@@ -166,3 +170,17 @@ async def test_fifty_requests_at_once_get_their_own_answers(scene: Scene, browse
     assert [reply.json["messages"][0]["id"] for reply in replies] == [
         f"m{number}" for number in range(1, 50)
     ]
+
+
+@pytest.mark.parametrize("line", [b"GET /healthz HTTP/1.1", b"GET /api/messages HTTP/1.1", b"no"])
+async def test_no_answer_names_the_versions_of_the_server(scene: Scene, line: bytes) -> None:
+    answer = (await raw(scene, line + b"\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")).lower()
+    assert answer.startswith(b"http/1.")
+    assert b"python" not in answer
+    assert b"aiohttp" not in answer
+
+
+async def test_a_host_in_the_first_line_is_not_decoded(scene: Scene) -> None:
+    """To decode it takes long, and fails for this one."""
+    request = b"GET http://xn--a/healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    assert (await raw(scene, request)).startswith(b"HTTP/1.1 200")

@@ -401,7 +401,7 @@ class HashCount:
 
     def _note(self, _: FrameType, event: str, called: object) -> None:
         name = getattr(called, "__name__", "")
-        if event == "c_call" and name in ("openssl_sha256", "update", "compare_digest"):
+        if event == "c_call" and name in ("openssl_sha256", "hmac_new", "update", "compare_digest"):
             self.calls[name] += 1
 
 
@@ -436,3 +436,46 @@ async def test_a_refusal_takes_the_same_work_whether_the_hook_exists_or_not(
         work.append(count.calls)
     assert work[0].total() > 0
     assert all(each == work[0] for each in work)
+
+
+WORDS = b"v1,AAAA " * 1000
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_read"),
+    [
+        ({b"webhook-signature": [b" ".join([b"v1,AAAA"] * 10)]}, True),
+        ({b"webhook-signature": [WORDS]}, False),
+        ({b"webhook-signature": [WORDS] * 60}, False),
+        ({b"webhook-signature": [b"v1,AAAA"] * 1000}, False),
+        ({b"stripe-signature": [b"t=%d" % AT + b",v1=00" * 10]}, True),
+        ({b"stripe-signature": [b"t=%d" % AT + b",v1=00" * 1000]}, False),
+        ({b"stripe-signature": [b"t=%d" % AT + b"," * 8000]}, False),
+        ({b"stripe-signature": [b"t=%d," % AT * 1000]}, False),
+        ({b"x-hub-signature-256": [b"sha256=00" * 800]}, True),
+        ({b"x-hub-signature-256": [b"sha256=00"] * 1000}, False),
+        ({b"authorization": [b"Bearer " + b"x " * 4000]}, False),
+        ({b"authorization": [b"Bearer x"] * 1000}, False),
+        ({b"x-%d" % number: [b"x" * 100] for number in range(1000)}, False),
+    ],
+)
+@pytest.mark.parametrize("hook_id", ["rain", "no-such-hook"])
+async def test_whatever_a_head_holds_its_refusal_takes_a_handful_of_hashes(
+    hook_id: str, headers: dict[bytes, list[bytes]], is_read: bool
+) -> None:
+    scene, reads = new_scene(), []
+    calls = CallAcceptor(scene.stores.state)
+    reception = WebhookReception(scene.hooks.get, scene.secrets.get, calls, scene.clock)
+
+    async def read() -> bytes:
+        reads.append(hook_id)
+        return raw(DATA)
+
+    timed = {b"webhook-id": [b"a"], b"webhook-timestamp": [b"%d" % AT], **headers}
+    with HashCount() as count:
+        answer = await reception.answer(hook_id, timed, read, lambda: None)
+    assert answer.status == 401
+    # The body is hashed with two keys, and ten signatures are compared with each result.
+    assert count.calls["hmac_new"] + count.calls["openssl_sha256"] <= 2
+    assert count.calls["compare_digest"] <= 20
+    assert bool(reads) is is_read

@@ -21,6 +21,9 @@ IMPATIENT = WebhookLimits(stranger_seconds=6, body_seconds=1, idle_seconds=1)
 CROWDED = WebhookLimits(connections=20, strangers=8)
 BODY = json.dumps(DATA).encode()
 PROOF = f"Authorization: Bearer {SECRET}"
+LENGTH = f"Content-Length: {len(BODY)}"
+SIGNED = f"X-Hub-Signature-256: {github(SECRET, BODY)['X-Hub-Signature-256']}"
+LONG = [f"X-{number}: " + "x" * 7500 for number in range(3)]
 START = "POST /hook/rain HTTP/1.1\r\nHost: bot\r\n"
 
 
@@ -81,6 +84,15 @@ CHUNKED = "Transfer-Encoding: chunked"
         ([head(PROOF, "Content-Length: 5", "Content-Length: 6"), BODY], 400),
         ([head(PROOF, CHUNKED), b"zz\r\n"], 400),
         ([head(PROOF, "X-Long: " + "x" * 9000)], 400),
+        ([head(PROOF, LENGTH, *LONG[:2]), BODY], 202),
+        ([head(PROOF, LENGTH, *LONG), BODY], 401),
+        ([head(PROOF, LENGTH, PROOF), BODY], 401),
+        ([head(SIGNED, LENGTH), BODY], 202),
+        ([head(SIGNED, SIGNED, LENGTH), BODY], 401),
+        ([head("Stripe-Signature: t=1", SIGNED, LENGTH), BODY], 401),
+        ([head(f"webhook-signature: {'a ' * 4000}", f"Content-Length: {10**12}")], 401),
+        ([(head(PROOF, LENGTH) + BODY).replace(b"/", b"http://xn--a/", 1)], 202),
+        ([(head(PROOF, LENGTH) + BODY).replace(b"/", b"http://%b/" % (b"a." * 4000), 1)], 202),
         ([head(PROOF, *(f"X-{number}: x" for number in range(500)))], 400),
         ([b"POST /hook/" + b"x" * 9000 + b" HTTP/1.1\r\n\r\n"], 400),
         ([b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\r\n\r\n"], 400),
@@ -96,6 +108,46 @@ async def test_broken_and_huge_requests_are_refused(
 ) -> None:
     assert await sent(scene, parts) == status
     assert (await scene.call()).status == 202
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        head(PROOF, LENGTH) + BODY,
+        head(LENGTH) + BODY,
+        b"GET / HTTP/1.1\r\nHost: b\r\n\r\n",
+        b"no\r\n\r\n",
+    ],
+    ids=["accepted", "refused", "elsewhere", "malformed"],
+)
+async def test_no_answer_names_the_versions_of_the_server(
+    scene: HookScene, request_text: bytes
+) -> None:
+    async with connected(scene) as (reader, writer):
+        writer.write(request_text)
+        answer = (await reader.readuntil(b"\r\n\r\n")).lower()
+        assert b"server:" not in answer
+        assert b"python" not in answer
+        assert b"aiohttp" not in answer
+
+
+async def test_what_a_stranger_sends_is_parsed_a_little_at_a_time(scene: HookScene) -> None:
+    """Each chunk of one byte costs as much as a large one. Between two kilobytes, others run."""
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    others = asyncio.create_task(count_turns())
+    try:
+        chunks = chunk(b" ") * 40_000 + chunk(b"")
+        assert await sent(scene, [head(SIGNED, CHUNKED), chunks]) == 401
+    finally:
+        others.cancel()
+    assert turns > 200
 
 
 async def test_a_packed_body_is_read_as_it_was_sent(scene: HookScene) -> None:
@@ -123,21 +175,29 @@ async def test_a_slow_request_is_given_up(parts: Sequence[bytes], status: int | 
         assert scene.accepted == []
 
 
-async def test_a_request_that_breaks_off_is_not_accepted(scene: HookScene) -> None:
+async def test_a_request_that_breaks_off_is_not_accepted_and_leaves_no_traceback(
+    scene: HookScene, caplog: pytest.LogCaptureFixture
+) -> None:
     async with connected(scene) as (_, writer):
-        writer.write(head(PROOF, f"Content-Length: {len(BODY)}") + BODY[:-1])
+        writer.write(head(PROOF, LENGTH) + BODY[:-1])
         await writer.drain()
     assert (await scene.call()).status == 202
     assert len(scene.accepted) == 1
+    assert "Traceback" not in caplog.text
 
 
-async def test_many_silent_connections_leave_room_for_a_call() -> None:
+@pytest.mark.parametrize(
+    "said", [b"", START.encode(), head(SIGNED, LENGTH)], ids=["silent", "head", "body"]
+)
+async def test_many_unfinished_requests_leave_room_for_a_call(said: bytes) -> None:
     async with serving(new_scene(), CROWDED) as scene:
-        silent = [await asyncio.open_connection("127.0.0.1", scene.port) for _ in range(60)]
+        crowd = [await asyncio.open_connection("127.0.0.1", scene.port) for _ in range(60)]
         try:
+            for _, writer in crowd:
+                writer.write(said)
             assert (await scene.call()).status == 202
         finally:
-            for _, writer in silent:
+            for _, writer in crowd:
                 writer.close()
 
 

@@ -25,7 +25,15 @@ from ollim_bot.cli.jobs.views import list_jobs
 from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
 from ollim_bot.domain.webhook_data import unknown_places
 from ollim_bot.domain.webhook_schema import pointer_parts
-from ollim_bot.domain.webhook_words import SWITCHED_OFF, hook_address, hook_facts, secret_name
+from ollim_bot.domain.webhook_words import (
+    SWITCHED_OFF,
+    hook_address,
+    hook_facts,
+    named,
+    own_secret_name,
+    secret_name,
+    sharing_secret,
+)
 from ollim_bot.errors import BadSettings, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_formats import FieldRule
@@ -205,23 +213,30 @@ def _url_flags(parser: Flags) -> None:
 def _url(given: Given, caller: Caller) -> None:
     from ollim_bot.cli.webhook_calls import hook_port
 
-    data, noun = open_data(caller), WebhookNoun()
-    hook = noun.repository(data).get(noun.id_of(given, data)).item
-    address = hook_address(hook.spec.id, hook_port(caller.settings()))
+    data, noun, settings = open_data(caller), WebhookNoun(), caller.settings()
+    hooks = noun.repository(data)
+    hook = hooks.get(noun.id_of(given, data)).item
+    address = hook_address(hook.spec.id, hook_port(settings))
     secret = secret_name(hook)
     line = _curl(hook, address) if WebhookAuth.BEARER in hook.auth else None
+    others = sharing_secret(hook, [each.item for each in hooks.all()], settings.hook_secret)
     if "json" in given:
-        print_json({"address": address, "secret": secret, "auth": list(hook.auth), "curl": line})
+        shared = [other.spec.id for other in others]
+        shown = {"address": address, "secret": secret, "auth": list(hook.auth), "curl": line}
+        print_json({**shown, "shares_secret_with": shared})
         return
     print(address)
     if line is None:
         ways = " or ".join(hook.auth)
         print(f"Callers sign with the value of {secret}: {ways}.", flush=True)
-        return
-    print(line, flush=True)
-    if secret not in caller.environ:
-        home = caller.shown(data.paths.root / ".env")
-        note(f"${secret} is not set in this shell. Its value is in {home}.")
+    else:
+        print(line, flush=True)
+        if secret not in caller.environ:
+            home = caller.shown(data.paths.root / ".env")
+            note(f"${secret} is not set in this shell. Its value is in {home}.")
+    if others:
+        own = own_secret_name(hook)
+        note(f"its secret opens {named(others)} too. `--secret-env {own}` gives it its own.")
 
 
 def _curl(hook: WebhookSpec, address: str) -> str:

@@ -7,13 +7,16 @@ import binascii
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
 from ollim_bot.domain.webhooks import WebhookCall
 
+# In bytes. The headers of services and of the tunnels before them have some three kilobytes.
+LARGEST_HEAD = 16 * 1024
+MOST_SIGNATURES = 10
 _TOLERANCE = 5 * 60
 _STANDARD_PREFIX = b"whsec_"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -25,6 +28,7 @@ _STANDARD_SIGNATURE = b"webhook-signature"
 _STRIPE_SIGNATURE = b"stripe-signature"
 _IDEMPOTENCY = b"idempotency-key"
 _EVENT = b"x-github-event"
+_SIGNATURES = (_STANDARD_SIGNATURE, _STRIPE_SIGNATURE, _GITHUB_SIGNATURE)
 
 
 class RawRequest(NamedTuple):
@@ -42,9 +46,27 @@ class RawRequest(NamedTuple):
         return self.headers.get(name, ())
 
     @property
+    def head_size(self) -> int:
+        """The bytes of all headers, with the colon, the space and the line end of each."""
+        return sum(
+            len(name) + len(value) + 4 for name, values in self.headers.items() for value in values
+        )
+
+    @property
     def event(self) -> str:
         """The name of GitHub's event; empty for a request of another sender."""
         return self.only(_EVENT).decode("utf-8", "replace")
+
+
+class _Claim(NamedTuple):
+    """What a request gives as proof in one way: signatures, or the secret itself.
+
+    `prefix` is what was signed before the body.
+    """
+
+    way: WebhookAuth
+    given: Sequence[bytes]
+    prefix: bytes = b""
 
 
 def proof_in(
@@ -53,43 +75,82 @@ def proof_in(
     """The way in which the request proves that its sender knows the secret; None if it does not.
 
     Of several ways, a signature goes before the bare secret. How long this takes depends on the
-    request alone: it tells nothing about the secret, and not which ways are accepted.
+    request alone: it tells nothing about the secret, and not which ways are accepted. The body is
+    hashed twice at most.
     """
-    seconds = now.timestamp()
-    proven = [way for way, check in _CHECKS.items() if check(request, secret, seconds)]
+    proven = [claim.way for claim in _claims(request, now) if _holds(claim, secret, request.body)]
     return next((way for way in proven if way in ways), None)
 
 
-def is_signed(request: RawRequest) -> bool:
-    """Whether the request has a signature, so that its proof depends on its body."""
-    return any(name in request.headers for name in _SIGNATURES)
+def claimed_ways(request: RawRequest, now: datetime) -> list[WebhookAuth]:
+    """The ways in which the request may prove itself, by its head alone; empty if no body could.
+
+    Anybody can send a head, so that reading one takes no hash. One that is too large, or that
+    repeats a proof or has two signatures, claims nothing.
+    """
+    return [claim.way for claim in _claims(request, now)]
 
 
-def _is_bearer(request: RawRequest, secret: bytes, _: float) -> bool:
-    return any(_same(given, secret) for given in _bearer_tokens(request))
+def _claims(request: RawRequest, now: datetime) -> list[_Claim]:
+    if request.head_size > LARGEST_HEAD:
+        return []
+    signatures = sum(len(request.all(name)) for name in _SIGNATURES)
+    if signatures > 1 or len(request.all(_AUTHORIZATION)) > 1:
+        return []
+    seconds = now.timestamp()
+    found = (read(request, seconds) for read in (_standard, _stripe, _github, _bearer))
+    return [claim for claim in found if claim is not None]
 
 
-def _bearer_tokens(request: RawRequest) -> Iterator[bytes]:
-    for value in request.all(_AUTHORIZATION):
-        scheme, _, given = value.strip().partition(b" ")
-        if scheme.lower() == b"bearer":
-            yield given.strip()
-
-
-def _is_github(request: RawRequest, secret: bytes, _: float) -> bool:
-    given = request.all(_GITHUB_SIGNATURE)
-    expected = b"sha256=" + _hex_mac(secret, request.body) if given else b""
-    return any(_same(each.strip().lower(), expected) for each in given)
-
-
-def _is_standard(request: RawRequest, secret: bytes, now: float) -> bool:
+def _standard(request: RawRequest, now: float) -> _Claim | None:
     call, at = request.only(_STANDARD_ID), request.only(_STANDARD_TIME)
-    if not call or not _is_recent(at, now):
-        return False
-    signed = b".".join((call, at, request.body))
-    given = [each for value in request.all(_STANDARD_SIGNATURE) for each in value.split()]
-    expected = [b"v1," + _base64_mac(key, signed) for key in _standard_keys(secret)]
-    return any(_same(each, right) for each in given for right in expected)
+    given = request.only(_STANDARD_SIGNATURE).split(None, MOST_SIGNATURES)
+    if not given or len(given) > MOST_SIGNATURES or not call or not _is_recent(at, now):
+        return None
+    return _Claim(WebhookAuth.STANDARD, given, b"%b.%b." % (call, at))
+
+
+def _stripe(request: RawRequest, now: float) -> _Claim | None:
+    # The time is a part of its own.
+    listed = request.only(_STRIPE_SIGNATURE).split(b",", MOST_SIGNATURES + 1)
+    if len(listed) > MOST_SIGNATURES + 1:
+        return None
+    parts = [part.strip().partition(b"=") for part in listed]
+    times = [value for name, _, value in parts if name == b"t"]
+    given = [value.lower() for name, _, value in parts if name == b"v1"]
+    if not given or len(times) != 1 or not _is_recent(times[0], now):
+        return None
+    return _Claim(WebhookAuth.STRIPE, given, times[0] + b".")
+
+
+def _github(request: RawRequest, _: float) -> _Claim | None:
+    given = request.only(_GITHUB_SIGNATURE).lower()
+    return _Claim(WebhookAuth.GITHUB, [given]) if given else None
+
+
+def _bearer(request: RawRequest, _: float) -> _Claim | None:
+    words = request.only(_AUTHORIZATION).partition(b" ")
+    return _Claim(WebhookAuth.BEARER, [words[2].strip()]) if words[0].lower() == b"bearer" else None
+
+
+def _is_recent(at: bytes, now: float) -> bool:
+    return _SECONDS.fullmatch(at) is not None and abs(int(at) - now) <= _TOLERANCE
+
+
+def _holds(claim: _Claim, secret: bytes, body: bytes) -> bool:
+    match claim.way:
+        case WebhookAuth.BEARER:
+            # Hashes have one length, so that the time does not tell the length of the secret.
+            given, right = (hashlib.sha256(each).digest() for each in (claim.given[0], secret))
+            return hmac.compare_digest(given, right)
+        case WebhookAuth.STANDARD:
+            keys = _standard_keys(secret)
+            expected = [b"v1," + _base64_mac(key, claim.prefix, body) for key in keys]
+        case WebhookAuth.STRIPE:
+            expected = [_hex_mac(secret, claim.prefix, body)]
+        case WebhookAuth.GITHUB:
+            expected = [b"sha256=" + _hex_mac(secret, claim.prefix, body)]
+    return any(hmac.compare_digest(each, right) for each in claim.given for right in expected)
 
 
 def _standard_keys(secret: bytes) -> tuple[bytes, bytes]:
@@ -101,39 +162,18 @@ def _standard_keys(secret: bytes) -> tuple[bytes, bytes]:
     return decoded or secret, secret
 
 
-def _is_stripe(request: RawRequest, secret: bytes, now: float) -> bool:
-    parts = [part.strip().partition(b"=") for part in request.only(_STRIPE_SIGNATURE).split(b",")]
-    times = [value for name, _, value in parts if name == b"t"]
-    if len(times) != 1 or not _is_recent(times[0], now):
-        return False
-    expected = _hex_mac(secret, times[0] + b"." + request.body)
-    return any(_same(value.lower(), expected) for name, _, value in parts if name == b"v1")
+def _mac(key: bytes, prefix: bytes, body: bytes) -> hmac.HMAC:
+    made = hmac.new(key, prefix, hashlib.sha256)
+    made.update(body)
+    return made
 
 
-def _is_recent(at: bytes, now: float) -> bool:
-    return _SECONDS.fullmatch(at) is not None and abs(int(at) - now) <= _TOLERANCE
+def _hex_mac(key: bytes, prefix: bytes, body: bytes) -> bytes:
+    return _mac(key, prefix, body).hexdigest().encode()
 
 
-def _hex_mac(key: bytes, signed: bytes) -> bytes:
-    return hmac.new(key, signed, hashlib.sha256).hexdigest().encode()
-
-
-def _base64_mac(key: bytes, signed: bytes) -> bytes:
-    return base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest())
-
-
-def _same(given: bytes, right: bytes) -> bool:
-    # Hashes have one length, so that the time does not tell the length of the secret either.
-    return hmac.compare_digest(hashlib.sha256(given).digest(), hashlib.sha256(right).digest())
-
-
-_CHECKS: Mapping[WebhookAuth, Callable[[RawRequest, bytes, float], bool]] = {
-    WebhookAuth.STANDARD: _is_standard,
-    WebhookAuth.STRIPE: _is_stripe,
-    WebhookAuth.GITHUB: _is_github,
-    WebhookAuth.BEARER: _is_bearer,
-}
-_SIGNATURES = (_STANDARD_SIGNATURE, _STRIPE_SIGNATURE, _GITHUB_SIGNATURE)
+def _base64_mac(key: bytes, prefix: bytes, body: bytes) -> bytes:
+    return base64.b64encode(_mac(key, prefix, body).digest())
 
 
 def signed_headers(
@@ -145,12 +185,12 @@ def signed_headers(
         case WebhookAuth.BEARER:
             return {"Authorization": "Bearer " + secret.decode("utf-8", "surrogateescape")}
         case WebhookAuth.GITHUB:
-            return {"X-Hub-Signature-256": "sha256=" + _hex_mac(secret, body).decode()}
+            return {"X-Hub-Signature-256": "sha256=" + _hex_mac(secret, b"", body).decode()}
         case WebhookAuth.STRIPE:
-            mac = _hex_mac(secret, f"{at}.".encode() + body)
+            mac = _hex_mac(secret, f"{at}.".encode(), body)
             return {"Stripe-Signature": f"t={at},v1={mac.decode()}"}
         case WebhookAuth.STANDARD:
-            mac = _base64_mac(_standard_keys(secret)[0], f"{call}.{at}.".encode() + body)
+            mac = _base64_mac(_standard_keys(secret)[0], f"{call}.{at}.".encode(), body)
             signature = f"v1,{mac.decode()}"
             return {
                 "webhook-id": call,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
 from ollim_bot.domain.text import as_code
@@ -21,6 +21,23 @@ def hook_address(hook_id: str, port: int) -> str:
 def secret_name(hook: WebhookSpec) -> str:
     """The name of the setting with the secret that opens the webhook."""
     return hook.secret_env or COMMON_SECRET
+
+
+def own_secret_name(hook: WebhookSpec) -> str:
+    """A name for a secret that opens this webhook alone."""
+    return f"{hook.spec.id.upper().replace('-', '_')}_SECRET"
+
+
+def sharing_secret(
+    hook: WebhookSpec, hooks: Iterable[WebhookSpec], value_of: Callable[[str], object]
+) -> list[WebhookSpec]:
+    """The other webhooks that the secret of this one opens: no signature names its webhook.
+
+    `value_of` gives the value of a setting, None if it is not set; two may have the same value.
+    """
+    value = value_of(secret_name(hook))
+    others = () if value is None else (each for each in hooks if each.spec.id != hook.spec.id)
+    return [other for other in others if value_of(secret_name(other)) == value]
 
 
 def hook_facts(
@@ -54,8 +71,14 @@ def facts_of(hook: WebhookSpec, port: int | None) -> Iterator[str]:
         yield f"{name.capitalize()}: {fact}."
 
 
-def _listed(names: Sequence[str], show: Callable[[str], str], last: str) -> str:
-    shown = [show(name) for name in names[:_MOST_NAMED]]
-    if len(names) > _MOST_NAMED:
-        shown.append(f"{len(names) - _MOST_NAMED} more")
+def named(hooks: Sequence[WebhookSpec], most: int = _MOST_NAMED) -> str:
+    return _listed([hook.spec.id for hook in hooks], str, "and", most)
+
+
+def _listed(
+    names: Sequence[str], show: Callable[[str], str], last: str, most: int = _MOST_NAMED
+) -> str:
+    shown = [show(name) for name in names[:most]]
+    if len(names) > most:
+        shown.append(f"{len(names) - most} more")
     return f" {last} ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.webhook_proofs import RawRequest, call_of, is_signed, proof_in
+from ollim_bot.domain.webhook_proofs import RawRequest, call_of, claimed_ways, proof_in
 from ollim_bot.domain.webhooks import (
     Acceptance,
     WebhookCall,
@@ -30,7 +30,7 @@ from ollim_bot.webhooks.validation import problems_of
 
 _MINUTE = 60.0
 _RETRY_WHEN_FULL = 60
-# To check the data of a larger body may take long, in which others are answered.
+# To hash or to check a larger body may take long, in which others are answered.
 _QUICK_BODY = 4 * 1024
 # One commit takes no longer for many calls than for one, but a step must not hold up the others.
 _MOST_IN_A_COMMIT = 100
@@ -191,8 +191,9 @@ class WebhookReception:
         """
         hook, request = self._find(hook_id), RawRequest(headers, b"")
         way = None
-        if not is_signed(request):
-            way = self._proof(hook, request)
+        claimed = claimed_ways(request, self._clock.now())
+        if all(each is WebhookAuth.BEARER for each in claimed):
+            way = await self._proof(hook, request) if claimed else None
             if way is None:
                 return _unauthorized()
             if hook is None:
@@ -203,7 +204,7 @@ class WebhookReception:
             return TOO_LARGE
         except BodyTooSlow:
             return TOO_SLOW
-        way = way or self._proof(hook, request)
+        way = way or await self._proof(hook, request)
         if way is None:
             return _unauthorized()
         trust()
@@ -211,10 +212,13 @@ class WebhookReception:
             return NOT_FOUND
         return await self._answer_proven(hook, way, request) if hook.spec.enabled else DISABLED
 
-    def _proof(self, hook: WebhookSpec | None, request: RawRequest) -> WebhookAuth | None:
+    async def _proof(self, hook: WebhookSpec | None, request: RawRequest) -> WebhookAuth | None:
         ways = tuple(WebhookAuth) if hook is None else hook.auth
-        secret = self._secret_of(None if hook is None else hook.secret_env)
-        return proof_in(request, secret or self._unknown_secret, ways, self._clock.now())
+        secret = self._secret_of(None if hook is None else hook.secret_env) or self._unknown_secret
+        now = self._clock.now()
+        if len(request.body) <= _QUICK_BODY:
+            return proof_in(request, secret, ways, now)
+        return await asyncio.to_thread(proof_in, request, secret, ways, now)
 
     async def _answer_proven(
         self, hook: WebhookSpec, way: WebhookAuth, request: RawRequest

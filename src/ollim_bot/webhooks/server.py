@@ -33,7 +33,7 @@ _logger = logging.getLogger(__name__)
 class WebhookLimits:
     """Limits that keep a stranger, or a program that has gone wrong, from exhausting the bot."""
 
-    connections: int = 200
+    connections: int = 300
     strangers: int = 50
     stranger_seconds: float = 20
     body_seconds: float = 15
@@ -90,7 +90,6 @@ class WebhookServer:
                 self._refusal,
                 idle_seconds=self._limits.idle_seconds,
                 linger_seconds=self._limits.linger_seconds,
-                unpacks=False,
             ) as self._port:
                 self._is_serving.set()
                 while True:

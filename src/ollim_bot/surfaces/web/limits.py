@@ -20,7 +20,7 @@ class WebLimits:
     upload_seconds: float = 30 * 60
     idle_seconds: float = 30
     linger_seconds: float = 2
-    connections: int = 200
+    connections: int = 300
     strangers: int = 100
     stranger_seconds: float = 20
     hello_seconds: float = 15

@@ -8,7 +8,13 @@ from ollim_bot.domain.jobs import WebhookSpec
 from ollim_bot.domain.provider import Provider
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.webhook_data import has_free_text
-from ollim_bot.domain.webhook_words import COMMON_SECRET, secret_name
+from ollim_bot.domain.webhook_words import (
+    COMMON_SECRET,
+    named,
+    own_secret_name,
+    secret_name,
+    sharing_secret,
+)
 from ollim_bot.settings import Settings
 from ollim_bot.store.webhook_format import WEBHOOKS
 from ollim_bot.upkeep.checks.jobs import job_report
@@ -55,7 +61,7 @@ def check_webhooks(given: DoctorInput) -> Iterator[DoctorFinding]:
 def _switched_off(hooks: Sequence[WebhookSpec]) -> DoctorFinding:
     if not hooks:
         return passed(NAME, _OFF)
-    return warned(NAME, f"off, so nothing calls {_named(hooks)}", _SWITCH_ON)
+    return warned(NAME, f"off, so nothing calls {named(hooks, _MOST_NAMED)}", _SWITCH_ON)
 
 
 def port(
@@ -83,17 +89,36 @@ def port(
 
 
 def secrets(settings: Settings, hooks: Sequence[WebhookSpec]) -> Iterator[DoctorFinding]:
-    """Secrets that are not set, and those that could be guessed."""
+    """Secrets that are not set, those that could be guessed, and those of several webhooks."""
     names = dict.fromkeys([COMMON_SECRET, *map(secret_name, hooks)])
     for name in names:
         secret = settings.hook_secret(name)
         users = [hook for hook in hooks if secret_name(hook) == name]
         if secret is None:
             step = f"Put `{name}` into `.env`, and run `ollim-bot` again."
-            yield failed(NAME, f"{name} is not set, so nothing can call {_named(users)}", step)
+            yield failed(
+                NAME, f"{name} is not set, so nothing can call {named(users, _MOST_NAMED)}", step
+            )
         elif len(secret.reveal()) < _SHORTEST_SECRET:
             short = f"{name} has fewer than {_SHORTEST_SECRET} characters, and could be guessed"
             yield warned(NAME, short, _LONGER)
+    told: set[str] = set()
+    for hook in hooks:
+        sharing = [hook, *sharing_secret(hook, hooks, settings.hook_secret)]
+        if len(sharing) > 1 and hook.spec.id not in told:
+            told |= {each.spec.id for each in sharing}
+            yield _shared(sharing)
+
+
+def _shared(hooks: Sequence[WebhookSpec]) -> DoctorFinding:
+    names = " and ".join(dict.fromkeys(map(secret_name, hooks)))
+    one, own = hooks[-1].spec.id, own_secret_name(hooks[-1])
+    return warned(
+        NAME,
+        f"{named(hooks, _MOST_NAMED)} share a secret ({names}): a call signed for one opens all",
+        f"Give each its own: put `{own}` into `.env`, then `ollim-bot webhook edit {one} "
+        f"--secret-env {own}`.",
+    )
 
 
 def screening(
@@ -106,12 +131,5 @@ def screening(
         if hook.spec.enabled and not hook.is_plain and has_free_text(hook.fields)
     ]
     if with_text and provider().is_offline:
-        calls = f"calls of {_named(with_text)} are refused"
+        calls = f"calls of {named(with_text, _MOST_NAMED)} are refused"
         yield warned(NAME, f"the offline model cannot screen text, so {calls}", _SIGN_IN)
-
-
-def _named(hooks: Sequence[WebhookSpec]) -> str:
-    names = [hook.spec.id for hook in hooks[:_MOST_NAMED]]
-    if len(hooks) > _MOST_NAMED:
-        names.append(f"{len(hooks) - _MOST_NAMED} more")
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
