@@ -90,7 +90,7 @@ def test_reading_changes_nothing() -> None:
         ("ollim-bot reminder cancel ab", "change a reminder"),
         ("ollim-bot reminder snooze ab --for 1h", "change a reminder"),
         ("ollim-bot webhook run x", "change a webhook"),
-        ("ollim-bot routine", "change a routine"),
+        ("ollim-bot routine", None),
         ("ollim-bot --x routine add", "run a command of ollim-bot"),
         ("env ollim-bot routine add", "run a program"),
         ("/usr/bin/ollim-bot routine list", "run a program"),

@@ -1,4 +1,4 @@
-"""A schema of a tool server never makes the bot check arguments against it."""
+"""Arguments are checked against our own schemas, and never against those of a tool server."""
 
 from __future__ import annotations
 
@@ -42,3 +42,15 @@ async def test_arguments_go_to_the_server_unchecked(schema: Mapping[str, object]
         assert result.content == [TextContent(type="text", text="Found.")]
         assert given == [{"text": text}]
         assert (await client.call_tool("lose", {})).is_error
+
+
+async def test_arguments_that_do_not_fit_never_reach_a_tool_of_ours() -> None:
+    async def run(_: Mapping[str, object]) -> ToolAnswer:
+        raise AssertionError("it was called")
+
+    schema = {"type": "object", "properties": {"message": {"type": "string"}}}
+    servers = in_process_servers(Toolset({"discord": [Tool("ping", "Pings.", schema, run)]}))
+    async with asyncio.timeout(10), Client(servers["discord"]["instance"]) as client:
+        result = await client.call_tool("ping", {"message": 7})
+        assert result.is_error
+        assert "validation" in str(result.content)

@@ -150,16 +150,6 @@ async def test_a_tool_that_fails_tells_the_model(
 
 
 @in_shared_loop
-async def test_arguments_that_do_not_fit_never_reach_the_tool(shared: SharedSession) -> None:
-    shared.model.then(Reply((CallTool(PING, {"message": 7}),)))
-    shared.tools = Toolset(chat(_breaks))
-    _, failed = of_tools(await shared.ask("ping me"))
-
-    assert isinstance(failed, ToolFailed)
-    assert "validation" in failed.reason
-
-
-@in_shared_loop
 async def test_a_turn_is_sent_back_until_it_may_end(shared: SharedSession) -> None:
     reasons = ["Call report_updates first."]
 
