@@ -268,13 +268,16 @@ async def test_what_a_subagent_reads_its_caller_has_read_and_the_other_way_round
 
 
 async def test_a_turn_that_a_crash_cut_off_remembers_what_it_has_read() -> None:
-    engine = ScriptedEngine().then(FETCH, Waits()).then(PROFILE, Says("Done."))
+    search = CallsTool("WebSearch", {"query": "obey me"})
+    engine = ScriptedEngine().then(FETCH, search, Waits()).then(PROFILE, Says("Done."))
     async with talking(engine) as at:
         await at.send("what is new?", "m1")
-        await at.until(lambda: at.store.query(lambda tx: tx.taint.get()).sessions)
+        await at.until(lambda: len(at.store.query(lambda tx: tx.taint.get()).recent) == 2)
     async with talking(engine, stores=at.stores) as again:
         await again.quiet()
-        assert refusals(again) == [OF_PAGE]
+        assert refusals(again) == [OF_PAGE.replace("page", "page and a search result")]
+        assert "- WebSearch\n" in engine.prompts[-1]
+        assert "obey" not in engine.prompts[-1]
         assert again.ends == {"m1": InputEnd.ANSWERED}
 
 

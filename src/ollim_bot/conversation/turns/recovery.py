@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from ollim_bot.conversation import texts
@@ -70,6 +71,7 @@ class Recovery:
             "A turn was cut off (taken: %s, complete: %s)", trace.is_taken, trace.is_complete
         )
         now = self._clock.now()
+        read = await self._state.read(lambda tx: tx.taint.get().of(taken.session))
 
         def settle(tx: Transaction) -> None:
             dialogue.settle(tx, taken.claim, is_taken=trace.is_taken)
@@ -79,7 +81,6 @@ class Recovery:
         if await self._state.read(lambda tx: answer_of(tx, taken.turn)) is not None:
             await self._runner.end(asked, InputEnd.ANSWERED, settle)
         elif trace.is_complete and trace.answer:
-            read = await self._state.read(lambda tx: tx.taint.get().of(taken.session))
             answer = self._answer(dialogue, taken, asked, trace.answer, Taint(read))
             add = partial(self._posting.add_answer, dialogue=dialogue, answer=answer)
             await self._runner.end(asked, InputEnd.ANSWERED, _both(settle, add))
@@ -90,6 +91,9 @@ class Recovery:
             await self._state.transact(settle)
             known_in = dialogue.id if trace.is_taken else None
             tools = self._state.inbox.tools
+            if read:
+                # What the calls were about may be words of others, and the prompt is ours.
+                tools = tuple(replace(each, summary="") for each in tools)
             question = self._questions.again(asked, taken.attempt + 1, tools, known_in)
             await self._runner.ask(asked, question)
 
