@@ -63,7 +63,7 @@ async def test_a_turn_that_was_cut_off_is_continued_in_the_same_session() -> Non
 
         assert [answer.text for answer in at.answers] == ["First, this. Second, that."]
         assert engine.prompts[1].startswith("[system]\n[2026-02-24 Tue 10:15 AM UTC]\n\n")
-        assert "- Bash(ls)" in engine.prompts[1]
+        assert "- Bash\n" in engine.prompts[1]
         assert "one" not in engine.prompts[1].splitlines()
         assert engine.seen[1] == ()
         assert len({session.id for session in engine.opened}) == 1
