@@ -18,7 +18,7 @@ from tests.stores import Stores
 
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import OF_CLICK, Author
-from ollim_bot.domain.events import ToolFailed, ToolRefused
+from ollim_bot.domain.events import ToolEnded, ToolFailed, ToolRefused
 from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.subagents import Subagent, Subagents
@@ -84,6 +84,11 @@ def failures(at: Scene) -> list[str]:
     """The errors of all tools in the last turn."""
     events = at.surface.events[at.surface.starts[-1].turn]
     return [each.reason for each in events if isinstance(each, ToolFailed)]
+
+
+def _ended_calls(at: Scene) -> int:
+    events = at.surface.events[at.surface.starts[-1].turn] if at.surface.starts else ()
+    return sum(isinstance(each, ToolEnded) for each in events)
 
 
 async def forward(at: Scene, text: str, **more: Any) -> None:
@@ -272,7 +277,7 @@ async def test_a_turn_that_a_crash_cut_off_remembers_what_it_has_read() -> None:
     engine = ScriptedEngine().then(FETCH, search, Waits()).then(PROFILE, Says("Done."))
     async with talking(engine) as at:
         await at.send("what is new?", "m1")
-        await at.until(lambda: len(at.store.query(lambda tx: tx.taint.get()).recent) == 2)
+        await at.until(lambda: _ended_calls(at) == 2)
     async with talking(engine, stores=at.stores) as again:
         await again.quiet()
         assert refusals(again) == [OF_PAGE.replace("page", "page and a search result")]
