@@ -320,6 +320,7 @@ def of_webhooks(there: DataDirectory) -> Findings:
     yield webhooks.port(1, [], answering(OSError()), is_running=True)
     yield webhooks.port(1, [], answering(HttpAnswer(200, {})), is_running=True)
     yield from webhooks.secrets(some, [hook(secret_env="CI_SECRET")])
+    yield from webhooks.secrets(some, [hook(), hook("two")])
     yield from webhooks.screening([hook(fields=FREE_TEXT)], lambda: OFFLINE)
 
 
