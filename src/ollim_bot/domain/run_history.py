@@ -36,6 +36,9 @@ PLANNED_AT = "at"
 # The fact of a first row: the routine has to be delivered, by its run or by the program.
 _MUST = "must"
 
+# The reason of an end at the return to an earlier copy: what came of it is not known any more.
+FROM_COPY = "the state is that of an earlier copy"
+
 # The program has started.
 STARTED = "started"
 CHECKPOINT = "checkpoint"
@@ -95,7 +98,8 @@ class RunStory:
         Routines only: a reminder that is owed still has its file.
         """
         is_must = any(row.facts.get(_MUST) for row in self.rows)
-        return is_must and bool(self.ends) and not self.is_left_out and self.delivery is None
+        is_known = self.end is not None and self.end.facts.get("reason") != FROM_COPY
+        return is_must and is_known and not self.is_left_out and self.delivery is None
 
     @property
     def is_left_out(self) -> bool:

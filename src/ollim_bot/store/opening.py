@@ -19,6 +19,7 @@ from ollim_bot.store.database import Ballast, Database, Step
 from ollim_bot.store.errors import Busy, Damaged, OlderState, OtherSchema, translated
 from ollim_bot.store.file_store import Malformed, StoreProblem
 from ollim_bot.store.files import OsDisk
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.json_fields import parse_json, versioned
 from ollim_bot.store.mirrors import Mirrors
@@ -98,11 +99,12 @@ def open_for_bot(
     """
 
     def opened() -> Database:
+        heartbeat = HeartbeatFile(paths, disk).read()
         database = open_database(
             paths, now, is_holder=True, report=report, disk=disk, journal=journal
         )
         try:
-            returned = database.run(settle_return)
+            returned = database.run(lambda tx: settle_return(tx, heartbeat))
         except StorageError:
             database.close()
             raise
