@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from tests.discord.input_scene import InputScene, after_an_earlier_run, reads
 
-from ollim_bot.surfaces.discord.messages import OutgoingMessage
+from ollim_bot.surfaces.discord.messages import Forwarded, OutgoingMessage
 
 
 @pytest.fixture
@@ -87,6 +88,27 @@ async def test_what_another_run_has_taken_is_not_taken_again(scene: InputScene) 
         await scene.until(lambda: scene.received == ["hello", "more"])
         await scene.until(lambda: scene.is_marked(scene.channel.owner["1003"]))
     assert not scene.is_marked(scene.channel.owner["1002"])
+
+
+async def test_what_may_have_been_answered_before_the_state_was_lost_is_told_and_not_answered(
+    scene: InputScene,
+) -> None:
+    await after_an_earlier_run(scene)
+    scene.channel.say("how are you?")
+    scene.channel.say("", forwarded=Forwarded("a server"))
+    last = scene.channel.say("and the plants?")
+    told = replace(scene.store.discord, told_until=last.ref)
+    scene.store.run(lambda tx: tx.discord.put(told))
+    scene.channel.say("said while the bot was off")
+    for _ in range(2):
+        scene.catch_up.ready()
+        async with scene.running():
+            await scene.until(lambda: scene.received == ["said while the bot was off"])
+        scene.restart()
+    (notice,) = scene.store.query(lambda tx: tx.notices.get()).untold
+    listed = "“how are you?”; “a forwarded message”; “and the plants?”"
+    assert notice.text.startswith(f"Since this copy you wrote on Discord: {listed}. None of it")
+    assert scene.store.discord.told_until is None
 
 
 async def test_messages_of_others_and_our_own_are_not_answered(scene: InputScene) -> None:

@@ -1,11 +1,13 @@
-"""After a restore, what was due since the backup is listed once and does not run again."""
+"""After a return to a backup or a copy, what was due since is listed once, not repeated."""
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from pathlib import Path
 
-from tests.scheduling.scene import NOW, schedule_scene
+import pytest
+from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import HOUR, MINUTE, pings
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -13,19 +15,59 @@ from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.presence import Presence
 from ollim_bot.domain.surface_state import DiscordState
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.copies import AfterReturn
+from ollim_bot.store.copies import AfterReturn, copy_database
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.opening import open_for_bot
+from ollim_bot.store.reading import DATABASE
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.upkeep.backup import write_backup
 from ollim_bot.upkeep.powers import take_all
 from ollim_bot.upkeep.restore import restore
 
+FREELY = {"update-main-session": "freely"}
+RUN = {"background": "true", "late": "run", **FREELY}
+
+
+class ReturnScene:
+    """A bot with an automatic copy, whose database becomes garbage between a stop and a start."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.paths = DataPaths(root)
+        self.clock = ManualClock(NOW)
+        self.engine = ScriptedEngine()
+        self.problems: list[str] = []
+
+    def run(self) -> AbstractAsyncContextManager[ScheduleScene]:
+        return schedule_scene(self.engine, self.root, clock=self.clock)
+
+    def copy(self) -> None:
+        copy_database(self.paths.state / DATABASE, self.clock.now())
+
+    def lose_database(self) -> AfterReturn:
+        """Overwrite the database, and open it as the next start does."""
+        (self.paths.state / DATABASE).write_bytes(b"garbage" * 4096)
+        for log in self.paths.state.glob(f"{DATABASE}-*"):
+            log.unlink()
+        returned = started(self.paths, self.clock)
+        assert returned is not None
+        return returned
+
+
+def listed(at: ScheduleScene) -> list[str]:
+    return [text for text in at.told if "Since this copy these were due" in text]
+
 
 def started(paths: DataPaths, clock: ManualClock) -> AfterReturn | None:
     """Open the database as the bot does at its start, after a restore."""
     told: list[AfterReturn] = []
-    opened = open_for_bot(paths, clock.now, report=lambda _: None, told=told.append)
+
+    def tell(_: Transaction, returned: AfterReturn) -> None:
+        told.append(returned)
+
+    opened = open_for_bot(paths, clock.now, report=lambda _: None, tell=tell)
     opened.close()
     return told[0] if told else None
 
@@ -109,3 +151,78 @@ async def test_the_first_step_notes_what_need_not_be_read_again(tmp_path: Path) 
         presence = at.store.query(lambda tx: tx.presence.get())
         assert presence.running_since is None, "else the next greeting tells of a crash"
     assert started(DataPaths(root), clock) is None
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_after_a_return_to_a_copy_what_was_due_since_is_listed_and_not_repeated(
+    tmp_path: Path, *, is_killed: bool
+) -> None:
+    scene = ReturnScene(tmp_path)
+    scene.engine.then(pings("Plan.")).then(pings("Water.")).then(pings("Walk.")).then(pings("Hot."))
+    async with scene.run() as at:
+        at.routine("plan", "17 10 * * *", "Plan the day.", **RUN)
+        at.routine(
+            "pill", "18 10 * * *", "Take the pill.", must="true", plain="true", before="[1m]"
+        )
+        at.remind("water", 4 * MINUTE, **FREELY)
+        at.remind("hot", 2 * HOUR, body="Turn the heating up.", **FREELY)
+        await at.advance(20)
+        scene.copy()
+        at.routine("walk", "20 10 * * *", "Go for a walk.", **RUN)
+        await at.advance(7 * 60)
+        await at.until(lambda: at.reminders == ["hot"])
+        assert sorted(at.pings) == [
+            "Plan.",
+            "Take the pill.",
+            "Walk.",
+            "Water.",
+            "in 1 min: Take the pill",
+        ]
+    if is_killed:
+        # The last heartbeat was before the last run.
+        HeartbeatFile(scene.paths).write(NOW + timedelta(minutes=4, seconds=45))
+    returned = scene.lose_database()
+    assert returned.since == NOW + timedelta(seconds=20)
+    asked = len(scene.engine.prompts)
+    async with scene.run() as at:
+        await at.advance(120)
+        await at.until(lambda: listed(at))
+        assert at.pings == [], "the log is that of the copy"
+        assert len(scene.engine.prompts) == asked
+        (text,) = listed(at)
+        assert "“Take the pill”, today 10:18; “Plan the day”, today 10:17" in text
+        assert "“Go for a walk”, today 10:20" in text, "a job that the copy does not know"
+        assert "water" not in text, "its file is gone, so it has come"
+        assert check(at.rows, scene.clock.now()) == []
+        await at.advance(2 * 3600, step=30)
+        await at.until(lambda: at.reminders == [])
+        assert at.pings == ["Hot."], "what is still ahead comes"
+    async with scene.run() as at:
+        await at.advance(60)
+        assert len(listed(at)) == 1
+        assert check(at.rows, scene.clock.now()) == []
+
+
+async def test_what_the_bot_cannot_have_done_before_it_lost_its_state_is_caught_up_on(
+    tmp_path: Path,
+) -> None:
+    scene = ReturnScene(tmp_path)
+    scene.engine.then(pings("Late plan.")).then(pings("Late water."))
+    async with scene.run() as at:
+        at.routine("plan", "0 12 * * *", **RUN)
+        at.remind("water", 2 * HOUR, **FREELY)
+        at.remind("undelivered", MINUTE, body="Call the plumber.", must="true")
+        await at.advance(20)
+        scene.copy()
+    # A kill: the reminder was due, and may have been begun, but its file says that it is not over.
+    await scene.clock.advance(50)
+    HeartbeatFile(scene.paths).write(scene.clock.now())
+    await scene.clock.advance(3 * 3600)
+    scene.lose_database()
+    async with scene.run() as at:
+        await at.advance(30)
+        await at.until(lambda: at.reminders == [] and at.ended("plan"))
+        assert sorted(at.pings) == ["Call the plumber.", "Late plan.", "Late water."]
+        assert listed(at) == []
+        assert len(scene.engine.prompts) == 2
+        assert check(at.rows, scene.clock.now()) == []

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.digest import HeldMessage, HeldMessages
+from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.inbox import Accepted, InputEnd
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.quiet import QuietChoice
+from ollim_bot.domain.run_history import planned_row
 from ollim_bot.store.copies import (
     KEPT,
     copies_of,
@@ -27,6 +31,10 @@ from ollim_bot.store.transaction import Transaction
 HOUR = timedelta(hours=1)
 DUE = Occurrence.scheduled(JobKind.REMINDER, "due", NOW)
 RUNNING = Occurrence.scheduled(JobKind.REMINDER, "running", NOW)
+PAST = Occurrence.scheduled(JobKind.REMINDER, "past", NOW)
+AHEAD = Occurrence.scheduled(JobKind.REMINDER, "ahead", NOW)
+NOTE = '{"spec": {}}'
+MUST = Occurrence.scheduled(JobKind.ROUTINE, "must", NOW)
 
 
 def fill(tx: Transaction, rows: int = 400) -> None:
@@ -129,6 +137,42 @@ def test_after_a_return_to_a_copy_nothing_is_repeated(
     assert waiting is not None
     assert waiting.is_in_doubt
     assert database.run(settle_return) is None
+
+
+def leave_to_come(tx: Transaction) -> None:
+    """Two items that come again, and a routine that must come."""
+    for name, again_at in ((PAST, NOW + HOUR / 2), (AHEAD, NOW + 2 * HOUR)):
+        time = name.again(2)
+        item = DueItem(name.id, "pill", NOW, NOTE, MessageId(name.id), again_at=again_at)
+        tx.due_items.put(item)
+        tx.ledger.append(LedgerRow(NOW, "due", name), LedgerRow(NOW, "done", name))
+        tx.ledger.append(planned_row(time, "", again_at, NOW))
+    tx.ledger.append(LedgerRow(NOW, "due", MUST, {"job": "Take the pill", "must": True}))
+
+
+@pytest.mark.parametrize("end", [NOW + HOUR / 2, NOW + 2 * HOUR])
+def test_after_a_return_only_what_is_still_ahead_comes(scene: StoreScene, end: datetime) -> None:
+    quiet = QuietChoice(until=end)
+    waiting = HeldMessage(ChatMessage(MessageId("h"), NOW, Author.BACKGROUND, "It rains."))
+    database = scene.open()
+    database.run(leave_to_come)
+    database.run(lambda tx: tx.quiet.put(quiet))
+    database.run(lambda tx: tx.held.put(HeldMessages((waiting,))))
+    scene.return_to_copy(NOW)
+    database = scene.open(now=lambda: NOW + HOUR)
+    settled = database.run(lambda tx: settle_return(tx, NOW + HOUR))
+    assert settled is not None
+    assert settled.jobs == ("Take the pill",)
+    assert settled.occurrences == (PAST.again(2), MUST)
+    assert [one.occurrence for one in database.run(lambda tx: tx.due_items.to_come_again())] == [
+        AHEAD.id
+    ]
+    story = database.run(lambda tx: tx.ledger.story(PAST.again(2)))
+    assert story.state is OccurrenceState.SKIPPED
+    assert not database.run(lambda tx: tx.ledger.open_history()).owed, "it may have come"
+    is_ahead = end > NOW + HOUR
+    assert database.run(lambda tx: tx.held.get().has(MessageId("h"))) is is_ahead
+    assert len(settled.held) is int(not is_ahead)
 
 
 def test_a_copy_that_takes_the_place_is_settled_once(scene: StoreScene) -> None:

@@ -36,6 +36,9 @@ NO_DAILY_LIMIT = (
 RESTARTING = "Restarting. The conversation goes on where it is."
 
 
+_MOST_NAMED = 5
+
+
 def no_room(refused: StorageError) -> str:
     why = refused.reason.partition(". ")[0].removesuffix(".")
     return (
@@ -46,7 +49,11 @@ def no_room(refused: StorageError) -> str:
 
 def returned_to_copy(returned: AfterReturn, now: datetime) -> str:
     since = describe(returned.since.astimezone(now.tzinfo).replace(second=0, microsecond=0), now)
-    open_then = len(returned.inputs) + len(returned.occurrences)
+    ended = (returned.inputs, returned.occurrences, returned.held)
+    open_then = str(sum(map(len, ended)))
+    if returned.jobs:
+        shown = [f"“{_short(title)}”" for title in returned.jobs[:_MOST_NAMED]]
+        open_then += f", among them {', '.join(shown)}"
     if returned.since_backup is not None:
         said = "; ".join(f"“{words}”" for words in returned.since_backup.said)
         listed = f"Since this backup you said: {said}. " if said else ""
@@ -55,9 +62,16 @@ def returned_to_copy(returned: AfterReturn, now: datetime) -> str:
             f"since this backup is answered or done again (open then: {open_then}). Ask again for "
             "what is still wanted."
         )
+    if returned.is_salvaged:
+        return (
+            "My database was damaged, and I know what could still be read of it. What was open is "
+            f"not answered or done again (open then: {open_then}). Ask again for what is still "
+            "wanted."
+        )
     return (
-        f"The state had to be taken from a copy, made {since}. What was open then is not repeated "
-        f"(messages and runs: {open_then}). Ask again for what is still wanted."
+        f"My state is that of a copy made {since}, and I know what I knew then. Nothing since this "
+        f"copy is answered or done again (open then: {open_then}). Ask again for what is still "
+        "wanted."
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 
 from ollim_bot.domain.decision import Circumstances, Decision, Miss, Skip, decide
-from ollim_bot.domain.jobs import Job, Routine
+from ollim_bot.domain.jobs import Job, Routine, is_ordered
 from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import Occurrence
@@ -159,13 +159,18 @@ def away_message(told: Sequence[Missed], now: datetime, cause: str = WHILE_AWAY)
     return "\n".join([head, *shown, *more, "Tell me which of them should still run."])
 
 
-def passed_over_message(told: Sequence[Missed], now: datetime) -> str:
-    """The one message about what was due between a backup and its restore, and does not run."""
-    shown = [f"“{each.job.spec.short_title}”, {_times(each, now)}" for each in told[:_MOST_TOLD]]
-    more = [f"{len(told) - _MOST_TOLD} more"] if len(told) > _MOST_TOLD else []
+def passed_over_message(told: Sequence[Missed], now: datetime, copy: str) -> str:
+    """The one message about what was due between a copy and the return to it, and does not run.
+
+    `copy` is what it is called. What must come is always named, and comes first.
+    """
+    ordered = sorted(told, key=lambda each: not is_ordered(each.job))
+    most = max(_MOST_TOLD, sum(is_ordered(each.job) for each in told))
+    shown = [f"“{each.job.spec.short_title}”, {_times(each, now)}" for each in ordered[:most]]
+    more = [f"{len(told) - most} more"] if len(told) > most else []
     listed = "; ".join((*shown, *more))
     return (
-        f"Since this backup these were due, and may have come already: {listed}. None of them is "
+        f"Since this {copy} these were due, and may have come already: {listed}. None of them is "
         "repeated. Tell me which should still run."
     )
 

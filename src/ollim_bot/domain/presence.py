@@ -45,9 +45,11 @@ class Presence:
 class PassedOver:
     """What was due after `since` and not after `until` is told, and does not run.
 
-    It may have been done already: the state is that of a backup of `since`, restored at `until`.
-    Both are None if nothing is to be passed over.
+    It may have been done already: the state is that of a backup of `since`, restored at `until`, or
+    of another copy, after which the bot ran until `until` at most. Both are None if nothing is to
+    be passed over.
     """
 
     since: datetime | None = None
     until: datetime | None = None
+    is_backup: bool = True

@@ -12,10 +12,10 @@ from ollim_bot.domain.jobs import Job, Routine, is_ordered
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 
-# Rows that do not change the state of an occurrence: an attempt is about to ping, report or write
-# (`attempt`, `tool`), the reminder was delivered to the owner, the owner answered it, a message
-# waits for the end of the quiet (`message`, `text`, `until`), or a digest has brought that message
-# (`message`, `digest`).
+# Rows that do not change the state of an occurrence: an attempt is about to ping or write
+# (`attempt`, `tool`, `session`; once for each tool) or has reported (`tool`, `report`), the
+# reminder was delivered to the owner, the owner answered it, a message waits for the end of the
+# quiet (`message`, `text`, `until`), or a digest has brought that message (`message`, `digest`).
 EFFECT = "effect"
 DELIVERED = "delivered"
 HELD = "held"
@@ -24,6 +24,9 @@ NOTES = frozenset({EFFECT, DELIVERED, ANSWERED, HELD, RELEASED})
 
 # The facts of an end without any attempt: the program delivered the text itself.
 PLAINLY: Mapping[str, object] = {"plain": True}
+
+# Why a run without a message was silent that ended before its time.
+CUT_SHORT = "it did not come to its end"
 
 # The facts of what the sentinel delivered: that it did, and the ways by which it came.
 BY = "by"
@@ -35,6 +38,9 @@ PLANNED_AT = "at"
 
 # The fact of a first row: the routine has to be delivered, by its run or by the program.
 _MUST = "must"
+
+# The reason of an end at the return to an earlier copy: what came of it is not known any more.
+FROM_COPY = "the state is that of an earlier copy"
 
 # The program has started.
 STARTED = "started"
@@ -95,7 +101,8 @@ class RunStory:
         Routines only: a reminder that is owed still has its file.
         """
         is_must = any(row.facts.get(_MUST) for row in self.rows)
-        return is_must and bool(self.ends) and not self.is_left_out and self.delivery is None
+        is_known = self.end is not None and self.end.facts.get("reason") != FROM_COPY
+        return is_must and is_known and not self.is_left_out and self.delivery is None
 
     @property
     def is_left_out(self) -> bool:

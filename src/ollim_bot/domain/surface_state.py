@@ -25,12 +25,14 @@ class DiscordState:
     """`last_seen` is the owner's newest message there that needs no second look.
 
     `commands` is a fingerprint of the last uploaded command menu. `drafts` are the messages there
-    that show a turn without an end, newest last.
+    that show a turn without an end, newest last. The messages up to `told_until` may have been
+    answered before the state was taken from a copy: those later than `last_seen` are told.
     """
 
     last_seen: str | None = None
     commands: str | None = None
     drafts: tuple[str, ...] = ()
+    told_until: str | None = None
 
     def seen(self, ref: str) -> DiscordState:
         """Note a seen message; an older one than the last changes nothing."""
@@ -40,6 +42,15 @@ class DiscordState:
     def seen_until(self, moment: datetime) -> DiscordState:
         """Note everything sent until then as seen; nothing changes before the first message."""
         return self if self.last_seen is None else self.seen(_ref_at(moment))
+
+    def passing_over(self, until: datetime) -> DiscordState:
+        """Have what was sent until then told and not answered, except before the first message."""
+        return self if self.last_seen is None else replace(self, told_until=_ref_at(until))
+
+    def having_told(self) -> DiscordState:
+        """Note that what was to be told is told."""
+        told = self.told_until
+        return self if told is None else replace(self.seen(told), told_until=None)
 
     def with_commands(self, mark: str) -> DiscordState:
         return replace(self, commands=mark)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, tzinfo
 
 from ollim_bot.clock import zone_of
 from ollim_bot.domain.catch_up import (
@@ -14,18 +14,20 @@ from ollim_bot.domain.catch_up import (
     unfinished_circumstances,
 )
 from ollim_bot.domain.decision import Abandon, Miss, Skip
-from ollim_bot.domain.jobs import Job, Reminder, Routine
+from ollim_bot.domain.jobs import Job, Reminder, Routine, is_ordered
 from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState, SkipReason
-from ollim_bot.domain.run_history import RunStory, claiming_row
+from ollim_bot.domain.presence import PassedOver
+from ollim_bot.domain.run_history import FROM_COPY, RunStory, claiming_row
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.circumstances import DueOccurrence
 from ollim_bot.schedule.dispatch import NOT_RUN, Dispatcher
+from ollim_bot.schedule.heads_ups import heads_ups_between
 from ollim_bot.store.job_files import remove_reminder
-from ollim_bot.store.steps import leave_notice, new_notice
+from ollim_bot.store.steps import known_deeds, leave_notice, new_notice
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -51,18 +53,54 @@ def away_notice(missed: Sequence[Missed], now: datetime, cause: str) -> Notice |
     )
 
 
-def passed_over(plan: CatchUp) -> CatchUp:
-    """The plan with nothing to run: all of it ends as missed, and is told."""
-    return CatchUp(tell=(*plan.run, *plan.tell), skip=plan.skip)
+def passed_over(plan: CatchUp, *, is_backup: bool) -> tuple[CatchUp, Sequence[Missed]]:
+    """The plan with nothing to run, where all ends as missed and is told; and what still comes.
+
+    A backup brings the files of reminders back. After a return to another copy, a file that is
+    there says that its reminder was not delivered: what must come is delivered, without a run.
+    """
+    missed = (*plan.run, *plan.tell)
+    owed = [] if is_backup else [one for one in missed if _is_owed(one.job)]
+    return CatchUp(tell=tuple(one for one in missed if one not in owed), skip=plan.skip), owed
 
 
-def passed_over_notice(missed: Sequence[Missed], now: datetime) -> Notice | None:
-    """The notice of what a restore passes over; None if there is nothing."""
+def _is_owed(job: ScheduledJob) -> bool:
+    return isinstance(job, Reminder) and is_ordered(job)
+
+
+def passed_over_notice(missed: Sequence[Missed], now: datetime, copy: str) -> Notice | None:
+    """The notice of what a return to a copy passes over; None if there is nothing."""
     if not missed:
         return None
     names = " ".join(one.occurrence.id for one in missed)
-    text = passed_over_message(missed, now)
+    text = passed_over_message(missed, now, copy)
     return new_notice(text, key=f"passed over {names}", for_reminder=True)
+
+
+def owed_rows(owed: Iterable[Missed], now: datetime) -> list[LedgerRow]:
+    """The rows of reminders that are delivered without a run."""
+    facts = {"reason": FROM_COPY}
+    return [
+        row
+        for one in owed
+        for row in _ended(one.job, one.newest, now, OccurrenceState.FAILED, facts)
+    ]
+
+
+def heads_up_rows(
+    jobs: Iterable[ScheduledJob], window: PassedOver, zone: tzinfo, now: datetime
+) -> list[LedgerRow]:
+    """The rows of the heads-ups that a return to a copy passes over."""
+    assert window.since is not None
+    assert window.until is not None
+    reason = {"reason": SkipReason.SUPERSEDED.value}
+    rows: list[LedgerRow] = []
+    for job in jobs:
+        for each in heads_ups_between(job, window.since, window.until, zone):
+            named = {"job": job.spec.title, **reason}
+            rows.append(claiming_row(each.occurrence, now, {"job": job.spec.title}))
+            rows.append(LedgerRow(now, OccurrenceState.SKIPPED.value, each.occurrence, named))
+    return rows
 
 
 def ended_rows(plan: CatchUp, now: datetime) -> list[LedgerRow]:
@@ -158,6 +196,20 @@ class UnfinishedRuns:
             if notice is not None:
                 leave_notice(tx, notice, tx.now)
             for state, facts in ends:
-                tx.ledger.append(LedgerRow(tx.now, state.value, story.occurrence, facts))
+                known = _with_deeds(tx, story, facts) if state.is_end else facts
+                tx.ledger.append(LedgerRow(tx.now, state.value, story.occurrence, known))
 
         await self._store.transact(step)
+
+
+def _with_deeds(
+    tx: Transaction, story: RunStory, facts: Mapping[str, object]
+) -> Mapping[str, object]:
+    """The facts of an end, with what is known of an attempt that was cut off."""
+    known = known_deeds(tx, story)
+    if not known:
+        return facts
+    rest = dict(facts)
+    if "pings" in known or rest.get("silent_because") == NOT_RUN["silent_because"]:
+        rest.pop("silent_because", None)
+    return {**known, **rest}

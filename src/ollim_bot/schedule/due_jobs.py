@@ -34,6 +34,8 @@ from ollim_bot.schedule.catch_up import (
     UnfinishedRuns,
     away_notice,
     end_missed,
+    heads_up_rows,
+    owed_rows,
     passed_over,
     passed_over_notice,
 )
@@ -142,8 +144,8 @@ class DueJobs:
     async def start(self, since: datetime, now: datetime) -> None:
         """End or resume the occurrences that have begun without an end.
 
-        The calls of webhooks are left to `WebhookRuns`. What was due between a backup and its
-        restore is ended first.
+        The calls of webhooks are left to `WebhookRuns`. What was due between a copy and the return
+        to it is ended first.
         """
         await self._pass_over()
         history = await self._store.read(lambda tx: tx.ledger.open_history())
@@ -230,19 +232,22 @@ class DueJobs:
         await self._end_missed(plan, cause)
 
     async def _pass_over(self) -> None:
-        """End what came due between a backup and its restore, and tell it."""
+        """End what came due between a copy and the return to it, and tell it."""
         window = await self._store.read(lambda tx: tx.passed_over.get())
         since, until = window.since, window.until
         if since is None or until is None:
             return
-        jobs = scheduled_jobs(self._index)
-        found = await asyncio.to_thread(catch_up, jobs, since, until, zone_of(self._clock))
-        plan = passed_over(found)
+        jobs = [*scheduled_jobs(self._index)]
+        zone, now = zone_of(self._clock), self._clock.now()
+        found = await asyncio.to_thread(catch_up, jobs, since, until, zone)
+        plan, owed = passed_over(found, is_backup=window.is_backup)
         news = await self._store.read(lambda tx: _unclaimed(tx, plan.tell))
-        notice = passed_over_notice(news, self._clock.now())
+        notice = passed_over_notice(news, now, "backup" if window.is_backup else "copy")
+        announced = await asyncio.to_thread(heads_up_rows, jobs, window, zone, now)
 
         def step(tx: Transaction) -> None:
             end_missed(tx, plan, notice)
+            tx.ledger.claim_all([*owed_rows(owed, tx.now), *announced])
             tx.passed_over.put(PassedOver())
 
         await self._gate.commit(step)

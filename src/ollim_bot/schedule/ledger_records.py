@@ -53,7 +53,9 @@ class ArmedJobs:
         self._armed = None
 
     async def write_all(self, jobs: Iterable[Job], now: datetime, since: datetime) -> None:
-        """Write that exactly `jobs` are armed."""
+        """Write that exactly `jobs` are armed; after a return to a copy, since that was made."""
+        window = await self._store.read(lambda tx: tx.passed_over.get())
+        since = min(since, window.since or since)
         armed = self._armed
         if armed is None:
             armed = await self._store.read(lambda tx: tx.ledger.armed())

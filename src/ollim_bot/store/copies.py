@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from ollim_bot.domain.digest import HeldMessage, HeldMessages
 from ollim_bot.domain.inbox import Ended, InputEnd
 from ollim_bot.domain.inputs import Input
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, may_follow
+from ollim_bot.domain.occurrences import (
+    LedgerRow,
+    Occurrence,
+    OccurrenceState,
+    SkipReason,
+    may_follow,
+)
 from ollim_bot.domain.presence import PassedOver
+from ollim_bot.domain.quiet import quiet_until
+from ollim_bot.domain.run_history import FROM_COPY, PLANNED_AT, RunStory, moment_in
 from ollim_bot.errors import WriteFailed
 from ollim_bot.store.codecs.plain import decode_plain, encode_plain
 from ollim_bot.store.connection import Row, connect
 from ollim_bot.store.deliveries import Delivery
 from ollim_bot.store.errors import Damaged, translated
 from ollim_bot.store.file_store import StoreProblem
+from ollim_bot.store.heartbeat import ran_until
 from ollim_bot.store.schema import SCHEMA, migrate, schema_of
 from ollim_bot.store.search import TABLES
+from ollim_bot.store.steps import known_deeds, quiet_settings
 from ollim_bot.store.transaction import Transaction
 
 KEPT = 3
@@ -30,6 +41,7 @@ EVERY = timedelta(hours=1)
 _STAMP = "%Y%m%dT%H%M%SZ"
 _RESTORED = "restored"
 _SINCE_BACKUP = "since_backup"
+_SALVAGED = "salvaged"
 
 
 def copies_of(path: Path) -> list[Path]:
@@ -168,7 +180,7 @@ def mend(path: Path, now: datetime, report: Callable[[StoreProblem], None]) -> N
         mark_copy(salvaged, copied_at(copy), now)
         told = f"The copy of {copied_at(copy):%Y-%m-%d %H:%M} UTC takes its place"
     else:
-        mark_copy(salvaged, now, now)
+        _mark(salvaged, f"{_moments(now, now)} {_SALVAGED}")
         told = f"{found.rows} rows could still be read and take its place"
     os.replace(salvaged, path)
     _sync(path.parent)
@@ -298,7 +310,10 @@ class AfterReturn:
     """What the return to a copy of `since` left open, for the owner to be told.
 
     `inputs` and `occurrences` were ended and are not repeated; `deliveries` are looked up first.
-    `since_backup` is about the backup that was restored; None for another copy.
+    `held` are messages that waited for an end of the quiet which has come since, and wait no more.
+    `jobs` are the titles of those occurrences, each once. `since_backup` is about the backup that
+    was restored; None for another copy. `is_salvaged` says that it is no copy, but what could be
+    read of a damaged database at `since`.
     """
 
     since: datetime
@@ -306,12 +321,16 @@ class AfterReturn:
     occurrences: tuple[Occurrence, ...]
     deliveries: tuple[Delivery, ...]
     since_backup: SinceBackup | None = None
+    held: tuple[HeldMessage, ...] = ()
+    jobs: tuple[str, ...] = ()
+    is_salvaged: bool = False
 
 
-def settle_return(tx: Transaction) -> AfterReturn | None:
+def settle_return(tx: Transaction, heartbeat: datetime | None = None) -> AfterReturn | None:
     """End what may have been done since the copy was made; None if the database is not a copy.
 
-    This is the first step of a start. Repeating it changes nothing.
+    This is the first step of a start. Repeating it changes nothing. `heartbeat` is the last one of
+    the bot that ran before: what came later than it can have run is still to be done.
     """
     mark = tx.meta.get(_RESTORED)
     if mark is None:
@@ -322,28 +341,71 @@ def settle_return(tx: Transaction) -> AfterReturn | None:
     inputs = tx.inbox.get().accepted
     if inputs:
         tx.inbox.append(Ended(tx.now, tuple(each.id for each in inputs), InputEnd.SET_ASIDE))
-    occurrences = tuple(_interrupted(tx))
-    deliveries = tuple(tx.deliveries.doubt_all(tx.now))
-    since, until = map(datetime.fromisoformat, mark.split())
+    since, until = map(datetime.fromisoformat, mark.split()[:2])
     after = None if stored is None else decode_plain(SinceBackup, stored.encode())
-    if after is not None:
-        _pass_over(tx, after.due_since or since, until)
-    return AfterReturn(since, inputs, occurrences, deliveries, after)
+    if after is None:
+        until = ran_until(heartbeat, tx.now).astimezone(UTC)
+        due_since = min(since, heartbeat or since)
+        tx.discord.change(lambda state: state.passing_over(until))
+    else:
+        due_since = after.due_since or since
+        tx.discord.change(lambda state: state.seen_until(until))
+        # The backup of a running bot says that it runs, and the next start would tell of a crash.
+        tx.presence.change(lambda presence: presence.ended(for_restart=False))
+    # What came between the copy and the end of the bot that ran then is not caught up on.
+    if due_since < until:
+        tx.passed_over.put(PassedOver(due_since, until, is_backup=after is not None))
+    stories = tuple(_interrupted(tx, until))
+    deliveries = tuple(tx.deliveries.doubt_all(tx.now))
+    occurrences = tuple(story.occurrence for story in stories)
+    held = _brought(tx, since, until)
+    # They may have been asked again since, when the login worked again.
+    tx.failed_turns.change(lambda failed: failed.answered())
+    is_salvaged = mark.endswith(_SALVAGED)
+    return AfterReturn(
+        since, inputs, occurrences, deliveries, after, held, _titles(stories), is_salvaged
+    )
 
 
-def _pass_over(tx: Transaction, due_since: datetime, until: datetime) -> None:
-    """Let nothing that came between a backup and its restore count as missed."""
-    tx.passed_over.put(PassedOver(due_since, until))
-    tx.discord.change(lambda state: state.seen_until(until))
-    # The backup of a running bot says that it runs, and the next start would tell of a crash.
-    tx.presence.change(lambda presence: presence.ended(for_restart=False))
+def _brought(tx: Transaction, since: datetime, until: datetime) -> tuple[HeldMessage, ...]:
+    """Let go of what waited, if a digest may have brought it after the copy was made."""
+    end = quiet_until(quiet_settings(tx), since)
+    if since >= until or (end is not None and end > until):
+        return ()
+    waiting = tx.held.get().waiting
+    if waiting:
+        tx.held.put(HeldMessages())
+    return waiting
 
 
-def _interrupted(tx: Transaction) -> Iterator[Occurrence]:
+def _interrupted(tx: Transaction, until: datetime) -> Iterator[RunStory]:
+    """End what had begun, and the times after which an item was to come again until then."""
+    for item in tx.due_items.to_come_again():
+        if item.again_at is not None and item.again_at <= until:
+            tx.due_items.put(replace(item, again_at=None))
     for story in tx.ledger.open_history().unfinished:
-        state = OccurrenceState.INTERRUPTED
-        if not may_follow(story.state, state):
+        if _is_planned_after(story, until):
+            continue
+        facts: dict[str, object] = {**known_deeds(tx, story), "reason": FROM_COPY}
+        if may_follow(story.state, OccurrenceState.INTERRUPTED):
+            state = OccurrenceState.INTERRUPTED
+        elif may_follow(story.state, OccurrenceState.FAILED):
             state = OccurrenceState.FAILED
-        facts = {"reason": "the state is that of an earlier copy"}
+        else:
+            state = OccurrenceState.SKIPPED
+            facts = {"reason": SkipReason.SUPERSEDED.value, "why": FROM_COPY}
         tx.ledger.append(LedgerRow(tx.now, state.value, story.occurrence, facts))
-        yield story.occurrence
+        yield story
+
+
+def _titles(stories: Iterable[RunStory]) -> tuple[str, ...]:
+    named = (str(row.facts.get("job") or "") for story in stories for row in story.rows)
+    return tuple(dict.fromkeys(filter(None, named)))
+
+
+def _is_planned_after(story: RunStory, until: datetime) -> bool:
+    if story.state is not OccurrenceState.PLANNED:
+        return False
+    # A time that waits for the end of the quiet has its newest moment in a later row.
+    moments = [at for row in story.rows if (at := moment_in(row, PLANNED_AT)) is not None]
+    return bool(moments) and moments[-1] > until

@@ -18,6 +18,11 @@ def is_beating(heartbeat: datetime, now: datetime) -> bool:
     return -_FRESH < now.astimezone(UTC) - heartbeat.astimezone(UTC) < _FRESH
 
 
+def ran_until(heartbeat: datetime | None, now: datetime) -> datetime:
+    """The last moment at which the bot of that heartbeat can have run; `now` if there is none."""
+    return now if heartbeat is None else min(heartbeat + _FRESH, now)
+
+
 class HeartbeatFile:
     def __init__(self, paths: DataPaths, disk: Disk | None = None) -> None:
         self._path = paths.heartbeat

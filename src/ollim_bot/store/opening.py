@@ -19,6 +19,7 @@ from ollim_bot.store.database import Ballast, Database, Step
 from ollim_bot.store.errors import Busy, Damaged, OlderState, OtherSchema, translated
 from ollim_bot.store.file_store import Malformed, StoreProblem
 from ollim_bot.store.files import OsDisk
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.json_fields import parse_json, versioned
 from ollim_bot.store.mirrors import Mirrors
@@ -87,28 +88,32 @@ def open_for_bot(
     now: Callable[[], datetime],
     *,
     report: Report,
-    told: Callable[[AfterReturn], None],
+    tell: Callable[[Transaction, AfterReturn], None],
     disk: Disk | None = None,
     journal: Journal | None = None,
 ) -> Database | DatabaseImage:
-    """As `open_database` for the holder; settles a return to a copy, and passes it to `told`.
+    """As `open_database` for the holder; settles a return to a copy, with `tell` in the same step.
 
     On a disk that cannot be written, returns an image of the database instead. Raises
     `StorageError` if there is no database yet, or none that can be read.
     """
 
     def opened() -> Database:
+        heartbeat = HeartbeatFile(paths, disk).read()
         database = open_database(
             paths, now, is_holder=True, report=report, disk=disk, journal=journal
         )
         try:
-            returned = database.run(settle_return)
+            database.run(lambda tx: settle(tx, heartbeat))
         except StorageError:
             database.close()
             raise
-        if returned is not None:
-            told(returned)
         return database
+
+    def settle(tx: Transaction, heartbeat: datetime | None) -> None:
+        returned = settle_return(tx, heartbeat)
+        if returned is not None:
+            tell(tx, returned)
 
     try:
         return opened()

@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,12 @@ from tests.e2e.discord.discord_scene import (
     trouble,
 )
 from tests.e2e.in_process_bot import InProcessBot
+from tests.e2e.test_reminders import checked, left, remind
 from tests.patience import patience
 
 from ollim_bot.errors import OllimError
 from ollim_bot.offline.scripted import ScriptedModel
+from ollim_bot.store.copies import copy_database
 from ollim_bot.surfaces.discord.client import NOT_AUTHORIZED
 from ollim_bot.surfaces.discord.errors import NO_INTENTS, NO_OWNER, NO_TOKEN
 
@@ -213,3 +216,30 @@ async def test_a_token_that_is_taken_back_leaves_the_page_which_says_so(
     await scene.said("Still here.")
     assert (await scene.bot.notes()).count(NO_TOKEN) == 1
     assert scene.discord.texts.count("Still here.") == 1
+
+
+@pytest.mark.own_process
+async def test_a_killed_bot_whose_database_is_garbage_repeats_nothing(scene: DiscordScene) -> None:
+    """P1, P6: the newest copy takes its place, and what came since is told."""
+    await scene.ask("hello", "Hi Ada.")
+    database = scene.bot.data / "state" / "ollim.db"
+    copy_database(database, datetime.now(UTC))
+    await scene.ask("how are you?", "Fine.")
+    remind(scene.bot, "w1", 0, head="plain: true\n")
+    await scene.card("Drink water.")
+    await scene.until(lambda: not left(scene.bot))
+    remind(scene.bot, "w2", 5, "Call the plumber.", head="plain: true\n")
+    await scene.bot.kill()
+    for path in database.parent.glob("ollim.db*"):
+        path.unlink()
+    database.write_bytes(b"garbage" * 4096)
+    asked = len(scene.model.requests)
+    await scene.bot.start()
+    await scene.said_with("Nothing since this copy is answered or done again")
+    await scene.said_with("Since this copy you wrote on Discord: “how are you?”.")
+    await scene.card("Call the plumber.")
+    assert scene.discord.texts.count("Fine.") == 1
+    assert scene.card_count("Drink water.") == 1
+    assert len(scene.model.requests) == asked
+    await scene.ask("are you back?", "Yes.")
+    assert checked(scene.bot).returncode == 0

@@ -121,6 +121,8 @@ class MessageCatchUp:
             found = await self._channel.after(start)
         logged = await self._logged(_LOGGED)
         missed = [seen for seen in found if seen.is_owners and seen.ref not in logged]
+        passed = await self._facts.passed_over(missed)
+        missed = [seen for seen in missed if seen.ref not in passed]
         is_deaf = any(self._was_not_brought(seen) for seen in missed)
         self._go_on(missed)
         self._read_to = found[-1].ref if found else start

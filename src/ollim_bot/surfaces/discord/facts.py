@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from functools import partial
 
 from ollim_bot.domain.surface_state import DiscordState
+from ollim_bot.domain.text import shortened
 from ollim_bot.errors import StorageError
+from ollim_bot.store.steps import leave_notice, new_notice
 from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
+from ollim_bot.surfaces.discord.messages import ReceivedMessage
+
+_MOST_LISTED = 10
+_LONGEST_LISTED = 80
 
 _Change = Callable[[DiscordState], DiscordState]
 
@@ -38,6 +45,25 @@ class DiscordFacts:
         """Note that this message, and all before it, need not be read again."""
         newest = self._newest = max(self._newest, ref, key=int)
         self._note("seen", lambda state: state.seen(newest))
+
+    async def passed_over(self, missed: Sequence[ReceivedMessage]) -> Set[str]:
+        """The ids of the messages that the bot may have answered before it lost its newest state.
+
+        They are told in one notice, once, and count as seen. Raises `StorageError`.
+        """
+        until = (await self._now()).told_until
+        if until is None:
+            return frozenset()
+        old = [seen for seen in missed if int(seen.ref) <= int(until)]
+        notice = new_notice(said_since(old), key=f"said until {until}", for_reminder=True)
+
+        def step(tx: Transaction) -> None:
+            if old:
+                leave_notice(tx, notice, tx.now)
+            tx.discord.change(lambda state: state.having_told())
+
+        await self._store.transact(step)
+        return {seen.ref for seen in old}
 
     async def commands_hash(self) -> str | None:
         return (await self._now()).commands
@@ -86,6 +112,24 @@ class DiscordFacts:
         self._unwritten.pop(about, None)
         self._unwritten[about] = change
         self._is_wanted.set()
+
+
+def said_since(messages: Sequence[ReceivedMessage]) -> str:
+    shown = [f"“{_words(seen)}”" for seen in messages[-_MOST_LISTED:]]
+    more = len(messages) - len(shown)
+    listed = "; ".join((*([f"{more} more"] if more else []), *shown))
+    return (
+        f"Since this copy you wrote on Discord: {listed}. None of it is answered again. Ask again "
+        "for what is still wanted."
+    )
+
+
+def _words(seen: ReceivedMessage) -> str:
+    """The owner's words. Words of others are not quoted: the agent reads this outside a fence."""
+    if seen.forwarded is not None:
+        return "a forwarded message"
+    line = " ".join(seen.text.split()) or ", ".join(file.name for file in seen.files)
+    return shortened(line, _LONGEST_LISTED)
 
 
 def _changed(state: DiscordState, changes: tuple[_Change, ...]) -> DiscordState:
