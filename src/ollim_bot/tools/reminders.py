@@ -47,6 +47,7 @@ from ollim_bot.tools.declaration import (
     BackgroundUse,
     OwnTool,
     arguments,
+    choice,
     flag,
     listed,
     number,
@@ -70,10 +71,11 @@ _BY_ITSELF = (
 _OFFERED = "The owner has a button that moves it to {}."
 _RAISED = "The shortest pause here is {}, so it was raised to that."
 _MINUTE = timedelta(minutes=1)
+_KINDS = [each.value for each in ItemKind]
 _LIMITS = (
     f"In a background run: {MOST_PER_RUN} at most and {MOST_PER_DAY} a day, without `must` and "
     "`foreground`, each for a ping of the budget when it is due. After reading text of others: "
-    f"{MOST_PER_RUN} in a turn, without `must`, `nag`, `before`, `dose` and `foreground`. In both: "
+    f"{MOST_PER_RUN} in a turn, without `must`, `nag`, `before`, `kind` and `foreground`. In both: "
     f"{MOST_CHECKS} checks at most, {SHORTEST_PAUSE // _MINUTE} minutes apart."
 )
 
@@ -163,7 +165,7 @@ ADD_REMINDER = OwnTool(
         ),
         first_step=text("with `nag`: the smallest first step, said the second time"),
         before=listed("heads-ups so long before, such as `30m`", text("such as 30m, 2h or 1d")),
-        dose=flag("true for a medicine: the owner answers with Taken or Skipped"),
+        kind=choice("`dose` for a medicine: the owner answers with Taken or Skipped", _KINDS),
     ),
     _add_reminder,
     background=BackgroundUse.DEFAULT_PATTERN,
@@ -273,7 +275,7 @@ def _reminder(given: Arguments, now: datetime) -> Reminder:
         "nag": given.get("nag"),
         "first-step": " ".join(str(given.get("first_step") or "").split()),
         "before": given.get("before"),
-        "kind": ItemKind.DOSE.value if given.get("dose") is True else None,
+        "kind": given.get("kind"),
     }
     return REMINDERS.made(
         {
