@@ -89,19 +89,14 @@ SETTLE_REMINDER = OwnTool(
     arguments(
         ["item", "action"],
         item=text("its words or its key, as the list of open reminders has them"),
-        action=choice(
-            "what the owner said of it; `done` of a medicine means taken, `not_today` moves a "
-            "reminder to tomorrow 9:00, `undo` takes an answer of the last 10 minutes back",
-            _ACTIONS,
-        ),
-        until=text("for `snooze`: the moment, such as `in 1 hour`, `tomorrow 9am`"),
+        action=choice("`undo` takes an answer back, for 10 minutes", _ACTIONS),
+        until=text("for `snooze`, such as `in 1 hour`"),
     ),
     _settle_reminder,
     where=MAIN | FORK,
     elsewhere="Only the owner settles a reminder, in the conversation or by its buttons.",
     if_tainted="answer a reminder in your name",
     prompt_line=(
-        "`settle_reminder`: answers a reminder that is open, when the owner says so in words, or "
-        "takes that answer back."
+        "`settle_reminder`: answers a reminder that is open, when the owner says so in words."
     ),
 )
