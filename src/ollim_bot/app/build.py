@@ -207,6 +207,7 @@ class ConversationParts:
     overviews: Overviews
     server_cards: ServerCards
     task_mover: TaskMover
+    task_commands: TaskCommands
     google: GoogleConnection
 
     @property
@@ -437,6 +438,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         overviews=overviews,
         server_cards=server_cards,
         task_mover=task_mover,
+        task_commands=services.tasks,
         google=google,
     )
 

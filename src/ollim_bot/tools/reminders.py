@@ -99,8 +99,7 @@ async def _add_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
     end = await _end_of_quiet(context, reminder)
     where = "" if end is None else f", {IN_QUIET_HOURS}"
     answer = f"Reminder {reminder.spec.id} set: {when}{where}. File: {path}"
-    if end is not None and setter is None:
-        await _offer_to_move(context, reminder, when, end)
+    if end is not None and setter is None and await _offer_to_move(context, reminder, when, end):
         answer += f"\n{_OFFERED.format(clock_time(end))}"
     limits = [_BY_ITSELF] if setter else [HELD_BACK] if may_be_held_back(reminder) else []
     return ToolAnswer("\n".join([answer, *warned, *limits]))
@@ -134,13 +133,18 @@ async def _end_of_quiet(context: ToolContext, reminder: Reminder) -> datetime | 
 
 async def _offer_to_move(
     context: ToolContext, reminder: Reminder, when: str, end: datetime
-) -> None:
+) -> bool:
+    """Offer it on a card; False if the disk takes none, which leaves the reminder set."""
     title = f"{reminder.spec.short_title}: {when}, {IN_QUIET_HOURS}"
     card = Card(title, buttons=(move_button(reminder.spec.id, end),))
     now = context.clock.now()
     name = numbered_id(now, int.from_bytes(os.urandom(3)))
     message = ChatMessage(name, now, Author.PROGRAM, card.text, card=card)
-    await context.poster.send(message, context.run)
+    try:
+        await context.poster.send(message, context.run)
+    except StorageError:
+        return False
+    return True
 
 
 ADD_REMINDER = OwnTool(
