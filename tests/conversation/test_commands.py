@@ -296,8 +296,10 @@ async def test_a_branch_of_a_compacted_conversation_has_the_words_of_that_one() 
         assert "being continued" not in listed
 
 
-def spends(cost: float, context: int, window: int | None = 200_000) -> TurnEnded:
-    return TurnEnded(EndCause.COMPLETED, "ok", usage=Usage(context, 10, cost, window))
+def spends(
+    cost: float, context: int, window: int | None = 200_000, price: Price = Price.LISTED
+) -> TurnEnded:
+    return TurnEnded(EndCause.COMPLETED, "ok", usage=Usage(context, 10, cost, window, price))
 
 
 async def test_the_cost_is_that_of_today_and_each_turn_counts_once() -> None:
@@ -334,7 +336,7 @@ async def test_the_cost_of_the_day_includes_every_attempt_of_a_background_run() 
 
 
 async def test_the_offline_model_is_free() -> None:
-    engine = ScriptedEngine().then(spends(0.25, 1000, None))
+    engine = ScriptedEngine().then(spends(0.25, 1000, None, Price.FREE))
     async with scene(engine, status=replace(STATUS, price=Price.FREE)) as at:
         await at.ask("one")
         assert await said(at, "/cost") == "Today: 1 answer, free."
@@ -343,12 +345,18 @@ async def test_the_offline_model_is_free() -> None:
 
 
 async def test_what_a_server_of_ones_own_costs_is_not_made_up() -> None:
-    engine = ScriptedEngine().then(spends(0.25, 1000, None))
+    engine = ScriptedEngine().then(spends(0.25, 1000, None, Price.UNKNOWN))
+    engine.then(spends(0.5, 1000))
     async with scene(engine, status=replace(STATUS, price=Price.UNKNOWN)) as at:
         await at.ask("one")
         assert "$" not in await said(at, "/cost")
         assert at.answers[0].spent is not None
         assert at.answers[0].spent.cost_usd == 0
+        await at.ask("two, answered by a model whose price is listed")
+        assert (
+            await said(at, "/cost")
+            == "Today: 2 answers, $0.50. The context is 0% full (1k tokens)."
+        )
 
 
 async def test_completions_begin_with_what_was_typed_or_else_contain_it() -> None:

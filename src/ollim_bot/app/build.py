@@ -248,7 +248,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     gate = DiskGate(store, notices, clock)
     files = JobFileChanges(store, repositories)
     items = ItemAnswers(store, files)
-    posting = Posting(poster, clock, price=deps.status.price)
+    posting = Posting(poster, clock)
 
     approvals = Approvals(store, state, poster, clock, root)
     echo = ChangeEcho(
