@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.posting import Posting
@@ -92,21 +93,34 @@ class TaskCommands:
 
     async def run(self) -> None:
         """Carry out the clicks that a crash or a full disk has cut off, until cancelled."""
-        while True:
-            # A list or a record that cannot be read now is looked at again.
-            with suppress(OllimError):
-                for step in (await self._store.read(lambda tx: tx.task_undos.get())).begun:
-                    async with self._one_at_a_time:
-                        await self._repeat(step)
-            await self._clock.sleep(_BETWEEN_TRIES)
+        has_changed = asyncio.Event()
 
-    async def _repeat(self, step: TaskStep) -> None:
-        known = await self._store.read(lambda tx: tx.task_undos.get())
-        if step not in known.begun:
-            return
-        with suppress(TaskNotFound):
-            await asyncio.to_thread(self._change, step, may_be_there=True)
-        await self._end(step, _finish)
+        def note(names: frozenset[str]) -> None:
+            if "task_undos" in names:
+                has_changed.set()
+
+        unsubscribe = self._store.subscribe(note)
+        try:
+            while True:
+                has_changed.clear()
+                is_done = await self._repeat_begun()
+                pause = None if is_done else _BETWEEN_TRIES
+                await wait_until_set(has_changed, self._clock, pause)
+        finally:
+            unsubscribe()
+
+    async def _repeat_begun(self) -> bool:
+        """Carry out what is noted; False if the list or the disk refuses it now."""
+        async with self._one_at_a_time:
+            try:
+                for step in (await self._store.read(lambda tx: tx.task_undos.get())).begun:
+                    with suppress(TaskNotFound):
+                        await asyncio.to_thread(self._change, step, may_be_there=True)
+                    await self._store.transact(lambda tx, step=step: _finish(tx, step))  # type: ignore[misc]
+            except OllimError:
+                _logger.warning("A click on a task has to wait", exc_info=True)
+                return False
+        return True
 
     def _to_complete(self, task_id: str) -> tuple[Task, str]:
         task = self._tasks().get(task_id)
