@@ -306,9 +306,9 @@ class TurnRunner:
         prompt_id = str(uuid4())
         claim = await self._take(turn.start, dialogue, question, prompt_id, session_id)
         await self._current.note_updates(claim)
-        turn.notes = question.notes
         is_news = bool(claim.entries) and not dialogue.in_fork
-        for note in (*([texts.CATCHING_UP] if is_news else []), *question.notes):
+        turn.notes = (*([texts.CATCHING_UP] if is_news else []), *question.notes)
+        for note in turn.notes:
             turn.show(Noted(note))
         with log_fields(session=session_id, run=turn.start.turn):
             _logger.info("A turn begins (attempt %d)", question.attempt)
