@@ -248,7 +248,7 @@ def test_the_size_of_the_last_request_counts_with_what_was_cached() -> None:
         IDLE,
     )[-1]
     assert isinstance(ended, TurnEnded)
-    assert ended.usage == Usage(context=375, output=9, cost_usd=0.5, window=200_000)
+    assert ended.usage == Usage(375, 9, cost_usd=0.5, window=200_000, model="m")
 
 
 def test_the_cost_goes_on_when_the_process_is_another() -> None:

@@ -322,6 +322,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         CurrentRun(context, foreground, Tainting(chat, state), changes.watching),
         clock,
         hurry=inputs.hurry,
+        note_answer=board.note_answer,
     )
     messages = OwnerMessages(deps.keeper, chat, replies, clock)
     intake = MessageIntake(state, messages, poster, runner, board, items, clock)
@@ -342,6 +343,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         runner,
         SetUp(set_up, intake.receive),
         overviews,
+        board,
     )
     retries = Retries(store, state, forks, poster, clock, login=deps.login)
     dispatcher = CommandDispatcher(
@@ -493,6 +495,7 @@ def _command_services(
     runner: TurnRunner,
     set_up: SetUp,
     overviews: Overviews,
+    board: StatusBoard,
 ) -> CommandServices:
     store, clock = deps.store, deps.clock
     return CommandServices(
@@ -502,7 +505,7 @@ def _command_services(
         SearchCommands(store, clock),
         CostCommands(store, clock, deps.status.price),
         fork_commands,
-        SettingCommands(store, deps.repositories, clock, deps.zone),
+        SettingCommands(store, deps.repositories, clock, deps.zone, lambda: board.current),
         PermissionCommands(approvals),
         PingCommands(store, clock),
         QuietCommands(store, clock),

@@ -165,7 +165,10 @@ class TurnReader:
         if context:
             self._model = message.model
             self.usage = replace(
-                self.usage, context=context, output=usage.get("output_tokens") or 0
+                self.usage,
+                context=context,
+                output=usage.get("output_tokens") or 0,
+                model=message.model,
             )
 
     def _answered(self, message: UserMessage) -> Iterator[AgentEvent]:
