@@ -163,7 +163,8 @@ class GatewaySocket:
 class Gateway:
     """`greeting` makes the body of READY for a new session. `granted` are the allowed intents.
 
-    `identified` and `resumed` count the successful calls so far.
+    `identified` and `resumed` count the successful calls so far. `shown` are the words below the
+    name of the bot.
     """
 
     token: Callable[[], str]
@@ -175,6 +176,7 @@ class Gateway:
     granted: int
     identified: int = 0
     resumed: int = 0
+    shown: str = ""
     refuses_resume: bool = False
     sessions: dict[str, GatewaySession] = field(default_factory=dict)
     lines: list[GatewaySocket] = field(default_factory=list)
@@ -241,8 +243,18 @@ class Gateway:
             self._resume(line, data)
         elif line.session is None:
             line.close(4003)
-        elif op not in (Op.PRESENCE, Op.VOICE_STATE, Op.REQUEST_MEMBERS):
+        else:
+            self._obey(line, op, data)
+
+    def _obey(self, line: GatewaySocket, op: int, data: Json) -> None:
+        if op == Op.PRESENCE:
+            self._show(*data.get("activities", ()))
+        elif op not in (Op.VOICE_STATE, Op.REQUEST_MEMBERS):
             line.close(4001)
+
+    def _show(self, activity: Json | None = None) -> None:
+        self.shown = (activity or {}).get("state", "")
+        self.has_changed()
 
     def _identify(self, line: GatewaySocket, data: Json) -> None:
         if data.get("token") != self.token():
@@ -254,6 +266,7 @@ class Gateway:
             self.sessions[session.id] = session
             line.session = session
             self.identified += 1
+            self._show((data.get("presence") or {}).get("game"))
             line.send(session.add("READY", self.greeting(session.id)))
             self.has_changed()
 

@@ -360,9 +360,10 @@ def test_the_first_command_that_writes_makes_the_data_directory_and_its_history(
     terminal.done("reminder", "list")
     assert not terminal.paths.root.exists()
     terminal.done(*ROUTINE)
-    tracked = [".gitignore", "IDENTITY.md", "routines/plan-my-day.md"]
-    *subagents, first, second, third = terminal.git("ls-files")
-    assert [first, second, third] == tracked
+    tracked = [".gitignore", "IDENTITY.md", "USER.md", "routines/plan-my-day.md"]
+    listed = terminal.git("ls-files")
+    subagents, others = listed[:-4], listed[-4:]
+    assert others == tracked
     assert all(each.startswith(".claude/agents/") for each in subagents)
     assert terminal.git("log", "--format=%s", "--max-count=1") == ["add routine plan"]
 

@@ -12,8 +12,10 @@ import pytest
 from tests.cli.terminal import CommandResult, Terminal, held
 from tests.ports import unused_port
 
+from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.provider import ProviderKind
 from ollim_bot.domain.provider_memory import ProviderMemory
+from ollim_bot.engine.options import child_environment
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.opening import open_database
 from ollim_bot.upkeep.examination import CHECKS
@@ -111,6 +113,33 @@ def test_a_warning_alone_is_exit_code_0(terminal: Terminal) -> None:
     ((level, line),) = wrong(answer)
     assert level == "WARN"
     assert line.endswith("OLLIM_TIMEZON: there is no such setting. Did you mean OLLIM_TIMEZONE?")
+
+
+def test_what_only_the_agents_environment_lacks_is_not_found_wrong(terminal: Terminal) -> None:
+    prepare_data_directory(terminal.paths)
+    terminal.write(".env", f"DISCORD_TOKEN={TOKEN}\nANTHROPIC_API_KEY=of-the-owner\n").chmod(0o600)
+    fields = "{type: object, properties: {note: {type: string, maxLength: 50}}}"
+    terminal.write(
+        "webhooks/build.md", f"---\nid: build\nfields: {fields}\n---\nLook at {{note}}.\n"
+    )
+    terminal.environ |= {
+        "DISCORD_API_URL": f"http://127.0.0.1:{unused_port()}",
+        "DISCORD_TOKEN": TOKEN,
+        "WEBHOOK_PORT": str(unused_port()),
+        "WEBHOOK_SECRET": "a-long-secret-that-is-long-enough",
+    }
+    engines = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": "offline"}
+    terminal.environ |= child_environment(engines, terminal.environ, Path("/bin"))
+    terminal.environ[CALLED_BY] = CONVERSATION
+    answer = terminal.run("doctor")
+    assert (answer.code, answer.err, wrong(answer)) == (0, "", [])
+    assert "PASS  webhooks: 1 file; the owner's doctor sees the secrets\n" in answer.out
+    assert answer.out.splitlines()[-1] == (
+        "Not looked at, because you have no keys here: environment, model, Discord. The owner's "
+        "`/doctor` looks at them too."
+    )
+    report = json.loads(terminal.run("doctor", "--json").out)
+    assert report["for_owner"] == ["environment", "model", "Discord"]
 
 
 def test_wrong_settings_do_not_keep_the_data_from_being_checked(terminal: Terminal) -> None:

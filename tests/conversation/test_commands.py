@@ -76,7 +76,7 @@ async def test_a_wrong_value_is_refused_and_nothing_is_changed() -> None:
 
 async def test_settings_are_shown_and_changed() -> None:
     async with scene(ScriptedEngine()) as at:
-        assert (await said(at, "/model")).startswith("Model: default. It takes ")
+        assert (await said(at, "/model")).startswith("Claude answers. Model: default. It takes ")
         assert await said(at, "/model opus") == "model.main is now opus (it was default)."
         assert await said(at, "/model opus") == "model.main is opus already."
         doubt = "It is taken as a full model id."
@@ -84,7 +84,7 @@ async def test_settings_are_shown_and_changed() -> None:
         back = "model.main is now default (it was gpt)."
         assert await said(at, "/model default") == back
         assert await said(at, "/model Opus") == "model.main is now opus (it was default)."
-        assert (await said(at, "/model")).startswith("Model: opus. It takes ")
+        assert " Model: opus. It takes " in await said(at, "/model")
         assert (await said(at, "/thinking")).startswith("Thinking: ")
         assert (await said(at, "/thinking off")).startswith("thinking.main is ")
         assert at.stores.config.read().thinking_main == "off"
@@ -296,8 +296,10 @@ async def test_a_branch_of_a_compacted_conversation_has_the_words_of_that_one() 
         assert "being continued" not in listed
 
 
-def spends(cost: float, context: int, window: int | None = 200_000) -> TurnEnded:
-    return TurnEnded(EndCause.COMPLETED, "ok", usage=Usage(context, 10, cost, window))
+def spends(
+    cost: float, context: int, window: int | None = 200_000, price: Price = Price.LISTED
+) -> TurnEnded:
+    return TurnEnded(EndCause.COMPLETED, "ok", usage=Usage(context, 10, cost, window, price))
 
 
 async def test_the_cost_is_that_of_today_and_each_turn_counts_once() -> None:
@@ -334,7 +336,7 @@ async def test_the_cost_of_the_day_includes_every_attempt_of_a_background_run() 
 
 
 async def test_the_offline_model_is_free() -> None:
-    engine = ScriptedEngine().then(spends(0.25, 1000, None))
+    engine = ScriptedEngine().then(spends(0.25, 1000, None, Price.FREE))
     async with scene(engine, status=replace(STATUS, price=Price.FREE)) as at:
         await at.ask("one")
         assert await said(at, "/cost") == "Today: 1 answer, free."
@@ -343,12 +345,33 @@ async def test_the_offline_model_is_free() -> None:
 
 
 async def test_what_a_server_of_ones_own_costs_is_not_made_up() -> None:
-    engine = ScriptedEngine().then(spends(0.25, 1000, None))
+    engine = ScriptedEngine().then(spends(0.25, 1000, None, Price.UNKNOWN))
+    engine.then(spends(0.5, 1000))
     async with scene(engine, status=replace(STATUS, price=Price.UNKNOWN)) as at:
         await at.ask("one")
         assert "$" not in await said(at, "/cost")
         assert at.answers[0].spent is not None
         assert at.answers[0].spent.cost_usd == 0
+        await at.ask("two, answered by a model whose price is listed")
+        assert (
+            await said(at, "/cost")
+            == "Today: 2 answers, $0.50. The context is 0% full (1k tokens)."
+        )
+
+
+async def test_the_model_that_answers_is_named_until_another_one_is_chosen() -> None:
+    usage = Usage(1000, 10, model="claude-sonnet-4-6")
+    engine = ScriptedEngine().then(TurnEnded(EndCause.COMPLETED, "ok", usage=usage))
+    status = replace(STATUS, provider="Claude (API key)")
+    async with scene(engine, status=status) as at:
+        assert (await said(at, "/model")).startswith("Claude (API key) answers. Model: default. ")
+        await at.ask("one")
+        answers = "Claude (API key) answers, with claude-sonnet-4-6. Model: default. "
+        assert (await said(at, "/model")).startswith(answers)
+        await at.until(lambda: at.surface.statuses[-1].model == "claude-sonnet-4-6")
+        await at.chat.command("web", "/model opus")
+        await at.until(lambda: at.surface.statuses[-1].model == "opus")
+        assert (await said(at, "/model")).startswith("Claude (API key) answers, with opus. ")
 
 
 async def test_completions_begin_with_what_was_typed_or_else_contain_it() -> None:

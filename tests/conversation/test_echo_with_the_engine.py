@@ -93,7 +93,7 @@ async def check_that_a_profile_is_told_and_undone(at: EchoedSession) -> None:
     read = CallTool("Read", {"file_path": str(path)})
     titles = [
         "I changed who I am: IDENTITY.md",
-        "I wrote down what I know about you: USER.md",
+        "I changed what I know about you: USER.md",
     ]
     (message, _), _ = await at.turn(
         Reply((read, edit(str(path), "kind", "rude"))),

@@ -69,7 +69,9 @@ async def test_it_takes_the_updates_that_wait_and_says_how_late_it_is() -> None:
         assert engine.prompts[-1].startswith(first)
         assert "- (just now) 3 mails." in engine.prompts[-1]
         assert at.pending == []
-        assert at.answers[-1].footer == "Late: it was due today 9:00."
+        assert at.answers[-1].footer == (
+            "Late: it was due today 9:00. catching up on background activity..."
+        )
 
 
 async def test_what_is_said_on_time_is_not_called_late() -> None:

@@ -37,6 +37,7 @@ async def test_who_the_bot_is_is_told_with_what_changed_and_undone(scene: EchoSc
 
 
 async def test_a_first_profile_of_the_owner_is_told_and_goes_again(scene: EchoScene) -> None:
+    (scene.root / "USER.md").unlink()
     await scene.turn(("USER.md", "Bo, 40, hates mornings.\n"))
     (card,) = scene.cards
     assert card.title == "I wrote down what I know about you: USER.md"
@@ -61,6 +62,7 @@ async def test_the_profile_is_known_by_whatever_way_it_is_reached(
     notes.mkdir()
     if way == "target":
         (notes / "real.md").write_text("Bo.\n")
+        user.unlink()
         user.symlink_to(notes / "real.md")
         path = "notes/real.md"
     else:
@@ -97,6 +99,7 @@ async def test_a_profile_that_could_not_be_read_before_is_told_without_an_undo(
     scene: EchoScene,
 ) -> None:
     path = scene.root / "USER.md"
+    path.unlink()
     path.mkdir()
     watch = scene.echo.watch()
     async for _ in scene.events(watch, ("notes/x.md", "")):

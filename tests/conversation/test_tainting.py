@@ -399,7 +399,7 @@ ORDERS: dict[str, dict[str, object]] = {
     "must": {"must": True},
     "nag": {"nag": "2m x 8"},
     "before": {"before": ["30m"]},
-    "kind": {"dose": True},
+    "kind": {"kind": "dose"},
     "background": {"foreground": True},
     "max-chain": {"max_chain": 1000},
 }

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
+import pytest
+from tests.conversation.failing_stores import FullDiskStore
 from tests.conversation.scene import NOW, Scene, scene
+from tests.stores import memory_stores, on_store
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.tasks import Task
+from ollim_bot.domain.tasks import DeletedTask, Task
 from ollim_bot.errors import SignInNeeded
+from ollim_bot.testing.clock import settle
 from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine
 from ollim_bot.testing.tasks import MemoryTasks
+
+T = TypeVar("T")
 
 CARD = "mcp__discord__discord_embed"
 
@@ -169,6 +176,118 @@ async def test_after_ten_minutes_the_undo_is_gone() -> None:
         assert card_of(at)[1].lines[0].text.startswith("✓ call mum")
         assert "call mum" not in titles(tasks)
         assert at.store.query(lambda tx: tx.task_undos.get().undos) == ()
+
+
+async def test_an_undo_ends_on_time_although_the_machine_slept() -> None:
+    tasks = listed()
+    async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
+        await at.chat.command("web", "/tasks")
+        await click(at, button(at, "Done", line=1))
+        await settle()
+        at.clock.jump(601)
+        await at.clock.advance(10)
+        assert "Undo" not in [each.label for each in card_of(at)[1].buttons]
+
+
+class Cut(Exception):
+    """The bot crashes."""
+
+
+class CutTasks(MemoryTasks):
+    """Its `at`-th change crashes the bot, before or after the list has changed."""
+
+    def __init__(self, at: int, *, is_changed: bool, cut: Callable[[], None]) -> None:
+        super().__init__()
+        self._left = at
+        self._is_changed = is_changed
+        self._cut = cut
+
+    def complete(self, task_id: str) -> Task:
+        return self._changing(lambda: super(CutTasks, self).complete(task_id))
+
+    def reopen(self, task_id: str) -> Task:
+        return self._changing(lambda: super(CutTasks, self).reopen(task_id))
+
+    def delete(self, task_id: str) -> DeletedTask:
+        return self._changing(lambda: super(CutTasks, self).delete(task_id))
+
+    def restore(self, deleted: DeletedTask) -> Task:
+        again = replace(deleted.task, id=f"{deleted.task.id}-again")
+        return self._changing(lambda: self._put(again))
+
+    def _changing(self, change: Callable[[], T]) -> T:
+        self._left -= 1
+        if self._left == 0 and not self._is_changed:
+            self._cut()
+        made = change()
+        if self._left == 0 and self._is_changed:
+            self._cut()
+        return made
+
+
+def crash() -> None:
+    raise Cut
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("label", ["Done", "Delete"])
+async def test_a_click_that_a_crash_cut_off_is_carried_out_once_and_can_be_undone(
+    label: str, number: int, is_changed: bool
+) -> None:
+    tasks = CutTasks(number, is_changed=is_changed, cut=crash)
+    tasks.add("call mum")
+    async with scene(ScriptedEngine(), tasks=lambda: tasks) as at:
+        await at.chat.command("web", "/tasks")
+        if number == 2:
+            await click(at, button(at, label))
+        with pytest.raises(Cut):
+            await click(at, button(at, "Undo" if number == 2 else label))
+    async with scene(ScriptedEngine(), stores=at.stores, tasks=lambda: tasks) as again:
+        await again.until(lambda: not again.store.query(lambda tx: tx.task_undos.get()).begun)
+        is_undone = number == 2
+        assert titles(tasks) == (["call mum"] if is_undone else [])
+        assert len(again.pending) == (0 if is_undone else 1)
+        if not is_undone:
+            assert await click(again, button(again, "Undo")) == ""
+        assert titles(tasks) == ["call mum"]
+        assert [each.label for each in card_of(again)[1].buttons] == ["Done", "Delete"]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("label", ["Done", "Delete"])
+async def test_a_disk_that_is_full_after_the_change_makes_no_refusal_of_it(
+    label: str, number: int
+) -> None:
+    disk = FullDiskStore(memory_stores(lambda: NOW).state, is_full=False)
+
+    def fill() -> None:
+        disk.is_full = True
+
+    tasks = CutTasks(number, is_changed=True, cut=fill)
+    tasks.add("call mum")
+    stores = on_store(memory_stores(lambda: NOW), disk)
+    async with scene(ScriptedEngine(), stores=stores, tasks=lambda: tasks) as at:
+        await at.chat.command("web", "/tasks")
+        answers = [await click(at, button(at, label))]
+        if number == 2:
+            answers.append(await click(at, button(at, "Undo")))
+        assert answers == [""] * number
+        disk.is_full = False
+        await at.clock.advance(60)
+        assert not at.store.query(lambda tx: tx.task_undos.get()).begun
+        assert titles(tasks) == (["call mum"] if number == 2 else [])
+
+
+async def test_on_a_full_disk_a_click_is_refused_before_anything_changes() -> None:
+    disk = FullDiskStore(memory_stores(lambda: NOW).state, is_full=False)
+    tasks, stores = listed(), on_store(memory_stores(lambda: NOW), disk)
+    async with scene(ScriptedEngine(), stores=stores, tasks=lambda: tasks) as at:
+        await at.chat.command("web", "/tasks")
+        disk.is_full = True
+        for label in ("Done", "Delete"):
+            assert "No space left" in await click(at, button(at, label))
+        assert len(titles(tasks)) == 3
 
 
 async def test_a_task_that_is_gone_or_done_already_says_so() -> None:

@@ -51,6 +51,15 @@ async def test_no_more_is_asked_to_be_seen_than_direct_messages() -> None:
         assert session.intents == 1 << 12 | 1 << 13
 
 
+async def test_words_below_the_name_are_shown_from_the_start_and_exchanged() -> None:
+    async with connection_scene(LocalDiscord()) as scene:
+        await scene.connection.show_status("one")
+        async with scene.served():
+            assert scene.local.gateway.shown == "one"
+            await scene.connection.show_status("two")
+            await scene.local.until(lambda: scene.local.gateway.shown == "two")
+
+
 async def test_in_a_team_the_named_member_is_the_owner() -> None:
     local = LocalDiscord(members=["second"])
     assert local.team is not None

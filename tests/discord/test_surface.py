@@ -19,7 +19,7 @@ from devtools.localdiscord.faults import (
 from tests.discord.surface_scene import SurfaceScene, surface_scene
 from tests.garbage import collect_garbage_of_earlier_tests
 
-from ollim_bot.domain.events import TextStreamed
+from ollim_bot.domain.events import EndCause, TextStreamed, TurnEnded, Usage
 from ollim_bot.surfaces.discord.stale_drafts import GOES_ON_BELOW
 from ollim_bot.surfaces.discord.surface import SHUTTING_DOWN
 from ollim_bot.testing.engine import Waits
@@ -51,6 +51,18 @@ async def test_each_message_is_answered_once_in_the_order_of_the_log(scene: Surf
     ]
     assert scene.local.texts[0] == "first"
     assert scene.local.texts[-2:] == ["third", SHUTTING_DOWN]
+
+
+async def test_the_model_that_answers_is_shown_below_the_name_of_the_bot(
+    scene: SurfaceScene,
+) -> None:
+    usage = Usage(1000, 10, model="claude-sonnet-4-6")
+    scene.engine.then(TurnEnded(EndCause.COMPLETED, "ok", usage=usage))
+    async with scene.started() as bot:
+        assert scene.local.gateway.shown == ""
+        scene.local.say("hello")
+        await scene.until(lambda: scene.local.gateway.shown == "claude-sonnet-4-6")
+        await scene.quiet(bot)
 
 
 async def test_what_is_said_while_the_connection_is_gone_is_answered_once(

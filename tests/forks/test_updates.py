@@ -51,6 +51,7 @@ async def test_only_main_says_that_it_catches_up() -> None:
         await at.scene.ask("hi")
         shown = at.scene.surface.events[at.scene.surface.starts[-1].turn]
         assert Noted("catching up on background activity...") in shown
+        assert at.scene.answers[-1].footer == "catching up on background activity..."
 
 
 async def test_what_a_restart_left_open_is_not_shown_again() -> None:

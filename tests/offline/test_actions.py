@@ -73,19 +73,19 @@ OTHER_ITEM = "- Call mum. (key ba9876543210, due today 9:00)\n"
 @pytest.mark.parametrize(
     ("words", "settled"),
     [
-        ("done", {"answer": "done"}),
-        ("Did it.", {"answer": "done"}),
-        ("later", {"answer": "snoozed", "until": "in 1 hour"}),
-        ("in an hour", {"answer": "snoozed", "until": "in an hour"}),
-        ("not today", {"answer": "moved", "until": "tomorrow 9am"}),
-        ("let it go", {"answer": "let_go"}),
+        ("done", {"action": "done"}),
+        ("Did it.", {"action": "done"}),
+        ("later", {"action": "snooze", "until": "in 1 hour"}),
+        ("in an hour", {"action": "snooze", "until": "in an hour"}),
+        ("not today", {"action": "not_today"}),
+        ("let it go", {"action": "let_go"}),
     ],
 )
 def test_the_one_open_reminder_is_answered_without_a_reply(
     words: str, settled: dict[str, object]
 ) -> None:
     prompt = f"{STAMP}{OPEN}{ITEM}\n{words}"
-    call = CallTool(SETTLE_REMINDER, {"which": "0123456789ab", **settled})
+    call = CallTool(SETTLE_REMINDER, {"item": "0123456789ab", **settled})
     tools = (*TOOLS, SETTLE_REMINDER)
     assert answer(said(prompt), tools=tools) == (call,)
     assert answer(said(prompt), *did(call, "Settled."), tools=tools) == (Say(texts.SETTLED),)

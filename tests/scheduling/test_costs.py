@@ -81,6 +81,22 @@ async def test_runs_reach_the_cap_as_answers_do(tmp_path: Path) -> None:
         assert "$2.00" in (await at.chat.command("web", "/cost")).text
 
 
+async def test_a_run_that_waited_while_others_reached_the_cap_does_not_begin(
+    tmp_path: Path,
+) -> None:
+    dear = TurnEnded(EndCause.COMPLETED, usage=Usage(context=1000, cost_usd=2.5))
+    async with schedule_scene(engine := ScriptedEngine().then(dear), tmp_path) as at:
+        at.stores.config.transact(lambda config: (replace(config, bg_concurrency=1), None))
+        spend(at, 0.0, cap=2.0)
+        at.routine("plan", "20 10 * * *", background="true")
+        at.remind("w1", MINUTE * 5)
+        await at.advance(310)
+        await at.until(lambda: at.ended("plan"))
+        assert at.states("plan") == ["due", "running", "skipped"]
+        assert at.ended("plan")[0].facts["reason"] == "cost cap"
+        assert len(engine.prompts) == 1
+
+
 async def test_a_turn_that_stands_in_the_inbox_is_finished_above_the_cap(tmp_path: Path) -> None:
     async with schedule_scene(ScriptedEngine().then(Waits()), tmp_path) as at:
         at.routine("plan", "20 10 * * *")

@@ -188,6 +188,21 @@ async def test_a_screening_that_reaches_the_cap_is_not_tried_again(tmp_path: Pat
         assert len(engine.prompts) == 1
 
 
+async def test_a_screening_that_reaches_the_cap_lets_no_run_begin(tmp_path: Path) -> None:
+    dear = TurnEnded(EndCause.COMPLETED, SAFE.text, usage=Usage(10, 5, 2.5))
+    async with schedule_scene(engine := ScriptedEngine().then(dear), tmp_path) as at:
+        await noticed(at, ISSUE)
+        spend(at, 0.0, cap=2.0)
+        await call(at, "issue", title="words")
+        (end,) = await ended(at, "issue")
+        assert at.states("issue") == ["due", "running", "skipped"]
+        assert (end.facts["reason"], end.facts["cost_usd"]) == ("cost cap", 2.5)
+        assert len(engine.prompts) == 1
+        await at.clock.advance(2)
+        await at.until(lambda: at.told)
+        assert "Today has cost $2.00 or more" in at.told[-1]
+
+
 async def test_a_screening_that_works_the_second_time_lets_the_run_begin(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(Fails(FailureKind.UNREACHABLE)).then(SAFE).then(Says("ok"))
     async with schedule_scene(engine, tmp_path) as at:

@@ -44,7 +44,8 @@ def test_everything_is_there(paths: DataPaths) -> None:
     agents = ("routines", "reminders", "webhooks", "skills", "downloads", ".claude/agents")
     for folder in (*agents, "state/attachments", "state/.locks"):
         assert (paths.root / folder).is_dir()
-    assert paths.identity.read_bytes() == (TEXTS / "IDENTITY.md").read_bytes()
+    for profile in (paths.identity, paths.user):
+        assert profile.read_bytes() == (TEXTS / profile.name).read_bytes()
     assert os.readlink(paths.claude_skills) == "../skills"
     for link in (paths.routine_spec_link, paths.webhook_spec_link):
         assert link.is_symlink()
@@ -112,6 +113,7 @@ def test_a_persons_own_git_add_takes_nothing_private(paths: DataPaths) -> None:
     ] == [
         ".gitignore",
         "IDENTITY.md",
+        "USER.md",
         "routines/mine.md",
         "state/session_history.jsonl",
     ]

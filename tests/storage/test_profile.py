@@ -62,8 +62,9 @@ def settled(scene: Scene) -> None:
 
 def test_a_new_data_directory_has_a_character_and_knows_nothing_of_its_owner(scene: Scene) -> None:
     profile, problems = scene.files.read()
-    assert profile == Profile(scene.paths.identity.read_text(), "")
+    assert profile == Profile(scene.paths.identity.read_text(), scene.paths.user.read_text())
     assert profile.identity.startswith("# Who you are")
+    assert profile.user.startswith("# Who the owner is\n\nNothing is known yet.")
     assert problems == ()
 
 

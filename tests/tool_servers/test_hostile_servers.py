@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.tool_servers.hostile_server import listing
+from tests.tool_servers.hostile_server import answer, listing
 
 from ollim_bot.domain.server_messages import reduce_message
 from ollim_bot.domain.tool_servers import ServerSpec
 from ollim_bot.errors import ToolServerFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.tool_servers.connection import ServerConnection, ServerTimeouts, open_connection
+from ollim_bot.tool_servers.screening import LONGEST_MESSAGE
 
 SERVER = Path(__file__).with_name("hostile_server.py")
 LONG = ServerTimeouts(start=60, call=60)
@@ -179,6 +181,89 @@ async def test_an_address_that_floods_is_given_up(
         with pytest.raises(ToolServerFailed) as failed:
             await hold(spec)
     assert str(failed.value) == reason
+
+
+class HugeAnswers:
+    """Behaves until its tool is called, and then answers with 300 MB; `sent` counts them."""
+
+    def __init__(self, kind: str, begin: bytes, status: str, is_measured: bool) -> None:
+        self.sent = 0
+        self._kind = kind
+        self._begin = begin
+        self._status = status
+        self._is_measured = is_measured
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[ServerSpec]:
+        async with await asyncio.start_server(self._serve, "127.0.0.1") as server:
+            port = server.sockets[0].getsockname()[1]
+            yield ServerSpec("web", url=f"http://127.0.0.1:{port}/mcp")
+            server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            length = int(re.search(r"content-length: (\d+)", head + "content-length: 0")[1])  # type: ignore[index]
+            asked = json.loads(await reader.readexactly(length) or b"{}")
+            if asked.get("method") == "tools/call":
+                await self._answer_hugely(writer)
+            else:
+                self._answer(writer, asked)
+            await writer.drain()
+        except OSError:
+            pass
+        finally:
+            writer.close()
+
+    def _answer(self, writer: asyncio.StreamWriter, asked: dict[str, Any]) -> None:
+        if "id" not in asked:
+            status = "202 Accepted" if asked else "405 Method Not Allowed"
+            writer.write(_head(status, "text/plain", 0))
+            return
+        result = answer("honest", asked)
+        told = f'"result": {result}' if result else '"error": {"code": -32601, "message": "no"}'
+        body = f'{{"jsonrpc": "2.0", "id": {json.dumps(asked["id"])}, {told}}}'.encode()
+        writer.write(_head("200 OK", "application/json", len(body)) + body)
+
+    async def _answer_hugely(self, writer: asyncio.StreamWriter) -> None:
+        length = len(self._begin) + _HUGE if self._is_measured else None
+        writer.write(_head(self._status, self._kind, length) + self._begin)
+        while self.sent < _HUGE:
+            writer.write(b"x" * 65536)
+            await writer.drain()
+            self.sent += 65536
+
+
+_HUGE = 300 * 1024 * 1024
+
+
+def _head(status: str, kind: str, length: int | None) -> bytes:
+    measure = "" if length is None else f"Content-Length: {length}\r\n"
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{measure}Connection: close\r\n\r\n"
+    return head.encode()
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("is_measured", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "begin", "status"),
+    [
+        ("application/json", b'{"jsonrpc": "2.0", "id": 3, "result": "', "200 OK"),
+        (EVENTS, b'data: {"jsonrpc": "2.0", "id": 3, "result": "', "200 OK"),
+        ("application/json", b'{"jsonrpc": "2.0", "id": 3, "error": "', "400 Bad Request"),
+        ("text/html", b"<html>", "500 Internal Server Error"),
+    ],
+)
+async def test_an_answer_over_http_is_read_no_further_than_its_limit(
+    tmp_path: Path, kind: str, begin: bytes, status: str, is_measured: bool
+) -> None:
+    server = HugeAnswers(kind, begin, status, is_measured)
+    async with server.serving() as spec, asyncio.timeout(60):
+        with suppress(ToolServerFailed):
+            async with opened(tmp_path, spec) as held:
+                assert (await held.call("find", {})).is_error
+    # Beside the limit, the system itself holds some of what is sent.
+    assert server.sent < 3 * LONGEST_MESSAGE
 
 
 def answered(result: object) -> dict[str, Any]:

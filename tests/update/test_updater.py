@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import subprocess
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.patience import patience
 from tests.update.fake_installation import NEW, NOW, OLD, Checkout, FakeInstallation, run
 
 from ollim_bot.errors import OllimError
@@ -18,8 +21,11 @@ from ollim_bot.store.opening import open_database
 from ollim_bot.upkeep.backup import automatic_folder
 from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, read_update, write_update
 from ollim_bot.upkeep.installed_program import InstalledProgram, installed_record, version_of
+from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance, maintenance_in_progress
 from ollim_bot.upkeep.releases import release_source
+from ollim_bot.upkeep.supervision import ServiceDefinition
+from ollim_bot.upkeep.systemd import Systemd, unit_files
 from ollim_bot.upkeep.updater import StartLimits, Updater
 
 pytestmark = pytest.mark.real_process
@@ -72,6 +78,13 @@ class Scene:
         assert not self.paths.before_update.exists()
         left = [path.name for path in self.paths.root.parent.iterdir() if "-update-" in path.name]
         assert left == [], "the copy of the data is gone"
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + patience()
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def content(paths: DataPaths) -> list[str]:
@@ -203,6 +216,39 @@ def test_a_backup_that_fails_ends_the_update_before_anything_is_installed(tmp_pa
     automatic_folder(scene.paths).write_text("in the way")
     assert "could not be written" in scene.refused()
     assert [words[:3] for words in scene.fake.calls()[1:]] == [["env", "-m", "pip"]]
+
+
+def test_another_bot_of_the_installation_keeps_its_program(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    other = DataPaths(tmp_path / "other")
+    other.state.mkdir(parents=True)
+    command = (str(scene.installation.python), "-P", "-m", "ollim_bot")
+    environ = {**scene.fake.environ, "OLLIM_DATA_DIR": str(other.root)}
+    with subprocess.Popen(command, env=environ) as bot:
+        try:
+            until(lambda: running_pid(other.bot_pid))
+            assert scene.refused() == (
+                f"Another bot runs from this installation, with its data in {other.root} (process "
+                f"{bot.pid}), and would lose its program. Stop it, update, and start it again."
+            )
+        finally:
+            bot.kill()
+    assert scene.update().phase is Phase.DONE
+
+
+def test_a_service_with_other_data_is_updated_from_there(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    definition = ServiceDefinition(
+        (str(scene.installation.python), "-P", "-m", "ollim_bot"), tmp_path / "other", {}
+    )
+    systemctl = tmp_path / "programs" / "systemctl"
+    systemctl.write_text("#!/bin/sh\nexit 0\n")
+    systemctl.chmod(0o755)
+    unit = Systemd(scene.fake.environ).file
+    unit.parent.mkdir(parents=True)
+    unit.write_text(unit_files(definition, 254)[unit.name])
+    assert f"`OLLIM_DATA_DIR={tmp_path}/other ollim-bot update`" in scene.refused()
+    assert scene.updater().check().obstacle
 
 
 @pytest.mark.parametrize("how", ["import", "migration"])

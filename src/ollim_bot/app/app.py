@@ -578,7 +578,8 @@ class App:
             others += [parts.undo_expiry.run(), parts.overviews.run()]
             others += [self._tell_problems(parts), self._tidied()]
             others += [parts.echo.run(), parts.retries.run(), parts.board.run()]
-            others += [parts.server_cards.run(), parts.google.run(), parts.task_mover.run()]
+            others += [parts.server_cards.run(), parts.google.run()]
+            others += [parts.task_mover.run(), parts.task_commands.run()]
             tasks = [group.create_task(service) for service in (*others, *services)]
             await self._is_wanted_to_end.wait()
             schedule.cancel()

@@ -207,6 +207,7 @@ class ConversationParts:
     overviews: Overviews
     server_cards: ServerCards
     task_mover: TaskMover
+    task_commands: TaskCommands
     google: GoogleConnection
 
     @property
@@ -247,7 +248,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     gate = DiskGate(store, notices, clock)
     files = JobFileChanges(store, repositories)
     items = ItemAnswers(store, files)
-    posting = Posting(poster, clock, price=deps.status.price)
+    posting = Posting(poster, clock)
 
     approvals = Approvals(store, state, poster, clock, root)
     echo = ChangeEcho(
@@ -321,6 +322,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         CurrentRun(context, foreground, Tainting(chat, state), changes.watching),
         clock,
         hurry=inputs.hurry,
+        note_answer=board.note_answer,
     )
     messages = OwnerMessages(deps.keeper, chat, replies, clock)
     intake = MessageIntake(state, messages, poster, runner, board, items, clock)
@@ -341,6 +343,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         runner,
         SetUp(set_up, intake.receive),
         overviews,
+        board,
     )
     retries = Retries(store, state, forks, poster, clock, login=deps.login)
     dispatcher = CommandDispatcher(
@@ -437,6 +440,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         overviews=overviews,
         server_cards=server_cards,
         task_mover=task_mover,
+        task_commands=services.tasks,
         google=google,
     )
 
@@ -491,6 +495,7 @@ def _command_services(
     runner: TurnRunner,
     set_up: SetUp,
     overviews: Overviews,
+    board: StatusBoard,
 ) -> CommandServices:
     store, clock = deps.store, deps.clock
     return CommandServices(
@@ -500,7 +505,7 @@ def _command_services(
         SearchCommands(store, clock),
         CostCommands(store, clock, deps.status.price),
         fork_commands,
-        SettingCommands(store, deps.repositories, clock, deps.zone),
+        SettingCommands(store, deps.repositories, clock, deps.zone, lambda: board.current),
         PermissionCommands(approvals),
         PingCommands(store, clock),
         QuietCommands(store, clock),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.framework import json_flag, plain, print_json
@@ -21,6 +23,10 @@ from ollim_bot.upkeep.doctor import (
     summary,
 )
 
+if TYPE_CHECKING:
+    from ollim_bot.environment import Location
+    from ollim_bot.settings import Settings
+
 _COMMAND = "ollim-bot doctor"
 _INDENT = "      "
 _STYLES = {"PASS": Style.GREEN, "WARN": Style.YELLOW, "FAIL": Style.RED, "FIXED": Style.GREEN}
@@ -28,6 +34,9 @@ _FIXED = "FIXED"
 _NOTHING = "Nothing was wrong that --fix mends."
 _LEVEL = re.compile(rf"^(?:{'|'.join((*Level, _FIXED))})\b")
 _FIX = "mend what is safe to mend (permissions, links, stale locks), then look again"
+_FOR_OWNER = (
+    "Not looked at, because you have no keys here: {}. The owner's `/doctor` looks at them too."
+)
 _ABOUT = "whether everything is as it should be, and what to do where it is not"
 
 
@@ -36,17 +45,20 @@ def run(words: Sequence[str], caller: Caller) -> None:
     json_flag(parser)
     parser.add_argument("--fix", action="store_true", help=_FIX)
     flags = parser.read(words)
-    from ollim_bot.upkeep.examination import examine, mend
+    from ollim_bot.upkeep.examination import OWNERS, examine, mend
 
     given = _doctor_input(caller)
-    findings = examine(given)
+    for_owner = OWNERS if given.is_agents else ()
+    findings = examine(given, for_owner)
     repairs = mend(given, findings) if "fix" in flags else None
     if repairs:
         findings = examine(_doctor_input(caller))
     if "json" in flags:
-        print_json(_object(findings, repairs))
+        print_json(_object(findings, repairs, for_owner))
     else:
         text = report(findings) if repairs is None else f"{_told(repairs)}\n\n{report(findings)}"
+        if for_owner:
+            text += f"\n{_FOR_OWNER.format(', '.join(for_owner))}"
         print(_in_terminal(plain(text), caller.environ))
     if has_failures(findings):
         raise OllimError("")  # the report is printed; only the exit code is left
@@ -80,24 +92,28 @@ def _painted(level: str, environ: Mapping[str, str]) -> str:
 
 def _doctor_input(caller: Caller) -> DoctorInput:
     environ, now = caller.environ, caller.now()
+    settings: Settings | None = None
+    place: Location | None = None
+    problems: Sequence[str] = ()
     try:
-        settings = caller.settings()
-        return DoctorInput(settings, settings, (), environ, now)
+        place = settings = caller.settings()
     except BadSettings as bad:
         problems = bad.problems
-    try:
-        return DoctorInput(None, caller.place(), problems, environ, now)
-    except BadSettings:
-        return DoctorInput(None, None, problems, environ, now)
+        with suppress(BadSettings):
+            place = caller.place()
+    is_agents = place is not None and caller.agent is not None
+    return DoctorInput(settings, place, problems, environ, now, is_agents=is_agents)
 
 
 def _object(
-    findings: Sequence[DoctorFinding], repairs: Sequence[Repair] | None
+    findings: Sequence[DoctorFinding], repairs: Sequence[Repair] | None, for_owner: Sequence[str]
 ) -> dict[str, object]:
     levels = [finding.level for finding in findings]
     fixed = {} if repairs is None else {"fixed": [repair._asdict() for repair in repairs]}
+    left_out = {"for_owner": [*for_owner]} if for_owner else {}
     return {
         **fixed,
+        **left_out,
         "findings": [_row(finding) for finding in findings],
         "passed": levels.count(Level.PASS),
         "warnings": levels.count(Level.WARN),

@@ -56,6 +56,8 @@ def run(words: Sequence[str], caller: Caller) -> None:
         )
         if available.release.trust:
             _print(f"\n{available.release.trust}")
+        if available.obstacle:
+            _print(f"\n{available.obstacle}")
         return
     outcome = updater.run(when_idle="when_idle" in given)
     if outcome.phase is not Phase.DONE:

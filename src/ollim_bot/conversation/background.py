@@ -294,6 +294,10 @@ class BackgroundRuns:
     def _last_word(self, run: Run, occurrence: Occurrence, outcome: AttemptOutcome) -> _Word:
         """The notice of a failure, or the report that the agent owes and did not write."""
         assert run.job is not None
+        if outcome.skips_for is SkipReason.COST_CAP:
+            for_reminder, now = isinstance(run.job, Reminder), self._around.clock.now()
+            capped = background_attempt.cap_notice(outcome.error, now, for_reminder=for_reminder)
+            return lambda tx: leave_notice(tx, capped, tx.now)
         if outcome.skips_for is not None:
             # One update for each hook: its callers decide how often this happens.
             told = background_attempt.not_run(run.label, outcome.error)

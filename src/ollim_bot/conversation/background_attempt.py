@@ -31,6 +31,7 @@ from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Chain, Job, Model, Reminder, ReportMode, WebhookSpec
 from ollim_bot.domain.lateness import is_late, late_since
 from ollim_bot.domain.moments import duration_in_words
+from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.provider import Price
@@ -60,7 +61,7 @@ from ollim_bot.prompts.context import READ_ONLY, updates_block
 from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, sent_data, upcoming_lines
 from ollim_bot.prompts.screening import screening_prompt
 from ollim_bot.prompts.turns import background_prompt
-from ollim_bot.store.steps import note_reading, quiet_settings
+from ollim_bot.store.steps import new_notice, note_reading, quiet_settings, reached_cost_cap
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.context import Poster, ToolContext
@@ -103,6 +104,18 @@ def unsafe(fields: str) -> str:
 
 def unchecked(fields: str, reason: str) -> str:
     return f"the text in {fields} could not be checked: {reason}."
+
+
+def cost_cap(dollars: str) -> str:
+    return (
+        f"Today has cost ${dollars} or more, so jobs do not ask the model until tomorrow. "
+        "`/config daily_cost_cap` changes that."
+    )
+
+
+def cap_notice(sentence: str, now: datetime, *, for_reminder: bool) -> Notice:
+    """The notice of the reached cap, which is told once a day."""
+    return new_notice(sentence, key=f"cost cap {now:%Y-%m-%d}", for_reminder=for_reminder)
 
 
 def without_report(name: str) -> str:
@@ -339,6 +352,8 @@ class Attempt:
             refused = await self._screened(self._job)
             if refused is not None:
                 return refused
+        if capped := await self._capped():
+            return capped
         try:
             return await self._turn()
         except SessionLost:
@@ -371,6 +386,19 @@ class Attempt:
         if verdict.error:
             reason, ends = unchecked(fields, verdict.error), OccurrenceState.FAILED
         return AttemptOutcome(ends, self.usage, reason, verdict.kind, SkipReason.SCREENING)
+
+    async def _capped(self) -> AttemptOutcome | None:
+        """How it ends if the screening, or what ran while it waited, has reached the daily cap."""
+        if Occurrence.parse(self.run.occurrence).manual:
+            return None
+        screened = self._screening.usage.cost_usd
+        cap = await self._around.store.read(lambda tx: reached_cost_cap(tx, screened))
+        if cap is None:
+            return None
+        sentence = cost_cap(f"{cap:.2f}")
+        return AttemptOutcome(
+            OccurrenceState.SKIPPED, self.usage, sentence, skips_for=SkipReason.COST_CAP
+        )
 
     async def _turn(self) -> AttemptOutcome:
         around, run = self._around, self.run

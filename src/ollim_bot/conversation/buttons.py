@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -14,12 +15,15 @@ from ollim_bot.domain.chat import OF_CLICK, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.taint import Taint, Untrusted
+from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, IncomingMessage
 from ollim_bot.store.database import Step
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
 Receive = Callable[[IncomingMessage, Step[None]], Awaitable[ChatMessage]]
+
+_logger = logging.getLogger(__name__)
 
 
 class Uses(Enum):
@@ -83,10 +87,15 @@ class ButtonRouter:
             return CommandAnswer(texts.BUTTON_IDLE, is_error=True)
         said = replace(button, data=f"{button.data}:{words}") if button.asks else button
         answer = await action.run(surface, message, said)
-        if not answer.is_error or answer.text == texts.BUTTON_USED:
-            await self._store.transact(
-                lambda tx: self._mark_used(tx, message.id, button, action.uses)
-            )
+        if action.uses is not Uses.NOTHING and (
+            not answer.is_error or answer.text == texts.BUTTON_USED
+        ):
+            try:
+                await self._store.transact(
+                    lambda tx: self._mark_used(tx, message.id, button, action.uses)
+                )
+            except StorageError:  # what was clicked is done all the same
+                _logger.warning("A button could not be shown as used", exc_info=True)
         return answer
 
     async def _ask(self, surface: str, message: ChatMessage, button: Button) -> CommandAnswer:
@@ -115,7 +124,7 @@ class ButtonRouter:
         self, tx: Transaction, message_id: MessageId, button: Button, uses: Uses
     ) -> None:
         message = tx.messages.get(message_id)
-        if uses is Uses.NOTHING or message is None or message.card is None:
+        if message is None or message.card is None:
             return
         buttons = tuple(
             replace(each, is_used=each.is_used or _is_used_up(each, button, uses))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -26,11 +27,13 @@ from ollim_bot.domain.event_cards import (
     question_card,
 )
 from ollim_bot.domain.updates import owner_did
-from ollim_bot.errors import EventNotFound, OllimError
+from ollim_bot.errors import EventNotFound, OllimError, StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
+
+_logger = logging.getLogger(__name__)
 
 
 class EventCalendar(Protocol):
@@ -82,7 +85,11 @@ class EventButtons:
             except OllimError as refused:
                 return _refused(refused)
             card, key = deleted_card(event, self._clock.now()), secrets.token_hex(4)
-            await self._store.transact(lambda tx: _settle(tx, message.id, event, card, key))
+            try:
+                await self._store.transact(lambda tx: _settle(tx, message.id, event, card, key))
+            except StorageError:  # the event is deleted all the same
+                _logger.warning("A deleted event could not be shown as such", exc_info=True)
+                return CommandAnswer(f"{card.title}: {card.description}.")
         return CommandAnswer()
 
     async def _leave(self, _: str, message: ChatMessage, __: Button) -> CommandAnswer:

@@ -58,10 +58,9 @@ def note_of(
 class Posting:
     """Makes answers and notes; each is added to the log in the step that it belongs to."""
 
-    def __init__(self, poster: MessagePoster, clock: Clock, *, price: Price) -> None:
+    def __init__(self, poster: MessagePoster, clock: Clock) -> None:
         self._poster = poster
         self._clock = clock
-        self._price = price
 
     def answer(
         self,
@@ -83,7 +82,7 @@ class Posting:
         sentences about what could not be used or was refused on the way to it. `taint` is what the
         turn had read.
         """
-        cost = dialogue.cost_since_last(usage) if self._price is Price.LISTED else 0.0
+        cost = dialogue.cost_since_last(usage) if usage.price is Price.LISTED else 0.0
         now = self._clock.now()
         late = "" if late_since is None else late_label(late_since, now)
         fullness = "" if is_cut_off else context_warning(usage)

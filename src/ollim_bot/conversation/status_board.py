@@ -21,7 +21,8 @@ _logger = logging.getLogger(__name__)
 class StatusBoard:
     """Publishes the status on every change.
 
-    `status` has the model and the names that are used while the owner has chosen no others.
+    `status` has the model and the names that are used while the owner has chosen no others. What
+    has answered is shown by its own name, which says more than `default` or `opus`.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class StatusBoard:
         self._status = status
         self._default = status
         self._unkept = ""
+        self._answering = ""
         self._changed = asyncio.Event()
 
     @property
@@ -41,6 +43,7 @@ class StatusBoard:
         return replace(
             self._status,
             is_busy=self._state.is_busy,
+            model=self._answering or self._status.model,
             fork=None if fork is None else OpenFork(fork.topic, cards.entry_id(fork.id)),
             trouble=with_program(" ".join(filter(None, trouble)), self._status.program),
         )
@@ -66,12 +69,19 @@ class StatusBoard:
         except StorageError:  # the status keeps what was last known
             _logger.warning("The settings could not be read", exc_info=True)
             return
+        chosen = config.model_main or self._default.model
+        if chosen != self._status.model:
+            self._answering = ""
         self._status = replace(
             self._status,
-            model=config.model_main or self._default.model,
+            model=chosen,
             user_name=names.user or self._default.user_name,
             bot_name=names.bot or self._default.bot_name,
         )
+
+    def note_answer(self, model: str) -> None:
+        """The model has answered; it is shown, by this name, until another one is chosen."""
+        self._answering = model or self._answering
 
     async def tell(self) -> None:
         """Send the current status to all surfaces."""

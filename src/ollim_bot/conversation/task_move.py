@@ -22,7 +22,7 @@ from ollim_bot.domain.task_move import (
 )
 from ollim_bot.domain.tasks import FILE_LIST, Task
 from ollim_bot.domain.updates import owner_did
-from ollim_bot.errors import OllimError, TaskNotFound
+from ollim_bot.errors import OllimError, StorageError, TaskNotFound
 from ollim_bot.integrations.tasks import has_service
 from ollim_bot.ports import Clock, TaskList
 from ollim_bot.store.steps import leave_update
@@ -89,7 +89,10 @@ class TaskMover:
                 done = f"{moved_words(moved)}. " if moved else ""
                 left = "The others are still in tasks.md."
                 return CommandAnswer(f"{done}{refused} {left}", is_error=True)
-            await self._store.transact(lambda tx: _settle(tx, message.id, moved))
+            try:
+                await self._store.transact(lambda tx: _settle(tx, message.id, moved))
+            except StorageError:  # the tasks are moved all the same
+                return CommandAnswer(f"{moved_words(moved)}.")
         return CommandAnswer()
 
     async def _move(self, task: Task) -> None:

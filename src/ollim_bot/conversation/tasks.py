@@ -1,4 +1,8 @@
-"""`/tasks`, and the buttons that tick and delete a task, each with an Undo."""
+"""`/tasks`, and the buttons that tick and delete a task, each with an Undo.
+
+A click is noted with its Undo before the list is changed, so that a crash in between loses neither;
+the next start carries out what was noted.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,10 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
+from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.posting import Posting
@@ -22,8 +28,8 @@ from ollim_bot.domain.task_cards import (
     TASK,
     TASK_DELETE,
     TASK_DONE,
+    TaskStep,
     TaskUndo,
-    TaskUndos,
     expired_on,
     line_of,
     replaced_by_undo,
@@ -31,9 +37,10 @@ from ollim_bot.domain.task_cards import (
     taken_back_on,
     tasks_card,
 )
+from ollim_bot.domain.task_move import is_same
 from ollim_bot.domain.tasks import DeletedTask, Task
 from ollim_bot.domain.updates import owner_did
-from ollim_bot.errors import OllimError, TaskNotFound, WrongInput
+from ollim_bot.errors import OllimError, StorageError, TaskNotFound, WrongInput
 from ollim_bot.ports import Clock, TaskList
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
@@ -41,12 +48,13 @@ from ollim_bot.store.transaction import Transaction
 
 # Seconds.
 _LONGEST_LOOK = 3.0
+_BETWEEN_TRIES = 60.0
 _LISTED = "the list of tasks, with titles that were written after reading untrusted text"
 
 _logger = logging.getLogger(__name__)
 
-# Changes the task with this id; returns it with the receipt of a deletion.
-_Change = Callable[[str], tuple[Task, str]]
+# The task with this id, and the receipt if it is to be deleted.
+_Look = Callable[[str], tuple[Task, str]]
 
 
 class TaskCommands:
@@ -65,8 +73,8 @@ class TaskCommands:
         # Of two clicks on one button at once, the second finds the button gone.
         self._one_at_a_time = asyncio.Lock()
         self.actions: Mapping[str, Action] = {
-            TASK_DONE: self._action(self._complete),
-            TASK_DELETE: self._action(self._delete),
+            TASK_DONE: self._action(self._to_complete),
+            TASK_DELETE: self._action(self._to_delete),
             f"{UNDO}:{TASK}": Action(self._undo, Uses.NOTHING),
         }
 
@@ -83,65 +91,113 @@ class TaskCommands:
         await self._store.transact(lambda tx: self._posting.add_note(tx, note))
         return ""
 
-    def _complete(self, task_id: str) -> tuple[Task, str]:
-        tasks = self._tasks()
-        if tasks.get(task_id).done:
-            raise WrongInput(texts.TASK_DONE)
-        return tasks.complete(task_id), ""
+    async def run(self) -> None:
+        """Carry out the clicks that a crash or a full disk has cut off, until cancelled."""
+        has_changed = asyncio.Event()
 
-    def _delete(self, task_id: str) -> tuple[Task, str]:
-        deleted = self._tasks().delete(task_id)
+        def note(names: frozenset[str]) -> None:
+            if "task_undos" in names:
+                has_changed.set()
+
+        unsubscribe = self._store.subscribe(note)
+        try:
+            while True:
+                has_changed.clear()
+                is_done = await self._repeat_begun()
+                pause = None if is_done else _BETWEEN_TRIES
+                await wait_until_set(has_changed, self._clock, pause)
+        finally:
+            unsubscribe()
+
+    async def _repeat_begun(self) -> bool:
+        """Carry out what is noted; False if the list or the disk refuses it now."""
+        async with self._one_at_a_time:
+            try:
+                for step in (await self._store.read(lambda tx: tx.task_undos.get())).begun:
+                    with suppress(TaskNotFound):
+                        await asyncio.to_thread(self._change, step, may_be_there=True)
+                    await self._store.transact(lambda tx, step=step: _finish(tx, step))  # type: ignore[misc]
+            except OllimError:
+                _logger.warning("A click on a task has to wait", exc_info=True)
+                return False
+        return True
+
+    def _to_complete(self, task_id: str) -> tuple[Task, str]:
+        task = self._tasks().get(task_id)
+        if task.done:
+            raise WrongInput(texts.TASK_DONE)
+        return replace(task, done=True), ""
+
+    def _to_delete(self, task_id: str) -> tuple[Task, str]:
+        deleted = self._tasks().deletion(task_id)
         return deleted.task, deleted.receipt
 
-    def _action(self, change: _Change) -> Action:
+    def _action(self, look: _Look) -> Action:
         async def run(_: str, message: ChatMessage, button: Button) -> CommandAnswer:
             async with self._one_at_a_time:
-                return await self._click(message.id, button, change)
+                return await self._click(message.id, button, look)
 
         return Action(run, Uses.NOTHING)
 
-    async def _click(self, message: MessageId, button: Button, change: _Change) -> CommandAnswer:
+    async def _click(self, message: MessageId, button: Button, look: _Look) -> CommandAnswer:
         card = await self._store.read(lambda tx: _card(tx, message))
         if card is None or button not in card.buttons:
             return CommandAnswer(texts.BUTTON_USED, is_error=True)
         try:
-            task, receipt = await asyncio.to_thread(change, button.data)
-            undo = TaskUndo(
-                secrets.token_hex(4),
-                task,
-                receipt,
-                message,
-                replaced_by_undo(card, button),
-                line_of(card, button),
-                self._clock.now(),
-            )
-            await self._store.transact(lambda tx: _settle(tx, undo))
-        except TaskNotFound:
-            return CommandAnswer(texts.TASK_GONE, is_error=True)
+            task, receipt = await asyncio.to_thread(look, button.data)
         except OllimError as refused:
-            return CommandAnswer(str(refused), is_error=True)
-        return CommandAnswer()
+            return _refused(refused)
+        undo = TaskUndo(
+            secrets.token_hex(4),
+            task,
+            receipt,
+            message,
+            replaced_by_undo(card, button),
+            line_of(card, button),
+            self._clock.now(),
+        )
+        return await self._carry_out(TaskStep(undo))
 
     async def _undo(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
         async with self._one_at_a_time:
             key = button.data.removeprefix(f"{TASK}:")
-            undo = (await self._store.read(lambda tx: tx.task_undos.get())).find(key)
+            known = await self._store.read(lambda tx: tx.task_undos.get())
+            undo = known.find(key)
             if undo is None or undo.is_over(self._clock.now()):
                 return CommandAnswer(texts.UNDO_OVER, is_error=True)
-            try:
-                await asyncio.to_thread(self._take_back, undo)
-                await self._store.transact(lambda tx: _take_back(tx, undo))
-            except TaskNotFound:
-                return CommandAnswer(texts.TASK_GONE, is_error=True)
-            except OllimError as refused:
-                return CommandAnswer(str(refused), is_error=True)
-            return CommandAnswer()
+            is_begun = any(each.undo == undo for each in known.begun)
+            return await self._carry_out(TaskStep(undo, takes_back=True), may_be_there=is_begun)
 
-    def _take_back(self, undo: TaskUndo) -> None:
-        if undo.is_deletion:
-            self._tasks().restore(DeletedTask(undo.task, undo.receipt))
-        else:
-            self._tasks().reopen(undo.task.id)
+    async def _carry_out(self, step: TaskStep, *, may_be_there: bool = False) -> CommandAnswer:
+        """Note the click, change the list, and end the note; a refusal shows all as it was."""
+        try:
+            await self._store.transact(lambda tx: _begin(tx, step))
+        except OllimError as refused:
+            return _refused(refused)
+        try:
+            await asyncio.to_thread(self._change, step, may_be_there=may_be_there)
+        except OllimError as refused:
+            await self._end(step, _withdraw)
+            return _refused(refused)
+        await self._end(step, _finish)
+        return CommandAnswer()
+
+    async def _end(self, step: TaskStep, end: Callable[[Transaction, TaskStep], None]) -> None:
+        try:
+            await self._store.transact(lambda tx: end(tx, step))
+        except StorageError:  # what was clicked is done all the same; it is looked at again
+            _logger.warning("The end of a click on a task could not be noted", exc_info=True)
+
+    def _change(self, step: TaskStep, *, may_be_there: bool) -> None:
+        """Change the list. `may_be_there` says that it may have been changed so already."""
+        tasks, undo = self._tasks(), step.undo
+        if not undo.is_deletion:
+            change = tasks.reopen if step.takes_back else tasks.complete
+            change(undo.task.id)
+        elif not step.takes_back:
+            tasks.delete(undo.task.id)
+        elif not (may_be_there and _is_in(tasks, undo.task)):
+            tasks.restore(DeletedTask(undo.task, undo.receipt))
 
 
 class DueTasks:
@@ -179,23 +235,51 @@ def end_task_undo(tx: Transaction) -> None:
     tx.task_undos.put(known)
 
 
+def _is_in(tasks: TaskList, task: Task) -> bool:
+    return any(is_same(each, task) for each in tasks.tasks(task.list, with_done=True))
+
+
+def _refused(refused: OllimError) -> CommandAnswer:
+    sentence = texts.TASK_GONE if isinstance(refused, TaskNotFound) else str(refused)
+    return CommandAnswer(sentence, is_error=True)
+
+
+def _begin(tx: Transaction, step: TaskStep) -> None:
+    """Show the click as done, and note that the list has to be changed."""
+    (_take_back if step.takes_back else _settle)(tx, step.undo)
+    tx.task_undos.change(lambda known: known.beginning(step))
+
+
+def _finish(tx: Transaction, step: TaskStep) -> None:
+    tx.task_undos.change(lambda known: known.ending(step.undo.key))
+
+
+def _withdraw(tx: Transaction, step: TaskStep) -> None:
+    """Show everything as it was before the click."""
+    _finish(tx, step)
+    (_settle if step.takes_back else _take_back)(tx, step.undo)
+
+
 def _settle(tx: Transaction, undo: TaskUndo) -> None:
-    did = "deleted" if undo.is_deletion else "completed"
     _show(tx, undo, settled_on)
-    tx.task_undos.change(lambda known: TaskUndos((*known.without(undo.key).undos, undo)))
-    leave_update(tx, owner_did(tx.now, f'User {did} task "{_safe(tx, undo)}".', _name(undo)))
+    tx.task_undos.change(lambda known: known.including(undo))
+    did = "deleted" if undo.is_deletion else "completed"
+    _tell(tx, undo, did, _name(undo), _name_of_undo(undo))
 
 
 def _take_back(tx: Transaction, undo: TaskUndo) -> None:
-    """Show the task as it was; the agent is told only if it has seen the update of the click."""
     _show(tx, undo, taken_back_on)
     tx.task_undos.change(lambda known: known.without(undo.key))
-    if any(each.id == _name(undo) for each in tx.updates.get().entries):
-        tx.updates.change(lambda pending: pending.without({_name(undo)}))
+    did = "restored" if undo.is_deletion else "reopened"
+    _tell(tx, undo, did, _name_of_undo(undo), _name(undo))
+
+
+def _tell(tx: Transaction, undo: TaskUndo, did: str, name: str, opposite: str) -> None:
+    """Leave the agent an update, or remove the opposite one if it has not seen that."""
+    if any(each.id == opposite for each in tx.updates.get().entries):
+        tx.updates.change(lambda pending: pending.without({opposite}))
     else:
-        did = "restored" if undo.is_deletion else "reopened"
-        said = f'User {did} task "{_safe(tx, undo)}".'
-        leave_update(tx, owner_did(tx.now, said, f"undone {_name(undo)}"))
+        leave_update(tx, owner_did(tx.now, f'User {did} task "{_safe(tx, undo)}".', name))
 
 
 def _show(tx: Transaction, undo: TaskUndo, change: Callable[[Card, TaskUndo], Card]) -> None:
@@ -220,3 +304,7 @@ def _safe(tx: Transaction, undo: TaskUndo) -> str:
 
 def _name(undo: TaskUndo) -> str:
     return f"task-{undo.key}"
+
+
+def _name_of_undo(undo: TaskUndo) -> str:
+    return f"undone {_name(undo)}"

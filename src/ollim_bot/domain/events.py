@@ -106,7 +106,8 @@ class Usage:
     """Tokens of the last request, and the cost since the session was opened.
 
     `context` includes cached tokens. `window` is how many tokens the model takes; None until a turn
-    has ended. `cost_usd` is 0 where `price` is not a listed one.
+    has ended. `cost_usd` is 0 where `price` is not a listed one. `model` is the one that answered,
+    by the name that it gave itself.
     """
 
     context: int = 0
@@ -114,6 +115,7 @@ class Usage:
     cost_usd: float = 0.0
     window: int | None = None
     price: Price = Price.LISTED
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

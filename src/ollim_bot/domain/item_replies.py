@@ -72,13 +72,27 @@ def settlement(words: str, item: DueItem, now: datetime) -> Settlement | None:
         return None
     match meant.kind:
         case "done":
-            return Settlement(Answer.TAKEN if item.is_dose else Answer.DONE)
+            return done(item)
         case "until":
             return Settlement(Answer.SNOOZED, parse_moment(meant.phrase, now))
         case "later":
             return Settlement(Answer.SNOOZED, snoozed_until("1h", now))
-        case "not today" if not (item.is_dose or item.is_of_routine):
-            return Settlement(Answer.MOVED, snoozed_until("9am", now))
+        case "not today":
+            return not_today(item, now)
         case _:
-            # A routine comes by itself on another day.
-            return Settlement(Answer.NOT_TAKEN if item.is_dose else Answer.LET_GO)
+            return let_go(item)
+
+
+def done(item: DueItem) -> Settlement:
+    return Settlement(Answer.TAKEN if item.is_dose else Answer.DONE)
+
+
+def let_go(item: DueItem) -> Settlement:
+    return Settlement(Answer.NOT_TAKEN if item.is_dose else Answer.LET_GO)
+
+
+def not_today(item: DueItem, now: datetime) -> Settlement:
+    """Move a reminder to tomorrow. A dose and a routine come by themselves on another day."""
+    if item.is_dose or item.is_of_routine:
+        return let_go(item)
+    return Settlement(Answer.MOVED, snoozed_until("9am", now))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import urlsplit
@@ -23,6 +23,8 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 # At this address, the costs that the engine reports are the costs that are paid.
 _CLAUDES_HOST = "api.anthropic.com"
+# In the names of the models whose prices are listed.
+_CLAUDES_MODELS = "claude-"
 
 
 class ProviderKind(StrEnum):
@@ -76,6 +78,15 @@ class Provider:
     @property
     def price(self) -> Price:
         return _PRICES.get(self.access, Price.LISTED)
+
+    def price_of(self, models: Collection[str]) -> Price:
+        """The price of what these models said.
+
+        A server of one's own that passes questions on to Claude has Claude's prices.
+        """
+        is_claude = bool(models) and all(_CLAUDES_MODELS in each.lower() for each in models)
+        is_known = self.price is Price.UNKNOWN and is_claude
+        return Price.LISTED if is_known else self.price
 
 
 _PRICES: Mapping[ModelAccess, Price] = {

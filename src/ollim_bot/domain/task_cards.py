@@ -66,16 +66,34 @@ class TaskUndo:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskStep:
+    """A click that its list may not have yet: on the task's own button, or on the Undo."""
+
+    undo: TaskUndo
+    takes_back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TaskUndos:
-    """The clicks on tasks that can still be undone."""
+    """The clicks on tasks that can still be undone, and those that are not carried out yet."""
 
     undos: tuple[TaskUndo, ...] = ()
+    begun: tuple[TaskStep, ...] = ()
 
     def find(self, key: str) -> TaskUndo | None:
         return next((each for each in self.undos if each.key == key), None)
 
+    def including(self, undo: TaskUndo) -> TaskUndos:
+        return replace(self, undos=(*self.without(undo.key).undos, undo))
+
     def without(self, key: str) -> TaskUndos:
-        return TaskUndos(tuple(each for each in self.undos if each.key != key))
+        return replace(self, undos=tuple(each for each in self.undos if each.key != key))
+
+    def beginning(self, step: TaskStep) -> TaskUndos:
+        return replace(self, begun=(*self.ending(step.undo.key).begun, step))
+
+    def ending(self, key: str) -> TaskUndos:
+        return replace(self, begun=tuple(each for each in self.begun if each.undo.key != key))
 
     def over(self, now: datetime) -> list[TaskUndo]:
         return [each for each in self.undos if each.is_over(now)]

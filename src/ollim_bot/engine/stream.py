@@ -165,7 +165,10 @@ class TurnReader:
         if context:
             self._model = message.model
             self.usage = replace(
-                self.usage, context=context, output=usage.get("output_tokens") or 0
+                self.usage,
+                context=context,
+                output=usage.get("output_tokens") or 0,
+                model=message.model,
             )
 
     def _answered(self, message: UserMessage) -> Iterator[AgentEvent]:
@@ -219,6 +222,8 @@ class TurnReader:
     def _end(self, result: ResultMessage) -> Iterator[AgentEvent]:
         self.is_over = True
         window = _window(result, self._model) or self.usage.window
+        models = [*(result.model_usage or {})] or [name for name in [self._model] if name]
+        self.usage = replace(self.usage, price=self._provider.price_of(models))
         self.usage = replace(self.usage, cost_usd=self._cost_at(result), window=window)
         if result.terminal_reason in _INTERRUPTED:
             yield TurnEnded(EndCause.INTERRUPTED, usage=self.usage)

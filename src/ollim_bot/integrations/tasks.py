@@ -56,6 +56,9 @@ class _ServiceAndFile:
     def update(self, task_id: str, change: TaskChange) -> Task:
         return self._holder(task_id).update(task_id, change)
 
+    def deletion(self, task_id: str) -> DeletedTask:
+        return self._holder(task_id).deletion(task_id)
+
     def delete(self, task_id: str) -> DeletedTask:
         return self._holder(task_id).delete(task_id)
 

@@ -40,11 +40,11 @@ ADD_REMINDER = "mcp__discord__add_reminder"
 LIST_REMINDERS = CallTool("mcp__discord__list_reminders")
 CANCEL_REMINDER = "mcp__discord__cancel_reminder"
 SETTLE_REMINDER = "mcp__discord__settle_reminder"
-# The answer for each meaning, and until when, where that is not said.
+# The action for each meaning, and until when, where that is not said.
 _SETTLING = {
     "done": ("done", ""),
-    "later": ("snoozed", "in 1 hour"),
-    "not today": ("moved", "tomorrow 9am"),
+    "later": ("snooze", "in 1 hour"),
+    "not today": ("not_today", ""),
     "let go": ("let_go", ""),
 }
 _REMINDER_SET = re.compile(r"Reminder \S+ set: (?P<when>.+)\. File: .*", re.DOTALL)
@@ -146,9 +146,9 @@ def next_step(intent: ScheduleIntent, situation: Situation) -> Part:
 
 def settle(key: str, meant: ReplyMeaning, situation: Situation) -> Part:
     """Answer the open reminder with this key; its card shows the answer."""
-    answer, until = _SETTLING.get(meant.kind, ("snoozed", meant.phrase))
+    action, until = _SETTLING.get(meant.kind, ("snooze", meant.phrase))
     more = {"until": until} if until else {}
-    call = CallTool(SETTLE_REMINDER, {"which": key, "answer": answer, **more})
+    call = CallTool(SETTLE_REMINDER, {"item": key, "action": action, **more})
     done = _outcome_once(call, situation)
     return Say(texts.SETTLED) if isinstance(done, ToolResult) else done
 

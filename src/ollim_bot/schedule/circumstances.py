@@ -21,9 +21,8 @@ from ollim_bot.domain.schedule import key_of
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.job_index import JobIndex, scheduled_jobs
-from ollim_bot.store.steps import spending_since
+from ollim_bot.store.steps import reached_cost_cap
 from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import Transaction
 
 _logger = logging.getLogger(__name__)
 
@@ -65,7 +64,7 @@ class CircumstanceReader:
         self._background = runners.background
         self._clock = clock
         self._skips = RequestedSkips(store)
-        self._costs = DailyCosts(store, clock)
+        self._store = store
 
     async def read(
         self, due: DueOccurrence, progress: Progress, *, is_running: bool
@@ -106,7 +105,7 @@ class CircumstanceReader:
         return given._replace(is_skipped=wish, is_queued=self._foreground.has(one))
 
     async def _reached_cap(self, one: Occurrence) -> float | None:
-        return None if one.manual else await self._costs.reached_cap()
+        return None if one.manual else await self._store.read(reached_cost_cap)
 
     async def _missing_skills(self, due: DueOccurrence) -> tuple[str, ...]:
         if not due.job.spec.skills:
@@ -135,22 +134,6 @@ class RequestedSkips:
         except StorageError:
             _logger.warning("What is to be skipped cannot be read", exc_info=True)
             return Skips()
-
-
-class DailyCosts:
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
-        self._clock = clock
-
-    async def reached_cap(self) -> float | None:
-        """The daily cap in dollars, if today has cost as much."""
-        midnight = self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-
-        def question(tx: Transaction) -> float | None:
-            cap = tx.config.get().daily_cost_cap
-            return cap if cap is not None and spending_since(tx, midnight).cost_usd >= cap else None
-
-        return await self._store.read(question)
 
 
 class UpcomingReader:

@@ -9,7 +9,7 @@ from datetime import UTC
 from functools import partial
 from typing import assert_never
 
-from ollim_bot.conversation.background_attempt import Try
+from ollim_bot.conversation.background_attempt import Try, cap_notice, cost_cap
 from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.domain.decision import (
@@ -87,13 +87,6 @@ def interrupted(title: str, deeds: Mapping[str, object]) -> str:
 
 def given_up(title: str) -> str:
     return f"“{title}” was cut off by restarts again and again, and was given up."
-
-
-def cost_cap(dollars: str) -> str:
-    return (
-        f"Today has cost ${dollars} or more, so jobs do not ask the model until tomorrow. "
-        "`/config daily_cost_cap` changes that."
-    )
 
 
 class Dispatcher:
@@ -374,9 +367,8 @@ class Dispatcher:
                 return
         notice, for_reminder = None, isinstance(due.job, Reminder)
         if skip.reason is SkipReason.COST_CAP:
-            today = f"{self._clock.now():%Y-%m-%d}"
-            key = f"cost cap {today}"
-            notice = new_notice(cost_cap(skip.detail), key=key, for_reminder=for_reminder)
+            sentence = cost_cap(skip.detail)
+            notice = cap_notice(sentence, self._clock.now(), for_reminder=for_reminder)
         facts = {**NOT_RUN, "reason": skip.reason.value}
         if skip.reason is SkipReason.DISABLED:
             facts["why"] = skip.detail

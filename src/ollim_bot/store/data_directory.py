@@ -103,8 +103,9 @@ def _is_lost(link: Path, target: Path) -> bool:
 
 def _make_files(paths: DataPaths, disk: Disk) -> tuple[str, ...]:
     """Create the missing files; returns what is wrong with existing ones."""
-    if not os.path.lexists(paths.identity):
-        create_atomically(disk, paths.identity, (TEXTS / "IDENTITY.md").read_bytes(), SHARED)
+    for profile in (paths.identity, paths.user):
+        if not os.path.lexists(profile):
+            create_atomically(disk, profile, (TEXTS / profile.name).read_bytes(), SHARED)
     install_subagents(paths.claude_agents, disk)
     try:
         _list_ignored(paths, disk)

@@ -32,7 +32,7 @@ from ollim_bot.store.steps import carry_agent_skills, leave_update, quiet_settin
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-# Answers an item in the agent's name, who needs no update of it.
+# Answers an item, or takes that back, in the agent's name, who needs no update of it.
 AGENT = "agent"
 
 _DID = {
@@ -178,16 +178,16 @@ def reopen_item(tx: Transaction, item: DueItem, by: str) -> DueItem:
         tx.job_ops.done(add_snoozed(item.note, item.copy, item.until).id)
         tx.job_ops.add(remove_copy(item.copy, item.until))
     bring_back_chain(tx.job_ops, end_chain(root_in(item.note), _mark(item)))
-    _correct_update(tx, item)
+    _correct_update(tx, item, by)
     return after
 
 
-def _correct_update(tx: Transaction, item: DueItem) -> None:
+def _correct_update(tx: Transaction, item: DueItem, by: str) -> None:
     """Remove the update of the answer; if the agent has seen it, leave its correction."""
     name = f"answered-{item.key}"
     if any(each.id == name for each in tx.updates.get().entries):
         tx.updates.change(lambda pending: pending.without({name}))
-    else:
+    elif by != AGENT:
         said = f"took back the answer to “{item.title}”; it is open again."
         leave_update(tx, owner_did(tx.now, said, f"undone {_mark(item)}"))
 

@@ -136,6 +136,14 @@ def spending_since(tx: Transaction, moment: datetime) -> Spending:
     return Spending(len(talk), number, sum(talk) + sum(map(float, runs)))
 
 
+def reached_cost_cap(tx: Transaction, more: float = 0.0) -> float | None:
+    """The daily cap in dollars, if today has cost as much, with `more` that is not noted yet."""
+    midnight = tx.now.replace(hour=0, minute=0, second=0, microsecond=0)
+    cap = tx.config.get().daily_cost_cap
+    is_reached = cap is not None and spending_since(tx, midnight).cost_usd + more >= cap
+    return cap if is_reached else None
+
+
 def _has_own_cost(row: LedgerRow) -> bool:
     """Whether the row has a cost that no answer in the conversation has."""
     is_run = row.occurrence is not None and "cost_usd" in row.facts

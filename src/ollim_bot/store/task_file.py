@@ -61,6 +61,12 @@ class _Content(NamedTuple):
         except ValueError:
             raise TaskNotFound(task_id) from None
 
+    def without(self, task_id: str) -> tuple[TaskText, DeletedTask]:
+        """The text without the task, and what brings the task back."""
+        place = self.place(task_id)
+        text, taken = self.text.removed(self.entries[place])
+        return text, DeletedTask(self.tasks()[place], json.dumps(taken))
+
     def of(self, text: TaskText, ids: Sequence[str], known: TaskIds) -> _Content:
         """The content after a change to `text`, whose tasks have these ids."""
         entries = text.entries()
@@ -156,14 +162,18 @@ class TaskFile:
 
         return self._changed("edit", step)
 
+    def deletion(self, task_id: str) -> DeletedTask:
+        content, _ = self._content()
+        return content.without(task_id)[1]
+
     def delete(self, task_id: str) -> DeletedTask:
         deleted: list[DeletedTask] = []
 
         def step(before: _Content) -> tuple[_Content, str]:
             place = before.place(task_id)
-            text, taken = before.text.removed(before.entries[place])
+            text, found = before.without(task_id)
             ids = [*before.ids[:place], *before.ids[place + 1 :]]
-            deleted[:] = [DeletedTask(before.tasks()[place], json.dumps(taken))]
+            deleted[:] = [found]
             return before.of(text, ids, before.known.without(task_id)), task_id
 
         self._change("remove", step)

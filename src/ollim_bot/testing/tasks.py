@@ -71,10 +71,14 @@ class MemoryTasks:
             task = replace(task, due=change.due)
         return self._put(task)
 
-    def delete(self, task_id: str) -> DeletedTask:
+    def deletion(self, task_id: str) -> DeletedTask:
         task = self.get(task_id)
-        del self._tasks[task_id]
         return DeletedTask(task, json.dumps(task_row(task)))
+
+    def delete(self, task_id: str) -> DeletedTask:
+        deleted = self.deletion(task_id)
+        del self._tasks[task_id]
+        return deleted
 
     def restore(self, deleted: DeletedTask) -> Task:
         self._check()
@@ -149,9 +153,12 @@ class TaskListContract(ABC):
     def test_a_deleted_task_is_gone_until_it_is_restored(self) -> None:
         tasks = self.make()
         task = tasks.add("water", date(2026, 11, 20), "the ferns")
+        announced = tasks.deletion(task.id)
+        assert tasks.get(task.id) == task
         deleted = tasks.delete(task.id)
+        assert deleted == announced
         assert deleted.task == task
-        for vain in (tasks.get, tasks.complete, tasks.reopen, tasks.delete):
+        for vain in (tasks.get, tasks.complete, tasks.reopen, tasks.delete, tasks.deletion):
             with raising(TaskNotFound):
                 vain(task.id)
         restored = tasks.restore(deleted)

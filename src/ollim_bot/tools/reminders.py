@@ -47,6 +47,7 @@ from ollim_bot.tools.declaration import (
     BackgroundUse,
     OwnTool,
     arguments,
+    choice,
     flag,
     listed,
     number,
@@ -70,10 +71,11 @@ _BY_ITSELF = (
 _OFFERED = "The owner has a button that moves it to {}."
 _RAISED = "The shortest pause here is {}, so it was raised to that."
 _MINUTE = timedelta(minutes=1)
+_KINDS = [each.value for each in ItemKind]
 _LIMITS = (
     f"In a background run: {MOST_PER_RUN} at most and {MOST_PER_DAY} a day, without `must` and "
     "`foreground`, each for a ping of the budget when it is due. After reading text of others: "
-    f"{MOST_PER_RUN} in a turn, without `must`, `nag`, `before`, `dose` and `foreground`. In both: "
+    f"{MOST_PER_RUN} in a turn, without `must`, `nag`, `before`, `kind` and `foreground`. In both: "
     f"{MOST_CHECKS} checks at most, {SHORTEST_PAUSE // _MINUTE} minutes apart."
 )
 
@@ -97,8 +99,7 @@ async def _add_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
     end = await _end_of_quiet(context, reminder)
     where = "" if end is None else f", {IN_QUIET_HOURS}"
     answer = f"Reminder {reminder.spec.id} set: {when}{where}. File: {path}"
-    if end is not None and setter is None:
-        await _offer_to_move(context, reminder, when, end)
+    if end is not None and setter is None and await _offer_to_move(context, reminder, when, end):
         answer += f"\n{_OFFERED.format(clock_time(end))}"
     limits = [_BY_ITSELF] if setter else [HELD_BACK] if may_be_held_back(reminder) else []
     return ToolAnswer("\n".join([answer, *warned, *limits]))
@@ -132,13 +133,18 @@ async def _end_of_quiet(context: ToolContext, reminder: Reminder) -> datetime | 
 
 async def _offer_to_move(
     context: ToolContext, reminder: Reminder, when: str, end: datetime
-) -> None:
+) -> bool:
+    """Offer it on a card; False if the disk takes none, which leaves the reminder set."""
     title = f"{reminder.spec.short_title}: {when}, {IN_QUIET_HOURS}"
     card = Card(title, buttons=(move_button(reminder.spec.id, end),))
     now = context.clock.now()
     name = numbered_id(now, int.from_bytes(os.urandom(3)))
     message = ChatMessage(name, now, Author.PROGRAM, card.text, card=card)
-    await context.poster.send(message, context.run)
+    try:
+        await context.poster.send(message, context.run)
+    except StorageError:
+        return False
+    return True
 
 
 ADD_REMINDER = OwnTool(
@@ -163,7 +169,7 @@ ADD_REMINDER = OwnTool(
         ),
         first_step=text("with `nag`: the smallest first step, said the second time"),
         before=listed("heads-ups so long before, such as `30m`", text("such as 30m, 2h or 1d")),
-        dose=flag("true for a medicine: the owner answers with Taken or Skipped"),
+        kind=choice("`dose` for a medicine: the owner answers with Taken or Skipped", _KINDS),
     ),
     _add_reminder,
     background=BackgroundUse.DEFAULT_PATTERN,
@@ -273,7 +279,7 @@ def _reminder(given: Arguments, now: datetime) -> Reminder:
         "nag": given.get("nag"),
         "first-step": " ".join(str(given.get("first_step") or "").split()),
         "before": given.get("before"),
-        "kind": ItemKind.DOSE.value if given.get("dose") is True else None,
+        "kind": given.get("kind"),
     }
     return REMINDERS.made(
         {

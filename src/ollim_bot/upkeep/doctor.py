@@ -68,7 +68,8 @@ class DoctorInput:
     """An installation.
 
     `settings` is None if it has `problems`; `place` is None if even the data directory is unknown.
-    `provider` is the one in use; None if no bot runs in this process.
+    `provider` is the one in use; None if no bot runs in this process. `is_agents`: the agent looks,
+    who has neither the keys nor the model of the bot in its environment.
     """
 
     settings: Settings | None
@@ -77,6 +78,7 @@ class DoctorInput:
     environ: Mapping[str, str]
     now: datetime
     provider: Provider | None = None
+    is_agents: bool = False
 
     @property
     def data(self) -> Location:

@@ -71,6 +71,10 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
 )
 
 
+# What these look at, the environment of the agent does not have.
+OWNERS = ("environment", "model", "Discord")
+
+
 def checks_of(given: DoctorInput) -> list[Check]:
     return [Check(name, partial(look, given)) for name, look in CHECKS]
 

@@ -38,6 +38,7 @@ from ollim_bot.upkeep.installation import examined_by
 from ollim_bot.upkeep.installed_program import InstalledProgram, installed_record, version_of
 from ollim_bot.upkeep.instance import running_pid, single_instance
 from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
+from ollim_bot.upkeep.other_bots import why_not_alone
 from ollim_bot.upkeep.releases import Release, ReleaseSource, UpdateFailed
 from ollim_bot.upkeep.restore import restore_into
 from ollim_bot.upkeep.service import service_of, wait_for_heartbeat
@@ -60,10 +61,14 @@ class NothingNewer(UpdateFailed):
 
 @dataclass(frozen=True, slots=True)
 class Available:
-    """A newer version; `changes` is the changelog between the two, and may be empty."""
+    """A newer version; `changes` is the changelog between the two, and may be empty.
+
+    `obstacle` says why it cannot be installed now, and what to do; it is empty otherwise.
+    """
 
     release: Release
     changes: str
+    obstacle: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,9 @@ class Updater:
         if release is None or release.version <= present:
             raise NothingNewer(f"Version {present} is the newest one.")
         self._source.refuse(release)
-        return Available(release, changes_between(release.changelog, present, release.version))
+        changes = changes_between(release.changelog, present, release.version)
+        environment = self._installation.environment
+        return Available(release, changes, why_not_alone(environment, self._paths, self._environ))
 
     def run(self, *, when_idle: bool = False) -> UpdateRecord:
         """Update, and wait for the outcome. Raises `OllimError` if no update has begun.
@@ -126,6 +133,8 @@ class Updater:
                 release = available.release
                 record = replace(self._record(release.version), trust=release.trust)
                 record = write_update(self._paths, record)
+                if available.obstacle:
+                    raise UpdateFailed(available.obstacle)
                 self._prepare(release)
             except OllimError as refused:
                 if not when_idle or record.new != record.old:

@@ -305,7 +305,7 @@ async def test_a_reminder_can_be_plain_and_come_before_and_again(tool_scene: Mak
         nag="10m x 4",
         first_step="fill\na glass",
         before=["30m", "1h"],
-        dose=True,
+        kind="dose",
     )
     (one,) = at.stores.reminders.all()
     assert one.item.spec == JobSpec(

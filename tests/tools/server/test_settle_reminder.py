@@ -36,9 +36,9 @@ async def test_a_reminder_is_settled_by_its_words_or_its_key(
 ) -> None:
     at = tool_scene(kind)
     water, mum = ask(at, "w", "Drink water."), ask(at, "m", "Call mum.")
-    assert "✓ Drink water · 9:00" in await at.works(TOOL, which="water", answer="done")
+    assert "✓ Drink water · 9:00" in await at.works(TOOL, item="water", action="done")
     assert (answer_of(at, water), answer_of(at, mum)) == (Answer.DONE, None)
-    await at.works(TOOL, which=mum.key, answer="snoozed", until="in 1 hour")
+    await at.works(TOOL, item=mum.key, action="snooze", until="in 1 hour")
     (copy,) = at.stores.reminders.all()
     assert copy.item.run_at == NOW + timedelta(hours=1)
 
@@ -48,16 +48,47 @@ async def test_what_may_mean_two_is_asked_back(tool_scene: MakeToolScene) -> Non
     ask(at, "m", "Call mum.")
     ask(at, "d", "Call dad.")
     with pytest.raises(WrongInput, match=r"“Call mum.” .*, “Call dad.” "):
-        await at.call(TOOL, which="call", answer="done")
+        await at.call(TOOL, item="call", action="done")
+    await at.works(TOOL, item="mum", action="done")
+    await at.works(TOOL, item="dad", action="done")
+    with pytest.raises(WrongInput, match=r"“Call mum.” .*, “Call dad.” "):
+        await at.call(TOOL, item="call", action="undo")
 
 
 async def test_a_dose_that_is_done_is_taken(tool_scene: MakeToolScene) -> None:
     at = tool_scene(RunKind.MAIN)
     pill = ask(at, "p", "Pill", ItemKind.DOSE)
-    await at.works(TOOL, which="Pill", answer="done")
+    await at.works(TOOL, item="Pill", action="done")
     assert answer_of(at, pill) is Answer.TAKEN
     with pytest.raises(WrongInput, match="No reminder waits"):
-        await at.call(TOOL, which="Pill", answer="done")
+        await at.call(TOOL, item="Pill", action="done")
+
+
+@pytest.mark.parametrize(
+    ("action", "kind", "answer"),
+    [
+        ("done", None, Answer.DONE),
+        ("not_today", None, Answer.MOVED),
+        ("let_go", None, Answer.LET_GO),
+        ("not_today", ItemKind.DOSE, Answer.NOT_TAKEN),
+        ("let_go", ItemKind.DOSE, Answer.NOT_TAKEN),
+    ],
+)
+async def test_each_action_is_that_of_its_button_and_can_be_undone(
+    tool_scene: MakeToolScene, action: str, kind: ItemKind | None, answer: Answer
+) -> None:
+    at = tool_scene(RunKind.MAIN)
+    item = ask(at, "p", "Pill", kind)
+    await at.works(TOOL, item="pill", action=action)
+    assert answer_of(at, item) is answer
+    moved = [each.item.run_at for each in at.stores.reminders.all()]
+    assert moved == ([NOW + timedelta(days=1)] if answer is Answer.MOVED else [])
+    assert "Open again" in await at.works(TOOL, item="pill", action="undo")
+    assert answer_of(at, item) is None
+    assert not at.stores.reminders.all()
+    assert not at.stores.state.query(lambda tx: tx.updates.get()).entries
+    with pytest.raises(WrongInput, match="can be taken back any more"):
+        await at.call(TOOL, item="pill", action="undo")
 
 
 async def test_putting_off_needs_a_moment_and_a_background_run_settles_nothing(
@@ -66,7 +97,7 @@ async def test_putting_off_needs_a_moment_and_a_background_run_settles_nothing(
     at = tool_scene(RunKind.MAIN)
     pill = ask(at, "p", "Pill")
     with pytest.raises(WrongInput, match="until when"):
-        await at.call(TOOL, which="Pill", answer="snoozed")
+        await at.call(TOOL, item="Pill", action="snooze")
     alone = tool_scene(RunKind.BACKGROUND)
-    await alone.is_refused(TOOL, which="Pill", answer="done")
+    await alone.is_refused(TOOL, item="Pill", action="done")
     assert answer_of(at, pill) is None

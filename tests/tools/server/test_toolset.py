@@ -27,10 +27,10 @@ PARAMETERS = {
     "exit_fork": [],
     "save_context": [],
     "follow_up_chain": ["minutes_from_now*"],
-    "settle_reminder": ["which*", "answer*", "until"],
+    "settle_reminder": ["item*", "action*", "until"],
     "add_reminder": [
         "prompt*", "delay_minutes", "run_at", "description", "foreground", "max_chain", "must",
-        "plain", "nag", "first_step", "before", "dose",
+        "plain", "nag", "first_step", "before", "kind",
     ],
     "list_reminders": [],
     "cancel_reminder": ["reminder_id*"],

@@ -24,7 +24,7 @@ from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.travel import zone_answer
 from ollim_bot.errors import StorageError, WrongInput
-from ollim_bot.ports import Clock, IncomingMessage, JobRepositories
+from ollim_bot.ports import Clock, IncomingMessage, JobRepositories, Status
 from ollim_bot.store.store import Store as StateStore
 from ollim_bot.store.transaction import Transaction
 
@@ -52,16 +52,32 @@ _HOW_TO_CHANGE = "`/config KEY VALUE` changes one, `/config KEY` says what it ta
 _KNOWN_MODELS = ("opus", "sonnet", "haiku", "default", "none")
 
 
+def _who_answers(status: Status) -> str:
+    if status.is_offline:
+        return "The built-in offline model answers."
+    model = "" if status.model == "default" else f", with {status.model}"
+    return f"{status.provider} answers{model}."
+
+
 class SettingCommands:
-    """`default_zone` is the time zone while the configuration names none."""
+    """`default_zone` is the time zone while the configuration names none.
+
+    `status` is what the surfaces show.
+    """
 
     def __init__(
-        self, store: StateStore, repositories: JobRepositories, clock: Clock, default_zone: tzinfo
+        self,
+        store: StateStore,
+        repositories: JobRepositories,
+        clock: Clock,
+        default_zone: tzinfo,
+        status: Callable[[], Status],
     ) -> None:
         self._store = store
         self._repositories = repositories
         self._clock = clock
         self._default_zone = default_zone
+        self._status = status
 
     async def config(self, call: CommandCall) -> str:
         arguments = call.arguments
@@ -80,7 +96,8 @@ class SettingCommands:
         if "name" not in arguments:
             config = await self._read()
             takes = CONFIG_KEYS["model.main"].takes
-            return f"Model: {config.in_words('model.main')}. It takes {takes}."
+            chosen = config.in_words("model.main")
+            return f"{_who_answers(self._status())} Model: {chosen}. It takes {takes}."
         told = await self._set("model.main", arguments["name"])
         is_known = arguments["name"].lower() in _KNOWN_MODELS
         return told if is_known else f"{told} It is taken as a full model id."

@@ -218,7 +218,8 @@ class CostCommands:
         number = counted(today.answers, "answer")
         if today.runs:
             number += f" and {counted(today.runs, 'background run')}"
-        cost = _NO_COST.get(self._price) or f"${today.cost_usd:.2f}"
+        has_price = self._price is Price.LISTED or today.cost_usd
+        cost = f"${today.cost_usd:.2f}" if has_price else _NO_COST[self._price]
         return f"Today: {number}, {cost}.{_fullness([each.message for each in logged])}"
 
 

@@ -199,9 +199,12 @@ class JobButtons:
             if not done.is_left:
                 await self._leave(self._update(done.text))
             is_overview = message.card is not None and bool(message.card.lines)
-            if not is_overview:
-                await self._post(replace(message, text=done.card.text, card=done.card))
-            await self._overviews.refresh()
+            try:
+                if not is_overview:
+                    await self._post(replace(message, text=done.card.text, card=done.card))
+                await self._overviews.refresh()
+            except StorageError:  # as in `_leave`
+                _logger.warning("A click could not be shown on its card", exc_info=True)
             return CommandAnswer(done.text)
 
         return Action(run, Uses.NOTHING)

@@ -35,6 +35,8 @@ from ollim_bot.store.item_answers import ItemAnswers, end_undo
 from ollim_bot.store.steps import end_clear_undo
 from ollim_bot.store.store import Store
 
+# Bounds how late a sleep of the machine, or a set clock, is noticed. In seconds.
+_LONGEST_SLEEP = 10.0
 # Seconds until a disk that refused to remove an Undo is tried again.
 _NEXT_TRY = 60.0
 
@@ -103,7 +105,7 @@ class UndoExpiry:
             unsubscribe()
 
     async def _seconds_left(self) -> float | None:
-        """Remove what is over; returns how long the next Undo lasts, None if there is none."""
+        """Remove what is over; returns when to look again, None if no Undo is left."""
         offered, cleared, tasks = await self._store.read(
             lambda tx: (tx.due_items.with_undo(), tx.cleared.get(), tx.task_undos.get())
         )
@@ -123,4 +125,5 @@ class UndoExpiry:
         ends += [each.until for each in tasks.undos if not each.is_over(now)]
         lasting = [elapsed(now, each) for each in ends]
         lasting += [left] if left is not None and left > timedelta() else []
-        return min((each.total_seconds() for each in lasting), default=None)
+        seconds = min((each.total_seconds() for each in lasting), default=None)
+        return None if seconds is None else min(seconds, _LONGEST_SLEEP)

@@ -158,7 +158,8 @@ class _InputsChanged(Exception):
 class TurnRunner:
     """Runs one turn at a time.
 
-    `hurry` is called when the question under construction is obsolete.
+    `hurry` is called when the question under construction is obsolete, and `note_answer` with the
+    name of the model that has answered.
     """
 
     def __init__(
@@ -171,6 +172,7 @@ class TurnRunner:
         clock: Clock,
         *,
         hurry: Callable[[], None],
+        note_answer: Callable[[str], None],
     ) -> None:
         self._state = state
         self._forks = forks
@@ -179,6 +181,7 @@ class TurnRunner:
         self._current = current
         self._clock = clock
         self._hurry = hurry
+        self._note_answer = note_answer
         self._unwanted: frozenset[InputId] = frozenset()
         self.running: RunningTurn | None = None
 
@@ -203,6 +206,7 @@ class TurnRunner:
                 await dialogue.touch()
             async with self._limited(turn, dialogue, asked):
                 end = await self._run(turn, dialogue, made)
+            self._note_answer(end.usage.model)
             return await self._conclude(turn, dialogue, made, end)
         except _InputsChanged:
             return False
@@ -306,9 +310,9 @@ class TurnRunner:
         prompt_id = str(uuid4())
         claim = await self._take(turn.start, dialogue, question, prompt_id, session_id)
         await self._current.note_updates(claim)
-        turn.notes = question.notes
         is_news = bool(claim.entries) and not dialogue.in_fork
-        for note in (*([texts.CATCHING_UP] if is_news else []), *question.notes):
+        turn.notes = (*([texts.CATCHING_UP] if is_news else []), *question.notes)
+        for note in turn.notes:
             turn.show(Noted(note))
         with log_fields(session=session_id, run=turn.start.turn):
             _logger.info("A turn begins (attempt %d)", question.attempt)

@@ -88,10 +88,14 @@ class GoogleTasks:
             body["due"] = None if change.due is None else _stamp(change.due)
         return self._patch(task_id, body)
 
-    def delete(self, task_id: str) -> DeletedTask:
+    def deletion(self, task_id: str) -> DeletedTask:
         list_id, task = self._find(task_id)
-        self._client.call("DELETE", _task_path(list_id, task_id))
         return DeletedTask(task, receipt=list_id)
+
+    def delete(self, task_id: str) -> DeletedTask:
+        deleted = self.deletion(task_id)
+        self._client.call("DELETE", _task_path(deleted.receipt, task_id))
+        return deleted
 
     def restore(self, deleted: DeletedTask) -> Task:
         """Google gives a deleted task no way back, so a new one takes its place."""

@@ -247,6 +247,18 @@ class DiscordConnection:
         finally:
             await self.close()
 
+    async def show_status(self, words: str) -> None:
+        """Show the words below the name of the bot; a client that is not connected yet begins so.
+
+        Everyone who shares a server with the bot can read them.
+        """
+        activity = discord.CustomActivity(words) if words else None
+        self._client.activity = activity
+        if self._client.has_begun and self._client.ws.open:
+            with suppress(TimeoutError, *DISCORD_ERRORS):
+                async with asyncio.timeout(_LONGEST_CLOSE):
+                    await self._client.change_presence(activity=activity)
+
     async def reconnect(self) -> None:
         """Close the socket. discord.py resumes with a new one, and no event is missed."""
         socket = self._client.ws

@@ -210,6 +210,7 @@ class DiscordSurface:
             self._channel, self._drafts, clock, self._background, lambda: self._is_in_fork
         )
         self._is_in_fork = False
+        self._shown_model = ""
         self._connection: DiscordConnection | None = None
         self._account_id = ""
         self._is_connected = asyncio.Event()
@@ -254,8 +255,15 @@ class DiscordSurface:
 
     async def changed(self, status: Status) -> None:
         self._is_in_fork = status.fork is not None
+        await self._show_model(_answering(status))
         if not status.is_busy:
             self._pending_reaction.close_all()
+
+    async def _show_model(self, words: str) -> None:
+        if words != self._shown_model:
+            self._shown_model = words
+            if self._connection is not None:
+                await self._connection.show_status(words)
 
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
         return self._delivery.parts(message)
@@ -330,6 +338,7 @@ class DiscordSurface:
                     self._clock,
                     self._allowance.trace(),
                 )
+                await self._connection.show_status(self._shown_model)
                 await self._connection.run()
             except Unreachable as lost:
                 _logger.warning("%s", lost)
@@ -361,3 +370,10 @@ class DiscordSurface:
             await self._channel.send(outgoing, uuid4().hex[:24])
         except (DeliveryFailed, Unreachable, DeliveryUncertain) as lost:
             _logger.info("Something could not be said on Discord: %s", lost)
+
+
+def _answering(status: Status) -> str:
+    """Which model answers, in words that others may read too: without the address of a server."""
+    if status.is_offline:
+        return status.provider
+    return "" if status.model == "default" else status.model
