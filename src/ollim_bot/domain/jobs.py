@@ -113,7 +113,8 @@ class JobSpec:
     towards it, in words. `before` are the lengths of time at which a heads-up precedes the moment.
     `set_by` is the job whose background run created this one, such as `routine:plan`. Such a job is
     the bot's own initiative, so it never has to be delivered. `untrusted` names what the run that
-    created this job had read; its message is then data, and its runs are tainted.
+    created this job had read; its message is then data, and its runs are tainted. `is_template`:
+    the message has places for values, so it does not name the job.
     """
 
     id: str
@@ -138,11 +139,12 @@ class JobSpec:
     before: tuple[timedelta, ...] = ()
     set_by: str | None = None
     untrusted: str | None = None
+    is_template: bool = False
 
     @property
     def words(self) -> str:
-        """What the owner is told: the description, else the message on one line."""
-        return self.description or " ".join(self.message.split())
+        """What the owner is told: the description, else the message on one line, or the id."""
+        return self.description or (self.id if self.is_template else " ".join(self.message.split()))
 
     @property
     def title(self) -> str:
@@ -275,6 +277,10 @@ class WebhookSpec:
     on: tuple[str, ...] = ()
     auth: tuple[WebhookAuth, ...] = tuple(WebhookAuth)
     is_plain: bool = False
+
+    def __post_init__(self) -> None:
+        is_template = "{{" in self.spec.message
+        object.__setattr__(self, "spec", replace(self.spec, is_template=is_template))
 
     @property
     def must(self) -> bool:
