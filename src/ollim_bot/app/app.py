@@ -155,7 +155,7 @@ class App:
         self._program = program
         self._ending = Ending.STOPPED
         self._is_wanted_to_end = asyncio.Event()
-        self._problems: asyncio.Queue[tuple[str, bool]] = asyncio.Queue()
+        self._problems: asyncio.Queue[str] = asyncio.Queue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reach = PathPolicy(settings.paths.root, (TEXTS,), self._server_places)
         self._skills = SkillFolder(settings.paths.skills, self._problem)
@@ -190,7 +190,8 @@ class App:
             chosen = await self._opened_engine(lifetime, store)
             surfaces = await self._opened_surfaces(store)
             upkeep.append((await self._loaded_servers(store)).run)
-            parts = self._parts(self._deps(store, repositories, chosen, edits, surfaces))
+            persona = self._persona(store)
+            parts = self._parts(self._deps(store, repositories, chosen, edits, surfaces, persona))
             lifetime.push_async_callback(parts.forks.close)
             await parts.load()
             if chosen.provider.problem:
@@ -206,6 +207,7 @@ class App:
                     edits,
                     self._clock,
                     zone,
+                    check_shared=partial(self._check_shared, persona),
                     events=self._adapters.events,
                     disk=self._adapters.disk,
                 )
@@ -256,8 +258,7 @@ class App:
         """Read all jobs too, and leave the problems found so far for the start that follows."""
         await scheduler.read_jobs()
         while not self._problems.empty():
-            sentence, for_agent = self._problems.get_nowait()
-            await parts.notices.tell(sentence, for_agent=for_agent)
+            await parts.notices.tell(self._problems.get_nowait())
 
     def _prepare(self, paths: DataPaths) -> Closing:
         refuse_cut_off(paths)
@@ -365,17 +366,16 @@ class App:
         return store
 
     def _tell_of_return(self, returned: AfterReturn) -> None:
-        self._problem(texts.returned_to_copy(returned, self._clock.now()), for_agent=True)
+        self._problem(texts.returned_to_copy(returned, self._clock.now()))
 
     def _state_problem(self, problem: StoreProblem) -> None:
-        """Tell the agent too, because its state may have changed."""
-        self._problem(str(problem), for_agent=True)
+        self._problem(str(problem))
 
-    def _problem(self, sentence: str, *, for_agent: bool = False) -> None:
+    def _problem(self, sentence: str) -> None:
         """Tell the problem once the conversation runs. Callable from any thread."""
         _logger.warning("%s", sentence)
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._problems.put_nowait, (sentence, for_agent))
+            self._loop.call_soon_threadsafe(self._problems.put_nowait, sentence)
 
     def _tasks(self, store: Store, journal: Journal) -> TaskList:
         """The list of tasks in use now: the owner may connect Google while the bot runs."""
@@ -387,6 +387,12 @@ class App:
         skills, tell = self._skills.read, self._problem
         return Persona(self._settings, store, self._clock, self._subagents, skills, tell)
 
+    def _check_shared(self, persona: Persona) -> None:
+        """Tell what is wrong with the policy, the skills and the profile, before they are used."""
+        self._policy.read()
+        self._skills.read()
+        persona.check()
+
     def _deps(
         self,
         store: Store,
@@ -394,9 +400,9 @@ class App:
         chosen: ProviderEngine,
         journal: Journal,
         surfaces: Surfaces,
+        persona: Persona,
     ) -> ConversationDeps:
         settings, paths = self._settings, self._settings.paths
-        persona = self._persona(store)
         job_guard = self._job_guard(store)
         return ConversationDeps(
             store=store,
@@ -588,8 +594,7 @@ class App:
 
     async def _tell_problems(self, parts: ConversationParts) -> None:
         while True:
-            sentence, for_agent = await self._problems.get()
-            await parts.notices.tell(sentence, for_agent=for_agent)
+            await parts.notices.tell(await self._problems.get())
 
     async def _tidied(self) -> None:
         """Delete old attachments once a day."""
