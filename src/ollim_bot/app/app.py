@@ -243,7 +243,7 @@ class App:
         return [
             self._updates.run(scheduler.started),
             self._daily(store, parts, self._updates).run(),
-            self._refresher(store, parts).run(),
+            self._keep_calendars(store, parts),
             self._webhooks(store, parts, scheduler),
             self._zone_watch(store, parts).run(),
         ]
@@ -505,6 +505,29 @@ class App:
             return self._google_calendars(store).refresh(now)
 
         return CalendarRefresher(self._feeds, parts.notices.tell, self._clock, read_google)
+
+    async def _keep_calendars(self, store: Store, parts: ConversationParts) -> None:
+        """Keep the calendars current; those that the owner has just chosen are read at once."""
+        refresher, changed = self._refresher(store, parts), asyncio.Event()
+
+        def note(names: frozenset[str]) -> None:
+            if "config" in names:
+                changed.set()
+
+        unsubscribe = store.subscribe(note)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(refresher.run())
+                known = await store.read(lambda tx: tx.config.get().google_calendars)
+                while True:
+                    await changed.wait()
+                    changed.clear()
+                    wanted = await store.read(lambda tx: tx.config.get().google_calendars)
+                    if wanted != known:
+                        known = wanted
+                        refresher.read_others_soon()
+        finally:
+            unsubscribe()
 
     def _google_calendars(self, store: Store) -> GoogleCalendars:
         config = store.query(lambda tx: tx.config.get())
