@@ -57,6 +57,21 @@ def test_help_about_a_group_is_its_own_help_with_an_example_for_each_verb(
             "`ollim-bot reminder` has no `delete`. Did you mean `cancel`?",
             id="other word for it",
         ),
+        *(
+            pytest.param(
+                [noun, word],
+                f"`ollim-bot {noun}` has no `{word}`. Did you mean `{meant}`?",
+                id=f"{noun} {word}",
+            )
+            for noun, word, meant in (
+                ("tasks", "remove", "delete"),
+                ("tasks", "create", "add"),
+                ("skill", "delete", "remove"),
+                ("history", "find", "search"),
+                ("config", "reset", "unset"),
+                ("cal", "remove", "delete"),
+            )
+        ),
         pytest.param(
             ["routine", "snooze"],
             "`ollim-bot routine` has no `snooze`. `ollim-bot routine --help` shows them all.",

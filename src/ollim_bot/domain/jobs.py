@@ -143,13 +143,17 @@ class JobSpec:
 
     @property
     def words(self) -> str:
-        """What the owner is told: the description, else the message on one line, or the id."""
-        return self.description or (self.id if self.is_template else " ".join(self.message.split()))
+        """What the owner is told: the description, else the message on one line."""
+        return self.description or " ".join(self.message.split())
+
+    @property
+    def _name(self) -> str:
+        return self.id if self.is_template and not self.description else self.words
 
     @property
     def title(self) -> str:
         """The name of the job for the agent, in notices and in records: no untrusted text."""
-        return FROM_UNTRUSTED if self.untrusted else self.words
+        return FROM_UNTRUSTED if self.untrusted else self._name
 
     @property
     def short_title(self) -> str:
@@ -158,7 +162,7 @@ class JobSpec:
     @property
     def owner_title(self) -> str:
         """The name of the job on the owner's own cards and lists; untrusted text is marked."""
-        short = short_title(self.words)
+        short = short_title(self._name)
         return f"{short} {FROM_UNTRUSTED}" if self.untrusted else short
 
     def zone(self, default: tzinfo) -> tzinfo:
