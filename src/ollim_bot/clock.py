@@ -44,7 +44,14 @@ class SystemClock:
 
 async def within(seconds: float, clock: Clock, work: Coroutine[Any, Any, R]) -> R | None:
     """The result of the work; None if the time was over first. The work has ended then."""
-    task, alarm = asyncio.ensure_future(work), asyncio.ensure_future(clock.sleep(seconds))
+    return await result_before(clock.sleep(seconds), work)
+
+
+async def result_before(
+    limit: Coroutine[Any, Any, object], work: Coroutine[Any, Any, R]
+) -> R | None:
+    """The result of the work; None if the limit ended first. Both have ended then."""
+    task, alarm = asyncio.ensure_future(work), asyncio.ensure_future(limit)
     try:
         await asyncio.wait({task, alarm}, return_when=asyncio.FIRST_COMPLETED)
         return task.result() if task.done() else None

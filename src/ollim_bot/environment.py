@@ -550,6 +550,13 @@ def locate(
     return Location(place.paths, chosen or place.zone, (*sources.ignored(place.paths.env_file),))
 
 
+def data_directory(environ: Mapping[str, str], cwd: Path) -> DataPaths | None:
+    """The data directory alone, whatever the other settings are; None if it is unclear."""
+    sources = EnvSources(environ, only=("OLLIM_DATA_DIR",))
+    paths = DataPaths(_root(sources, cwd, environ.get("HOME", "")))
+    return None if sources.problems else paths
+
+
 def find_location(
     sources: EnvSources, environ: Mapping[str, str], cwd: Path, etc: Path
 ) -> Location:

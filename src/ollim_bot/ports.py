@@ -560,7 +560,8 @@ class TaskList(Protocol):
 
     def delete(self, task_id: str) -> DeletedTask: ...
     def restore(self, deleted: DeletedTask) -> Task: ...
-    def lists(self) -> Sequence[str]: ...
+    def lists(self) -> Mapping[str, str]:
+        """The names of the lists, each with its title where it is kept."""
 
 
 class Journal(Protocol):

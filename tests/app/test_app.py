@@ -288,6 +288,44 @@ async def test_a_restart_is_asked_for_and_written_down(tmp_path: Path) -> None:
     assert events == [SessionChange.CREATED, SessionChange.RESTARTING]
 
 
+WRONG_FILES = {
+    "skills/tidy/SKILL.md": "no fields",
+    "tool-policy.yaml": "main_session: [",
+    "USER.md": "\0",
+    "mcp.json": "{",
+}
+
+
+@pytest.mark.parametrize("is_edited", [False, True], ids=["at the start", "while it runs"])
+async def test_what_is_wrong_is_told_to_the_owner_and_the_agent_before_it_is_used(
+    tmp_path: Path, is_edited: bool
+) -> None:
+    data = tmp_path / "data"
+
+    def write() -> None:
+        for name, text in WRONG_FILES.items():
+            (data / name).parent.mkdir(parents=True, exist_ok=True)
+            (data / name).write_text(text)
+
+    data.mkdir()
+    (data / ".git").write_text("not a repository")
+    if not is_edited:
+        write()
+    surface, clock = RecordingSurface(), ManualClock(NOW)
+    engine = ScriptedEngine()
+    app = App(settings(tmp_path), Adapters(clock=clock, engine=engine, surfaces=[surface]))
+    async with running(app):
+        await until(lambda: surface.receptions)
+        if is_edited:
+            write()
+        for name in (*WRONG_FILES, "git"):
+            await until_told(name, surface, clock)
+        pending = data / "state" / "pending_updates.json"
+        for name in (*WRONG_FILES, "git"):
+            await until(lambda name=name: name in pending.read_text())  # type: ignore[misc]
+    assert not engine.prompts
+
+
 async def test_a_file_that_cannot_be_understood_is_told_and_hurts_nobody(tmp_path: Path) -> None:
     state = tmp_path / "data" / "state"
     state.mkdir(parents=True)

@@ -233,6 +233,28 @@ async def test_the_calendars_are_read_every_quarter_of_an_hour(scene: FeedScene)
         running.cancel()
 
 
+async def test_other_calendars_that_were_just_chosen_do_not_wait(scene: FeedScene) -> None:
+    asked: list[datetime] = []
+
+    def read(now: datetime) -> list[CalendarCopy]:
+        asked.append(now)
+        return []
+
+    refresher = CalendarRefresher(scene.feeds, scene._tell, scene.clock, read)
+    running = asyncio.create_task(refresher.run())
+    try:
+        for times, chooses in ((1, True), (2, True), (3, False)):
+            for _ in range(2000):
+                if len(asked) >= times:
+                    break
+                await asyncio.sleep(0.005)
+            if chooses:
+                refresher.read_others_soon()
+    finally:
+        running.cancel()
+    assert asked == [NOW] * 3
+
+
 async def test_other_calendars_are_read_along_and_told_once_when_they_keep_failing(
     scene: FeedScene,
 ) -> None:

@@ -201,5 +201,9 @@ def test_the_words_of_a_background_run_are_read_from_its_transcript(bot: Termina
     )
 
 
-def test_history_needs_a_database_and_says_so(terminal: Terminal) -> None:
-    assert terminal.run("history", "search", "x").code == 1
+def test_before_the_first_start_there_is_no_history_and_that_is_said(terminal: Terminal) -> None:
+    assert terminal.done("history", "search", "x") == "Nothing was said with “x”.\n"
+    assert terminal.done("history", "sessions") == "No conversations yet.\n"
+    assert terminal.json("history", "search", "x") == {"messages": []}
+    assert "There is no session 1a2b" in terminal.refused("history", "show", "1a2b", code=1)
+    assert not terminal.paths.root.exists()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from tests.cli.terminal import Terminal
@@ -54,6 +56,21 @@ def test_help_about_a_group_is_its_own_help_with_an_example_for_each_verb(
             ["reminder", "delete", "x"],
             "`ollim-bot reminder` has no `delete`. Did you mean `cancel`?",
             id="other word for it",
+        ),
+        *(
+            pytest.param(
+                [noun, word],
+                f"`ollim-bot {noun}` has no `{word}`. Did you mean `{meant}`?",
+                id=f"{noun} {word}",
+            )
+            for noun, word, meant in (
+                ("tasks", "remove", "delete"),
+                ("tasks", "create", "add"),
+                ("skill", "delete", "remove"),
+                ("history", "find", "search"),
+                ("config", "reset", "unset"),
+                ("cal", "remove", "delete"),
+            )
         ),
         pytest.param(
             ["routine", "snooze"],
@@ -169,6 +186,24 @@ def test_wrong_settings_are_refused_before_anything_is_done(terminal: Terminal) 
     terminal.environ["OLLIM_TIMEZONE"] = "Europe/Berln"
     assert "Did you mean Europe/Berlin?" in terminal.refused("reminder", "list")
     assert not terminal.paths.root.exists()
+
+
+def test_the_start_says_all_that_is_wrong_as_the_page_about_settings_shows(
+    terminal: Terminal,
+) -> None:
+    page = (Path(__file__).parents[2] / "docs/settings.md").read_text("utf-8")
+    about = page.partition("## When something is wrong")[2]
+    file, said = re.findall(r"```(?:sh)?\n(.+?)```", about, re.DOTALL)[:2]
+    terminal.write(".env", file).chmod(0o600)
+    del terminal.environ["OLLIM_TIMEZONE"]
+    root = str(terminal.paths.root)
+    assert terminal.refused() == said.replace("/home/ada/.ollim-bot", root)
+
+
+def test_a_wrong_zone_does_not_keep_set_up_from_mending_it(terminal: Terminal) -> None:
+    terminal.environ["OLLIM_TIMEZONE"] = "Europe/Berln"
+    refused = terminal.refused("setup", "--non-interactive", "--timezone", "Nowhere")
+    assert refused.startswith("--timezone: ")
 
 
 @pytest.mark.real_process

@@ -130,6 +130,7 @@ def test_no_way_to_write_a_command_survives_the_adding(tmp_path: Path, opening: 
     )
 
 
+@pytest.mark.real_process
 def test_each_later_difference_is_named(terminal: Terminal, tmp_path: Path) -> None:
     source = tmp_path / "from"
     source.mkdir()
@@ -137,6 +138,10 @@ def test_each_later_difference_is_named(terminal: Terminal, tmp_path: Path) -> N
     (source / "more.md").write_text("x")
     terminal.done("skill", "add", "from", "--yes")
     assert terminal.run("skill", "check").out == "1 added skill, as added.\n"
+    # As the page about the data directory says.
+    assert "skills/skills.lock" in terminal.git("ls-files")
+    (subject,) = terminal.git("log", "-1", "--format=%s", "skills/skills.lock")
+    assert subject == "2 changes: add skill mail, lock skill mail"
     folder = terminal.paths.root / "skills" / "mail"
     (folder / "SKILL.md").write_text(f"{SKILL}More.\n")
     (folder / "more.md").unlink()

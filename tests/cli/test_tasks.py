@@ -51,7 +51,10 @@ def test_a_day_of_a_task_from_the_first_word_to_its_end(terminal: Terminal) -> N
     assert terminal.paths.tasks.read_text() == "- [ ] pay\n"
     assert terminal.done("tasks", "delete", task_id) == "Task deleted: pay.\n"
     assert terminal.json("tasks", "list", "--all") == {"tasks": []}
-    assert terminal.json("tasks", "lists") == {"lists": ["tasks.md"]}
+    assert terminal.json("tasks", "lists") == {
+        "lists": ["tasks.md"],
+        "titles": {"tasks.md": "tasks.md"},
+    }
 
 
 def test_due_tasks_come_first_and_say_so(terminal: Terminal) -> None:

@@ -68,6 +68,12 @@ def test_a_field_that_is_only_picked_or_named_in_the_text_is_text(terminal: Term
     assert "{{who}} in the text is not one of the properties" in missing
 
 
+def test_a_webhook_is_called_by_its_id_and_not_by_its_braces(terminal: Terminal) -> None:
+    hook = ("webhook", "add", "{{app}} is out.", "--id", "deploy", "--field", "app:string")
+    switched_on(terminal).done(*hook, "--deliver", "plain")
+    assert terminal.done("webhook", "cancel", "deploy") == "Webhook cancelled: deploy.\n"
+
+
 def test_a_webhook_is_changed_paused_resumed_and_cancelled(terminal: Terminal) -> None:
     switched_on(terminal).done(*WASH)
     changed = terminal.done("webhook", "edit", "wash", "--field", "minutes:integer")

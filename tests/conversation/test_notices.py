@@ -53,12 +53,25 @@ async def test_a_command_is_written_as_it_can_be_typed_where_the_bot_was_started
         assert at.chat.status.trouble.endswith("Run `.venv/bin/ollim-bot doctor`.")
 
 
-async def test_the_agent_is_not_told_what_it_knows() -> None:
+async def test_a_list_keeps_its_lines_and_is_one_line_for_the_agent() -> None:
     async with scene(ScriptedEngine()) as at:
-        await at.talk.notices.tell("A file is torn.", for_agent=False)
+        await at.talk.notices.tell("Missed: 2 things:\n- Gym:  today 8:00\n\n- Plan: today 9:00")
         await at.gathered()
         await at.until(lambda: at.told)
-        assert at.pending == []
+        assert at.told == ["Missed: 2 things:\n- Gym: today 8:00\n- Plan: today 9:00"]
+        assert at.pending == ["Missed: 2 things: - Gym: today 8:00 - Plan: today 9:00"]
+
+
+async def test_a_notice_that_is_held_until_the_morning_says_the_day() -> None:
+    clock = ManualClock(NOW.replace(hour=23))
+    async with scene(ScriptedEngine(), clock=clock) as at:
+        await at.chat.command("web", "/quiet until 7:00")
+        await at.talk.notices.tell("Missed: “Gym”, today 8:00. The next is tomorrow 8:00.")
+        await at.gathered()
+        await clock.advance(9 * 60 * MINUTE)
+        await at.until(lambda: "Gym" in "".join(each.text for each in at.log))
+        digest = next(each.text for each in at.log if "Gym" in each.text)
+        assert "“Gym”, Tue 24 Feb 08:00. The next is Wed 25 Feb 08:00." in digest
 
 
 async def test_the_same_thing_is_told_once_also_after_a_restart() -> None:

@@ -159,6 +159,23 @@ async def test_saving_is_refused_when_main_has_gone_on_and_a_report_is_offered()
         assert at.scene.pending == ["Rome."]
 
 
+async def test_nobody_is_asked_to_save_what_cannot_be_saved() -> None:
+    engine = scripted("Old.", "New.", "Rome.").then(SAVE, Says("Well."))
+    async with fork_scene(engine) as at:
+        await at.scene.ask("the old one")
+        old = at.main
+        await at.scene.chat.command("web", "/clear")
+        await at.scene.ask("the new one")
+        await at.enter("Rome")
+        # As after an edit of `sessions.json`.
+        at.scene.stores.session.transact(lambda _: (old, None))
+        await at.scene.talk.state.load()
+        cards = len(at.cards)
+        await at.scene.ask("keep this")
+        assert len(at.cards) == cards
+        assert at.fork is not None
+
+
 async def test_going_back_to_another_conversation_leaves_the_fork() -> None:
     engine = scripted("Old.", "New.", "Rome.", "More.")
     async with fork_scene(engine) as at:

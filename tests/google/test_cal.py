@@ -35,6 +35,17 @@ def test_events_at_google_are_shown_with_their_age(
     assert len(connected.google.named(f"GET {EVENTS}")) == 1
 
 
+def test_a_calendar_that_was_just_chosen_is_read_at_once(
+    connected: GoogleScene, terminal: Terminal
+) -> None:
+    connected.google.calendar.add(summary="Talk", start=at(14), end=at(15))
+    assert "Talk" in terminal.done("cal", "today")
+    connected.google.calendar.add_calendar("team", "Team")
+    connected.google.calendar.add("team", summary="Match", start=at(16), end=at(17))
+    terminal.done("config", "set", "google_calendars", "primary,team")
+    assert "Match" in terminal.done("cal", "today")
+
+
 def test_an_event_is_added_changed_and_deleted_and_each_shows_at_once(
     connected: GoogleScene, terminal: Terminal
 ) -> None:

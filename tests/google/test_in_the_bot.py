@@ -17,6 +17,7 @@ from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import SignInNeeded
 from ollim_bot.ports import IncomingMessage
 from ollim_bot.settings import Settings
+from ollim_bot.store.calendars import readable_copies
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.surface import RecordingSurface
 
@@ -43,6 +44,14 @@ async def test_google_is_connected_and_missed_in_the_chat(tmp_path: Path) -> Non
             await chat.receive(IncomingMessage(InputId("m1"), "test", address))
             await until(lambda: CONNECTED in surface.posted_by(Author.PROGRAM))
             assert surface.posted_by(Author.OWNER) == ["Google sign-in address (hidden)"]
+
+            scene.google.calendar.add_calendar("team", "Team")
+            stores.state.run(
+                lambda tx: tx.config.change(
+                    lambda config: config.with_value("google_calendars", ("primary", "team"))
+                )
+            )
+            await until(lambda: "Team" in {copy.name for copy in readable_copies(scene.paths)})
 
             scene.google.sign_ins.revoke_everything()
             with pytest.raises(SignInNeeded):

@@ -76,7 +76,7 @@ def test_tasks_of_other_lists_are_found_by_name_and_by_id(
 ) -> None:
     connected.google.tasks.add_list("work1", "Work")
     made = connected.google.tasks.add("report", "work1")
-    assert list(tasks.lists()) == [LIST_IN_USE, "Work"]
+    assert tasks.lists() == {LIST_IN_USE: "My Tasks", "Work": "Work"}
     (task,) = tasks.tasks("work")
     assert (task.title, task.list) == ("report", "Work")
     assert tasks.complete(made["id"]).done
@@ -90,7 +90,7 @@ def test_the_list_in_use_can_be_another(connected: GoogleScene) -> None:
     tasks = GoogleTasks(connected.client(), "work1")
     tasks.add("report")
     assert [each["title"] for each in connected.google.tasks.tasks["work1"].values()] == ["report"]
-    assert list(tasks.lists()) == [LIST_IN_USE, "My Tasks"]
+    assert tasks.lists() == {LIST_IN_USE: "Work", "My Tasks": "My Tasks"}
 
 
 def test_odd_tasks_and_ids_are_no_crash(connected: GoogleScene, tasks: GoogleTasks) -> None:
@@ -176,7 +176,11 @@ def test_the_commands_work_on_google_with_the_file_beside_it(
     assert terminal.done("tasks", "done", task_id) == "Task done: pay.\n"
     assert connected.google.tasks.open_titles == ["water"]
     assert terminal.done("tasks", "delete", task_id) == "Task deleted: pay.\n"
-    assert terminal.json("tasks", "lists") == {"lists": [LIST_IN_USE, "tasks.md"]}
+    assert terminal.json("tasks", "lists") == {
+        "lists": [LIST_IN_USE, "tasks.md"],
+        "titles": {LIST_IN_USE: "My Tasks", "tasks.md": "tasks.md"},
+    }
+    assert terminal.done("tasks", "lists") == f"{LIST_IN_USE} (My Tasks)\ntasks.md\n"
     (mine,) = terminal.json("tasks", "list", "--list", "tasks.md")["tasks"]
     terminal.done("tasks", "done", mine["id"])
     assert terminal.paths.tasks.read_text() == "- [x] call mum\n"

@@ -194,9 +194,24 @@ async def test_a_reminder_whose_agent_hangs_comes_after_a_minute_and_once(tmp_pa
         await at.until(lambda: at.pings)
         assert at.pings == ["Drink water."]
         assert at.log[-1].footer.startswith("The agent was not ready in time")
-        await at.advance(1900, step=60)
+        await at.advance(110, step=10)
+        assert at.reminders != []
+        # It keeps its slot and its file two minutes longer, not until the limit of all runs.
+        await at.advance(20, step=10)
         await at.until(lambda: at.reminders == [])
+        assert at.states("w1")[-2:] == ["timed_out", "delivered"]
+        await at.advance(1900, step=60)
         assert at.pings == ["Drink water."]
+
+
+async def test_a_run_that_has_spoken_may_work_on_until_its_own_limit(tmp_path: Path) -> None:
+    engine = ScriptedEngine().then(pings("Time to drink."), Waits())
+    async with schedule_scene(engine, tmp_path) as at:
+        at.remind("w1", MINUTE)
+        await at.advance(62)
+        await at.until(lambda: at.pings)
+        await at.advance(1700, step=60)
+        assert at.states("w1")[-1] not in ("timed_out", "delivered")
 
 
 async def test_a_ping_that_comes_too_late_is_refused(tmp_path: Path) -> None:

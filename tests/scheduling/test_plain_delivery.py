@@ -102,8 +102,8 @@ async def test_a_routine_that_must_come_comes_without_the_agent(
 async def test_a_routine_that_must_come_comes_while_its_last_run_goes_on(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(Waits()).then(Waits())
     async with schedule_scene(engine, tmp_path) as at:
-        at.routine("meds", "*/5 * * * *", "Take the blue pill.", background="true", must="true")
-        await at.advance(12 * 60, step=10)
+        at.routine("meds", "*/2 * * * *", "Take the blue pill.", background="true", must="true")
+        await at.advance(220, step=10)
         assert at.pings == ["Take the blue pill."] * 2
         (skipped,) = at.ended("meds")
         assert skipped.facts["reason"] == "overlap"

@@ -414,6 +414,20 @@ async def test_the_calls_of_one_hook_run_one_after_another_in_their_order(tmp_pa
         assert after == ["running", "done"] * 20
 
 
+@pytest.mark.parametrize("has_later", [True, False])
+async def test_a_call_that_hangs_is_ended_for_those_behind_it(
+    tmp_path: Path, has_later: bool
+) -> None:
+    async with schedule_scene(ScriptedEngine().then(Waits()), tmp_path) as at:
+        await noticed(at, HOOK)
+        for number in range(1 + has_later):
+            await call(at, "build", f"{number}", result="passed", seconds=number)
+        await at.advance(11 * 60, step=10)
+        assert begun(at) == (["0", "1"] if has_later else ["0"])
+        states = [state for state in at.states("build") if state not in ("due", "running")]
+        assert states == (["timed_out", "done"] if has_later else [])
+
+
 async def test_a_flood_of_calls_leaves_a_slot_to_the_clock(tmp_path: Path) -> None:
     engine = ScriptedEngine()
     for _ in range(3):

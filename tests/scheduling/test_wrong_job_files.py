@@ -163,14 +163,19 @@ async def test_one_wrong_file_hurts_no_other(scene: JobIndexScene) -> None:
     assert len(scene.notices.said) == 4
 
 
-async def test_a_folder_full_of_mistakes_is_a_handful_of_sentences(scene: JobIndexScene) -> None:
-    for number in range(40):
+@pytest.mark.parametrize(
+    ("wrong", "rest"), [(40, "35 more mistakes are in"), (6, "1 more mistake is in")]
+)
+async def test_a_folder_full_of_mistakes_is_a_handful_of_sentences(
+    scene: JobIndexScene, wrong: int, rest: str
+) -> None:
+    for number in range(wrong):
         (scene.paths.routines / f"r{number}.md").write_text("nothing")
     await scene.refresh()
     changes = await scene.refresh_later()
     assert len(scene.notices.said) == len(changes.problems) == 6
-    assert scene.notices.said[-1].startswith("35 more mistakes")
-    assert len(scene.index.problems) == 40
+    assert scene.notices.said[-1].startswith(rest)
+    assert len(scene.index.problems) == wrong
 
 
 async def test_a_wrong_file_that_is_removed_takes_its_last_good_version_along(

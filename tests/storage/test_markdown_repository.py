@@ -184,7 +184,7 @@ def test_two_files_with_one_id_are_both_named_and_the_first_is_in_use(
             "`Bash(*)` would allow every command. Name one, such as `Bash(ollim-bot help)`",
             id="every command",
         ),
-        pytest.param("disallowed-tools: [Bash]", "is not a field of a routine", id="restriction"),
+        pytest.param("disallowed-tools: [Bash]", "right: allowed-tools, a list", id="restriction"),
         pytest.param("allow-pings: false", "did you mean allow-ping?", id="near restriction"),
         pytest.param("isolatd: true", "did you mean isolated?", id="letter missing"),
         pytest.param("eanbled: false", "did you mean enabled?", id="letters swapped"),

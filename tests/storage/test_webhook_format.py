@@ -101,6 +101,7 @@ NAMED = "fields: {type: object, properties: {a: {type: string}}, required: [a]}"
             "pick: a is required in fields",
         ),
         (["on: []"], "on: "),
+        (["on: 5"], "on: '5' is not right; it takes one or a list of 1 to 50 events"),
         (["on: {a: b}"], "on: "),
         (["auth: basic"], "one or a list of bearer, github, standard, stripe"),
         (["auth: []"], "one or a list of bearer"),

@@ -89,9 +89,7 @@ def test_a_notice_is_left_once_for_its_key_and_for_the_agent(store: RepeatingSto
     for sentence in ("No login.", "Still no login."):
         notice = new_notice(sentence, key="login")
         store.run(partial(leave_notice, notice=notice, now=NOW))
-    torn = new_notice("Torn.", key="k")
-    store.run(lambda tx: leave_notice(tx, torn, NOW, for_agent=False))
     untold = store.query(lambda tx: tx.notices.get()).untold
-    assert [each.text for each in untold] == ["No login.", "Torn."]
+    assert [each.text for each in untold] == ["No login."]
     updates = store.query(lambda tx: tx.updates.get()).entries
     assert [each.message for each in updates] == ["No login."]

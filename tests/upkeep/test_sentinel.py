@@ -84,11 +84,61 @@ async def test_what_is_due_while_the_bot_is_dead_comes_once_with_its_buttons(sce
     async with scene.bot() as bot:
         await bot.until(lambda: bot.reminders == [])
         await bot.until(lambda: bot.told)
-        assert "While I was away, my watch brought “Take the blue pill” at 10:25." in bot.told[-1]
+        assert (
+            "While I was away, my watch brought “Take the blue pill” today 10:25." in bot.told[-1]
+        )
         assert scene.service.texts.count(PILL) == 1
         await bot.advance(11 * MINUTE, step=30)
         assert f"{PILL.removesuffix('.')} · 10 min ago" in " ".join(scene.service.texts)
     assert is_ledger_valid(scene)
+
+
+async def test_what_it_has_brought_is_asked_again_as_its_nag_says(scene: Scene) -> None:
+    await scene.run_bot_and_crash(**MUST, nag="10m x 2")
+    scene.clock.jump(9 * MINUTE)
+    for _ in range(9):
+        scene.run_sentinel()
+        scene.clock.jump(5 * MINUTE)
+    assert len(scene.service.texts) == 3
+    assert "10 min ago" in scene.service.texts[1]
+    (item,) = scene.ask(lambda tx: tx.due_items.open())
+    newest = scene.ask(lambda tx: tx.messages.get(item.card))
+    assert newest is not None
+    assert "this came from its watch" in newest.footer
+    assert newest.card is not None
+    assert newest.card.buttons[0].label == "Done"
+    async with scene.bot() as bot:
+        await bot.until(lambda: bot.told)
+        await bot.advance(30 * MINUTE, step=30)
+        assert len([text for text in bot.told if "my watch" in text]) == 1
+        assert len(scene.service.texts) == 3 + len(bot.told)
+    assert is_ledger_valid(scene)
+
+
+async def test_only_what_has_arrived_is_called_brought(scene: Scene) -> None:
+    await scene.run_bot_and_crash()
+    scene.clock.jump(9 * MINUTE)
+    scene.run_sentinel(has_channel=False)
+    async with scene.bot() as bot:
+        await bot.until(lambda: bot.told)
+        assert "brought" not in bot.told[-1]
+        assert "was due today 10:25, and my watch may not have reached you." in bot.told[-1]
+
+
+async def test_what_arrives_in_a_later_run_is_told_once_as_brought(scene: Scene) -> None:
+    await scene.run_bot_and_crash()
+    scene.clock.jump(9 * MINUTE)
+    scene.service.is_down = True
+    scene.run_sentinel()
+    scene.service.is_down = False
+    scene.run_sentinel()
+    assert scene.service.texts == [PILL]
+    async with scene.bot() as bot:
+        await bot.until(lambda: bot.told)
+        await bot.advance(11 * MINUTE, step=30)
+        (told,) = [text for text in bot.told if "my watch" in text]
+        assert "brought" in told
+        assert [each for each in bot.pending if "may not" in each] == []
 
 
 async def test_nothing_comes_before_its_moment_and_nothing_waits_for_the_next_run(
@@ -128,6 +178,18 @@ async def test_more_than_a_minute_late_is_said(scene: Scene) -> None:
     message = scene.ask(lambda tx: tx.messages.get(item.card))
     assert message is not None
     assert message.footer.startswith("Late: it was due today 10:25.")
+
+
+async def test_it_says_no_seconds(scene: Scene) -> None:
+    async with scene.bot() as at:
+        at.remind("pill", timedelta(minutes=10, seconds=7), PILL, **MUST)
+        await at.advance(31)
+    scene.clock.jump(10 * MINUTE + 45)
+    scene.run_sentinel()
+    (item,) = scene.ask(lambda tx: tx.due_items.open())
+    message = scene.ask(lambda tx: tx.messages.get(item.card))
+    assert message is not None
+    assert message.footer.startswith("Late: it was due today 10:25. ")
 
 
 async def test_a_bot_that_beats_is_left_alone_and_nothing_is_written(scene: Scene) -> None:

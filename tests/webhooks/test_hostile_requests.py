@@ -175,11 +175,14 @@ async def test_a_slow_request_is_given_up(parts: Sequence[bytes], status: int | 
         assert scene.accepted == []
 
 
+@pytest.mark.parametrize("proof", [PROOF, "X-Hub-Signature-256: sha256=00"], ids=["owner", "any"])
+@pytest.mark.parametrize("length", [LENGTH, CHUNKED])
 async def test_a_request_that_breaks_off_is_not_accepted_and_leaves_no_traceback(
-    scene: HookScene, caplog: pytest.LogCaptureFixture
+    scene: HookScene, caplog: pytest.LogCaptureFixture, proof: str, length: str
 ) -> None:
+    body = BODY[:-1] if length == LENGTH else b"9\r\n{"
     async with connected(scene) as (_, writer):
-        writer.write(head(PROOF, LENGTH) + BODY[:-1])
+        writer.write(head(proof, length) + body)
         await writer.drain()
     assert (await scene.call()).status == 202
     assert len(scene.accepted) == 1

@@ -162,7 +162,7 @@ class App:
         self._program = program
         self._ending = Ending.STOPPED
         self._is_wanted_to_end = asyncio.Event()
-        self._problems: asyncio.Queue[tuple[str, bool]] = asyncio.Queue()
+        self._problems: asyncio.Queue[str] = asyncio.Queue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reach = PathPolicy(settings.paths.root, (TEXTS,), self._server_places)
         self._skills = SkillFolder(settings.paths.skills, self._problem)
@@ -197,7 +197,8 @@ class App:
             chosen = await self._opened_engine(lifetime, store)
             surfaces = await self._opened_surfaces(store)
             upkeep.append((await self._loaded_servers(store)).run)
-            parts = self._parts(self._deps(store, repositories, chosen, edits, surfaces))
+            persona = self._persona(store)
+            parts = self._parts(self._deps(store, repositories, chosen, edits, surfaces, persona))
             lifetime.push_async_callback(parts.forks.close)
             await parts.load()
             if chosen.provider.problem:
@@ -213,6 +214,7 @@ class App:
                     edits,
                     self._clock,
                     zone,
+                    check_shared=partial(self._check_shared, persona),
                     events=self._adapters.events,
                     disk=self._adapters.disk,
                 )
@@ -248,7 +250,7 @@ class App:
         return [
             self._updates.run(scheduler.started),
             self._daily(store, parts, self._updates).run(),
-            self._refresher(store, parts).run(),
+            self._keep_calendars(store, parts),
             self._webhooks(store, parts, scheduler),
             self._zone_watch(store, parts).run(),
         ]
@@ -263,8 +265,7 @@ class App:
         """Read all jobs too, and leave the problems found so far for the start that follows."""
         await scheduler.read_jobs()
         while not self._problems.empty():
-            sentence, for_agent = self._problems.get_nowait()
-            await parts.notices.tell(sentence, for_agent=for_agent)
+            await parts.notices.tell(self._problems.get_nowait())
 
     def _prepare(self, paths: DataPaths) -> Closing:
         refuse_cut_off(paths)
@@ -377,14 +378,13 @@ class App:
         leave_notice(tx, new_notice(sentence), tx.now)
 
     def _state_problem(self, problem: StoreProblem) -> None:
-        """Tell the agent too, because its state may have changed."""
-        self._problem(str(problem), for_agent=True)
+        self._problem(str(problem))
 
-    def _problem(self, sentence: str, *, for_agent: bool = False) -> None:
+    def _problem(self, sentence: str) -> None:
         """Tell the problem once the conversation runs. Callable from any thread."""
         _logger.warning("%s", sentence)
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._problems.put_nowait, (sentence, for_agent))
+            self._loop.call_soon_threadsafe(self._problems.put_nowait, sentence)
 
     def _tasks(self, store: Store, journal: Journal) -> TaskList:
         """The list of tasks in use now: the owner may connect Google while the bot runs."""
@@ -396,6 +396,12 @@ class App:
         skills, tell = self._skills.read, self._problem
         return Persona(self._settings, store, self._clock, self._subagents, skills, tell)
 
+    def _check_shared(self, persona: Persona) -> None:
+        """Tell what is wrong with the policy, the skills and the profile, before they are used."""
+        self._policy.read()
+        self._skills.read()
+        persona.check()
+
     def _deps(
         self,
         store: Store,
@@ -403,9 +409,9 @@ class App:
         chosen: ProviderEngine,
         journal: Journal,
         surfaces: Surfaces,
+        persona: Persona,
     ) -> ConversationDeps:
         settings, paths = self._settings, self._settings.paths
-        persona = self._persona(store)
         job_guard = self._job_guard(store)
         return ConversationDeps(
             store=store,
@@ -509,6 +515,29 @@ class App:
 
         return CalendarRefresher(self._feeds, parts.notices.tell, self._clock, read_google)
 
+    async def _keep_calendars(self, store: Store, parts: ConversationParts) -> None:
+        """Keep the calendars current; those that the owner has just chosen are read at once."""
+        refresher, changed = self._refresher(store, parts), asyncio.Event()
+
+        def note(names: frozenset[str]) -> None:
+            if "config" in names:
+                changed.set()
+
+        unsubscribe = store.subscribe(note)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(refresher.run())
+                known = await store.read(lambda tx: tx.config.get().google_calendars)
+                while True:
+                    await changed.wait()
+                    changed.clear()
+                    wanted = await store.read(lambda tx: tx.config.get().google_calendars)
+                    if wanted != known:
+                        known = wanted
+                        refresher.read_others_soon()
+        finally:
+            unsubscribe()
+
     def _google_calendars(self, store: Store) -> GoogleCalendars:
         config = store.query(lambda tx: tx.config.get())
         return GoogleCalendars(
@@ -598,8 +627,7 @@ class App:
 
     async def _tell_problems(self, parts: ConversationParts) -> None:
         while True:
-            sentence, for_agent = await self._problems.get()
-            await parts.notices.tell(sentence, for_agent=for_agent)
+            await parts.notices.tell(await self._problems.get())
 
     async def _tidied(self) -> None:
         """Delete old attachments once a day."""

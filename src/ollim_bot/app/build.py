@@ -527,11 +527,15 @@ def build_schedule(
     clock: Clock,
     zone: OwnerZone,
     *,
+    check_shared: Callable[[], None] = lambda: None,
     events: Events = file_events,
     disk: Disk | None = None,
 ) -> Scheduler:
-    """Build the scheduler; `events` yields the file changes that the system reports."""
-    index = JobIndex(paths, clock, conversation.notices, edits)
+    """Build the scheduler; `events` yields the file changes that the system reports.
+
+    `check_shared` is as in `JobIndex`.
+    """
+    index = JobIndex(paths, clock, conversation.notices, edits, check_shared=check_shared)
     dispatch = Dispatcher(
         store,
         conversation.gate,

@@ -48,6 +48,12 @@ class Persona:
             self._tell(problem)
         return spec
 
+    def check(self) -> None:
+        """Tell what is wrong with the profile and the subagents. Callable from any thread."""
+        _, problems = self._files.read()
+        for problem in (*problems, *self._subagents.read().problems):
+            self._tell(problem)
+
     def _read(self) -> tuple[SessionSpec, tuple[str, ...]]:
         profile, problems = self._files.read()
         subagents = self._subagents.read()

@@ -196,7 +196,7 @@ def _google_to_read(data: Data, caller: Caller, *, has_old: bool) -> GoogleCalen
     from ollim_bot.cli.google_client import google_calendars
 
     calendars = google_calendars(caller, data)
-    return calendars if has_old or (not is_known and calendars.is_connected) else None
+    return calendars if has_old or calendars.has_new_choice else None
 
 
 def _read_quietly(read: Callable[[], object]) -> None:

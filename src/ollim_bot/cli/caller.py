@@ -100,9 +100,12 @@ class Caller:
         return f"~{text.removeprefix(home)}" if home and text.startswith(f"{home}/") else text
 
     def _is_below_the_bot(self) -> bool:
+        from ollim_bot.environment import data_directory
         from ollim_bot.upkeep.instance import running_pid
 
-        bot = running_pid(self.place().paths.bot_pid)
+        # A wrong setting is the command's to refuse, together with all the others, or to mend.
+        paths = data_directory(self._environ, self._folder())
+        bot = None if paths is None else running_pid(paths.bot_pid)
         return bot is not None and bot in _ancestors()
 
     def _folder(self) -> Path:

@@ -99,15 +99,19 @@ def _search(given: Given, caller: Caller) -> None:
 
 def _found(wanted: Search, caller: Caller) -> list[FoundRow]:
     # To open the whole store takes several times as long as a search.
+    from ollim_bot.store.errors import OlderState
     from ollim_bot.store.reading import ask_rows
 
     def question(statements: Statements) -> list[FoundRow] | None:
         index = SearchIndex(statements)
         return index.rows(wanted) if index.is_used else None
 
-    found = ask_rows(caller.place().paths, question)
+    try:
+        found = ask_rows(caller.place().paths, question)
+    except OlderState:
+        found = None
     if found is None:
-        found = _open(caller).ask(lambda tx: _logged(tx, tx.messages.search(wanted)))
+        found = _open(caller).ask_or([], lambda tx: _logged(tx, tx.messages.search(wanted)))
     return found
 
 
@@ -143,7 +147,8 @@ def _show(given: Given, caller: Caller) -> None:
 
 def _sessions(given: Given, caller: Caller) -> None:
     data = _open(caller)
-    rows = data.ask(lambda tx: list(_session_rows(tx, _limit(given), is_all="all" in given)))
+    limit, is_all = _limit(given), "all" in given
+    rows = data.ask_or([], lambda tx: list(_session_rows(tx, limit, is_all=is_all)))
     if "json" in given:
         print_json({"sessions": rows})
     elif rows:
@@ -182,7 +187,7 @@ def _limit(given: Given) -> int:
 
 def _session(data: Data, word: str) -> SessionId:
     """The session that the word begins; raises `OllimError` unless there is exactly one."""
-    known = data.ask(_known_sessions)
+    known = data.ask_or(set(), _known_sessions)
     found = {each for each in known if each == word} or {
         each for each in known if len(word) >= _SHORTEST_PREFIX and each.startswith(word)
     }

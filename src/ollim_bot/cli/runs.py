@@ -499,9 +499,7 @@ def _said(data: Data, record: RunRecord) -> list[str]:
 
 def _asked(data: Data, question: Step[list[LedgerRow]]) -> list[LedgerRow]:
     """The rows; empty if no bot has run yet."""
-    from ollim_bot.store.opening import has_state
-
-    return data.ask(question) if has_state(data.paths) else []
+    return data.ask_or([], question)
 
 
 def _all_rows(tx: Transaction) -> list[LedgerRow]:

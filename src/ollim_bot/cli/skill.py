@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
-from ollim_bot.cli.data import open_data, writable
+from ollim_bot.cli.data import Data, open_data, writable
 from ollim_bot.cli.framework import (
     Flags,
     Given,
@@ -128,6 +128,7 @@ def _add(given: Given, caller: Caller) -> None:
     _agree(f"Add the skill {one.skill.name}?", is_given="yes" in given)
     with writable(data) as opened:
         SkillInstaller(opened.paths).add(one)
+        _journal(opened, one.skill.name, f"add skill {one.skill.name}")
     print(f"Added the skill {one.skill.name}. The agent has it from its next answer on.")
 
 
@@ -170,7 +171,14 @@ def _remove(given: Given, caller: Caller) -> None:
     _agree(f"Remove the skill {plain(name)} with all its files?", is_given="yes" in given)
     with writable(data) as opened:
         SkillInstaller(opened.paths).remove(name)
+        _journal(opened, name, f"remove skill {name}")
     print(f"Removed the skill {plain(name)}.")
+
+
+def _journal(data: Data, name: str, message: str) -> None:
+    """Have the skill and the lock committed together."""
+    data.journal.note(data.paths.skills / name, message)
+    data.journal.note(SkillLock(data.paths.skills).path, f"lock skill {name}")
 
 
 def _names(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:

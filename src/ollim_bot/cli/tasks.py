@@ -112,11 +112,12 @@ def _show(given: Given, caller: Caller) -> None:
 
 
 def _lists(given: Given, caller: Caller) -> None:
-    names = task_list(open_data(caller), caller).lists()
+    lists = task_list(open_data(caller), caller).lists()
     if "json" in given:
-        print_json({"lists": list(names)})
-    else:
-        print(plain("\n".join(names)))
+        print_json({"lists": list(lists), "titles": dict(lists)})
+        return
+    for name, called in lists.items():
+        print(plain(name if name == called else f"{name} ({called})"))
 
 
 def _add(given: Given, caller: Caller) -> None:

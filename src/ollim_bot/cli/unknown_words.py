@@ -7,30 +7,26 @@ from collections.abc import Iterable
 from ollim_bot.domain.text import nearest
 from ollim_bot.errors import WrongInput
 
-_OTHER_WORDS = {
-    "create": "add",
-    "new": "add",
-    "set": "add",
-    "ls": "list",
-    "get": "show",
-    "change": "edit",
-    "update": "edit",
-    "delete": "cancel",
-    "remove": "cancel",
-    "rm": "cancel",
-    "disable": "pause",
-    "stop": "pause",
-    "enable": "resume",
-    "start": "resume",
-    "later": "snooze",
-    "reset": "unset",
-}
+# Words for one thing: where a command knows another of a row, that one is meant.
+_SAME = (
+    ("add", "create", "new", "set", "subscribe", "install", "login"),
+    ("list", "ls", "status", "all"),
+    ("show", "get", "view", "read"),
+    ("edit", "change", "update", "modify", "set"),
+    ("cancel", "delete", "remove", "rm", "unset", "unsubscribe", "uninstall", "logout"),
+    ("pause", "disable", "stop", "reject"),
+    ("resume", "enable", "start", "reopen", "approve"),
+    ("done", "complete", "finish", "tick"),
+    ("snooze", "later"),
+    ("unset", "reset"),
+    ("search", "find", "grep"),
+)
 
 
 def no_such(sentence: str, word: str, known: Iterable[str], overview: str) -> WrongInput:
     """Refuse the word, and name the known one that was meant, or where to find all."""
     names = list(known)
-    other = _OTHER_WORDS.get(word)
-    meant = other if other in names else nearest(word, names)
+    others = (each for row in _SAME if word in row for each in row)
+    meant = next((each for each in others if each in names), None) or nearest(word, names)
     hint = f"Did you mean `{meant}`?" if meant else f"`{overview}` shows them all."
     return WrongInput(f"{sentence} {hint}")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
-from ollim_bot.clock import within
+from ollim_bot.clock import result_before, wait_until_set
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.chat_log import context_of
 from ollim_bot.conversation.jobs.echo import ChangeEcho
@@ -221,6 +221,8 @@ def _lateness(run: Run, occurrence: Occurrence) -> int:
     return 0 if due is None else max(0, int((run.began.astimezone(UTC) - due).total_seconds()))
 
 
+# How many seconds a run that was overtaken has to end by itself.
+_TO_END = 120.0
 _LONGEST = 5.0
 
 
@@ -290,7 +292,7 @@ class Try:
     """One attempt at an occurrence: its number, how late it is, and its delivery right.
 
     An attempt that `may_fail` is retried if it fails without effects. `upcoming` gives the schedule
-    around the occurrence, and is called in a thread.
+    around the occurrence, and is called in a thread. Once it is `overtaken`, it ends soon.
     """
 
     number: int = 1
@@ -298,6 +300,7 @@ class Try:
     delivery_right: DeliveryRight | None = None
     may_fail: bool = False
     upcoming: Callable[[], UpcomingSchedule] | None = None
+    overtaken: asyncio.Event | None = None
 
 
 class Attempt:
@@ -339,12 +342,24 @@ class Attempt:
 
     async def within(self, seconds: float) -> AttemptOutcome:
         """Run until the limit. The session is closed when this returns or raises."""
+        began = self._around.clock.monotonic()
         try:
-            outcome = await within(seconds, self._around.clock, self._whole())
+            outcome = await result_before(self._limit(seconds), self._whole())
         finally:
             await self._calls.ended()
-        too_long = took_too_long(seconds)
+        too_long = took_too_long(min(seconds, self._around.clock.monotonic() - began))
         return outcome or AttemptOutcome(OccurrenceState.TIMED_OUT, self.usage, too_long)
+
+    async def _limit(self, seconds: float) -> None:
+        """Wait for the limit, or until the run was overtaken and had time to end by itself."""
+        clock, overtaken = self._around.clock, self._this.overtaken
+        if overtaken is None:
+            await clock.sleep(seconds)
+            return
+        ends_at = clock.monotonic() + seconds
+        await wait_until_set(overtaken, clock, seconds)
+        if overtaken.is_set():
+            await clock.sleep(min(_TO_END, max(0.0, ends_at - clock.monotonic())))
 
     async def _whole(self) -> AttemptOutcome:
         if isinstance(self._job, WebhookSpec):

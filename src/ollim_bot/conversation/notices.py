@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.clock import wait_until_set
@@ -13,6 +14,7 @@ from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.digest import HeldMessage
+from ollim_bot.domain.moments import with_dates
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.taint import Untrusted, marked_taint
@@ -49,7 +51,7 @@ class Notices:
         self._poster = poster
         self._board = board
         self._clock = clock
-        self._unkept: list[tuple[Notice, bool]] = []
+        self._unkept: list[Notice] = []
         self._wanted = asyncio.Event()
 
     async def tell(
@@ -57,25 +59,23 @@ class Notices:
         sentence: str,
         *,
         key: str | None = None,
-        for_agent: bool = True,
         for_reminder: bool = False,
         untrusted: str = "",
     ) -> StorageError | None:
         """Tell a sentence. What has the same `key` is told once; the default key is the sentence.
 
-        `for_agent` is False if the agent has an update about it already. `untrusted` is as in
-        `Notice`. Returns the error if the disk refuses; the notice is then kept in memory and
-        committed later.
+        `untrusted` is as in `Notice`. Returns the error if the disk refuses; the notice is then
+        kept in memory and committed later.
         """
         notice = new_notice(sentence, key=key, for_reminder=for_reminder, untrusted=untrusted)
         refused = None
         try:
-            await self._keep(notice, for_agent=for_agent)
+            await self._keep(notice)
         except StorageError as error:  # the notice is kept in memory, and the caller goes on
             _logger.warning("What is to be told could not be kept yet: %s", sentence, exc_info=True)
             refused = error
-            if not any(each.key == notice.key for each, _ in self._unkept):
-                self._unkept.append((notice, for_agent))
+            if not any(each.key == notice.key for each in self._unkept):
+                self._unkept.append(notice)
                 await self._show_unkept()
         self._wanted.set()
         return refused
@@ -122,7 +122,8 @@ class Notices:
         # At the end of the quiet, the digest is about to come, and takes these along.
         if until is not None or tx.held.get().waiting:
             for each in untold:
-                message = _message(MessageId(each.id), [each], now)
+                dated = replace(each, text=with_dates(each.text, now))
+                message = _message(MessageId(each.id), [dated], now)
                 hold(tx, HeldMessage(message, _held(each.key)), until or now)
             return
         self._poster.add_to_log(tx, _message(_notice_id(untold), untold, now))
@@ -148,17 +149,16 @@ class Notices:
 
     async def _keep_rest(self) -> None:
         while self._unkept:
-            notice, for_agent = self._unkept[0]
-            await self._keep(notice, for_agent=for_agent)
+            await self._keep(self._unkept[0])
             self._unkept.pop(0)
             await self._show_unkept()
 
     async def _show_unkept(self) -> None:
-        await self._board.show_unkept(self._unkept[0][0].text if self._unkept else "")
+        await self._board.show_unkept(self._unkept[0].text if self._unkept else "")
 
-    async def _keep(self, notice: Notice, *, for_agent: bool) -> None:
+    async def _keep(self, notice: Notice) -> None:
         now = self._clock.now()
-        await self._store.transact(lambda tx: leave_notice(tx, notice, now, for_agent=for_agent))
+        await self._store.transact(lambda tx: leave_notice(tx, notice, now))
 
     async def _gather(self) -> None:
         """Wait for further notices. Each new one may shorten the wait, and none prolongs it."""

@@ -144,6 +144,10 @@ class Fork:
         """Why the fork cannot become the main session; empty if it can."""
         if self.session is None or not self.has_answered:
             return "nothing has been answered in it yet"
+        return self.lasting_obstacle(main)
+
+    def lasting_obstacle(self, main: SessionId | None) -> str:
+        """Why no further answer makes it possible to save the fork; empty if one may."""
         if self.resumed_from is not None and self.resumed_from != main:
             return "it goes on from another conversation than today's main one"
         if main != self.main:

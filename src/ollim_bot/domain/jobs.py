@@ -113,7 +113,8 @@ class JobSpec:
     towards it, in words. `before` are the lengths of time at which a heads-up precedes the moment.
     `set_by` is the job whose background run created this one, such as `routine:plan`. Such a job is
     the bot's own initiative, so it never has to be delivered. `untrusted` names what the run that
-    created this job had read; its message is then data, and its runs are tainted.
+    created this job had read; its message is then data, and its runs are tainted. `is_template`:
+    the message has places for values, so it does not name the job.
     """
 
     id: str
@@ -138,6 +139,7 @@ class JobSpec:
     before: tuple[timedelta, ...] = ()
     set_by: str | None = None
     untrusted: str | None = None
+    is_template: bool = False
 
     @property
     def words(self) -> str:
@@ -145,9 +147,13 @@ class JobSpec:
         return self.description or " ".join(self.message.split())
 
     @property
+    def _name(self) -> str:
+        return self.id if self.is_template and not self.description else self.words
+
+    @property
     def title(self) -> str:
         """The name of the job for the agent, in notices and in records: no untrusted text."""
-        return FROM_UNTRUSTED if self.untrusted else self.words
+        return FROM_UNTRUSTED if self.untrusted else self._name
 
     @property
     def short_title(self) -> str:
@@ -156,7 +162,7 @@ class JobSpec:
     @property
     def owner_title(self) -> str:
         """The name of the job on the owner's own cards and lists; untrusted text is marked."""
-        short = short_title(self.words)
+        short = short_title(self._name)
         return f"{short} {FROM_UNTRUSTED}" if self.untrusted else short
 
     def zone(self, default: tzinfo) -> tzinfo:
@@ -275,6 +281,10 @@ class WebhookSpec:
     on: tuple[str, ...] = ()
     auth: tuple[WebhookAuth, ...] = tuple(WebhookAuth)
     is_plain: bool = False
+
+    def __post_init__(self) -> None:
+        is_template = "{{" in self.spec.message
+        object.__setattr__(self, "spec", replace(self.spec, is_template=is_template))
 
     @property
     def must(self) -> bool:

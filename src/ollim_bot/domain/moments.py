@@ -6,7 +6,7 @@ A wall-clock time is a `datetime` without a zone; an instant is one with a zone.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, available_timezones
 
 from ollim_bot.domain.text import nearest
@@ -96,9 +96,25 @@ def describe(moment: datetime, now: datetime, *, is_exact: bool = False) -> str:
     days = (local.date() - now.date()).days
     if days in _NEAR_DAYS:
         return f"{_NEAR_DAYS[days]} {clock_time(local)}"
-    year = "" if local.year == now.year else f" {local.year}"
-    day = f"{WEEKDAYS[local.weekday()]} {local.day} {MONTHS[local.month - 1]}{year}"
-    return f"{day} {clock_time(local).zfill(8 if local.second else 5)}"
+    return f"{_date(local, now)} {clock_time(local).zfill(8 if local.second else 5)}"
+
+
+def _date(moment: date, now: date) -> str:
+    year = "" if moment.year == now.year else f" {moment.year}"
+    return f"{WEEKDAYS[moment.weekday()]} {moment.day} {MONTHS[moment.month - 1]}{year}"
+
+
+def with_dates(text: str, now: datetime) -> str:
+    """The text for a later day: what it calls today, yesterday or tomorrow becomes a date.
+
+    `now` is when the text was written. Only a day with a time, as `describe` writes it, is changed.
+    """
+
+    def dated(found: re.Match[str]) -> str:
+        day = next(days for days, word in _NEAR_DAYS.items() if word == found[1])
+        return f"{_date(now + timedelta(days=day), now)} {found[2].zfill(5)}"
+
+    return re.sub(rf"\b({'|'.join(_NEAR_DAYS.values())}) (\d{{1,2}}:\d\d)\b", dated, text)
 
 
 def describe_with_distance(moment: datetime, now: datetime) -> str:

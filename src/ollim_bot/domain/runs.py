@@ -56,7 +56,8 @@ def outcome(facts: Mapping[str, object], *, is_delivered: bool = False) -> str:
 
 def late_label(due: datetime, now: datetime, *, is_call: bool = False) -> str:
     """The line below a late message; `is_call` says that a webhook's call came then."""
-    return f"Late: it {'came' if is_call else 'was due'} {describe(due, now)}."
+    minute = due.replace(second=0, microsecond=0)
+    return f"Late: it {'came' if is_call else 'was due'} {describe(minute, now)}."
 
 
 class RunKind(StrEnum):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ollim_bot.domain.catch_up import missed_since
 from ollim_bot.domain.jobs import Routine
-from ollim_bot.domain.moments import clock_time
+from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import ScheduledJob, moments_between, next_due, occurrence_at
 
@@ -55,9 +55,15 @@ def reason_of(state: BotState) -> str:
     return _REASONS.get(state, _NO_ANSWER)
 
 
-def brought(title: str, at: datetime) -> str:
+def brought(title: str, at: datetime, now: datetime) -> str:
     """What the bot tells of a delivery when it runs again."""
-    return f"While I was away, my watch brought “{title}” at {clock_time(_minute(at))}."
+    return f"While I was away, my watch brought “{title}” {describe(_minute(at), now)}."
+
+
+def not_brought(title: str, due: datetime, now: datetime) -> str:
+    """What the bot tells instead, if nothing confirms that it reached the owner."""
+    when = describe(_minute(due), now)
+    return f"While I was away, “{title}” was due {when}, and my watch may not have reached you."
 
 
 def perhaps_again(title: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -66,8 +66,8 @@ class _ServiceAndFile:
         holder = self._file if deleted.task.list == FILE_LIST else self._service
         return holder.restore(deleted)
 
-    def lists(self) -> Sequence[str]:
-        return [*self._service.lists(), FILE_LIST]
+    def lists(self) -> Mapping[str, str]:
+        return {**self._service.lists(), **self._file.lists()}
 
     def _holder(self, task_id: str) -> TaskList:
         try:

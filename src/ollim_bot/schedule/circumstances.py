@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,11 +30,15 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DueOccurrence:
-    """An occurrence with its job; `late_since` is its due moment if it is late."""
+    """An occurrence with its job; `late_since` is its due moment if it is late.
+
+    `overtaken` is set when its run is not waited for any more, and is soon to end.
+    """
 
     job: Job
     occurrence: Occurrence
     late_since: datetime | None = None
+    overtaken: asyncio.Event = field(default_factory=asyncio.Event, compare=False)
 
     @classmethod
     def by_hand(cls, job: Job, now: datetime) -> DueOccurrence:

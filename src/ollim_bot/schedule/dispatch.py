@@ -256,7 +256,11 @@ class Dispatcher:
             return
         await self._must.until_deadline(due, right)
         is_delivering.set()
+        is_hanging = not right.is_taken
         await self._must.deliver(due, right, NOT_READY)
+        if is_hanging:
+            # Its slot and its file are not to be kept until the limit of all runs.
+            due.overtaken.set()
         if not due.job.spec.background:
             await self._withdraw(due.occurrence)
 
@@ -345,7 +349,7 @@ class Dispatcher:
             await self._clock.sleep(run.pause.total_seconds())
         upcoming = partial(self._upcoming, due.occurrence)
         may_fail = run.attempt < MAX_ATTEMPTS
-        this = Try(run.attempt, due.late_since, right, may_fail, upcoming)
+        this = Try(run.attempt, due.late_since, right, may_fail, upcoming, due.overtaken)
         # The background runs own this run: a cancelled dispatch must not cancel it.
         return await asyncio.shield(self._background.start(due.job, due.occurrence, this))
 

@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -443,7 +443,8 @@ class JobIndex:
     """Knows every job of the data directory. Call `refresh` whenever a file may have changed.
 
     A file that is wrong, or absent for a moment, leaves its last valid version in the index. A
-    problem is told once it lasts, and again only when it has changed.
+    problem is told once it lasts, and again only when it has changed. `check_shared` is called, in
+    a thread, at the first look and when other shared files have changed and stayed so for a moment.
     """
 
     def __init__(
@@ -453,9 +454,13 @@ class JobIndex:
         notices: ProblemNotices,
         hand_edits: HandEdits,
         disk: Disk | None = None,
+        *,
+        check_shared: Callable[[], None] = lambda: None,
     ) -> None:
         self._clock = clock
         self._teller = notices
+        self._check_shared = check_shared
+        self._shared_changed_at: float | None = clock.monotonic() - SECONDS_TO_MEND
         self._hand_edits = hand_edits
         self._files = JobFiles(paths, disk or OsDisk())
         self._shared = SharedFiles(paths)
@@ -501,7 +506,21 @@ class JobIndex:
             self._files.keep_last_good(state, now)
         settled, edits = state.settles_at, self._hand_edits.settle()
         waits = [] if settled is None else [settled - now]
-        return state, waits if edits is None else [*waits, edits], took
+        waits += [each for each in (edits, self._settle_shared(now, shared)) if each is not None]
+        return state, waits, took
+
+    def _settle_shared(self, now: float, touched: Set[Path]) -> float | None:
+        """Check the shared files once their writer has had time to end; None if that is done."""
+        if touched:
+            self._shared_changed_at = now
+        if self._shared_changed_at is None:
+            return None
+        left = self._shared_changed_at + SECONDS_TO_MEND - now
+        if left > 0:
+            return left
+        self._shared_changed_at = None
+        self._check_shared()
+        return None
 
     async def _tell(self, problems: Sequence[FileProblem], now: float) -> Sequence[str]:
         there = {problem.key for problem in problems}
@@ -541,9 +560,10 @@ def _in_short(sentences: Sequence[str]) -> Sequence[str]:
     more = len(sentences) - _MOST_TOLD_AT_ONCE
     if more <= 0:
         return sentences
+    are, them = ("mistake is", "it") if more == 1 else ("mistakes are", "them")
     rest = (
-        f"{more} more mistakes are in job files. `ollim-bot routine list`, "
-        "`ollim-bot reminder list` and `ollim-bot webhook list` show them."
+        f"{more} more {are} in job files. `ollim-bot routine list`, "
+        f"`ollim-bot reminder list` and `ollim-bot webhook list` show {them}."
     )
     return [*sentences[:_MOST_TOLD_AT_ONCE], rest]
 

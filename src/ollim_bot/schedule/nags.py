@@ -9,16 +9,14 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.item_cards import open_card
-from ollim_bot.domain.item_messages import delivery_id
+from ollim_bot.domain.item_messages import again_message, delivery_id
 from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import HELD, PLAINLY, PLANNED_AT, RELEASED, RunStory
 from ollim_bot.domain.schedule import Agenda
-from ollim_bot.domain.taint import marked_taint, untrusted_label, untrusted_message
 from ollim_bot.domain.travel import ZoneMove
 from ollim_bot.errors import StorageError
 from ollim_bot.schedule.job_index import Changes
@@ -125,7 +123,7 @@ class Nags:
             tx.due_items.put(replace(item, again_at=until))
             tx.ledger.append(_held_row(item, time, until, tx.now))
             return
-        message = _message(item, time, tx.now)
+        message = again_message(item, time, tx.now)
         self._poster.add_to_log(tx, message)
         tx.ledger.append(*_shown_rows(tx.ledger.story(time), message, tx.now))
         since = now if is_late(item.again_at, now) else item.again_at
@@ -144,19 +142,3 @@ def _shown_rows(story: RunStory, message: ChatMessage, now: datetime) -> Iterato
     if story.held:
         yield LedgerRow(now, RELEASED, story.occurrence, {"message": message.id})
     yield LedgerRow(now, OccurrenceState.DONE.value, story.occurrence, facts)
-
-
-def _message(item: DueItem, time: Occurrence, now: datetime) -> ChatMessage:
-    card = open_card(replace(item, shown=item.shown + 1), now)
-    taint = marked_taint(item.untrusted)
-    return ChatMessage(
-        delivery_id(time),
-        now,
-        Author.BACKGROUND,
-        card.text,
-        card=card,
-        footer=untrusted_label(taint),
-        job=item.short_title,
-        occurrence=time.id,
-        untrusted=untrusted_message(taint),
-    )

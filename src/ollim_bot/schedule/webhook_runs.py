@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC
 from itertools import count
 
+from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation.background import Slots
 from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.domain.decision import Abandon, Circumstances, decide, is_plain
@@ -27,6 +28,8 @@ from ollim_bot.store.store import Store
 
 _CAUSE = "webhook_deliveries"
 _BETWEEN_TRIES = 5.0
+# A call may hold up later ones of its hook for so many seconds; alone, until the limit of all runs.
+_LONGEST_IN_FRONT = 480.0
 _GONE = {**FILE_GONE, "why": "its file is gone, and what was sent is removed"}
 
 _logger = logging.getLogger(__name__)
@@ -92,10 +95,10 @@ class WebhookRuns:
     async def _run_all_of(self, hook: str) -> None:
         waiting = self._waiting[hook]
         while waiting:
-            await self._run(waiting.popleft())
+            await self._run(waiting.popleft(), waiting)
         del self._waiting[hook]
 
-    async def _run(self, one: Occurrence) -> None:
+    async def _run(self, one: Occurrence, later: Collection[Occurrence]) -> None:
         async with await self._slot(self._job(one)):
             story = await self._gate.commit(lambda tx: tx.ledger.story(one))
             # While it waited, the file may have changed.
@@ -103,8 +106,19 @@ class WebhookRuns:
             if job is None:
                 await self._abandon(story)
             else:
-                await self._dispatch.resume(DueOccurrence(job, one), story).wait()
+                await self._run_to_end(DueOccurrence(job, one), story, later)
         await self._gate.commit(lambda tx: tx.webhook_deliveries.forget_data(one))
+
+    async def _run_to_end(
+        self, due: DueOccurrence, story: RunStory, later: Collection[Occurrence]
+    ) -> None:
+        """Run the call. Once it has taken long, it must not hold up those that wait behind it."""
+        ended = self._dispatch.resume(due, story)
+        await wait_until_set(ended, self._clock, _LONGEST_IN_FRONT)
+        while not ended.is_set() and not later:
+            await wait_until_set(ended, self._clock, _BETWEEN_TRIES)
+        due.overtaken.set()
+        await ended.wait()
 
     def _job(self, one: Occurrence) -> Job | None:
         return job_of(self._index, JobKey(JobKind.WEBHOOK, one.job_id))

@@ -190,6 +190,7 @@ _COMMON = {rule.name: rule.attribute for rule in COMMON}
 _LOOKS_LIKE_A_RESTRICTION = (
     r"disallow|deny|denied|forbid|block|exclu|except|restrict|permission|sandbox|read-?only"
 )
+_WHAT_RESTRICTS = "; right: allowed-tools, a list of the tools it may use beside the usual ones"
 
 
 class FieldProblem(NamedTuple):
@@ -293,9 +294,9 @@ class JobFormat(Generic[J]):
 
     def _read_unknown(self, name: str, field: Field, found: _Findings) -> None:
         near = nearest(name, self.rules)
-        hint = f"; did you mean {near}?" if near else ""
-        problem = FieldProblem(f"is not a field of a {self.kind}{hint}", name, field.line)
         looks_so = re.search(_LOOKS_LIKE_A_RESTRICTION, name) is not None
+        hint = f"; did you mean {near}?" if near else _WHAT_RESTRICTS if looks_so else ""
+        problem = FieldProblem(f"is not a field of a {self.kind}{hint}", name, field.line)
         restricts = looks_so or (near is not None and self.rules[near].restricts)
         if restricts or name in _OF_ONE_KIND:
             found.problems.append(problem)

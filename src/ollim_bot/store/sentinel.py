@@ -17,7 +17,9 @@ from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.decision import Circumstances, decide, has_to_come
 from ollim_bot.domain.definitions import Armed, Definition
 from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.item_messages import again_message
 from ollim_bot.domain.jobs import Reminder
+from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import (
     BY,
@@ -29,7 +31,7 @@ from ollim_bot.domain.run_history import (
     claiming_row,
 )
 from ollim_bot.domain.schedule import ScheduledJob, key_of
-from ollim_bot.domain.sentinel import DueDelivery, brought
+from ollim_bot.domain.sentinel import DueDelivery, brought, not_brought
 from ollim_bot.errors import NewerFormat, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
@@ -40,7 +42,8 @@ from ollim_bot.store.database import Database
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.file_store import FileStore, Malformed, StoreProblem
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.item_answers import add_item
+from ollim_bot.store.item_answers import add_item, move_card
+from ollim_bot.store.item_times import plan_next, planned_time, skip_passed
 from ollim_bot.store.job_files import remove_reminder
 from ollim_bot.store.json_fields import FORMAT, Fields, parse_json, render_json, versioned
 from ollim_bot.store.steps import leave_notice, new_notice
@@ -154,9 +157,55 @@ def end_delivery(tx: Transaction, one: SentinelDelivery) -> None:
         tx.ledger.append(LedgerRow(tx.now, DELIVERED, occurrence, facts))
     if one.removal is not None:
         tx.job_ops.add(one.removal)
-    sentence = brought(one.item.short_title, one.message.at)
-    notice = new_notice(sentence, key=f"sentinel {one.message.id}", for_reminder=True)
-    leave_notice(tx, replace(notice, id=f"sentinel-{one.message.id}"), tx.now)
+    if one.item.shown == 1:
+        _tell(tx, one)
+
+
+def _tell(tx: Transaction, one: SentinelDelivery) -> None:
+    """Leave the notice of a delivery; one that has arrived is no longer in doubt."""
+    title, now = one.item.short_title, tx.now.astimezone(one.message.at.tzinfo)
+    name, doubt = f"sentinel-{one.message.id}", f"sentinel-doubt-{one.message.id}"
+    if one.through:
+        sentence = brought(title, one.message.at, now)
+        tx.notices.change(lambda record: record.withdrawn(doubt))
+        tx.updates.change(lambda pending: pending.without({doubt}))
+    else:
+        name, sentence = doubt, not_brought(title, one.item.due, now)
+    notice = new_notice(sentence, key=name, for_reminder=True)
+    leave_notice(tx, replace(notice, id=name), tx.now)
+
+
+def times_to_come(tx: Transaction, until: datetime) -> list[tuple[datetime, DueItem]]:
+    """The open items that must come, and when they are shown again, up to that moment."""
+    found = [(each.again_at, each) for each in tx.due_items.to_come_again()]
+    return [
+        (at, item)
+        for at, item in found
+        if at is not None and at <= until and item.is_open and item.as_reminder.must
+    ]
+
+
+def begin_again(
+    tx: Transaction, key: str, footer: str, *, is_tried: bool
+) -> SentinelDelivery | None:
+    """Add the message that shows an open item again; None if it is not due or is answered."""
+    item = tx.due_items.get(key)
+    if item is None or not item.is_open or item.again_at is None or item.again_at > tx.now:
+        return None
+    item = skip_passed(tx, item, tx.now)
+    time = planned_time(tx, item)
+    if time is None or item.nag is None or item.again_at is None:
+        return None
+    message = again_message(item, time, tx.now.astimezone(item.due.tzinfo), footer)
+    tx.messages.add(message)
+    if is_tried:
+        tx.deliveries.require(CHANNEL, message.id, (), tx.now)
+    done = {"job": item.title, **PLAINLY, BY: SENTINEL}
+    tx.ledger.append(LedgerRow(tx.now, OccurrenceState.DONE.value, time, done))
+    since = tx.now if is_late(item.again_at, tx.now) else item.again_at
+    after = plan_next(tx, replace(item, shown=item.shown + 1), since + item.nag.pause)
+    move_card(tx, after, message.id)
+    return SentinelDelivery(message, after, {}, tried_at=tx.now if is_tried else None)
 
 
 def unfinished_deliveries(tx: Transaction, *, has_channel: bool) -> list[SentinelDelivery]:

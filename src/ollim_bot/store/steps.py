@@ -61,19 +61,24 @@ def _dropped_facts(update: PendingUpdate) -> dict[str, object]:
 def new_notice(
     sentence: str, *, key: str | None = None, for_reminder: bool = False, untrusted: str = ""
 ) -> Notice:
-    """`key` identifies what must not be told again; by default it is the sentence."""
-    line = " ".join(sentence.split())
-    return Notice(uuid4().hex, key or sentence, line, for_reminder, untrusted)
+    """`key` identifies what must not be told again; by default it is the sentence.
+
+    A list in it keeps its lines.
+    """
+    lines = (" ".join(line.split()) for line in sentence.splitlines())
+    text = "\n".join(filter(None, lines))
+    return Notice(uuid4().hex, key or sentence, text, for_reminder, untrusted)
 
 
-def leave_notice(tx: Transaction, notice: Notice, now: datetime, *, for_agent: bool = True) -> None:
-    """Tell the owner, once for each key; with `for_agent`, tell the main session too."""
+def leave_notice(tx: Transaction, notice: Notice, now: datetime) -> None:
+    """Tell the owner and the main session, once for each key."""
     record = tx.notices.get()
     if record.knows(notice.key):
         return
     tx.notices.put(record.with_new(notice))
-    if for_agent:
-        leave_update(tx, PendingUpdate(now, notice.text, notice.id, notice.untrusted))
+    # An update is one line of the prompt.
+    line = " ".join(notice.text.split())
+    leave_update(tx, PendingUpdate(now, line, notice.id, notice.untrusted))
 
 
 def leave_failure(

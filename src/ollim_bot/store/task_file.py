@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime
@@ -117,8 +117,8 @@ class TaskFile:
             raise TaskNotFound(task_id)
         return found
 
-    def lists(self) -> Sequence[str]:
-        return [FILE_LIST]
+    def lists(self) -> Mapping[str, str]:
+        return {FILE_LIST: FILE_LIST}
 
     def add(self, title: str, due: date | None = None, notes: str = "") -> Task:
         plain, day = with_date(one_line(title), due)

@@ -13,6 +13,7 @@ from ollim_bot.store.job_formats import Fault, FieldRule, JobFormat, WrongValue,
 
 _PLAIN = "plain"
 _MOST_EVENTS = 50
+_EVENTS = f"one or a list of 1 to {_MOST_EVENTS} events, such as issues.opened"
 
 
 def schema(field: Field) -> dict[str, object]:
@@ -36,9 +37,12 @@ def pointers(field: Field) -> dict[str, str]:
 
 
 def events(field: Field) -> tuple[str, ...]:
-    found = (text(field).strip(),) if field.text is not None else words(field)
+    # A number names no event, so no call would ever count.
+    if not isinstance(field.value, str | list):
+        raise wrong(field, _EVENTS)
+    found = (field.value.strip(),) if isinstance(field.value, str) else words(field)
     if not found or not all(found) or len(found) > _MOST_EVENTS:
-        raise wrong(field, f"one or a list of 1 to {_MOST_EVENTS} events, such as issues.opened")
+        raise wrong(field, _EVENTS)
     return found
 
 

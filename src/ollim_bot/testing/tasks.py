@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from itertools import count
@@ -84,9 +84,9 @@ class MemoryTasks:
         self._check()
         return self._put(deleted.task)
 
-    def lists(self) -> Sequence[str]:
+    def lists(self) -> Mapping[str, str]:
         self._check()
-        return [self._name]
+        return {self._name: self._name}
 
     def _put(self, task: Task) -> Task:
         self._tasks[task.id] = task

@@ -29,6 +29,10 @@ from ollim_bot.tools.declaration import (
 )
 
 _ONLY_IN_A_FORK = "This is not an interactive fork, so there is nothing to leave."
+_NOT_SAVED = (
+    "This fork cannot become the main conversation: {}. Nobody is asked. `report_updates` keeps a "
+    "summary of it."
+)
 _BLOCKED = "This job may not report to the main session. End without it."
 _EMPTY = "A report needs words. Say in one or two sentences what the main session should know."
 
@@ -72,6 +76,9 @@ EXIT_FORK = OwnTool(
 
 
 async def _save_context(context: ToolContext, _: Arguments) -> ToolAnswer:
+    fork, main = await context.store.read(lambda tx: (tx.fork.get(), tx.session.get()))
+    if fork is not None and (obstacle := fork.lasting_obstacle(main)):
+        return ToolAnswer(_NOT_SAVED.format(obstacle), is_error=True)
     await context.wants(Save())
     return ToolAnswer("The owner is asked when this turn has ended.")
 

@@ -7,13 +7,17 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.domain.definitions import holder_among
+from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.item_messages import item_message, why_now
 from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.lateness import late_since
+from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of
 from ollim_bot.domain.sentinel import (
     LONGEST_RUN,
@@ -44,11 +48,13 @@ from ollim_bot.store.sentinel import (
     CHANNEL,
     SentinelDelivery,
     SentinelFile,
+    begin_again,
     begin_delivery,
     end_delivery,
     is_owed,
     may_send,
     note_revival,
+    times_to_come,
     unfinished_deliveries,
 )
 from ollim_bot.store.steps import armed_marks
@@ -109,7 +115,9 @@ class Sentinel:
             return report
         self._jobs = {key_of(job): job for job in self._read_jobs()}
         due, unfinished = self._look(now)
-        if not (due or unfinished or any(not each.through for each in self._kept())):
+        again = self._to_come_again(now)
+        is_left = any(not each.through for each in self._kept())
+        if not (due or unfinished or again or is_left):
             return report
         report.waits_for = due
         with ExitStack() as stack:
@@ -119,10 +127,12 @@ class Sentinel:
                 report.is_second = not stack.enter_context(lock.held_if_free())
             if not report.is_second:
                 with suppress(_BotIsBack):
-                    self._act(due, self._clock.monotonic() + LONGEST_RUN.total_seconds())
+                    self._act(due, again, self._clock.monotonic() + LONGEST_RUN.total_seconds())
         return report
 
-    def _act(self, due: list[DueDelivery], deadline: float) -> None:
+    def _act(
+        self, due: list[DueDelivery], again: list[tuple[datetime, DueItem]], deadline: float
+    ) -> None:
         """Wait until the bot counts as dead, give it a last chance, and then deliver."""
         if not self._wait_until(acts_from(self._heartbeat, self._clock.now()), deadline):
             return
@@ -135,11 +145,12 @@ class Sentinel:
             self._resume(kept)
         for waiting in self._look(self._clock.now())[1]:
             self._finish(waiting)
-        for one in due:
-            if not self._wait_until(one.due, deadline):
+        works = [(one.due, partial(self._deliver_if_owed, one)) for one in due]
+        works += [(at, partial(self._show_again, item)) for at, item in again]
+        for moment, work in sorted(works, key=itemgetter(0)):
+            if not self._wait_until(moment, deadline):
                 return
-            if (current := self._still_owed(one)) is not None:
-                self._deliver(current)
+            work()
 
     def _wait_until(self, moment: datetime, deadline: float) -> bool:
         """Wait for the moment; False if it comes after the deadline. Raises `_BotIsBack`."""
@@ -191,11 +202,41 @@ class Sentinel:
         )
         return known if known is not None else (self._unremembered(found, now), [])
 
-    def _still_owed(self, one: DueDelivery) -> DueDelivery | None:
-        """The delivery as its file says now: it may have been changed or removed in between."""
+    def _deliver_if_owed(self, one: DueDelivery) -> None:
+        """Deliver it as its file says now: it may have been changed or removed in between."""
         self._jobs = {key_of(job): job for job in self._read_jobs()}
         due, _ = self._look(self._clock.now())
-        return next((each for each in due if each.occurrence == one.occurrence), None)
+        current = next((each for each in due if each.occurrence == one.occurrence), None)
+        if current is not None:
+            self._deliver(current)
+
+    def _to_come_again(self, now: datetime) -> list[tuple[datetime, DueItem]]:
+        """The open items that are shown again in this run; a routine must still be there."""
+        found = self._ask(lambda tx: times_to_come(tx, now.astimezone(UTC) + LONGEST_RUN)) or []
+        return [(at, item) for at, item in found if self._may_come_again(item)]
+
+    def _may_come_again(self, item: DueItem) -> bool:
+        first = Occurrence.parse(item.occurrence)
+        job = self._jobs.get(JobKey(first.kind, first.job_id))
+        return not item.is_of_routine or (job is not None and job.spec.enabled)
+
+    def _show_again(self, item: DueItem) -> None:
+        """Show an open item once more, as its nag says; without the database it waits."""
+        state, begun = self._state(), list[SentinelDelivery]()
+        if not state.keeps_database:
+            return
+
+        def step(tx: Transaction) -> bool:
+            is_tried = self._around.channel is not None
+            one = begin_again(tx, item.key, reason_of(state), is_tried=is_tried)
+            begun[:] = [] if one is None else [one]
+            return one is not None
+
+        if self._commit(step):
+            sent, problem = self._sent(begun[0], is_new=True)
+            self._conclude(sent, _LEDGER)
+            now = self._clock.now()
+            self._report.outcomes.append(_outcome(sent, now, now, _LEDGER, problem))
 
     def _begun_before(self, known: Collection[str]) -> list[DueDelivery]:
         """What the bot had claimed before its last heartbeat, and left without an end."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from tests.tools.server.tool_scene import EVERYWHERE, MakeToolScene
 
-from ollim_bot.domain.forks import Discard, ForkExit, Save
+from ollim_bot.domain.forks import Discard, Fork, ForkExit, Save
 from ollim_bot.domain.runs import EnterFork, RunKind
+from ollim_bot.domain.sessions import SessionId
 
 EXITS = [("exit_fork", Discard()), ("save_context", Save())]
 
@@ -48,6 +51,18 @@ async def test_what_the_agent_saves_is_not_confirmed_yet(tool_scene: MakeToolSce
     at = tool_scene(RunKind.FORK)
     assert "The owner is asked" in await at.works("save_context")
     assert at.wanted == [Save()]
+
+
+async def test_what_cannot_be_saved_is_refused_at_once_with_the_reason(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene(RunKind.FORK)
+    now = at.clock.now()
+    gone_on = Fork("f1", SessionId("f"), SessionId("old"), "", timedelta(minutes=10), now, now)
+    at.stores.state.run(lambda tx: tx.fork.put(gone_on))
+    at.stores.state.run(lambda tx: tx.session.put(SessionId("new")))
+    assert "the main conversation has gone on" in await at.is_refused("save_context")
+    assert at.wanted == []
 
 
 @pytest.mark.parametrize(("name", "_"), EXITS)

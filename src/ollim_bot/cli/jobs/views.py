@@ -66,7 +66,9 @@ def listing(
 def _name(spec: JobSpec, *, for_agent: bool) -> str:
     """The title; for the owner with the words of an untrusted job, which are marked."""
     is_marked = spec.untrusted and not for_agent
-    return f"{title(spec.words)} {FROM_UNTRUSTED}" if is_marked else title(spec.title)
+    if is_marked:
+        return f"{title(spec.words)} {FROM_UNTRUSTED}"
+    return title(spec.title if spec.untrusted else spec.words)
 
 
 def promise(noun: JobNoun[S], job: S, now: datetime) -> str:

@@ -69,7 +69,7 @@ def _message(
         Author.BACKGROUND,
         plain_text(hook.spec.message, call.fields if call else {}),
         footer=" ".join(filter(None, (late, untrusted_label(taint)))),
-        # Without a description, the title would be the text with its braces.
+        # Without a description, the title would be the text itself.
         job=hook.spec.short_title if hook.spec.description else hook.spec.id,
         occurrence=occurrence.id,
         untrusted=untrusted_message(taint),

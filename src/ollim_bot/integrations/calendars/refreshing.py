@@ -13,6 +13,7 @@ from threading import Thread
 from traceback import format_tb
 from typing import ParamSpec, Protocol, TypeVar
 
+from ollim_bot.clock import wait_until_set
 from ollim_bot.domain.calendar import FRESH, CalendarCopy, added_words, failing_words
 from ollim_bot.domain.pasted_addresses import AddressAnswer
 from ollim_bot.domain.taint import Untrusted
@@ -55,12 +56,22 @@ class CalendarRefresher:
         self._tell = tell
         self._clock = clock
         self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._wants_others = asyncio.Event()
 
     async def run(self) -> None:
         """Read them until cancelled."""
         while True:
             await self.refresh()
-            await self._clock.sleep(FRESH.total_seconds())
+            ends_at = self._clock.monotonic() + FRESH.total_seconds()
+            while (left := ends_at - self._clock.monotonic()) > 0:
+                await wait_until_set(self._wants_others, self._clock, left)
+                if self._wants_others.is_set():
+                    self._wants_others.clear()
+                    await self._refresh_others()
+
+    def read_others_soon(self) -> None:
+        """The owner has chosen others; do not wait for the next quarter of an hour."""
+        self._wants_others.set()
 
     async def refresh(self) -> None:
         """Read all of them once."""

@@ -107,6 +107,11 @@ class GoogleCalendars:
             return self._tokens.revocation() is not None
         return GoogleService.CALENDAR in token.services
 
+    @property
+    def has_new_choice(self) -> bool:
+        """Whether other calendars are wanted than those that were read last."""
+        return self.is_connected and self._known().keys() != set(self._ids)
+
     def refresh(self, now: datetime) -> Sequence[CalendarCopy]:
         """Read the changes of all of them; a failure is in the `problem` of a copy.
 

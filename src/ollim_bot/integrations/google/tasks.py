@@ -103,11 +103,12 @@ class GoogleTasks:
         answer = self._client.call("POST", path, body=_fields(deleted.task))
         return replace(_task_of(answer, deleted.task.list), done=deleted.task.done)
 
-    def lists(self) -> Sequence[str]:
+    def lists(self) -> Mapping[str, str]:
         """The list in use first, the others by their titles."""
-        used = self._client.call("GET", f"{_LISTS}/{quote(self._list_id, safe='@')}").get("id")
-        others = (str(item.get("title")) for item in self._pages(_LISTS) if item.get("id") != used)
-        return [LIST_IN_USE, *others]
+        used = self._client.call("GET", f"{_LISTS}/{quote(self._list_id, safe='@')}")
+        items = (item for item in self._pages(_LISTS) if item.get("id") != used.get("id"))
+        others = {str(item.get("title")): str(item.get("title")) for item in items}
+        return {LIST_IN_USE: str(used.get("title") or LIST_IN_USE), **others}
 
     def _named_list(self, name: str) -> tuple[str, str]:
         lists = {str(item.get("id")): str(item.get("title")) for item in self._pages(_LISTS)}
