@@ -17,7 +17,7 @@ from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.jobs import JobSpec, Reminder
-from ollim_bot.domain.overviews import today_card
+from ollim_bot.domain.overviews import today_overview
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.paths import DataPaths
@@ -109,7 +109,7 @@ def test_the_name_of_a_calendar_cannot_pass_for_ours(name: str) -> None:
 
 
 def card_lines(*copies: CalendarCopy, has_titles: bool = True) -> list[str]:
-    card = today_card((), (), (), Skips(), SUNDAY, copies, has_titles=has_titles)
+    card, _ = today_overview((), (), (), Skips(), SUNDAY, copies, has_titles=has_titles)
     return [line.text for line in card.lines]
 
 
@@ -134,7 +134,9 @@ def test_today_says_how_old_an_old_copy_is_and_names_an_event_without_a_title() 
 
 
 def test_without_calendars_today_is_as_it_was() -> None:
-    assert today_card((), (), (), Skips(), SUNDAY, ()) == today_card((), (), (), Skips(), SUNDAY)
+    assert today_overview((), (), (), Skips(), SUNDAY, ()) == today_overview(
+        (), (), (), Skips(), SUNDAY
+    )
 
 
 async def test_the_card_in_the_chat_is_marked_as_the_words_of_others() -> None:

@@ -375,6 +375,13 @@ def test_that_the_bot_is_not_running_is_said_apart_from_the_answer(terminal: Ter
     assert terminal.run("routine", "pause", "plan").err == ""
 
 
+def test_a_late_that_has_no_effect_is_said(terminal: Terminal) -> None:
+    said = "note: late is read as run, because it must come, however late; remove it.\n"
+    assert said in terminal.run(*ROUTINE, "--must", "--late", "skip").err
+    assert "it comes, however late" in terminal.done("routine", "show", "plan")
+    assert said not in terminal.run("routine", "edit", "plan", "--clear", "late").err
+
+
 def test_the_usual_nag_is_given_to_new_reminders_that_must_come(terminal: Terminal) -> None:
     terminal.done("config", "set", "nag_default", "15m x 2")
     assert terminal.json(*REMINDER, "--in", "1h")["nag"] == "15m x 2"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -72,6 +73,29 @@ def test_today_shows_what_waits_comes_and_is_done(terminal: Terminal) -> None:
     assert [(one["answer"], one["answered_at"]) for one in day["done"]] == [
         ("done", (SUNDAY - HOUR).isoformat())
     ]
+
+
+def test_all_that_is_overdue_is_listed_the_newest_first(terminal: Terminal) -> None:
+    terminal.paths.state.mkdir(parents=True)
+    items = [due(f"a{hours}", f"thing {hours}", hours) for hours in range(1, 10)]
+    last = replace(items[-1], is_dose=True).in_place_of(due("a9", "thing 9", 10))
+
+    def step(tx: Transaction) -> None:
+        for each in (*items[:-1], last):
+            tx.due_items.put(each)
+
+    database = open_database(terminal.paths, lambda: SUNDAY, is_holder=True, report=print)
+    database.run(step)
+    database.close()
+    lines = terminal.done("today").splitlines()[3:]
+    assert lines[:2] == [
+        "  thing 9 · since 5:30 · not answered",
+        "  thing 9 · before: 4:30 · not answered",
+    ]
+    assert [each.split()[1] for each in lines[2:]] == [*"12345678"]
+    overdue = json.loads(terminal.done("today", "--json"))["overdue"]
+    assert [each["title"][-1] for each in overdue] == [*"912345678"]
+    assert [each["earlier_count"] for each in overdue] == [1, *[0] * 8]
 
 
 def test_today_has_its_help(terminal: Terminal) -> None:

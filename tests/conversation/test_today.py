@@ -9,12 +9,16 @@ from threading import Event
 
 from tests.conversation.scene import NOW, Scene, scene, scripted
 
-from ollim_bot.domain.cards import Card
+from ollim_bot.domain.cards import Card, CardLine
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import Answer, DueItem
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.overviews import today_overview
+from ollim_bot.domain.owner_choices import Skips
+from ollim_bot.domain.task_cards import TaskUndo
+from ollim_bot.domain.tasks import Task
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.testing.clock import ManualClock
 
@@ -110,14 +114,15 @@ async def test_the_message_follows_answers_jobs_and_runs() -> None:
         (done, _) = shown(at, message).buttons
         assert not (await at.chat.click("web", message.id, done.custom_id)).is_error
         await clock.advance(1)
-        await at.until(lambda: buttons(shown(at, message)) == [(1, "Undo")])
+        await at.until(lambda: buttons(shown(at, message)) == [(1, "Done"), (1, "Undo")])
+        assert [each.is_used for each in shown(at, message).buttons] == [True, False]
         assert [line.text for line in shown(at, message).lines] == ["✓ Drink water · 10:15"]
 
         at.stores.reminders.add(TEA)
         at.stores.ledger.append(LedgerRow(NOW, "armed"))
         await clock.advance(1)
         await at.until(lambda: len(shown(at, message).lines) == 2)
-        assert shown(at, message).lines[0].text == "11:15 · Make tea"
+        assert shown(at, message).lines[1] == CardLine("11:15 · Make tea", "New")
         assert len([each for each in at.log if each.card]) == 1, "it is one message"
 
 
@@ -144,8 +149,145 @@ async def test_only_the_newest_message_has_buttons_and_is_kept_up_to_date() -> N
         before = shown(at, first)
         put(at, item(WATER, NOW - HOUR).answered(Answer.LET_GO, NOW, "web"))
         await clock.advance(1)
-        await at.until(lambda: buttons(shown(at, second)) == [(1, "Undo")])
+        await at.until(lambda: buttons(shown(at, second)) == [(1, "Done"), (1, "Undo")])
         assert shown(at, first) == before
+
+
+async def test_a_second_tap_hits_the_same_line_or_nothing() -> None:
+    """Whichever button is tapped, all others stay where they are, and Undo brings it back."""
+    clock = ManualClock(NOW)
+    async with scene(scripted(), clock=clock) as at:
+        at.stores.reminders.add(TEA)
+        at.stores.routines.add(STRETCH)
+        put(at, item(WATER, NOW - HOUR), item(PILLS, NOW - 2 * HOUR), item(PILLS, NOW - 14 * HOUR))
+        message = await today(at)
+        drawn = shown(at, message)
+        overdue = [each for each in drawn.buttons if each.line <= 3]
+        assert len(overdue) == 8
+        for button in overdue:
+            assert not (await at.chat.click("web", message.id, button.custom_id)).is_error
+            await clock.advance(1)
+            await at.until(lambda: shown(at, message) != drawn)
+            after = shown(at, message)
+            stayed = after.buttons[: len(drawn.buttons)]
+            assert [each.line for each in stayed] == [each.line for each in drawn.buttons]
+            others = [each for each in drawn.buttons if each.line != button.line]
+            assert [each for each in stayed if each.line != button.line] == others
+            again = after.buttons[drawn.buttons.index(button)]
+            assert again.is_used or again.label == "Undo"
+            (undo,) = (each for each in after.buttons if each.label == "Undo")
+            assert not (await at.chat.click("web", message.id, undo.custom_id)).is_error
+            await clock.advance(1)
+            await at.until(lambda: shown(at, message) == drawn)
+
+
+async def test_what_comes_due_and_a_newer_moment_take_the_place_of_their_line() -> None:
+    clock = ManualClock(NOW)
+    async with scene(scripted(), clock=clock) as at:
+        at.stores.reminders.add(TEA)
+        stretch = item(STRETCH, NOW - HOUR)
+        put(at, stretch)
+        message = await today(at)
+        assert buttons(shown(at, message)) == [(1, "Done"), (1, "Snooze 1 h"), (2, "Snooze 1 h")]
+        at.stores.reminders.remove("t1")
+        put(
+            at,
+            item(STRETCH, NOW).in_place_of(stretch),
+            replace(stretch, is_followed_up=True),
+            item(TEA, NOW),
+        )
+        await clock.advance(1)
+        await at.until(lambda: len(shown(at, message).lines) == 3)
+        assert [each.text for each in shown(at, message).lines] == [
+            "Stretch · since 10:15",
+            "Make tea · since 10:15",
+            "Stretch · before: 9:15 · not answered",
+        ]
+        assert buttons(shown(at, message)) == [
+            (line, label) for line in (1, 2) for label in ("Done", "Snooze 1 h")
+        ]
+
+
+async def test_what_is_no_longer_there_keeps_its_place() -> None:
+    clock = ManualClock(NOW)
+    async with scene(scripted(), clock=clock) as at:
+        at.stores.reminders.add(TEA)
+        at.stores.routines.add(PILLS)
+        message = await today(at)
+        at.stores.reminders.remove("t1")
+        at.stores.ledger.append(LedgerRow(NOW, "armed"))
+        await clock.advance(1)
+        await at.until(lambda: shown(at, message).buttons[0].is_used)
+        assert [each.text for each in shown(at, message).lines] == [
+            "11:15 · Make tea · no longer here",
+            "20:00 · Take the pills",
+        ]
+        assert buttons(shown(at, message)) == [(1, "Snooze 1 h"), (2, "Skip once")]
+        assert [each.text for each in shown(at, await today(at)).lines] == [
+            "20:00 · Take the pills"
+        ]
+
+
+def test_a_task_that_is_ticked_keeps_its_place() -> None:
+    first, second = (Task(name, f"Task {name}", due=NOW.date()) for name in ("a", "b"))
+    given = ((), (), (), Skips(), NOW, ())
+    before = today_overview(*given, [first, second])
+    undo = TaskUndo("k", first, "", "m1", before.card.buttons[:1], "", NOW)
+    after = today_overview(*given, [second], [undo], shown=before)
+    assert [each.text for each in after.card.lines] == ["✓ Task a · 10:15", "Task b · due today"]
+    assert [each.label for each in after.card.buttons] == ["Undo", "Done"]
+
+
+async def test_doses_come_first_then_the_newest_and_every_page_can_be_reached() -> None:
+    clock = ManualClock(NOW)
+    async with scene(scripted(), clock=clock) as at:
+        pills = [item(PILLS, NOW - day * 24 * HOUR) for day in range(3)]
+        waters = [
+            item(replace(WATER, spec=replace(WATER.spec, id=f"w{number}")), NOW - number * HOUR)
+            for number in range(10)
+        ]
+        put(at, *waters, *pills)
+        message = await today(at)
+        seen: list[str] = []
+        for page in range(3):
+            card = shown(at, message)
+            (turn,) = (each for each in card.buttons if each.label == "Show more")
+            here = [each for each in card.buttons if each.label in ("Done", "Taken")]
+            more = 13 - len(here) - bool(page)
+            assert card.lines[len(here)].text == f"and {more} more"
+            seen += [each.data for each in here]
+            if page == 0:  # an answer on a page leaves the others where they are
+                await at.chat.click("web", message.id, here[-1].custom_id)
+                await at.until(lambda: "✓" in shown(at, message).lines[4].text)
+                assert [each.text for each in shown(at, message).lines[:4]] == [
+                    each.text for each in card.lines[:4]
+                ]
+                assert shown(at, message).lines[-1].text == "and 8 more"
+                seen.pop()
+            assert not (await at.chat.click("web", message.id, turn.custom_id)).is_error
+        assert seen == [each.key for each in (*pills, *waters) if each != waters[1]]
+        assert [each.text for each in shown(at, message).lines[:1]] == [
+            "Take the pills · since 10:15 · not answered"
+        ]
+        put(at, item(TEA, NOW))
+        await clock.advance(1)
+        await at.until(
+            lambda: shown(at, message).lines[-1] == CardLine("Make tea · since 10:15", "New")
+        )
+
+
+async def test_moments_without_an_answer_are_a_line_of_the_newer_one() -> None:
+    async with scene(scripted()) as at:
+        last = item(STRETCH, NOW - 9 * HOUR)
+        for hour in range(8, 0, -1):
+            last = item(STRETCH, NOW - hour * HOUR).in_place_of(last)
+        put(at, last)
+        card = shown(at, await today(at))
+        assert [each.text for each in card.lines] == [
+            "Stretch · since 9:15",
+            "Stretch · before: 8:15, 7:15, 6:15, 5:15, 4:15 and 3 more · not answered",
+        ]
+        assert {each.line for each in card.buttons} == {1}
 
 
 async def test_one_that_was_replaced_while_it_was_drawn_gets_no_buttons_back() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -23,7 +24,7 @@ from ollim_bot.domain.catch_up import (
     missed_since,
 )
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.jobs import JobSpec, Late, Reminder, Routine
+from ollim_bot.domain.jobs import ItemKind, JobSpec, Late, Nag, Reminder, Routine
 from ollim_bot.domain.lateness import is_late, late_rule
 from ollim_bot.domain.schedule import ScheduledJob, next_due
 
@@ -37,8 +38,18 @@ def routine(cron: str, name: str = "a", late: Late | None = None) -> Routine:
     return Routine(JobSpec(id=name, message=f"Do {name}.", late=late), Cron.parse(cron))
 
 
-def reminder(at: datetime, name: str = "b", late: Late | None = None) -> Reminder:
-    return Reminder(JobSpec(id=name, message=f"Do {name}.", late=late), at)
+def reminder(
+    at: datetime, name: str = "b", late: Late | None = None, *, must: bool | None = None
+) -> Reminder:
+    return Reminder(JobSpec(id=name, message=f"Do {name}.", late=late, must=must), at)
+
+
+DAILY = Cron.parse("0 12 * * *")
+MUST_COME: list[dict[str, Any]] = [
+    {"must": True},
+    {"kind": ItemKind.DOSE},
+    {"nag": Nag(10 * MINUTE, 4)},
+]
 
 
 def missed(job: ScheduledJob, gap: timedelta, now: datetime = NOON) -> Missed:
@@ -72,11 +83,19 @@ def test_a_routine_is_still_run_for_a_while(
         (routine("0 12 * * *", late=Late.RUN), Late.RUN),
         (reminder(NOON), Late.RUN),
         (reminder(NOON, late=Late.RUN), Late.RUN),
-        (reminder(NOON, late=Late.TELL), Late.TELL),
-        (reminder(NOON, late=Late.SKIP), Late.SKIP),
+        (reminder(NOON, late=Late.TELL, must=False), Late.TELL),
+        (reminder(NOON, late=Late.SKIP, must=False), Late.SKIP),
+        *((reminder(NOON, late=late), Late.RUN) for late in Late),
+        *(
+            (Routine(JobSpec(id="a", message="Do.", late=late, **given), DAILY), Late.RUN)
+            for given in MUST_COME
+            for late in (None, *Late)
+        ),
     ],
 )
-def test_however_late_it_is_the_wish_of_the_author_holds(job: ScheduledJob, always: Late) -> None:
+def test_however_late_it_is_the_wish_of_the_author_holds_and_what_must_come_comes(
+    job: ScheduledJob, always: Late
+) -> None:
     for lateness in (MINUTE + HAIR, HOUR, 9 * HOUR, 400 * DAY):
         assert late_rule(job, NOON, NOON + lateness, UTC) is always
 
@@ -143,7 +162,7 @@ def test_reminders_come_first_then_what_was_due_first() -> None:
         reminder(NOON - 5 * HOUR, "rent"),
         routine("0 9 * * *", "news"),
         routine("0 8 * * *", "stretch"),
-        reminder(NOON - 6 * HOUR, "gone", late=Late.TELL),
+        reminder(NOON - 6 * HOUR, "gone", late=Late.TELL, must=False),
         routine("0 10 * * *", "secret", late=Late.SKIP),
     ]
     found = catch_up(jobs, NOON - 8 * HOUR, NOON, UTC)

@@ -151,7 +151,7 @@ def test_a_failed_attempt_is_repeated_after_a_pause(attempts: int, seconds: int)
 
 def test_lateness_is_judged_once_and_never_for_a_claimed_reminder() -> None:
     late = at_noon(now=NOON + HOUR, was_away=True)
-    job, own = reminder(late=Late.SKIP), routine(late=Late.SKIP)
+    job, own = reminder(late=Late.SKIP, must=False), routine(late=Late.SKIP)
     claimed = late._replace(progress=Progress(DUE))
     assert decide(job, late) == decide(own, late) == Miss(is_told=False)
     assert decide(own, claimed) == Miss(is_told=False)

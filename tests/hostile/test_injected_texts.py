@@ -31,7 +31,7 @@ from ollim_bot.domain.cards import Card
 from ollim_bot.domain.event_cards import deleted_card, kept_card, question_card
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import JobSpec, ReportMode, WebhookSpec
-from ollim_bot.domain.overviews import today_card
+from ollim_bot.domain.overviews import today_overview
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.taint import Untrusted
@@ -70,7 +70,7 @@ def copy_with(text: str) -> CalendarCopy:
 
 
 def day_with(text: str) -> Card:
-    return today_card((), (), (), Skips(), SUNDAY, [copy_with(text)])
+    return today_overview((), (), (), Skips(), SUNDAY, [copy_with(text)]).card
 
 
 @EVERY_ATTEMPT

@@ -45,6 +45,27 @@ async def test_of_what_was_not_done_and_what_was_missed_only_the_newest_is_run(
         assert check(at.rows, clock.now()) == []
 
 
+@pytest.mark.parametrize(
+    ("fields", "waiting"),
+    [({"kind": "dose"}, {11: 0, 12: 0, 13: 0}), ({"must": "true"}, {13: 2}), ({}, {13: 0})],
+    ids=["dose", "must", "neither"],
+)
+async def test_of_what_must_come_the_older_ones_stay_open(
+    tmp_path: Path, fields: dict[str, str], waiting: dict[int, int]
+) -> None:
+    clock = ManualClock(NOW)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        at.routine("plan", "0 * * * *", plain="true", late="run", **fields)
+        await at.advance(20)
+    await clock.advance(45 * 60)
+    leave_claimed(at, clock, PLAN, ["due"])
+    await clock.advance(2.5 * 3600)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await at.until(lambda: len(at.ended("plan")) == 3 and any(each.card for each in at.log))
+        items = at.store.query(lambda tx: tx.due_items.open())
+        assert {each.due.hour: each.earlier_count for each in items} == waiting
+
+
 async def test_what_was_not_done_is_done_if_the_newer_one_has_ended(tmp_path: Path) -> None:
     """The newer one was skipped because the older one was still running."""
     engine, clock = ScriptedEngine(), ManualClock(NOW)

@@ -93,6 +93,7 @@ def write_jobs(at: ScheduleScene) -> None:
     at.routine("new-york", "30 2 * * *", background="true", timezone="America/New_York")
     at.routine("missed-long-ago", "0 1 * * *", background="true")
     at.routine("missed-for-good", "0 4 * * *", background="true", late="skip")
+    at.routine("missed-dose", "0,30 1 * * *", background="true", kind="dose", late="skip")
     at.routine("missed-just-now", "50 4 * * *", background="true", late="run")
     at.routine("unskilled", "15 6 * * *", background="true", skills="[cooking]")
     at.routine("paused", "* * * * *", background="true", enabled="false")

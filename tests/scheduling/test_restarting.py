@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,16 @@ from tests.scheduling.test_firing import HOUR, MINUTE, pings
 
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine, Waits
 
 DAY = timedelta(days=1)
+TO_SKIP = Skips(
+    {"routine:pills": datetime(2026, 2, 25, 8, tzinfo=UTC)},
+    {"routine:pills": (datetime(2026, 2, 25, 20, tzinfo=UTC),)},
+)
 WATER = Occurrence.parse("reminder:w1:2026-02-24T10:16:00Z")
 
 
@@ -60,6 +66,48 @@ async def test_what_is_too_late_is_told_in_one_message(tmp_path: Path) -> None:
         assert at.told[0].startswith("While I was away I missed 3 things:")
         assert engine.prompts == []
         assert [row.state for row in at.ended("plan")] == ["missed"]
+
+
+@pytest.mark.parametrize("is_asleep", [True, False], ids=["asleep", "off"])
+@pytest.mark.parametrize(
+    ("fields", "waiting"),
+    [
+        ({"kind": "dose"}, {"26 20": 0, "26 8": 0, "25 20": 0, "25 8": 0, "24 20": 0}),
+        ({"must": "true"}, {"26 20": 4}),
+        ({"nag": "24h x 1", "late": "skip"}, {"26 20": 4}),
+        ({"nag": "24h x 1", "kind": "dose", "late": "tell"}, {"26 20": 0, "26 8": 0, "24 20": 0}),
+    ],
+    ids=["dose", "must", "nag", "skipped-dose"],
+)
+async def test_what_must_come_comes_however_late_and_today_has_the_older_moments(
+    tmp_path: Path, fields: dict[str, str], waiting: dict[str, int], *, is_asleep: bool
+) -> None:
+    clock = ManualClock(NOW)
+    async with AsyncExitStack() as stack:
+        at = await stack.enter_async_context(
+            schedule_scene(ScriptedEngine(), tmp_path, clock=clock)
+        )
+        at.routine("pills", "0 8,20 * * *", plain="true", **fields)
+        at.routine("news", "0 8,20 * * *", background="true")
+        await at.advance(20)
+        if len(waiting) == 3:
+            await at.store.transact(lambda tx: tx.skips.put(TO_SKIP))
+        if is_asleep:
+            at.clock.jump(65 * 3600)
+        else:
+            await stack.aclose()
+            await clock.advance(65 * 3600)
+            at = await stack.enter_async_context(
+                schedule_scene(ScriptedEngine(), tmp_path, clock=clock)
+            )
+        await at.advance(60)
+        await at.until(lambda: len(at.ended("pills")) == 5)
+        (card,) = (each for each in at.log if each.card)
+        assert card.footer == "Late: it was due yesterday 20:00."
+        items = at.store.query(lambda tx: tx.due_items.open())
+        assert {f"{each.due:%-d %-H}": each.earlier_count for each in items} == waiting
+        assert [row.state for row in at.ended("news")].count("missed") == 1
+        assert check(at.rows, clock.now()) == []
 
 
 async def test_late_runs_begin_one_by_one_and_reminders_first(tmp_path: Path) -> None:

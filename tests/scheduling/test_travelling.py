@@ -119,6 +119,32 @@ async def test_what_the_clock_jumps_over_is_told_or_comes_late(tmp_path: Path) -
         await settled(at)
 
 
+async def test_what_must_come_comes_where_the_clock_jumps_over_it(tmp_path: Path) -> None:
+    clock = clock_in(BERLIN)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await travel(at, BERLIN)
+        at.routine("pills", "0 12,14 * * *", kind="dose", late="skip", **PLAIN)
+        at.routine("water", "30 11-16 * * *", must="true", **PLAIN)
+        at.routine("rhythm", "30 11-16 * * *", **PLAIN)
+        await at.advance(20)
+        await travel(at, TOKYO)
+        await at.advance(30)
+        await at.until(lambda: len([each for each in at.log if each.card]) == 2)
+        assert came(at, "pills") == [
+            ("2026-02-24T03:00:00Z", "skipped"),
+            ("2026-02-24T05:00:00Z", "done"),
+        ]
+        assert came(at, "water")[-1] == ("2026-02-24T07:30:00Z", "done")
+        assert came(at, "rhythm") == []
+        items = at.store.query(lambda tx: tx.due_items.open())
+        assert [(each.short_title, f"{each.due:%H:%M}", each.earlier_count) for each in items] == [
+            ("Plan the day", "12:00", 0),
+            ("Plan the day", "14:00", 0),
+            ("Plan the day", "16:30", 5),
+        ]
+        await settled(at)
+
+
 async def test_a_reminder_under_way_ends_once(tmp_path: Path) -> None:
     engine, clock = ScriptedEngine().then(Waits(), pings("Call.")), clock_in(BERLIN)
     async with schedule_scene(engine, tmp_path, clock=clock) as at:

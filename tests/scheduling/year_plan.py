@@ -221,7 +221,7 @@ def _expected_ends(
 
 def _still_runs(version: JobVersion, moment: datetime, now: datetime) -> bool:
     late = version.job.spec.late
-    if now - moment <= 60 * SECOND or late is Late.RUN:
+    if now - moment <= 60 * SECOND or late is Late.RUN or version.job.must:
         return True
     if late is not None:
         return False

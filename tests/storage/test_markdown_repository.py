@@ -226,6 +226,18 @@ def test_an_unknown_key_is_a_warning_and_the_job_runs(data: DataDirectory) -> No
     assert "did you mean description?" in report.warnings[5]
 
 
+@pytest.mark.parametrize("late", Late)
+@pytest.mark.parametrize("line", ["must: true", "kind: dose", "nag: 10m x 4", "mood: good"])
+def test_that_what_must_come_is_not_left_out_where_it_is_late_is_a_warning(
+    data: DataDirectory, line: str, late: Late
+) -> None:
+    write(data, "a.md", fields(f"late: {late}\n{line}"))
+    warnings = [each for each in data.open().routines.report().warnings if "late" in each]
+    said = "routines/a.md:4: late: is read as run, because it must come, however late; remove it"
+    is_ignored = late is not Late.RUN and line != "mood: good"
+    assert warnings == ([said] if is_ignored else [])
+
+
 def test_a_number_is_text_where_text_is_wanted(data: DataDirectory) -> None:
     """Eight hexadecimal characters can look like a number to YAML."""
     for written in ("12345678", "1e234567", "0x123456"):

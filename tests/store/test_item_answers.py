@@ -19,7 +19,7 @@ from ollim_bot.domain.jobs import Chain, ItemKind, JobKind, JobSpec, Nag, Remind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.ports import JobRepositories
-from ollim_bot.store.item_answers import ItemAnswers, add_item, answer_reply, end_undo
+from ollim_bot.store.item_answers import ItemAnswers, add_item, add_missed, answer_reply, end_undo
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.steps import note_agent_skills
 from ollim_bot.store.transaction import Transaction
@@ -106,6 +106,56 @@ def test_a_new_reminder_of_the_same_id_ends_the_planned_time_of_the_old() -> Non
     story = stores.state.query(lambda tx: tx.ledger.story(old.times[0]))
     assert (story.state, story.rows[-1].facts["reason"]) == ("skipped", "superseded")
     assert stores.state.query(lambda tx: tx.due_items.to_come_again()) == [new]
+
+
+WATER = Routine(JobSpec(id="water", message="Water", plain=True), Cron.parse("0 * * * *"))
+
+
+async def test_a_later_moment_of_a_routine_asks_in_the_place_of_the_earlier_ones() -> None:
+    stores = stored(ManualClock(NOW))
+    job = replace(WATER, spec=replace(WATER.spec, nag=Nag(timedelta(minutes=10), 4)))
+    ask(stores, OTHER, "0")
+    for hour in range(1, 9):
+        ask(stores, job, str(hour), NOW + hour * HOUR)
+    assert [labels(stores, str(hour)) for hour in range(1, 8)] == [[]] * 7
+    assert title(stores, "7") == "Water · 16:00 · asked again below"
+    assert labels(stores, "8")[0] == labels(stores, "0")[0] == "Done"
+    tea, newest = stores.state.query(lambda tx: tx.due_items.open())
+    assert (tea.earlier_count, newest.earlier_count) == (0, 7)
+    assert [each.hour for each in newest.earlier] == [16, 15, 14, 13, 12]
+    again = stores.state.query(lambda tx: tx.due_items.to_come_again())
+    assert [each.key for each in again] == [newest.key]
+    await answers(stores).answer(newest.key, Answer.DONE, "web")
+    restored = await answers(stores).undo(newest.key, "web")
+    assert restored is not None
+    assert (restored.earlier, restored.earlier_count) == (newest.earlier, 7)
+
+
+async def test_an_earlier_dose_is_a_line_and_stays_open_with_an_answer_of_its_own() -> None:
+    stores = stored(ManualClock(NOW))
+    for day in range(3):
+        ask(stores, PILL, str(day), NOW + day * 24 * HOUR)
+    assert [labels(stores, str(day)) for day in range(2)] == [[], []]
+    assert title(stores, "0") == "Pill · 9:00 · not answered"
+    assert "Taken" in labels(stores, "2")
+    first, *others = stores.state.query(lambda tx: tx.due_items.open())
+    assert len(others) == 2
+    assert await answers(stores).answer(first.key, Answer.NOT_TAKEN, "web")
+    assert (title(stores, "0"), labels(stores, "0")) == ("– Pill · skipped 9:00", ["Undo"])
+    assert await answers(stores).undo(first.key, "web") == first
+    assert labels(stores, "0") == []
+
+
+async def test_a_moment_that_was_missed_never_hides_a_newer_one() -> None:
+    """The newer one may have come before, by the sentinel or while the others were written."""
+    stores = stored(ManualClock(NOW))
+    newer = ask(stores, WATER, "1", NOW + 3 * HOUR)
+    moments = [NOW + HOUR, NOW + 2 * HOUR]
+    for _ in range(2):
+        stores.state.run(lambda tx: add_missed(tx, WATER, [NOW + 3 * HOUR]))
+    stores.state.run(lambda tx: add_missed(tx, WATER, moments))
+    (item,) = stores.state.query(lambda tx: tx.due_items.open())
+    assert (item.key, item.card, item.earlier_count) == (newer.key, newer.card, 2)
 
 
 async def test_done_is_a_line_and_its_undo_brings_everything_back() -> None:

@@ -17,7 +17,13 @@ from ollim_bot.domain.calendar import CalendarCopy, event_row, without_text
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.jobs import kind_of
-from ollim_bot.domain.overviews import UpcomingToday, coming_today, still_today, today_card
+from ollim_bot.domain.overviews import (
+    UpcomingToday,
+    coming_today,
+    in_overdue_order,
+    still_today,
+    today_overview,
+)
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.tasks import Task, in_order, is_due, task_row
@@ -64,10 +70,10 @@ def run(words: Sequence[str], caller: Caller) -> None:
         rows = {"calendar": events, "tasks": [task_row(task) for task in tasks]}
         print_json(_as_object(day, coming_today(jobs, day.skips, now), now) | rows)
     else:
-        card = today_card(
+        shown = today_overview(
             day.waiting, day.answered, jobs, day.skips, now, calendars, tasks, has_titles=is_owner
         )
-        print(_shown(card))
+        print(_shown(shown.card))
 
 
 def _due_tasks(data: Data, caller: Caller) -> list[Task]:
@@ -85,7 +91,13 @@ def _as_object(day: _Day, coming: Sequence[UpcomingToday], now: datetime) -> dic
     return {
         "date": now.date(),
         "overdue": [
-            {**_item_object(item), "again_at": _local(item.again_at, now)} for item in day.waiting
+            {
+                **_item_object(item),
+                "again_at": _local(item.again_at, now),
+                "earlier": [_local(each, now) for each in item.earlier],
+                "earlier_count": item.earlier_count,
+            }
+            for item in in_overdue_order(day.waiting)
         ],
         "next": [
             {

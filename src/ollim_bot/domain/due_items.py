@@ -14,7 +14,7 @@ from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.jobs import ItemKind, JobKind, Nag, Reminder, Routine, short_title
 from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.snoozing import note_of, reminder_from
+from ollim_bot.domain.snoozing import note_of, reminder_from, root_in
 
 # The row of an answer, which follows the end row of the occurrence; the newest one counts.
 ANSWERED = "answered"
@@ -22,6 +22,9 @@ ANSWERED = "answered"
 # How long an answer can be undone. The reminder that a snooze made must not be due before.
 _UNDO_FOR = timedelta(minutes=10)
 _MARGIN = timedelta(seconds=5)
+_MOST_EARLIER = 5
+# The card of an item that no message has shown.
+NO_CARD = MessageId("")
 
 
 class Answer(StrEnum):
@@ -46,7 +49,9 @@ class DueItem:
     `note` is the job as a text, from which a snooze makes a reminder. `card` is the newest message
     that shows the item. `shown` counts those messages; `again_at` is when the next one is due, if
     the item is open then. A dose that is taken after `late_after` is nearer to the next one.
-    `is_followed_up` says that a later check of the same chain asks in its place.
+    `is_followed_up` says that a later check of its chain, or a later moment of its routine, asks in
+    its place. `earlier` are the newest of those moments that were not answered, and `earlier_count`
+    is their whole number.
 
     `answered_by` is a surface, or `agent`. `until` is the moment that a snooze or a move chose, and
     `copy` the id of the reminder that it made. `asked` and `footer` are what the message showed
@@ -71,6 +76,8 @@ class DueItem:
     asked: Card | None = None
     footer: str = ""
     undo_until: datetime | None = None
+    earlier: tuple[datetime, ...] = ()
+    earlier_count: int = 0
 
     @classmethod
     def of(
@@ -89,6 +96,11 @@ class DueItem:
             again_at=None if nag is None else now.astimezone(UTC) + nag.pause,
             late_after=_nearer_to_next(job, due) if is_dose else None,
         )
+
+    @classmethod
+    def of_missed(cls, job: Reminder | Routine, occurrence: Occurrence, now: datetime) -> DueItem:
+        """The item of a moment that passed while the bot was away, and comes on no card."""
+        return replace(cls.of(job, occurrence, NO_CARD, now), shown=0, again_at=None)
 
     @property
     def key(self) -> str:
@@ -131,6 +143,23 @@ class DueItem:
     @property
     def is_of_routine(self) -> bool:
         return Occurrence.parse(self.occurrence).kind is JobKind.ROUTINE
+
+    def is_of_same_job(self, other: DueItem) -> bool:
+        """Whether both are moments of one routine, or checks of one chain."""
+        one, two = Occurrence.parse(self.occurrence), Occurrence.parse(other.occurrence)
+        if JobKind.ROUTINE in (one.kind, two.kind):
+            return (one.kind, one.job_id) == (two.kind, two.job_id)
+        return root_in(self.note) == root_in(other.note)
+
+    def is_after(self, other: DueItem) -> bool:
+        """Whether it is a later moment of the same job."""
+        return self.is_of_same_job(other) and self.due > other.due
+
+    def in_place_of(self, older: DueItem) -> DueItem:
+        """The item that asks from now on, where an older moment was not answered."""
+        moments = sorted({*self.earlier, *older.earlier, older.due}, reverse=True)
+        count = self.earlier_count + older.earlier_count + 1
+        return replace(self, earlier=tuple(moments[:_MOST_EARLIER]), earlier_count=count)
 
     def answered(
         self,

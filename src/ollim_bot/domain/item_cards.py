@@ -117,6 +117,11 @@ def passed_card(item: DueItem, now: datetime) -> Card:
     return Card(f"{item.owner_title} · {_clock(item.due, now)} · asked again below")
 
 
+def unanswered_card(item: DueItem, now: datetime) -> Card:
+    """The line of a dose without an answer, where the card of a later one has come."""
+    return Card(f"{item.owner_title} · {_clock(item.due, now)} · not answered")
+
+
 def _minutes(since: datetime, now: datetime) -> timedelta:
     whole = elapsed(since, now)
     return max(_MINUTE, whole - whole % _MINUTE)

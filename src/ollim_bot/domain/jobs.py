@@ -300,6 +300,11 @@ def is_ordered(job: Job) -> bool:
     return not isinstance(job, WebhookSpec) and (job.must or job.spec.plain)
 
 
+def ignores_late(job: Job) -> bool:
+    """Whether its `late` is read as `run`, because it must come."""
+    return job.must and job.spec.late not in (None, Late.RUN)
+
+
 def kind_of(job: Job) -> JobKind:
     match job:
         case Routine():

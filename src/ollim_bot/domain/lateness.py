@@ -28,10 +28,10 @@ def late_since(occurrence: Occurrence, now: datetime) -> datetime | None:
 def late_rule(job: ScheduledJob, due: datetime, now: datetime, zone: tzinfo) -> Late:
     """What to do with an occurrence that was due while the program was away.
 
-    The job's `late` field decides, else the kind of the job. A job that the agent set itself never
-    causes a message.
+    What must come runs however late. Else the job's `late` field decides, or the kind of the job. A
+    job that the agent set itself never causes a message.
     """
-    if not is_late(due, now):
+    if job.must or not is_late(due, now):
         return Late.RUN
     late = job.spec.late or _default_rule(job, due, now, zone)
     return Late.SKIP if late is Late.TELL and job.spec.set_by else late

@@ -5,16 +5,18 @@ An overview has a line for each thing, with the buttons that are most wanted bes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, age_words, time_words
 from ollim_bot.domain.calendar import today as events_of_day
-from ollim_bot.domain.cards import MOST_ON_LINES, Button, ButtonStyle, Card, CardLine
-from ollim_bot.domain.due_items import Answer, DueItem
+from ollim_bot.domain.cards import MOST_BUTTONS, MOST_ON_LINES, Button, ButtonStyle, Card, CardLine
+from ollim_bot.domain.due_items import Answer, DueItem, item_key
 from ollim_bot.domain.initiative import ENSURE_LABEL
 from ollim_bot.domain.item_cards import SNOOZE, settled_card, settled_line, settling_buttons
 from ollim_bot.domain.jobs import Job, JobKind, JobSpec, Reminder, Routine, WebhookSpec, kind_of
@@ -26,6 +28,7 @@ from ollim_bot.domain.moments import (
     describe_with_distance,
     instant,
 )
+from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob, count_between, next_due, occurrence_at
 from ollim_bot.domain.task_cards import TASK_DONE, TaskUndo, task_words
@@ -36,6 +39,8 @@ from ollim_bot.domain.webhook_words import facts_of
 J_co = TypeVar("J_co", bound=Job, covariant=True)
 RUN, PAUSE, RESUME, SHOW = "job_run", "job_pause", "job_resume", "job_show"
 SKIP, SNOOZE_JOB, CANCEL, ENSURE = "job_skip", "job_snooze", "job_cancel", "job_ensure"
+# Shows the next page of the overdue items.
+TURN = "today_page"
 
 _LONGEST_TITLE = 200
 _LONGEST_EVENT = 100
@@ -44,6 +49,8 @@ _MOST_JOBS = 10
 # Lines that routines leave to webhooks on their overview.
 _LEFT_TO_HOOKS = 3
 _MOST_IN_GROUP = 6
+# The name of the line that turns the page, and words of lines that came or went since.
+_PAGE, _NEW, _GONE = "page", "New", " · no longer here"
 _DAY = timedelta(days=1)
 _NOTHING: Mapping[JobKind, str] = {
     JobKind.ROUTINE: "There are no routines. Tell me what to do again and again, and when.",
@@ -53,15 +60,28 @@ _NOTHING: Mapping[JobKind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class OpenOverviews:
-    """The newest message of each overview, by its kind: `today`, `reminders`, `routines`."""
+    """The newest message of each overview, by its kind: `today`, `reminders`, `routines`.
+
+    `places` are the names of the lines of today, in order, and `hidden` are the keys of the overdue
+    items on its other pages.
+    """
 
     messages: Mapping[str, str] = field(default_factory=dict)
+    places: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
+    """`name` is the same for the same thing, whatever becomes of it.
+
+    `former` are the names of the lines whose place it takes.
+    """
+
     text: str
     buttons: tuple[Button, ...] = ()
+    name: str = ""
+    former: tuple[str, ...] = ()
 
 
 _Groups = Mapping[str, Sequence[_Line]]
@@ -261,7 +281,37 @@ def _counted(number: int, one: str, several: str) -> str:
     return f"{number} {one if number == 1 else several}"
 
 
-def today_card(
+def in_overdue_order(waiting: Iterable[DueItem]) -> list[DueItem]:
+    """Doses first, then the newest first."""
+    return sorted(waiting, key=_overdue_rank)
+
+
+def _overdue_rank(item: DueItem) -> tuple[bool, float, str]:
+    return not item.is_dose, -item.due.timestamp(), item.key
+
+
+def hidden_on_page(waiting: Sequence[DueItem], last: DueItem | None = None) -> tuple[str, ...]:
+    """The keys of the overdue items that are not on the page after `last`.
+
+    It was the last one of the page before, answered or not; after the last page comes the first.
+    """
+    ordered = in_overdue_order(waiting)
+    if len(ordered) <= _MOST_IN_GROUP:
+        return ()
+    is_next = [last is None or _overdue_rank(each) > _overdue_rank(last) for each in ordered]
+    first = is_next.index(True) if any(is_next) else 0
+    page = range(first, first + _MOST_IN_GROUP - 1)
+    return tuple(each.key for number, each in enumerate(ordered) if number not in page)
+
+
+class ShownOverview(NamedTuple):
+    """A card, and the names of its lines."""
+
+    card: Card
+    places: Sequence[str] = ()
+
+
+def today_overview(
     waiting: Sequence[DueItem],
     answered: Sequence[DueItem],
     jobs: Sequence[ScheduledJob],
@@ -272,50 +322,144 @@ def today_card(
     undos: Sequence[TaskUndo] = (),
     *,
     has_titles: bool = True,
-) -> Card:
+    hidden: Collection[str] = (),
+    shown: ShownOverview | None = None,
+) -> ShownOverview:
     """What waits for an answer, what is on and comes today, and what was answered today.
 
     Of the tasks those are shown that are due, and those that a click has just settled. Without
-    titles, the card holds no text of an event and no untrusted text of a job.
+    titles, the card holds no text of an event and no untrusted text of a job. The overdue items
+    with the keys `hidden` are on other pages. What is `shown` already keeps its place.
     """
 
     def title_of(one: DueItem | JobSpec) -> str:
         return one.owner_title if has_titles else one.short_title
 
+    overdue = [item for item in in_overdue_order(waiting) if item.key not in hidden]
     groups = {
-        "Overdue": [_waiting_line(item, title_of(item), now) for item in waiting],
+        "Overdue": [line for item in overdue for line in _waiting_lines(item, title_of(item), now)],
         "Tasks": [*_task_lines(tasks, undos, now)],
-        "Calendar": [*map(_Line, _calendar_lines(calendars, now, has_titles=has_titles))],
+        "Calendar": [*_calendar_lines(calendars, now, has_titles=has_titles)],
         "Next": [
             _coming_line(each, title_of(each.job.spec), now)
             for each in coming_today(jobs, skips, now)
         ],
-        "Done": [_answered_line(item, title_of(item), now) for item in answered],
+        "Done": [line for item in answered for line in _answered_lines(item, title_of(item), now)],
     }
+    if hidden:
+        groups["Overdue"].append(_page_line(waiting, overdue, hidden))
     is_empty = not any(groups.values())
     words = "Nothing waits for you, and nothing more comes today." if is_empty else ""
-    day = f"{WEEKDAYS[now.weekday()]} {now.day} {MONTHS[now.month - 1]}"
-    return _overview(f"Today, {day}", words, {name: _few(each) for name, each in groups.items()})
+    title = f"Today, {WEEKDAYS[now.weekday()]} {now.day} {MONTHS[now.month - 1]}"
+    few = {name: each if name == "Overdue" else _few(each) for name, each in groups.items()}
+    if shown is not None:
+        return _kept_in_place(shown, title, words, groups, few)
+    drawn = [line for group in few.values() for line in group]
+    return ShownOverview(_overview(title, words, few), [line.name for line in drawn])
+
+
+def _page_line(
+    waiting: Sequence[DueItem], overdue: Sequence[DueItem], hidden: Collection[str]
+) -> _Line:
+    more = sum(each.key in hidden for each in waiting)
+    last = overdue[-1].key if overdue else ""
+    return _Line(f"and {more or 'no'} more", (Button("Show more", TURN, last),), _PAGE)
+
+
+def _kept_in_place(
+    shown: ShownOverview,
+    title: str,
+    words: str,
+    groups: _Groups,
+    few: _Groups,
+) -> ShownOverview:
+    """The overview as it is now, with each line and each button where it was, and the new below.
+
+    So a second tap hits the same thing, or nothing. Discord has a row for each line with buttons,
+    if there are few, and counts five to a row if there are many.
+    """
+    every = {line.name: line for group in groups.values() for line in group}
+    places = _taken_over(shown.places, every)
+    new = [line for group in few.values() for line in group if line.name not in places]
+    while places and not new and places[-1] not in every:
+        places.pop()
+    rows = {each.line for each in shown.card.buttons}
+    are_rows = len(rows) <= MOST_BUTTONS
+    lines: list[CardLine] = []
+    buttons: list[Button] = []
+    for number, (name, old) in enumerate(zip(places, shown.card.lines, strict=False), 1):
+        had = [each for each in shown.card.buttons if each.line == number]
+        line = every.get(name) or _Line(f"{old.text.removesuffix(_GONE)}{_GONE}")
+        lines.append(CardLine(line.text, old.heading))
+        # The next page follows the last item that was on this one.
+        has = had if name == _PAGE else line.buttons
+        buttons += [replace(each, is_used=True) for each in had[: max(0, len(had) - len(has))]]
+        most = MOST_BUTTONS if had and are_rows else len(had)
+        buttons += [replace(each, line=number) for each in has[:most]]
+    for line in new:
+        heading = "" if any(each.heading == _NEW for each in lines) else _NEW
+        lines.append(CardLine(line.text, heading))
+        if line.buttons and not (are_rows and len(rows) == MOST_BUTTONS):
+            rows.add(len(lines))
+            buttons += [replace(each, line=len(lines)) for each in line.buttons]
+    places += [line.name for line in new]
+    headed = _with_headings(lines, places, groups)
+    card = Card(title, words, lines=tuple(headed), buttons=tuple(buttons[:MOST_ON_LINES]))
+    return ShownOverview(card, places)
+
+
+def _with_headings(
+    lines: Sequence[CardLine], places: Sequence[str], groups: _Groups
+) -> Iterator[CardLine]:
+    """The lines, where a heading follows what has become of all lines below it."""
+    group_of = {line.name: name for name, group in groups.items() for line in group}
+    starts = [number for number, line in enumerate(lines) if line.heading]
+    for start, end in pairwise([*starts, len(lines)]):
+        first, *others = lines[start:end]
+        found = {group_of[each] for each in places[start:end] if each in group_of}
+        is_one = len(found) == 1 and first.heading != _NEW
+        yield replace(first, heading=found.pop()) if is_one else first
+        yield from others
+
+
+def _taken_over(places: Sequence[str], every: Mapping[str, _Line]) -> list[str]:
+    """The names with those of lines that have taken the place of others."""
+    later = {each: line.name for line in every.values() for each in line.former}
+    now = [later.get(each, each) if each not in every else each for each in places]
+    # One that is there already does not come a second time.
+    return [
+        old if new != old and new in places else new for old, new in zip(places, now, strict=True)
+    ]
+
+
+def _place(kind: str, name: str) -> str:
+    """The name of a line, without words of others."""
+    return hashlib.sha256(f"{kind} {name}".encode()).hexdigest()[:12]
 
 
 def _task_lines(tasks: Sequence[Task], undos: Sequence[TaskUndo], now: datetime) -> Iterator[_Line]:
     for task in in_order([task for task in tasks if is_due(task, now.date())]):
         done = Button("Done", TASK_DONE, task.id, ButtonStyle.SUCCESS)
-        yield _Line(task_words(task, now.date()), (done,))
+        yield _Line(task_words(task, now.date()), (done,), _place("task", task.id))
     for undo in undos:
-        yield _Line(undo.words, (replace(undo.button, label="Undo"),))
+        button = replace(undo.button, label="Undo")
+        yield _Line(undo.words, (button,), _place("task", undo.task.id))
 
 
 def _calendar_lines(
     calendars: Sequence[CalendarCopy], now: datetime, *, has_titles: bool
-) -> Iterator[str]:
+) -> Iterator[_Line]:
     for event in still_today(calendars, now):
         what = one_line(event.summary, _LONGEST_EVENT) if has_titles else "busy"
         calendar = one_line(event.calendar, _LONGEST_EVENT)
-        yield f"{time_words(event, now)} · {what or 'no title'} ({calendar})"
+        words = f"{time_words(event, now)} · {what or 'no title'} ({calendar})"
+        yield _Line(words, name=_place("event", event.id))
     for copy in calendars:
         if copy.is_stale(now):
-            yield f"{one_line(copy.name, _LONGEST_EVENT)} may have changed: {age_words(copy, now)}"
+            words = (
+                f"{one_line(copy.name, _LONGEST_EVENT)} may have changed: {age_words(copy, now)}"
+            )
+            yield _Line(words, name=_place("calendar", copy.name))
 
 
 def still_today(calendars: Sequence[CalendarCopy], now: datetime) -> list[CalendarEvent]:
@@ -329,18 +473,45 @@ def _few(lines: Sequence[_Line]) -> Sequence[_Line]:
     if len(lines) <= _MOST_IN_GROUP:
         return lines
     shown = lines[: _MOST_IN_GROUP - 1]
-    return [*shown, _Line(f"and {len(lines) - len(shown)} more")]
+    return [
+        *shown,
+        _Line(f"and {len(lines) - len(shown)} more", name=_place("more", lines[0].name)),
+    ]
 
 
-def _waiting_line(item: DueItem, title: str, now: datetime) -> _Line:
+def _waiting_lines(item: DueItem, title: str, now: datetime) -> Iterator[_Line]:
     unanswered = " · not answered" if item.is_dose else ""
     buttons = (*settling_buttons(item), Button("Snooze 1 h", SNOOZE, f"{item.key}:1h"))
-    return _Line(f"{title} · since {_short_moment(item.due, now)}{unanswered}", buttons)
+    words = f"{title} · since {_short_moment(item.due, now)}{unanswered}"
+    yield _Line(words, buttons, item.key, _former_names(item))
+    yield from _earlier_line(item, title, now)
 
 
-def _answered_line(item: DueItem, title: str, now: datetime) -> _Line:
+def _former_names(item: DueItem) -> tuple[str, ...]:
+    """The line of the reminder before it was due, or those of the routine's earlier moments."""
+    one = Occurrence.parse(item.occurrence)
+    if one.kind is JobKind.REMINDER:
+        return (_place("job", f"{one.kind}:{one.job_id}"),)
+    moments = (Occurrence.scheduled(one.kind, one.job_id, each) for each in item.earlier)
+    return tuple(item_key(each.id) for each in moments)
+
+
+def _answered_lines(item: DueItem, title: str, now: datetime) -> Iterator[_Line]:
     taken = " · taken" if item.answer is Answer.TAKEN else ""
-    return _Line(f"{settled_line(item, now, title)}{taken}", settled_card(item, now).buttons)
+    words = f"{settled_line(item, now, title)}{taken}"
+    yield _Line(words, settled_card(item, now).buttons, item.key, _former_names(item))
+    yield from _earlier_line(item, title, now)
+
+
+def _earlier_line(item: DueItem, title: str, now: datetime) -> Iterator[_Line]:
+    """The moments in whose place the item asks."""
+    if not item.earlier_count:
+        return
+    listed = ", ".join(_short_moment(each, now) for each in item.earlier)
+    more = item.earlier_count - len(item.earlier)
+    words = f"{title} · before: {listed}{f' and {more} more' if more else ''} · not answered"
+    former = tuple(_place("earlier", each) for each in _former_names(item))
+    yield _Line(words, name=_place("earlier", item.key), former=former)
 
 
 class UpcomingToday(NamedTuple):
@@ -371,7 +542,8 @@ def _coming_line(coming: UpcomingToday, title: str, now: datetime) -> _Line:
     notes = [_short_moment(moment, now), title or job.spec.id]
     notes += ["skipped"] if is_skipped else []
     notes += [f"{more} more today"] if more else []
-    return _Line(" · ".join(notes), (_first_button(job, is_skipped=is_skipped),))
+    buttons = (_first_button(job, is_skipped=is_skipped),)
+    return _Line(" · ".join(notes), buttons, _place("job", _name(job)))
 
 
 def midnight_after(now: datetime) -> datetime:

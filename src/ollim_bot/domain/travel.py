@@ -81,7 +81,7 @@ class ZoneMove:
 
         Each comes with the earlier moment at which the old clock showed it.
         """
-        if not self.may_jump(routine):
+        if not self.moves(routine) or is_rhythm(routine, self):
             return
         # A clock that is put back shows a later time before an earlier one.
         first = min(self._old_wall, self._new_wall)
@@ -97,8 +97,13 @@ class ZoneMove:
         return follows_zone(job) and key_of(job) not in self.came
 
     def may_jump(self, job: Job) -> bool:
-        """Whether a moment of the job that the new clock jumps over is missed."""
-        return self.moves(job) and not (isinstance(job, Routine) and is_rhythm(job, self))
+        """Whether a moment of the job that the new clock jumps over is missed.
+
+        No moment of what must come is passed over because there are many of them.
+        """
+        if not self.moves(job) or not isinstance(job, Routine):
+            return self.moves(job)
+        return not is_rhythm(job, self) or (job.must and not job.cron.follows_real_time)
 
     def moved(self, moment: datetime) -> datetime:
         """The instant at which the new clock shows what the old one shows at `moment`."""

@@ -26,6 +26,7 @@ from ollim_bot.ports import Clock
 from ollim_bot.schedule.circumstances import DueOccurrence
 from ollim_bot.schedule.dispatch import NOT_RUN, Dispatcher
 from ollim_bot.schedule.heads_ups import heads_ups_between
+from ollim_bot.store.item_answers import add_missed
 from ollim_bot.store.job_files import remove_reminder
 from ollim_bot.store.steps import known_deeds, leave_notice, new_notice
 from ollim_bot.store.store import Store
@@ -33,10 +34,18 @@ from ollim_bot.store.transaction import Transaction
 
 
 def end_missed(tx: Transaction, plan: CatchUp, away: Notice | None) -> None:
-    """Write the ends of missed occurrences, leave the notice, and remove reminders' files."""
+    """Write the ends of missed occurrences, leave the notice, and remove reminders' files.
+
+    The older moments of what must come are left open, for `/today`.
+    """
     if away is not None:
         leave_notice(tx, away, tx.now)
-    tx.ledger.claim_all(ended_rows(plan, tx.now))
+    claimed, skips = tx.ledger.claim_all(ended_rows(plan, tx.now)), tx.skips.get()
+    for missed in plan.run:
+        found = [(each, occurrence_at(missed.job, each)) for each in missed.older]
+        older = [each for each, one in found if one in claimed and not skips.has(one)]
+        if older and missed.job.must:
+            add_missed(tx, missed.job, older)
     for missed in (*plan.tell, *plan.skip):
         if isinstance(missed.job, Reminder):
             tx.job_ops.add(remove_reminder(missed.job, missed.occurrence.id))
@@ -174,7 +183,7 @@ class UnfinishedRuns:
         skipped = (OccurrenceState.SKIPPED, {**reason, **NOT_RUN})
         is_cut = story.state is OccurrenceState.RUNNING
         cut = [(OccurrenceState.CUT_OFF, _NO_FACTS)] if is_cut else []
-        await self._end(story, None, *cut, skipped)
+        await self._end(story, None, *cut, skipped, left_open=job)
 
     async def _miss(self, job: ScheduledJob, story: RunStory, *, is_told: bool) -> None:
         due = story.occurrence.scheduled_at
@@ -191,13 +200,18 @@ class UnfinishedRuns:
         story: RunStory,
         notice: Notice | None,
         *ends: tuple[OccurrenceState, Mapping[str, object]],
+        left_open: Job | None = None,
     ) -> None:
+        one = story.occurrence
+
         def step(tx: Transaction) -> None:
             if notice is not None:
                 leave_notice(tx, notice, tx.now)
             for state, facts in ends:
                 known = _with_deeds(tx, story, facts) if state.is_end else facts
-                tx.ledger.append(LedgerRow(tx.now, state.value, story.occurrence, known))
+                tx.ledger.append(LedgerRow(tx.now, state.value, one, known))
+            if isinstance(left_open, Routine) and left_open.must and one.scheduled_at is not None:
+                add_missed(tx, left_open, [one.scheduled_at])
 
         await self._store.transact(step)
 

@@ -7,17 +7,21 @@ step, so that a crash leaves all of an answer or none of it.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import reduce
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.due_items import Answer, DueItem, item_key
-from ollim_bot.domain.item_cards import passed_card, settled_card
+from ollim_bot.domain.item_cards import passed_card, settled_card, unanswered_card
 from ollim_bot.domain.item_replies import settlement
+from ollim_bot.domain.jobs import ItemKind
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, is_quiet
+from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
 from ollim_bot.domain.snoozing import root_in
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.store.item_times import plan_next, skip_planned
@@ -48,8 +52,8 @@ _DID = {
 def add_item(tx: Transaction, item: DueItem) -> None:
     """Add the item of a new message, which asks in the place of every earlier one.
 
-    Those are a message of the same occurrence, and the earlier checks of its chain. If the item has
-    its answer already, the new message shows that.
+    Those are a message of the same occurrence, the earlier checks of its chain, and the earlier
+    moments of its routine. If the item has its answer already, the new message shows that.
     """
     known = tx.due_items.get(item.key)
     if known is not None and known.is_open:
@@ -57,21 +61,55 @@ def add_item(tx: Transaction, item: DueItem) -> None:
     elif known is not None:
         _show(tx, item.card, settled_card(replace(known, undo_until=None), tx.now))
     else:
-        _follow_up(tx, item)
+        item = _take_place(tx, item)
         if item.again_at is not None:
             item = plan_next(tx, item, item.again_at)
         tx.due_items.put(item)
 
 
-def _follow_up(tx: Transaction, item: DueItem) -> None:
-    if item.is_of_routine:
-        return
-    root = root_in(item.note)
+def _take_place(tx: Transaction, item: DueItem) -> DueItem:
+    """Have the item ask instead of the earlier ones of its job; an earlier dose stays open."""
     for earlier in tx.due_items.open():
-        if root_in(earlier.note) == root and not earlier.is_of_routine:
-            _show(tx, earlier.card, passed_card(earlier, tx.now))
-            skip_planned(tx, earlier, SkipReason.SUPERSEDED, "a later one came in its place")
-            tx.due_items.put(replace(earlier, is_followed_up=True, again_at=None))
+        if not earlier.is_of_same_job(item):
+            continue
+        skip_planned(tx, earlier, SkipReason.SUPERSEDED, "a later one came in its place")
+        if earlier.is_dose and earlier.is_of_routine:
+            _show_unanswered(tx, earlier)
+            continue
+        _show(tx, earlier.card, passed_card(earlier, tx.now))
+        tx.due_items.put(replace(earlier, is_followed_up=True, again_at=None))
+        item = item.in_place_of(earlier) if item.is_of_routine else item
+    return item
+
+
+def _show_unanswered(tx: Transaction, dose: DueItem) -> None:
+    """Let the card of a dose become a line; what is a line already stays as it is."""
+    message = tx.messages.get(dose.card)
+    if message is not None and message.card is not None and message.card.buttons:
+        _show(tx, dose.card, unanswered_card(dose, tx.now))
+    if dose.again_at is not None:
+        tx.due_items.put(replace(dose, again_at=None))
+
+
+def add_missed(tx: Transaction, job: ScheduledJob, moments: Sequence[datetime]) -> None:
+    """Add the older moments of a job that must come, which passed without a card.
+
+    Each dose stays open by itself. Of another job, the newest item asks in the place of all.
+    """
+    found = (DueItem.of_missed(job, occurrence_at(job, each), tx.now) for each in moments)
+    items = [each for each in found if tx.due_items.get(each.key) is None]
+    if job.spec.kind is ItemKind.DOSE:
+        for item in items:
+            tx.due_items.put(item)
+        return
+    if not items:
+        return
+    last = reduce(lambda older, item: item.in_place_of(older), items)
+    newer = next((each for each in tx.due_items.open() if each.is_after(last)), None)
+    if newer is not None:
+        tx.due_items.put(newer.in_place_of(last))
+    else:
+        add_item(tx, last)
 
 
 def move_card(tx: Transaction, item: DueItem, card: MessageId) -> None:

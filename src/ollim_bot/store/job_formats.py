@@ -20,6 +20,7 @@ from ollim_bot.domain.jobs import (
     Nag,
     Reminder,
     ReportMode,
+    ignores_late,
     length_text,
     parse_length,
 )
@@ -29,6 +30,7 @@ from ollim_bot.domain.tool_patterns import problems
 from ollim_bot.errors import BadJob
 from ollim_bot.store.document import Document, Field
 
+READ_AS_RUN = "is read as run, because it must come, however late; remove it"
 JOB_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
 
@@ -259,6 +261,9 @@ class JobFormat(Generic[J]):
             line = document.fields[at].line if at and at in document.fields else None
             found.problems.append(FieldProblem(reason, at, line))
         job = None if found.problems else self._built(found.values, document.body)
+        if job is not None and ignores_late(job):
+            line = document.fields["late"].line
+            found.warnings.append(FieldProblem(READ_AS_RUN, "late", line))
         job_id = found.values.get("id")
         return JobReading(job, job_id, tuple(found.problems), tuple(found.warnings))
 

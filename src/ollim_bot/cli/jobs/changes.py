@@ -22,12 +22,13 @@ from ollim_bot.domain.jobs import (
     Reminder,
     StoredJob,
     WebhookSpec,
+    ignores_late,
     job_key,
     with_nag_default,
 )
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, OllimError, WrongInput
-from ollim_bot.store.job_formats import JobFormat
+from ollim_bot.store.job_formats import READ_AS_RUN, JobFormat
 from ollim_bot.store.markdown_repository import MarkdownRepository
 from ollim_bot.upkeep.instance import running_pid
 
@@ -296,6 +297,8 @@ def _warn(job: S, data: Data) -> None:
 def _caution(noun: JobNoun[S], job: S, caller: Caller) -> None:
     for sentence in noun.cautions(job, caller):
         note(sentence)
+    if ignores_late(job):
+        note(f"late {READ_AS_RUN}.")
 
 
 def _note_quiet(job: S, data: Data) -> None:

@@ -173,6 +173,8 @@ def _background_facts(spec: JobSpec) -> Iterator[tuple[str, str]]:
 
 
 def _if_missed(job: S) -> str:
+    if job.must:
+        return "it comes, however late"
     if job.spec.late is not None:
         return _IF_MISSED[job.spec.late]
     if isinstance(job, Reminder):

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.jobs.cards import cancelled_card, moved_card
 from ollim_bot.conversation.jobs.echo import FormerContents, Post
@@ -39,6 +40,7 @@ from ollim_bot.domain.overviews import (
     SHOW,
     SKIP,
     SNOOZE_JOB,
+    TURN,
     next_moment,
     skipped_moment,
 )
@@ -151,6 +153,7 @@ class JobButtons:
             CANCEL: self._doing(self._cancel),
             MOVE: self._doing(self._move),
             ENSURE: self._doing(self._ensure),
+            TURN: Action(self._turn, Uses.NOTHING),
         }
 
     async def _run(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
@@ -187,6 +190,13 @@ class JobButtons:
             )
         )
         return CommandAnswer()
+
+    async def _turn(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
+        try:
+            is_turned = await self._overviews.turn_page(button.data)
+        except OllimError as refused:
+            return CommandAnswer(str(refused), is_error=True)
+        return CommandAnswer() if is_turned else CommandAnswer(texts.BUTTON_USED, is_error=True)
 
     def _doing(self, do: Callable[[str], _Done]) -> Action:
         """An action that calls `do` in a thread, because `do` waits for the disk."""

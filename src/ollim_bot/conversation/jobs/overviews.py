@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from ollim_bot.clock import wait_until_set
@@ -23,12 +24,14 @@ from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.overviews import (
     Listed,
     OpenOverviews,
+    ShownOverview,
     closed,
+    hidden_on_page,
     job_card,
     jobs_card,
     midnight_after,
     still_today,
-    today_card,
+    today_overview,
 )
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob
@@ -49,10 +52,12 @@ _logger = logging.getLogger(__name__)
 
 
 class _Drawn(NamedTuple):
-    """A card, and what others wrote in it."""
+    """A card, and what others wrote in it; of today, the places and the other pages."""
 
     card: Card
     untrusted: Untrusted | None = None
+    places: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
 
 
 class DaySources(NamedTuple):
@@ -93,16 +98,17 @@ class Overviews:
         """The command that posts an overview of this kind."""
 
         async def show(call: CommandCall) -> str:
-            card, untrusted = await self._drawn(kind)
-            if not card.lines and kind != _TODAY:
-                return card.description
-            note = self._posting.note(card, name=f"{kind}-{call.id}")
-            note = replace(note, untrusted=untrusted)
+            drawn = await self._drawn(kind)
+            if not drawn.card.lines and kind != _TODAY:
+                return drawn.card.description
+            note = self._posting.note(drawn.card, name=f"{kind}-{call.id}")
+            note = replace(note, untrusted=drawn.untrusted)
 
             def step(tx: Transaction) -> None:
                 self._close(tx, kind)
                 self._posting.add_note(tx, note)
                 tx.overviews.change(lambda open_: _with(open_, kind, note.id))
+                _keep_places(tx, kind, drawn)
 
             await self._store.transact(step)
             return ""
@@ -142,8 +148,25 @@ class Overviews:
                 return True
             return bool(open_.messages)
 
+    async def turn_page(self, last: str) -> bool:
+        """Show today's overdue items after the one with that key; False if it is shown no more."""
+        async with self._one_at_a_time:
+            open_ = await self._store.read(lambda tx: tx.overviews.get())
+            message_id = open_.messages.get(_TODAY)
+            if message_id is None:
+                return False
+            drawing = partial(self._today, after=last)
+            drawn = await asyncio.to_thread(drawing, self._clock.now())
+            await self._put_up(_TODAY, MessageId(message_id), drawn)
+            return True
+
     async def _bring_up_to_date(self, kind: str, message_id: MessageId) -> None:
-        drawn, today = await self._drawn(kind), self._clock.now().date()
+        now = self._clock.now()
+        drawing = partial(self._today, is_kept=True) if kind == _TODAY else self._kinds[kind]
+        await self._put_up(kind, message_id, await asyncio.to_thread(drawing, now))
+
+    async def _put_up(self, kind: str, message_id: MessageId, drawn: _Drawn) -> None:
+        today = self._clock.now().date()
 
         def step(tx: Transaction) -> None:
             message = tx.messages.get(message_id)
@@ -154,6 +177,7 @@ class Overviews:
                 self._close(tx, kind)
             else:
                 self._put(tx, message_id, drawn)
+                _keep_places(tx, kind, drawn)
 
         await self._store.transact(step)
 
@@ -179,7 +203,8 @@ class Overviews:
     async def _drawn(self, kind: str) -> _Drawn:
         return await asyncio.to_thread(self._kinds[kind], self._clock.now())
 
-    def _today(self, now: datetime) -> _Drawn:
+    def _today(self, now: datetime, *, is_kept: bool = False, after: str | None = None) -> _Drawn:
+        """Draw it anew, or with its lines in their places; `after` is the key before the page."""
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
 
         def question(tx: Transaction) -> _Drawn:
@@ -189,7 +214,9 @@ class Overviews:
             settled = tx.taint.get().marked(each.task for each in undos)
             marks = [each.untrusted for each in (*waiting, *answered)]
             marks += [*(each.untrusted for each in (*tasks, *settled)), *_marks(jobs)]
-            card = today_card(
+            last = tx.due_items.get(after) if after else None
+            draw = partial(
+                today_overview,
                 waiting,
                 answered,
                 jobs,
@@ -199,7 +226,14 @@ class Overviews:
                 tasks,
                 undos,
             )
-            return _drawn_from(card, [*marks, *([EVENT_TEXT.source] if has_events else [])])
+            shown, hidden = _shown_today(tx) if is_kept else None, tx.overviews.get().hidden
+            found = draw(hidden=frozenset(hidden), shown=shown)
+            if shown is None or found.card.problems():
+                hidden = hidden_on_page(waiting, last)
+                found = draw(hidden=frozenset(hidden))
+            marks += [EVENT_TEXT.source] if has_events else []
+            drawn = _drawn_from(found.card, marks)
+            return drawn._replace(places=tuple(found.places), hidden=hidden)
 
         calendars, due_tasks = self._day.calendars(), self._day.tasks.read()
         jobs: Sequence[ScheduledJob] = [
@@ -228,6 +262,24 @@ class Overviews:
         return self._store.query(lambda tx: tx.skips.get())
 
 
+def _shown_today(tx: Transaction) -> ShownOverview | None:
+    """The open overview of today; None if no tap on it can go wrong, or its lines are unknown."""
+    open_ = tx.overviews.get()
+    message = tx.messages.get(MessageId(open_.messages.get(_TODAY, "")))
+    card = None if message is None else message.card
+    if card is None or not card.buttons or len(card.lines) != len(open_.places):
+        return None
+    return ShownOverview(card, open_.places)
+
+
+def _keep_places(tx: Transaction, kind: str, drawn: _Drawn) -> None:
+    open_ = tx.overviews.get()
+    after = replace(open_, places=drawn.places, hidden=drawn.hidden)
+    # Each change of the record draws the overviews.
+    if kind == _TODAY and after != open_:
+        tx.overviews.put(after)
+
+
 def _marks(jobs: Iterable[Job]) -> Iterator[str]:
     return (each.spec.untrusted or "" for each in jobs)
 
@@ -245,4 +297,5 @@ def _listed(repository: JobRepository[J]) -> Listed[J]:
 
 def _with(open_: OpenOverviews, kind: str, message_id: MessageId | None) -> OpenOverviews:
     others = {name: each for name, each in open_.messages.items() if name != kind}
-    return OpenOverviews(others if message_id is None else {**others, kind: message_id})
+    messages = others if message_id is None else {**others, kind: message_id}
+    return replace(open_, messages=messages)
