@@ -59,9 +59,9 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "a digest has its newest line only",
-        "conversation/quiet.py",
-        "        digest = digest_of(held, now)\n",
-        "        digest = digest_of(held[-1:], now)\n",
+        "conversation/digests.py",
+        "    digest = Digest.of(held, now)\n",
+        "    digest = Digest.of(held[-1:], now)\n",
     ),
     PlantedBug(
         "a file takes its place before it is synced",

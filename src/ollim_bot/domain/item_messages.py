@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -38,6 +39,23 @@ def item_message(
         untrusted=untrusted_message(taint),
     )
     return message, item
+
+
+def nag_message(item: DueItem, time: Occurrence, now: datetime) -> ChatMessage:
+    """The message that shows an open item once more, at the planned `time`."""
+    card = open_card(replace(item, shown=item.shown + 1), now)
+    taint = marked_taint(item.untrusted)
+    return ChatMessage(
+        delivery_id(time),
+        now,
+        Author.BACKGROUND,
+        card.text,
+        card=card,
+        footer=untrusted_label(taint),
+        job=item.short_title,
+        occurrence=time.id,
+        untrusted=untrusted_message(taint),
+    )
 
 
 def why_now(reason: str, late_since: datetime | None, now: datetime) -> str:
