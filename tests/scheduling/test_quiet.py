@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.scheduling.scene import ScheduleScene, schedule_scene
 
-from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.due_items import Answer
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.ledger_check import check
@@ -388,3 +388,68 @@ async def test_a_digest_that_a_channel_refuses_gives_back_every_ping_of_its_line
         await asleep(at, 1)
         await at.until(lambda: at.store.query(lambda tx: tx.budget.get()).daily_used == 0)
         assert at.store.query(lambda tx: tx.budget.get()).tokens == DEFAULT_CAPACITY
+
+
+def turns(at: ScheduleScene) -> list[tuple[str, str]]:
+    said = (each for each in at.log if each.author is Author.ASSISTANT)
+    return [(each.job, each.text) for each in said]
+
+
+async def test_a_routine_in_the_conversation_waits_and_its_newest_moment_follows_the_digest(
+    tmp_path: Path,
+) -> None:
+    engine = ScriptedEngine().then(pings("Tuesday is full."))
+    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
+        quiet_hours(at, NIGHT)
+        routine(at, "mail", "3 22 * * *")
+        at.routine("plan", "2-12/5 22 * * *", description="plan tomorrow")
+        at.routine("pills", "4 22 * * *", description="pills", must="true", late="run")
+        at.routine("loud", "6 22 * * *", description="alarm", quiet="false")
+        engine.then(Says("Take them.")).then(Says("Wake up.")).then(Says("Here is the plan."))
+        await asleep(at, 20)
+        assert turns(at) == [("pills", "Take them."), ("alarm", "Wake up.")]
+        await asleep(at, 2)
+        await at.until(lambda: len(turns(at)) == 3)
+        *_, digest, plan = at.log
+        assert digest.id.startswith("digest-")
+        assert (plan.job, plan.text) == ("plan tomorrow", "Here is the plan.")
+        assert plan.footer == "It was due today 22:12, in the quiet."
+        assert "[routine:plan] [was due 10:12 PM, in the owner's quiet hours]" in engine.prompts[-1]
+        ends = [(row.state, row.facts.get("reason")) for row in at.ended("plan")]
+        assert ends == [("skipped", "quiet"), ("skipped", "quiet"), ("done", None)]
+        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+
+
+async def test_a_moment_at_the_very_end_of_the_quiet_is_outside(tmp_path: Path) -> None:
+    engine = ScriptedEngine().then(Says("Good morning."))
+    async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
+        quiet_hours(at, NIGHT)
+        at.routine("plan", "10,20 22 * * *", description="plan")
+        await asleep(at, 23)
+        (plan,) = at.log
+        assert (plan.text, plan.footer) == ("Good morning.", "")
+        ends = [(row.occurrence and row.occurrence.id[-6:], row.state) for row in at.ended("plan")]
+        assert sorted(ends) == [("10:00Z", "skipped"), ("20:00Z", "done")]
+        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+async def test_a_routine_that_waits_survives_a_restart_and_is_not_called_late(
+    tmp_path: Path, is_over: bool
+) -> None:
+    clock = ManualClock(EVENING)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        quiet_hours(at, NIGHT)
+        at.routine("plan", "2 22 * * *", description="plan")
+        await asleep(at, 5)
+    clock.jump((300 if is_over else 1) * MINUTE)
+    engine = ScriptedEngine().then(Says("Here is the plan."))
+    async with schedule_scene(engine, tmp_path, clock=clock) as again:
+        if not is_over:
+            await asleep(again, 5)
+            assert again.log == []
+            await asleep(again, 15)
+        await again.until(lambda: turns(again))
+        assert "late" not in engine.prompts[-1].splitlines()[0]
+        assert [row.state for row in again.ended("plan")] == ["done"]
+        assert check(again.rows, clock.now(), clock.now()) == []

@@ -263,7 +263,8 @@ def _line(held: HeldMessage, now: datetime) -> str:
         said = "\n  ".join(filter(str.strip, words.splitlines()))
         said += f" ({message.footer})" if message.footer else ""
     job = message.job.removesuffix(".")
-    name = "" if job in ("", words.removesuffix(".")) else f"{job}: "
+    is_named = job in ("", words.removesuffix(".")) or (held.item and job in words)
+    name = "" if is_named else f"{job}: "
     return f"{_time(message.at, now)} · {name}{said}"
 
 
