@@ -417,4 +417,4 @@ def test_what_is_unusual_about_a_moment_is_shown(terminal: Terminal) -> None:
         "  first step  fill a glass",
     ):
         assert line in shown.splitlines()
-    assert "(plain, dose, nag 10m x 4)" in terminal.done("reminder", "list")
+    assert "(dose, nag 10m x 4)" in terminal.done("reminder", "list")

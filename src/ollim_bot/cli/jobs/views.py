@@ -101,7 +101,7 @@ def _marks(noun: JobNoun[S], job: S) -> str:
         marks.append("silent")
     if job.spec.set_by:
         marks.append(f"set by {job.spec.set_by}")
-    if job.spec.plain:
+    if job.spec.plain and not isinstance(job, Reminder):
         marks.append("plain")
     if job.spec.kind:
         marks.append(job.spec.kind)
