@@ -105,7 +105,7 @@ def _without_remarks(text: str) -> str:
 
 
 def _each_ping_reported_as_sent_is_in_the_log(evidence: Evidence) -> Iterator[Finding]:
-    kept = (*evidence.messages, *evidence.held)
+    kept = (*evidence.messages, *evidence.held, *evidence.turned)
     logged = Counter(mark for row in kept for mark in _MARK.findall(row["text"]))
     for row in evidence.model:
         is_ping = row["event"] == "called" and row["mark"].startswith("p")

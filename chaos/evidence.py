@@ -45,10 +45,32 @@ class Evidence:
         return self.noted("held")
 
     @cached_property
+    def items(self) -> list[Row]:
+        """What was due and was or is asked of the owner."""
+        return self.noted("items")
+
+    @cached_property
+    def digests(self) -> dict[str, list[Row]]:
+        """The messages that each digest with buttons has as lines, by the id of the digest."""
+        kept = {row["id"]: row["entries"] for row in self.noted("digests")}
+        return {name: [one["message"] for one in entries] for name, entries in kept.items()}
+
+    @cached_property
+    def turned(self) -> list[Row]:
+        """The lines of digests that are on another page than the one that is shown."""
+        shown = {str(row["id"]): str(row["text"]) for row in self.messages}
+        return [
+            line
+            for digest, lines in self.digests.items()
+            for line in lines
+            if line["text"] not in shown.get(digest, "") and line["id"] not in shown
+        ]
+
+    @cached_property
     def notices(self) -> list[Row]:
         """The program's own messages, also those that wait for the end of a quiet time."""
         said = (row for row in self.messages if _is_notice(row))
-        return [*said, *self.held]
+        return [*said, *self.held, *self.turned]
 
     @cached_property
     def ledger(self) -> list[Row]:

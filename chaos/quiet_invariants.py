@@ -1,48 +1,151 @@
-"""Invariants of quiet times: each held message comes once, in a digest, in its order."""
+"""Invariants of quiet times: what waits comes once, in one message, in its order."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from datetime import timedelta
+from itertools import pairwise
 
-from chaos.evidence import Evidence, Row
+from chaos.evidence import Evidence, Row, moment
 from chaos.findings import Finding, missing, wrong
 
 STILL_WAITS = "waits for the end of the quiet"
+_END_STATES = ("done", "failed", "timed_out", "skipped", "missed", "interrupted")
+_ASKING = ("done", "taken")
+_OVERVIEWS = ("today-", "reminders-", "routines-")
+_SHORTEST_BETWEEN = timedelta(seconds=30)
+
+
+def _rows_by(evidence: Evidence, state: str, name: str) -> defaultdict[str, list[Row]]:
+    found: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in evidence.ledger:
+        if row["state"] == state and name in row:
+            found[row[name]].append(row)
+    return found
+
+
+def _held(evidence: Evidence) -> Iterator[Row]:
+    """The rows of messages that had to wait; the turn of a routine that waits has no message."""
+    return (row for row in evidence.ledger if row["state"] == "held" and "message" in row)
 
 
 def _each_held_message_comes_once(evidence: Evidence) -> Iterator[Finding]:
-    logged = {str(row["id"]): row for row in evidence.messages}
+    logged = {str(row["id"]) for row in evidence.messages}
     waiting = {str(row["id"]) for row in evidence.held}
-    released: defaultdict[str, list[Row]] = defaultdict(list)
-    for row in evidence.ledger:
-        if row["state"] == "released":
-            released[row["message"]].append(row)
-    for row in evidence.ledger:
-        # A repetition of a due item is put off instead of held.
-        if row["state"] != "held" or "#" in row["occurrence"]:
-            continue
-        times, is_waiting = len(released[row["message"]]), row["message"] in waiting
-        if times + is_waiting != 1:
+    released = _rows_by(evidence, "released", "message")
+    answers, ends = _rows_by(evidence, "answered", "occurrence"), _ends(evidence)
+    followed_up = {row["occurrence"] for row in evidence.items if row["is_followed_up"]}
+    for row in _held(evidence):
+        one, times = row["occurrence"], len(released[row["message"]])
+        is_again = "#" in one
+        is_due = one in ends and ends[one]["state"] == "done" if is_again else True
+        # Its item was answered, or a later time or check of the item came in its place.
+        is_asked_later = any(f"{one}#{number}" in ends for number in range(2, 10))
+        is_over = not is_again and (bool(answers[one]) or is_asked_later or one in followed_up)
+        is_waiting = row["message"] in waiting
+        if times + is_waiting > is_due or (times + is_waiting < is_due and not is_over):
             kind = wrong if times else missing
-            yield kind(f"“{row['text']}” was held, and came {times} times")
+            yield kind(f"“{row['text']}” ({one}) was held, and came {times} times")
         elif times and released[row["message"]][0]["digest"] not in logged:
             yield missing(f"the digest with “{row['text']}” is not in the log")
 
 
-def _a_digest_has_its_lines_in_order(evidence: Evidence) -> Iterator[Finding]:
-    lines: defaultdict[str, list[str]] = defaultdict(list)
-    digest_of = {row["message"]: row["digest"] for row in evidence.ledger if "digest" in row}
+def _ends(evidence: Evidence) -> dict[str, Row]:
+    rows = (row for row in evidence.ledger if row["state"] in _END_STATES)
+    return {row["occurrence"]: row for row in rows if "occurrence" in row}
+
+
+def _what_was_answered_is_not_asked_again(evidence: Evidence) -> Iterator[Finding]:
+    answers = _rows_by(evidence, "answered", "occurrence")
     for row in evidence.ledger:
-        if row["state"] == "held" and row["message"] in digest_of:
-            lines[digest_of[row["message"]]].append(row["text"])
+        if row["state"] != "released":
+            continue
+        base = row["occurrence"].partition("#")[0]
+        before = [each for each in answers[base] if moment(each["ts"]) < moment(row["ts"])]
+        if before and before[-1]["answer"] != "undone":
+            yield wrong(f"{base} was answered in the quiet, and asked again in {row['digest']}")
+
+
+def _what_was_held_is_only_in_its_digest(evidence: Evidence) -> Iterator[Finding]:
+    """Unless the owner has it shown."""
+    shown = {row["message"] for row in evidence.noted("shown")}
+    logged = {str(row["id"]) for row in evidence.messages}
+    for row in _held(evidence):
+        if row["message"] in logged - shown:
+            yield wrong(f"“{row['text']}” was held, and came beside its digest")
+
+
+def _a_digest_has_its_lines_in_order(evidence: Evidence) -> Iterator[Finding]:
+    lines: defaultdict[str, list[Row]] = defaultdict(list)
+    held = {row["message"]: row for row in _held(evidence)}
+    for row in evidence.ledger:
+        if "digest" in row and row["message"] in held:
+            lines[row["digest"]].append(held[row["message"]])
     for row in evidence.messages:
-        position = 0
-        for text in lines[str(row["id"])]:
-            position = row["text"].find(text.removesuffix("."), position)
-            if position < 0:
-                yield wrong(f"“{text}” is not in its place in the digest {row['id']}")
-                break
+        name = str(row["id"])
+        if name in evidence.digests:
+            entries = evidence.digests[name]
+            ids, times = [each["id"] for each in entries], [moment(each["at"]) for each in entries]
+            lost = [each["text"] for each in lines[name] if each["message"] not in ids]
+            if lost or times != sorted(times) or len(ids) != len(set(ids)):
+                yield wrong(f"the digest {name} is not in order, or lacks {lost}")
+        elif not row.get("card"):
+            yield from _in_text(row, [each["text"] for each in lines[name]])
+
+
+def _in_text(digest: Row, texts: list[str]) -> Iterator[Finding]:
+    position = 0
+    for text in texts:
+        position = digest["text"].find(text.removesuffix("."), position)
+        if position < 0:
+            yield wrong(f"“{text}” is not in its place in the digest {digest['id']}")
+            return
+
+
+def _a_quiet_ends_with_one_digest(evidence: Evidence) -> Iterator[Finding]:
+    digests = [row for row in evidence.messages if str(row["id"]).startswith("digest-")]
+    for one, following in pairwise(digests):
+        between = moment(following["at"]) - moment(one["at"])
+        if timedelta() <= between < _SHORTEST_BETWEEN:
+            yield wrong(f"{one['id']} and {following['id']} came at once")
+
+
+def _each_open_item_is_asked_for_in_one_place(evidence: Evidence) -> Iterator[Finding]:
+    """No button asks for what has its answer; overviews show every item once more."""
+    is_open = {
+        row["card"]: row.get("answer") is None and not row.get("is_followed_up")
+        for row in evidence.items
+    }
+    in_digests = {one["id"] for lines in evidence.digests.values() for one in lines}
+    asking: defaultdict[str, list[str]] = defaultdict(list)
+    for row in evidence.messages:
+        for button in (row.get("card") or {}).get("buttons", ()):
+            is_asking = button["action"] in _ASKING and not button["is_used"]
+            if is_asking and not str(row["id"]).startswith(_OVERVIEWS):
+                asking[button["data"]].append(str(row["id"]))
+    for key, places in asking.items():
+        if len(places) > 1:
+            yield wrong(f"the item {key} is asked for in {places}")
+        elif places[0].startswith("digest-"):
+            continue
+        elif not is_open.get(places[0], places[0] in in_digests):
+            yield wrong(f"{places[0]} asks for an item that is not open")
+
+
+def _of_a_routine_only_the_newest_turn_runs(evidence: Evidence) -> Iterator[Finding]:
+    """Of the turns that wait for the end of one quiet."""
+    ends = _ends(evidence)
+    waits: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in evidence.ledger:
+        if row["state"] == "held" and "message" not in row:
+            waits[row["occurrence"].split(":")[1]].append(row)
+    for rows in waits.values():
+        for older, newer in pairwise(rows):
+            end = ends.get(older["occurrence"])
+            is_later = end is not None and moment(end["ts"]) > moment(newer["ts"])
+            if end is not None and is_later and end["state"] != "skipped":
+                yield wrong(f"{older['occurrence']} ran, although {newer['occurrence']} waited too")
 
 
 def _nothing_waits(evidence: Evidence) -> Iterator[Finding]:
@@ -51,6 +154,11 @@ def _nothing_waits(evidence: Evidence) -> Iterator[Finding]:
 
 INVARIANTS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _each_held_message_comes_once,
+    _what_was_answered_is_not_asked_again,
+    _what_was_held_is_only_in_its_digest,
     _a_digest_has_its_lines_in_order,
+    _a_quiet_ends_with_one_digest,
+    _each_open_item_is_asked_for_in_one_place,
+    _of_a_routine_only_the_newest_turn_runs,
     _nothing_waits,
 )

@@ -29,6 +29,7 @@ class Record:
         self.folder = folder
         self._state = state
         self._turns: list[Row] = []
+        self._digests: dict[str, Row] = {}
         self._session = ""
 
     def note(self, name: str, row: Mapping[str, object]) -> None:
@@ -80,6 +81,12 @@ class Record:
         held = _query(path, "SELECT value FROM records WHERE name = 'held'")
         waiting = [each["message"] for (value,) in held for each in json.loads(value)]
         self.replace("held", waiting)
+        kept = _query(path, "SELECT value FROM records WHERE name = 'digests'")
+        digests = [each for (value,) in kept for each in json.loads(value)["kept"]]
+        self._digests |= {each["id"]: each for each in digests}
+        self.replace("digests", [*self._digests.values()])
+        items = _query(path, "SELECT value FROM due_items")
+        self.replace("items", [json.loads(value) for (value,) in items])
         ledger = _query(path, "SELECT value FROM ledger ORDER BY seq")
         self.replace("ledger", [json.loads(value) for (value,) in ledger])
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from chaos.steps import described, read_steps, write_steps
-from chaos.years.runner import Outcome, plan, play
+from chaos.years.runner import Outcome, plan, plan_nights, play
 
 _MOST_SHOWN = 20
 _LAST_STEPS = 40
@@ -23,7 +23,8 @@ def main() -> int:
     logging.getLogger("chaos").setLevel(level)
     seed = random.randrange(1_000_000) if given.seed is None else given.seed
     print(f"seed {seed}", flush=True)
-    steps = read_steps(given.replay) if given.replay else plan(seed)
+    planned = plan_nights(seed) if given.nights else plan(seed)
+    steps = read_steps(given.replay) if given.replay else planned
     start = datetime.fromisoformat(given.start).replace(tzinfo=UTC)
     outcome = play(steps, seed=seed, start=start, days=given.days, keep=given.keep)
     print(_report(outcome, given.days))
@@ -41,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--start", default="2025-01-01", help="the first day")
     parser.add_argument("--replay", type=Path, help="play the steps of this file")
     parser.add_argument("--keep", type=Path, help="leave all files there if something is broken")
+    parser.add_argument("--nights", action="store_true", help="quiet hours, and much that waits")
     parser.add_argument("--verbose", action="store_true", help="say what happens")
     return parser
 

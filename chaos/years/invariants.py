@@ -96,8 +96,9 @@ def _lateness_is_told_to_the_model(_: YearsScene, evidence: Evidence) -> Iterato
         if found:
             prompts_of_job[f"{found[1]}:{found[2]}"].append(row)
     claimed = _claim_times(evidence)
+    waited = {row["occurrence"] for row in evidence.ledger if row["state"] == "held"}
     for row in evidence.ledger:
-        if row["state"] != "running" or row.get("attempt") != 1:
+        if row["state"] != "running" or row.get("attempt") != 1 or row["occurrence"] in waited:
             continue
         kind, job, at = row["occurrence"].split(":", 2)
         lateness = claimed[row["occurrence"]] - moment(at)
@@ -156,6 +157,7 @@ def _repeats_and_heads_ups_come_once(scene: YearsScene, evidence: Evidence) -> I
     """Each repeat and each heads-up has one message if it is done, and none otherwise."""
     parts = {name: row for name, row in _end_rows(evidence).items() if "#" in name}
     said = Counter(row.get("occurrence") for row in evidence.messages)
+    said.update(row["occurrence"] for row in evidence.ledger if row["state"] == "released")
     for name, row in parts.items():
         if said[name] != (row["state"] == "done"):
             yield f"{name} came {said[name]} times: {describe_end(row)}"
@@ -182,6 +184,26 @@ def _no_ping_comes_in_quiet_hours(scene: YearsScene, evidence: Evidence) -> Iter
             yield f"“{row['text']}” came at {at:%H:%M}, in the quiet"
 
 
+def _no_routine_speaks_in_quiet_hours(scene: YearsScene, evidence: Evidence) -> Iterator[str]:
+    """A turn of the conversation that was due before the quiet may run in it."""
+    since = scene.quiet_since
+    turns: defaultdict[str, list[datetime]] = defaultdict(list)
+    for row in evidence.model:
+        found = row["event"] == "asked" and re.match(r"\[routine:([\w-]+)\]", row["prompt"])
+        if found:
+            turns[found[1]].append(moment(row["at"]))
+    for row in evidence.ledger:
+        if row["state"] != "running" or since is None:
+            continue
+        kind, job, key = row["occurrence"].split(":", 2)
+        began = moment(row["ts"])
+        is_turn = any(timedelta() <= at - began < _LATE for at in turns[job])
+        if kind != "routine" or not is_turn or began < since + _LATE:
+            continue
+        if _is_in_quiet_hours(began) and _is_in_quiet_hours(moment(key).astimezone(began.tzinfo)):
+            yield f"{row['occurrence']} ran at {began:%H:%M}, in the quiet"
+
+
 def _is_in_quiet_hours(at: datetime) -> bool:
     """Excludes the first and the last two minutes, in which a ping may be under way."""
     minutes = at.hour * 60 + at.minute
@@ -200,4 +222,5 @@ INVARIANTS: tuple[Callable[[YearsScene, Evidence], Iterator[str]], ...] = (
     _repeats_and_heads_ups_come_once,
     _heads_ups_come_before_the_due_time,
     _no_ping_comes_in_quiet_hours,
+    _no_routine_speaks_in_quiet_hours,
 )

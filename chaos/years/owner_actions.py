@@ -23,6 +23,9 @@ from ollim_bot.domain.commands import CommandAnswer
 Action = Callable[[YearsScene, Random], Awaitable[None]]
 
 _MOST_ROUTINES = 14
+# Begins the text of what need not come in the quiet.
+_CONVENIENT = "Water "
+_TURNING = ("Show the rest", "Back to the start")
 _SNOOZES = ("Snooze 10 min", "1 h", "Tomorrow 9:00")
 
 
@@ -147,6 +150,50 @@ async def be_quiet(scene: YearsScene, rng: Random) -> None:
     await _command(scene, f"/quiet {rng.randint(10, 300)}m")
 
 
+async def remind_if_convenient(scene: YearsScene, rng: Random) -> None:
+    """Remind of what need not come in the quiet, maybe again and again."""
+    name = scene.new_name("o")
+    at = floor_to_minute(scene.now) + timedelta(minutes=rng.randint(2, 700))
+    fields = {"plain": "true", "must": "false"}
+    if rng.random() < 0.3:
+        fields["nag"] = f"{rng.choice((2, 10, 45, 300))}m x {rng.randint(1, 4)}"
+    scene.remind(name, at, f"{_CONVENIENT}{name}.", **fields)
+    scene.host.pacer.add_due_times([at])
+
+
+async def answer_from_overview(scene: YearsScene, rng: Random) -> None:
+    """Answer what need not come, also while it still waits for the end of the quiet."""
+    if await _command(scene, "/today") is None:
+        return
+    await scene.host.run_for(5)
+    await _press_line(scene, rng, "Today")
+
+
+async def press_in_digest(scene: YearsScene, rng: Random) -> None:
+    for _ in range(rng.randint(1, 3)):
+        await _press_line(scene, rng, "While it was quiet")
+        await scene.host.run_for(rng.choice((0, 1, 30)))
+
+
+async def _press_line(scene: YearsScene, rng: Random, title: str) -> None:
+    """Press a button of the newest card with lines and this title; not on what must come."""
+    cards = scene.host.chat.cards
+    name = next((each for each in reversed(cards) if cards[each].title.startswith(title)), None)
+    if name is None:
+        return
+    lines = ["", *(each.text for each in cards[name].lines)]
+    found = [
+        each
+        for each in cards[name].buttons
+        if each.label in _TURNING or each.label == "Show" or _CONVENIENT in lines[each.line]
+    ]
+    if found:
+        button = rng.choice(found)
+        if button.label == "Show":
+            scene.host.record.note("shown", {"message": button.data})
+        await _click(scene, FoundButton(name, button, title))
+
+
 async def make_routine(scene: YearsScene, rng: Random) -> None:
     if len(scene.routines) < _MOST_ROUTINES:
         _write_random_routine(scene, scene.new_name("j"), rng)
@@ -221,6 +268,9 @@ ACTIONS: Mapping[str, Action] = {
     "snooze": snooze,
     "keep the nights quiet": keep_nights_quiet,
     "be quiet": be_quiet,
+    "remind if convenient": remind_if_convenient,
+    "answer from an overview": answer_from_overview,
+    "press in a digest": press_in_digest,
     "make a routine": make_routine,
     "change a routine": change_routine,
     "remove a routine": remove_routine,
@@ -239,6 +289,9 @@ WEIGHTS: Mapping[str, int] = {
     "snooze": 3,
     "keep the nights quiet": 1,
     "be quiet": 1,
+    "remind if convenient": 2,
+    "answer from an overview": 1,
+    "press in a digest": 2,
     "make a routine": 2,
     "change a routine": 2,
     "remove a routine": 1,

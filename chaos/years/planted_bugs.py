@@ -59,14 +59,59 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "a digest has its newest line only",
-        "conversation/quiet.py",
-        "        digest = digest_of(held, now)\n",
-        "        digest = digest_of(held[-1:], now)\n",
+        "conversation/digests.py",
+        "    digest = Digest.of(held, now)\n",
+        "    digest = Digest.of(held[-1:], now)\n",
     ),
     PlantedBug(
         "a file takes its place before it is synced",
         "store/files.py",
         "        disk.sync(temporary)\n",
+        "",
+    ),
+)
+
+
+# One for each law of the quiet; found in weeks of quiet nights.
+NIGHT_BUGS = (
+    *(each for each in PLANTED_BUGS if "quiet" in each.name or "digest" in each.name),
+    PlantedBug(
+        "what was held follows its digest",
+        "conversation/digests.py",
+        "    if len(held) == 1:\n",
+        "    for each in held:\n"
+        "        poster.add_to_log(tx, each.message)\n"
+        "    if len(held) == 1:\n",
+    ),
+    PlantedBug(
+        "what was answered is asked again",
+        "conversation/digests.py",
+        "    return waits_for_digest(held, tx.due_items.get(held.item) if held.item else None)\n",
+        "    return True\n",
+    ),
+    PlantedBug(
+        "a nag that waited has no end",
+        "conversation/digests.py",
+        "        tx.ledger.append("
+        "LedgerRow(now, OccurrenceState.DONE.value, story.occurrence, facts))\n",
+        "",
+    ),
+    PlantedBug(
+        "an answered line keeps its buttons",
+        "conversation/quiet.py",
+        "                await self._store.transact(lambda tx: redraw_digests(tx, self._poster))\n",
+        "                pass\n",
+    ),
+    PlantedBug(
+        "a routine speaks in the quiet",
+        "domain/decision.py",
+        "    return WaitForQuietEnd(given.quiet_until) if keeps_quiet else None\n",
+        "    return None if keeps_quiet else None\n",
+    ),
+    PlantedBug(
+        "every moment of a routine runs after the quiet",
+        "schedule/quiet_waits.py",
+        "            waiter.is_replaced.set()\n",
         "",
     ),
 )

@@ -27,10 +27,23 @@ from chaos.years.virtual_time import VirtualTimeLoop
 WEIGHTS: Mapping[str, int] = {**owner_actions.WEIGHTS, **faults.WEIGHTS}
 _STEP_ACTIONS: Mapping[str, owner_actions.Action] = {**owner_actions.ACTIONS, **faults.FAULTS}
 
+# What happens more often in weeks of quiet nights, and how long it is between two steps.
+_NIGHT_WEIGHTS: Mapping[str, int] = {
+    "remind if convenient": 40,
+    "answer from an overview": 12,
+    "press in a digest": 30,
+    "be quiet": 8,
+    "make a routine": 8,
+    "sleep through the night": 1,
+    "set the clock back": 0,
+    "set the clock forward": 0,
+}
+_LONGEST_NIGHT_WAIT = 6000.0
 _FIRST_ROUTINES = 8
 _STEPS_BETWEEN_CHECKS = 120
 _SETTLE_SECONDS = 1500.0
-_MOST_SETTLE_ROUNDS = 12
+# A quiet night has to end before all is told.
+_MOST_SETTLE_ROUNDS = 26
 _MEMORY_FOLDER = "/dev/shm"
 
 _logger = logging.getLogger(__name__)
@@ -63,6 +76,20 @@ def plan(seed: int, *, night_weight: int = 7, longest_wait: float = 10_000) -> I
     while True:
         for name in rng.choices(names, shares, k=_STEPS_BETWEEN_CHECKS):
             wait = rng.choice((0.0, rng.uniform(0, 60), rng.uniform(60, longest_wait)))
+            yield Step(name, round(wait, 3), rng.randrange(10**6))
+        yield Step(SETTLE)
+
+
+def plan_nights(seed: int) -> Iterator[Step]:
+    """Endless random steps with quiet hours from the first night on."""
+    rng = random.Random(seed)
+    weights = {**WEIGHTS, **_NIGHT_WEIGHTS}
+    names, shares = list(weights), list(weights.values())
+    yield Step("keep the nights quiet", 5.0, rng.randrange(10**6))
+    yield from (Step("make a routine", 5.0, rng.randrange(10**6)) for _ in range(_FIRST_ROUTINES))
+    while True:
+        for name in rng.choices(names, shares, k=_STEPS_BETWEEN_CHECKS):
+            wait = rng.choice((0.0, rng.uniform(0, 60), rng.uniform(60, _LONGEST_NIGHT_WAIT)))
             yield Step(name, round(wait, 3), rng.randrange(10**6))
         yield Step(SETTLE)
 

@@ -16,9 +16,9 @@ import pytest
 from chaos.planted_bugs import PACKAGE, PlantedBug
 from chaos.years.crashing_disk import CrashingDisk, ProcessKilled
 from chaos.years.due_times import BERLIN, LORD_HOWE, NEW_YORK, clock_changes, utc_instant
-from chaos.years.planted_bugs import PLANTED_BUGS, run_with_bug
+from chaos.years.planted_bugs import NIGHT_BUGS, PLANTED_BUGS, run_with_bug
 from chaos.years.resource_growth import ResourceUsage, growth_problems
-from chaos.years.runner import Outcome, plan, play
+from chaos.years.runner import Outcome, plan, plan_nights, play
 from chaos.years.virtual_time import VirtualTimeLoop, VirtualWallClock
 
 # The start and the seed of runs through all clock changes of half a year, in all zones.
@@ -41,7 +41,7 @@ def description(seed: int, outcome: Outcome) -> str:
 
 
 def test_the_source_contains_the_text_of_every_planted_bug() -> None:
-    for each in PLANTED_BUGS:
+    for each in (*PLANTED_BUGS, *NIGHT_BUGS):
         assert each.applied((PACKAGE / each.file).read_text()), each.name
 
 
@@ -154,6 +154,47 @@ def test_for_two_months_every_invariant_holds(
     assert outcome.counts["occurrences done"] > 20
     assert outcome.counts["occurrences missed"] > 20
     record_property("chaos", summary(seed, DAYS, outcome))
+
+
+NEW_YEAR = datetime(2025, 1, 1, tzinfo=UTC)
+
+
+def quiet_nights(seed: int, days: int) -> Outcome:
+    outcome = play(plan_nights(seed), seed=seed, start=NEW_YEAR, days=days)
+    assert outcome.broken == [], description(seed, outcome)
+    return outcome
+
+
+@pytest.mark.real_process
+@pytest.mark.chaos
+def test_after_some_quiet_nights_all_that_waited_came_once_in_one_message(
+    record_property: Callable[[str, object], None],
+) -> None:
+    outcome = quiet_nights(3, 3)
+    assert outcome.counts["pings held"] > 3
+    assert outcome.counts["digests"]
+    record_property("chaos", summary(3, 3, outcome))
+
+
+@pytest.mark.chaos
+@pytest.mark.minutes
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_after_a_week_of_quiet_nights_all_that_waited_came_once_in_one_message(
+    seed: int, record_property: Callable[[str, object], None]
+) -> None:
+    outcome = quiet_nights(seed, 7)
+    assert outcome.counts["pings held"] > 8
+    assert outcome.counts["digests"] > 1
+    record_property("chaos", summary(seed, 7, outcome))
+
+
+@pytest.mark.chaos
+@pytest.mark.minutes
+@pytest.mark.parametrize("chosen", NIGHT_BUGS, ids=lambda each: each.name)
+def test_every_bug_of_the_quiet_is_found_within_a_week(chosen: PlantedBug) -> None:
+    done = run_with_bug(chosen, "--nights", "--seed", "1", "--days", "7")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Broken:" in done.stdout
 
 
 def summary(seed: int, days: int, outcome: Outcome) -> str:

@@ -186,7 +186,8 @@ def test_a_moment_elsewhere_is_told_in_both_zones(terminal: Terminal) -> None:
         pytest.param(["--disabled"], "enabled", False, id="disabled"),
         pytest.param(["--no-must"], "must", False, id="must"),
         pytest.param(["--max-chain", "3"], "max-chain", 3, id="chain"),
-        pytest.param(["--plain"], "plain", True, id="plain"),
+        pytest.param(["--no-plain"], "plain", False, id="plain"),
+        pytest.param(["--agent"], "plain", False, id="agent"),
         pytest.param(["--nag", "10m x 4"], "nag", "10m x 4", id="nag"),
         pytest.param(["--first-step", "fill a glass"], "first-step", "fill a glass", id="step"),
         pytest.param(["--before", "10m", "--before", "1h"], "before", ["1h", "10m"], id="before"),
@@ -201,6 +202,26 @@ def test_every_flag_becomes_its_field(
     assert added[field] == value
     assert terminal.json("reminder", "show", "other")[field] == value
     assert plain[field] != value or value == "on_ping"
+
+
+@pytest.mark.parametrize(
+    ("words", "is_plain"),
+    [
+        ((), True),
+        (("--nag", "10m x 4", "--before", "30m", "--must"), True),
+        (("--agent",), False),
+        (("--max-chain", "2"), False),
+        (("--foreground",), False),
+        (("--skill", "mail"), False),
+        (("--model", "opus"), False),
+    ],
+)
+def test_the_words_of_a_reminder_come_as_they_are_unless_a_run_is_asked_for(
+    terminal: Terminal, words: tuple[str, ...], is_plain: bool
+) -> None:
+    added = terminal.json(*REMINDER, "--in", "1h", *words)
+    assert added["plain"] is is_plain
+    assert ("plain: true" in next(terminal.paths.reminders.iterdir()).read_text()) is is_plain
 
 
 def test_a_new_file_holds_only_what_was_said(terminal: Terminal) -> None:
@@ -404,4 +425,4 @@ def test_what_is_unusual_about_a_moment_is_shown(terminal: Terminal) -> None:
         "  first step  fill a glass",
     ):
         assert line in shown.splitlines()
-    assert "(plain, dose, nag 10m x 4)" in terminal.done("reminder", "list")
+    assert "(dose, nag 10m x 4)" in terminal.done("reminder", "list")

@@ -46,7 +46,7 @@ def test_an_edit_can_change_the_message_and_clear_fields(dentist: Terminal) -> N
     )
     assert answer == "Reminder changed: call Dr. Who, today 15:00 (in 30 min).\n"
     assert (dentist.paths.reminders / "call-the-dentist.md").read_text() == (
-        '---\nid: x\nrun-at: "2026-11-15T15:00:00"\n---\ncall Dr. Who\n'
+        '---\nid: x\nrun-at: "2026-11-15T15:00:00"\nplain: true\n---\ncall Dr. Who\n'
     )
 
 
@@ -66,7 +66,7 @@ def test_an_edit_can_change_the_message_and_clear_fields(dentist: Terminal) -> N
         ),
         pytest.param(
             ["--foreground", "--model", "opus"],
-            "reminders/call-the-dentist.md:5: model: is for background jobs only; ",
+            "reminders/call-the-dentist.md:6: model: is for background jobs only; ",
             id="contradiction",
         ),
     ],

@@ -79,12 +79,12 @@ def test_it_shows_what_the_quiet_would_hold_and_let_through(terminal: Terminal) 
     terminal.done("reminder", "add", "-m", "call mum", "--at", "today 23:00", "--id", "mum")
     page = terminal.done("rehearse", "--days", "1")
     assert page.endswith(
-        "  22:00  do day    in the conversation, also in the quiet\n"
+        "  22:00  do day    waits until 7:00, then in the conversation\n"
         "  23:00  call mum  comes whatever happens, also in the quiet\n"
         "  23:30  do mail   ping waits until 7:00, when the quiet ends\n"
     )
     fires = terminal.json("rehearse", "--days", "1")["fires"]
-    assert [fire["ping"] for fire in fires] == ["none", "ordered", "held"]
+    assert [fire["ping"] for fire in fires] == ["held", "ordered", "held"]
     assert {fire["quiet_until"] for fire in fires} == {"2026-11-16T07:00:00+01:00"}
 
 

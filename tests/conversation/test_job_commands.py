@@ -251,6 +251,10 @@ async def test_a_skip_is_seen_on_the_card_and_taken_back_there() -> None:
         ]
         assert labels(card) == ["Run now", "Do not skip", "Pause", "Cancel"]
         assert at.pending == [f"{KNOWN_TO_OWNER}s{said[1:]}"]
+        skipping = newest(at, message).card
+        await press(at, "Pause")
+        await press(at, "Resume")
+        assert newest(at, message).card == skipping
         await press(at, "Do not skip")
         assert newest(at, message).card == message.card
         assert at.store.query(lambda tx: tx.skips.get()).moments == {}

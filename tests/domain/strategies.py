@@ -232,6 +232,8 @@ def job_specs(
         background = draw(st.booleans())
     allow_ping = not background or draw(st.booleans())
     asks = has_moments and allow_ping
+    kind = draw(st.none() | st.sampled_from(ItemKind)) if asks else None
+    choices = [None, False, True] if asks else [None]
     return JobSpec(
         id=draw(job_ids),
         message=draw(bodies),
@@ -249,9 +251,9 @@ def job_specs(
         timezone=draw(st.none() | zones),
         late=draw(st.none() | st.sampled_from(Late)),
         enabled=draw(st.booleans()),
-        must=draw(st.sampled_from([None, False, True] if asks else [None])),
+        must=draw(st.sampled_from([each for each in choices if each is not False or not kind])),
         plain=asks and draw(st.booleans()),
-        kind=draw(st.none() | st.sampled_from(ItemKind)) if asks else None,
+        kind=kind,
         nag=draw(st.none() | nags) if asks else None,
         first_step=draw(lines) if has_moments else "",
         before=draw(heads_ups) if asks else (),

@@ -9,8 +9,23 @@ from hypothesis import strategies as st
 
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
-from ollim_bot.domain.digest import HeldMessage, HeldMessages, digest_of
+from ollim_bot.domain.digest import (
+    LONGEST_PAGE,
+    MOST_LINES,
+    MOST_LINES_WITH_BUTTONS,
+    Digest,
+    Digests,
+    HeldMessage,
+    HeldMessages,
+    digest_message,
+)
+from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.item_messages import item_message
+from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.pings import Charge
+from ollim_bot.domain.schedule import occurrence_at
+from ollim_bot.domain.taint import Untrusted
+from ollim_bot.store.codecs.plain import decode_plain, encode_plain
 
 EVENING = datetime(2026, 11, 16, 22, 30, tzinfo=UTC)
 MORNING = datetime(2026, 11, 17, 7, 0, tzinfo=UTC)
@@ -52,6 +67,10 @@ def waiting_after(arrivals: list[HeldMessage]) -> HeldMessages:
     return waiting
 
 
+def brought(*waiting: HeldMessage, now: datetime = MORNING) -> ChatMessage:
+    return digest_message(Digest.of(waiting, now), {}, frozenset(), now)
+
+
 def test_each_line_has_its_time_and_the_name_of_its_job() -> None:
     plan = ChatMessage(
         MessageId("1"), EVENING, Author.BACKGROUND, "Tuesday is full.\nMove one?", job="weekly plan"
@@ -59,51 +78,118 @@ def test_each_line_has_its_time_and_the_name_of_its_job() -> None:
     notice = ChatMessage(
         MessageId("2"), EVENING + timedelta(hours=3), Author.PROGRAM, "The disk is almost full."
     )
-    digest = digest_of([HeldMessage(plan), HeldMessage(notice)], MORNING)
-    assert digest.message.text == (
+    digest = brought(HeldMessage(plan), HeldMessage(notice))
+    assert digest.text == (
         "While it was quiet:\n"
         "- 22:30 · weekly plan: Tuesday is full.\n  Move one?\n"
         "- 1:30 · The disk is almost full."
     )
+    assert digest.card is None
 
 
 def test_a_job_that_is_named_by_a_sentence_loses_its_full_stop() -> None:
     message = ChatMessage(
         MessageId("1"), EVENING, Author.BACKGROUND, "It is in town.", job="Look for the parcel."
     )
-    digest = digest_of([HeldMessage(message)], MORNING)
-    assert "- 22:30 · Look for the parcel: It is in town." in digest.message.text
+    digest = brought(HeldMessage(message))
+    assert "- 22:30 · Look for the parcel: It is in town." in digest.text
 
 
 def test_what_waited_for_longer_than_a_day_has_its_day_too() -> None:
-    digest = digest_of([held(0)], MORNING + timedelta(days=1))
-    assert "- Mon 16 Nov 22:30 · message 0." in digest.message.text
+    digest = brought(held(0), now=MORNING + timedelta(days=1))
+    assert "- Mon 16 Nov 22:30 · message 0." in digest.text
 
 
-def test_what_has_a_button_or_a_file_follows_as_it_was_and_is_named_in_the_digest() -> None:
+def test_what_does_not_fit_into_a_line_is_a_line_with_show() -> None:
     card, file = said(1, "Pick one.", BUTTON), said(2, "The plan.", None, FILE)
-    digest = digest_of([HeldMessage(card), HeldMessage(file), held(3)], MORNING)
-    assert [each.message for each in digest.following] == [card, file]
-    lines = digest.message.text.splitlines()[1:]
-    assert lines == [
-        "- 22:31 · Pick one (below)",
-        "- 22:32 · The plan. (below)",
-        "- 22:33 · message 3.",
+    long = said(3, "Very long. " * 100)
+    digest = brought(*map(HeldMessage, (card, file, long)), held(4))
+    lines = digest.text.splitlines()[1:]
+    assert lines[:2] == ["- 22:31 · Pick one", "- 22:32 · The plan."]
+    assert len(lines[2]) < 220
+    assert lines[3] == "- 22:34 · message 4."
+    assert digest.card is not None
+    assert [(each.line, each.label) for each in digest.card.buttons] == [
+        (1, "Show"),
+        (2, "Show"),
+        (3, "Show"),
     ]
+
+
+def test_one_untrusted_line_marks_the_digest() -> None:
+    page = ChatMessage(
+        MessageId("1"), EVENING, Author.BACKGROUND, "Buy!", untrusted=Untrusted("web page", "x")
+    )
+    digest = brought(held(2), HeldMessage(page))
+    assert digest.untrusted is not None
+    assert digest.untrusted.source == "web page"
+
+
+def asking(number: int) -> tuple[HeldMessage, DueItem]:
+    at = EVENING + timedelta(minutes=number)
+    job = Reminder(JobSpec(id=f"r{number}", message=f"Do {number}.", plain=True, must=False), at)
+    message, item = item_message(job, occurrence_at(job, at), at)
+    return HeldMessage(message, f"plain {number}"), item
+
+
+long_messages = st.lists(
+    st.one_of(
+        st.builds(held, st.integers(0, 400), card=st.sampled_from([None, BUTTON])),
+        st.builds(
+            lambda number, length: HeldMessage(said(number, "word " * length)),
+            st.integers(0, 400),
+            st.integers(1, 200),
+        ),
+        st.integers(401, 500).map(lambda number: asking(number)[0]),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+@given(long_messages)
+def test_every_page_is_small_enough_and_together_they_have_everything_once(
+    arrivals: list[HeldMessage],
+) -> None:
+    waiting = waiting_after(arrivals).waiting
+    digest = Digest.of(waiting, MORNING)
+    items = {item.key: item for _, item in map(asking, range(401, 501))}
+    seen: list[HeldMessage] = []
+    for page in digest.pages:
+        number = digest.pages.index(page)
+        shown = digest_message(
+            Digest(digest.id, digest.at, digest.entries, number), items, frozenset(), MORNING
+        )
+        assert len(page) <= MOST_LINES
+        assert len(shown.text) <= LONGEST_PAGE
+        if shown.card is not None:
+            numbered = {each.line for each in shown.card.buttons} - {0}
+            assert len(numbered) <= MOST_LINES_WITH_BUTTONS
+            assert shown.card.problems() == []
+        left = len(digest.entries) - len(seen) - len(page)
+        assert shown.text.endswith(f"\n+{left} more") == bool(left)
+        seen += page
+    assert seen == sorted(waiting, key=lambda each: each.message.at)
+
+
+@given(long_messages)
+def test_a_digest_is_kept_as_it_is(arrivals: list[HeldMessage]) -> None:
+    kept = Digests((Digest.of(waiting_after(arrivals).waiting, MORNING),))
+    assert decode_plain(Digests, encode_plain(kept)) == kept
 
 
 @given(messages)
 def test_everything_that_waits_is_in_the_digest_once_and_in_order(
     arrivals: list[HeldMessage],
 ) -> None:
-    waiting = waiting_after(arrivals).waiting
-    digest = digest_of(waiting, MORNING)
-    lines = digest.message.text.splitlines()[1:]
-    assert len(lines) == len(waiting)
-    for line, each in zip(lines, waiting, strict=True):
-        assert ("Pick one" if each.message.card == BUTTON else each.message.text) in line
-        assert f"{each.message.at.hour}:{each.message.at.minute:02} ·" in line
-    assert [*digest.following] == [each for each in waiting if each.needs_own_message]
+    waiting = sorted(waiting_after(arrivals).waiting, key=lambda each: each.message.at)
+    lines = brought(*waiting).text.splitlines()[1:]
+    if len(lines) == len(waiting):
+        for line, each in zip(lines, waiting, strict=True):
+            assert ("Pick one" if each.message.card == BUTTON else each.message.text) in line
+            assert f"{each.message.at.hour}:{each.message.at.minute:02} ·" in line
+    else:
+        assert sum(each.message.card == BUTTON for each in waiting) > MOST_LINES_WITH_BUTTONS
 
 
 @given(messages)
@@ -120,11 +206,7 @@ def test_of_one_key_and_of_one_message_only_the_newest_waits(arrivals: list[Held
 
 
 @given(messages)
-def test_a_digest_answers_for_the_price_of_its_own_lines_only(arrivals: list[HeldMessage]) -> None:
+def test_a_digest_answers_for_the_price_of_all_its_lines(arrivals: list[HeldMessage]) -> None:
     waiting = waiting_after(arrivals).waiting
-    digest = digest_of(waiting, MORNING)
-    paid = [each for each in waiting if each.charge is Charge.TOKEN]
-    returned = {*digest.message.pings, *(each.message.id for each in digest.following)}
-    assert {each.message.id for each in paid} <= returned
-    assert len(digest.message.pings) == sum(not each.needs_own_message for each in paid)
-    assert (digest.charge is Charge.TOKEN) == bool(digest.message.pings)
+    paid = {each.message.id for each in waiting if each.charge is Charge.TOKEN}
+    assert {*brought(*waiting).pings} == paid

@@ -74,6 +74,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     "notices": ("description",),
     "failed_turns": (),
     "held": ("held ping",),
+    "digests": ("held ping",),
     "tool_servers": (),
     "task_undos": ("task",),
     "task_moves": ("task",),

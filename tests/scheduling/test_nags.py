@@ -150,7 +150,9 @@ async def test_what_need_not_come_waits_for_the_end_of_the_quiet(tmp_path: Path)
         assert len([each for each in at.log if each.job == "Take the pill"]) == 4
         assert len([each for each in at.log if each.job == "Drink water"]) == 1
         await at.advance(5 * 60, step=30)
-        assert len([each for each in at.log if each.job == "Drink water"]) == 2
+        assert [each.text for each in at.log if each.id.startswith("digest-")] == [
+            "While it was quiet:\n- 10:26 · Drink water · 44 min ago"
+        ]
         assert is_right(at)
 
 

@@ -250,6 +250,7 @@ def test_a_number_is_text_where_text_is_wanted(data: DataDirectory) -> None:
     ("line", "says"),
     [
         ("must: true\nallow-ping: false", "cannot be kept with allow-ping: false"),
+        ("kind: dose\nmust: false", "must: cannot be false for a dose"),
         ("max-chain: 1\nchain-depth: 2", "is greater than max-chain"),
         ("max-chain: -1", "a whole number from 0 to 1000"),
         ("max-chain: true", "a whole number from 0 to 1000"),

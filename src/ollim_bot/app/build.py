@@ -37,6 +37,7 @@ from ollim_bot.conversation.commands.table import CommandServices, Queued
 from ollim_bot.conversation.conversation import Conversation, MessageHistory
 from ollim_bot.conversation.delivery import DeliveryQueue
 from ollim_bot.conversation.delivery_queues import DeliveryQueues
+from ollim_bot.conversation.digests import DigestButtons
 from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.events import EventButtons, EventCalendar
 from ollim_bot.conversation.failure_notices import FailureNotices
@@ -477,6 +478,7 @@ def _button_router(
             "approve": Action(approvals.answer, Uses.NOTHING),
             "undo": Action(echo.undo),
             **ItemButtons(items, clock).actions,
+            **DigestButtons(deps.store, poster).actions,
             **jobs.actions,
             **others,
         },

@@ -215,6 +215,8 @@ def _often(fires: Sequence[Fire], rehearsal: Rehearsal) -> Row:
 def _fate(fire: Fire) -> str:
     if fire.state is OccurrenceState.SKIPPED and fire.ping is not Ping.ORDERED:
         return _SKIPS.get(fire.reason, "does not run") if fire.reason else "does not run"
+    if fire.is_held_turn and fire.quiet_until is not None:
+        return f"waits until {clock_time(fire.quiet_until)}, then in the conversation"
     if not fire.job.spec.background and fire.ping is Ping.NONE:
         return f"in the conversation{_in_the_quiet(fire)}"
     if fire.ping is Ping.HELD and fire.quiet_until is not None:

@@ -15,8 +15,9 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnCost, Turn
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.jobs import short_title
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.runs import late_label
+from ollim_bot.domain.runs import late_label, waited_label
 from ollim_bot.domain.session_use import context_warning
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import Taint, untrusted_message
@@ -72,12 +73,16 @@ class Posting:
         session: SessionId | None = None,
         is_cut_off: bool = False,
         late_since: datetime | None = None,
+        waited_since: datetime | None = None,
+        job: str = "",
         began: datetime | None = None,
         remarks: Sequence[str] = (),
         taint: Taint = _UNTAINTED,
     ) -> ChatMessage:
         """`late_since` is when the answer was due, if that is long ago.
 
+        `job` is the title of the job that it belongs to, if it does, and `waited_since` the due
+        moment of one that has waited for the end of the quiet.
         `session` is the one that said it, where `dialogue` has no id yet. `remarks` are
         sentences about what could not be used or was refused on the way to it. `taint` is what the
         turn had read.
@@ -85,6 +90,7 @@ class Posting:
         cost = dialogue.cost_since_last(usage) if usage.price is Price.LISTED else 0.0
         now = self._clock.now()
         late = "" if late_since is None else late_label(late_since, now)
+        late = late if waited_since is None else waited_label(waited_since, now)
         fullness = "" if is_cut_off else context_warning(usage)
         footer = joined(" ", late, *remarks, fullness)
         return ChatMessage(
@@ -97,6 +103,7 @@ class Posting:
             is_cut_off=is_cut_off,
             spent=TurnCost(cost, usage.context, usage.window),
             footer=footer,
+            job=short_title(job),
             in_fork=dialogue.in_fork,
             began=began,
             untrusted=untrusted_message(taint),

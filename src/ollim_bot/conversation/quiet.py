@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from ollim_bot.clock import wait_until_set
+from ollim_bot.conversation.digests import add_digest, redraw_digests
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
-from ollim_bot.domain.digest import Digest, HeldMessage, HeldMessages, digest_of
 from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.domain.moments import describe, duration_in_words, elapsed, later
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
 from ollim_bot.domain.quiet import QuietChoice, ended_now, is_quiet, quiet_until
-from ollim_bot.domain.run_history import RELEASED
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import StorageError, WrongInput
 from ollim_bot.ports import Clock
-from ollim_bot.store.item_times import end_wait
-from ollim_bot.store.messages import Sender
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -30,7 +25,8 @@ from ollim_bot.store.transaction import Transaction
 # The wall clock may be set, or the machine may sleep.
 _LONGEST_SLEEP = 30.0
 _BETWEEN_TRIES = 5.0
-_CAUSES = frozenset({"held", "quiet", "config", "zone"})
+_ITEMS = "due_items"
+_CAUSES = frozenset({"held", "quiet", "config", "zone", _ITEMS})
 
 _logger = logging.getLogger(__name__)
 
@@ -38,7 +34,7 @@ _logger = logging.getLogger(__name__)
 class QuietWatch:
     """Shows whether it is quiet. When the quiet ends, posts everything that waited as one digest.
 
-    The digest is posted once, and never during a turn.
+    The digest is posted once, and never during a turn. Its lines follow the answers to them.
     """
 
     def __init__(
@@ -57,6 +53,7 @@ class QuietWatch:
         self._changed = asyncio.Event()
         # At a start: the quiet may have ended while the bot did not run.
         self._may_have_been_quiet = True
+        self._has_new_answers = True
 
     async def run(self) -> None:
         """Watch the clock and the settings, until cancelled."""
@@ -75,9 +72,13 @@ class QuietWatch:
 
     async def _post_or_wait(self) -> None:
         now = self._clock.now()
-        settings, has_waiting = await self._store.read(
-            lambda tx: (quiet_settings(tx), self._has_waiting(tx))
+        settings, has_waiting, digests = await self._store.read(
+            lambda tx: (quiet_settings(tx), self._has_waiting(tx), tx.digests.get())
         )
+        if self._has_new_answers:
+            self._has_new_answers = False
+            if digests.kept:
+                await self._store.transact(lambda tx: redraw_digests(tx, self._poster))
         until = quiet_until(settings, now)
         await self._board.show_quiet(until)
         if until is not None:
@@ -100,29 +101,13 @@ class QuietWatch:
         return self._may_have_been_quiet and bool(tx.due_items.to_come_again())
 
     def _end_quiet(self, tx: Transaction, now: datetime) -> None:
-        if is_quiet(quiet_settings(tx), now):
-            return
-        if held := tx.held.get().waiting:
-            self._add_digest(tx, held, now)
-        end_wait(tx, now)
-
-    def _add_digest(self, tx: Transaction, held: Sequence[HeldMessage], now: datetime) -> None:
-        digest = digest_of(held, now)
-        self._poster.add_to_log(tx, digest.message, Sender(digest.charge))
-        for each in digest.following:
-            self._poster.add_to_log(tx, each.message, Sender(each.charge, each.fork, each.parent))
-        tx.held.put(HeldMessages())
-        due = (each for each in held if each.message.occurrence)
-        tx.ledger.append(*(_released(each, digest, now) for each in due))
+        if not is_quiet(quiet_settings(tx), now):
+            add_digest(tx, self._poster, now)
 
     def _note_change(self, changed: frozenset[str]) -> None:
+        self._has_new_answers |= _ITEMS in changed
         if changed & _CAUSES:
             self._changed.set()
-
-
-def _released(held: HeldMessage, digest: Digest, now: datetime) -> LedgerRow:
-    facts = {"message": held.message.id, "digest": digest.message.id}
-    return LedgerRow(now, RELEASED, Occurrence.parse(held.message.occurrence), facts)
 
 
 _LONGEST = timedelta(days=3)

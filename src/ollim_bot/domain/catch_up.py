@@ -109,6 +109,7 @@ def unfinished_circumstances(
         story.progress,
         is_manual=one.manual,
         was_away=True,
+        has_waited=bool(story.held),
         is_superseded=_is_superseded(job, one, is_claimed, watched_until, now, zone),
     )
 

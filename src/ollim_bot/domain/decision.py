@@ -64,7 +64,8 @@ class Circumstances(NamedTuple):
     `reached_cost_cap` is the daily cap in dollars, if today has cost as much. `has_ping_token` says
     that the ping budget has a token for a run that needs one. `can_screen` says that there is a
     language model to judge the text of a stranger. `excess_tools` are sentences about tools that a
-    skill would add to the job and may not.
+    skill would add to the job and may not. `quiet_until` is the end of the quiet that holds now,
+    if one does; `has_waited` says that the occurrence has waited for such an end.
     """
 
     due: datetime | None
@@ -83,11 +84,23 @@ class Circumstances(NamedTuple):
     excess_tools: Sequence[str] = ()
     has_ping_token: bool = True
     can_screen: bool = True
+    quiet_until: datetime | None = None
+    has_waited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RunInForeground:
     """Put the occurrence into the inbox of the conversation, or leave it there."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForQuietEnd:
+    """Wait for the end of the quiet and for its digest, then decide again.
+
+    A newer moment of the job takes its place.
+    """
+
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +155,15 @@ class Settle:
 
 
 Decision = (
-    RunInForeground | RunInBackground | DeliverPlainly | Skip | Miss | GiveUp | Abandon | Settle
+    RunInForeground
+    | WaitForQuietEnd
+    | RunInBackground
+    | DeliverPlainly
+    | Skip
+    | Miss
+    | GiveUp
+    | Abandon
+    | Settle
 )
 
 PAUSED = "it was paused after the call had come, and what was sent is removed"
@@ -167,7 +188,7 @@ def decide(job: Job | None, given: Circumstances) -> Decision:
         return GiveUp(_end_of_cut_off(progress))
     if given.is_queued:
         return RunInForeground()
-    return _obstacle(job, given) or _run(job, given)
+    return _obstacle(job, given) or _wait(job, given) or _shortage(job, given) or _run(job, given)
 
 
 def is_unwanted(reason: str, *, is_manual: bool) -> bool:
@@ -222,6 +243,18 @@ def _obstacle(job: Job, given: Circumstances) -> Skip | Miss | None:
         return missed
     if isinstance(job, WebhookSpec) and not (job.spec.enabled or given.is_manual):
         return Skip(SkipReason.DISABLED, PAUSED)
+    return None
+
+
+def _wait(job: Job, given: Circumstances) -> WaitForQuietEnd | None:
+    keeps_quiet = isinstance(job, Routine) and job.keeps_quiet
+    if given.quiet_until is None or given.is_manual or given.progress.is_begun:
+        return None
+    return WaitForQuietEnd(given.quiet_until) if keeps_quiet else None
+
+
+def _shortage(job: Job, given: Circumstances) -> Skip | None:
+    """What a run needs and does not have now."""
     if is_plain(job):
         return None
     if given.is_running and (isinstance(job, Routine) or given.is_manual):
@@ -234,7 +267,8 @@ def _obstacle(job: Job, given: Circumstances) -> Skip | Miss | None:
 
 
 def _missed(job: Job, given: Circumstances) -> Miss | None:
-    is_judged = given.was_away and not (given.is_manual or given.progress.is_begun)
+    is_settled = given.is_manual or given.has_waited or given.progress.is_begun
+    is_judged = given.was_away and not is_settled
     # A claimed reminder is delivered, no matter how late it is.
     is_claimed = given.progress.state is not None
     if not is_judged or given.due is None or not isinstance(job, Routine | Reminder):

@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from ollim_bot.domain.cards import Button, Card, CardLine
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.due_items import DueItem, item_key
+from ollim_bot.domain.item_cards import (
+    DONE,
+    SNOOZE,
+    TAKEN,
+    passed_card,
+    settled_card,
+    settling_buttons,
+)
 from ollim_bot.domain.moments import clock_time, describe, elapsed
 from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import Untrusted, marked_taint
 from ollim_bot.domain.text import shortened
 
-_HEADLINE = "While it was quiet:"
+OF_DIGEST = "digest-"
+SHOW_HELD, TURN_PAGE = "digest_show", "digest_page"
+MOST_LINES = 20
+MOST_LINES_WITH_BUTTONS = 10
+LONGEST_PAGE = 1900
+
+_HEADLINE = "While it was quiet"
 _BELOW = "(below)"
 _WITH_OTHERS = "messages that waited, some of them written after reading untrusted text"
-_LONGEST_ABOVE = 80
+_LONGEST_TITLE = 200
+# A longer text is shortened, with a button that posts it.
+_LONGEST_LINE = 600
+_MOST_ROWS = 8
+# Room for the headline and for `+N more`.
+_AROUND = 40
+# Discord takes 25 buttons; two of them turn pages.
+_MOST_BUTTONS = 23
+_MOST_KEPT = 10
 # A time alone names the last of its day.
 _NAMED_BY_TIME = timedelta(hours=20)
 
@@ -35,10 +59,24 @@ class HeldMessage:
     parent: SessionId | None = None
 
     @property
+    def item(self) -> str:
+        """The key of the due item whose answer the message asks for; empty if it asks for none."""
+        key = item_key(self.message.occurrence)
+        is_asking = any(each.action in (DONE, TAKEN) and each.data == key for each in self._buttons)
+        return key if is_asking else ""
+
+    @property
     def needs_own_message(self) -> bool:
-        """Whether it has a button or a file, which a line of the digest cannot have."""
-        card = self.message.card
-        return bool(self.message.attachments) or (card is not None and bool(card.buttons))
+        """Whether a line cannot have all of it: its file, its own buttons, or its length."""
+        item = self.item
+        has_others = any(not item or item not in each.data for each in self._buttons)
+        text = self.message.text.strip()
+        is_long = len(text) > _LONGEST_LINE or len(text.splitlines()) > _MOST_ROWS
+        return has_others or is_long or bool(self.message.attachments)
+
+    @property
+    def _buttons(self) -> Sequence[Button]:
+        return () if self.message.card is None else self.message.card.buttons
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,28 +106,145 @@ class HeldMessages:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """`message` has a line for each message that waited; `following` come after it, in order."""
+    """One message with a line for each entry, which came at `at`; one of its pages is shown.
 
-    message: ChatMessage
-    charge: Charge
-    following: tuple[HeldMessage, ...]
+    The pages are the same whatever becomes of the entries, so that no line changes its place.
+    """
+
+    id: MessageId
+    at: datetime
+    entries: tuple[HeldMessage, ...]
+    page: int = 0
+
+    @classmethod
+    def of(cls, held: Sequence[HeldMessage], now: datetime) -> Digest:
+        """The digest of at least one message. Its id comes from the first, so that it is one."""
+        entries = tuple(sorted(held, key=lambda each: each.message.at))
+        return cls(MessageId(f"{OF_DIGEST}{held[0].message.id}"), now, entries)
+
+    @property
+    def pings(self) -> tuple[MessageId, ...]:
+        return tuple(each.message.id for each in self.entries if each.charge is not Charge.NOTHING)
+
+    @property
+    def pages(self) -> list[tuple[HeldMessage, ...]]:
+        """The entries of each page."""
+        pages: list[list[HeldMessage]] = []
+        room = lines = buttons = 0
+        for entry in self.entries:
+            size = len(_line(entry, self.at)) + len("\n- ")
+            needed = _most_buttons(entry)
+            is_full = (
+                size > room
+                or len(pages[-1]) == MOST_LINES
+                or (needed and lines == MOST_LINES_WITH_BUTTONS)
+                or buttons + needed > _MOST_BUTTONS
+            )
+            if is_full:
+                pages.append([])
+                room, lines, buttons = LONGEST_PAGE - _AROUND, 0, 0
+            pages[-1].append(entry)
+            room, lines, buttons = room - size, lines + bool(needed), buttons + needed
+        return [tuple(page) for page in pages]
+
+    @property
+    def has_buttons(self) -> bool:
+        """Whether it is a card: a line asks something or can be shown, or there are more pages."""
+        return len(self.pages) > 1 or any(map(_most_buttons, self.entries))
+
+    def find(self, message_id: str) -> HeldMessage | None:
+        return next((each for each in self.entries if each.message.id == message_id), None)
 
 
-def digest_of(held: Sequence[HeldMessage], now: datetime) -> Digest:
-    """The digest of at least one message. Its id comes from the first, so that it is one."""
-    in_lines = [each for each in held if not each.needs_own_message]
-    pings = tuple(each.message.id for each in in_lines if each.charge is not Charge.NOTHING)
-    message = ChatMessage(
-        MessageId(f"digest-{held[0].message.id}"),
-        now,
+@dataclass(frozen=True, slots=True)
+class Digests:
+    """The newest digests with buttons, oldest first."""
+
+    kept: tuple[Digest, ...] = ()
+
+    def find(self, message_id: MessageId) -> Digest | None:
+        return next((each for each in self.kept if each.id == message_id), None)
+
+    def with_new(self, digest: Digest) -> Digests:
+        return Digests((*self.kept, digest)[-_MOST_KEPT:])
+
+    def changed(self, digest: Digest) -> Digests:
+        return Digests(tuple(digest if each.id == digest.id else each for each in self.kept))
+
+
+def waits_for_digest(held: HeldMessage, item: DueItem | None) -> bool:
+    """Whether it is still to be told: not if it was answered, or is asked in another place."""
+    return not held.item or (item is not None and _is_live(held, item))
+
+
+def digest_message(
+    digest: Digest, items: Mapping[str, DueItem], posted: Set[MessageId], now: datetime
+) -> ChatMessage:
+    """The digest as it is now. `items` are by their keys; `posted` are the shown messages."""
+    pages = digest.pages
+    page = min(digest.page, len(pages) - 1)
+    drawn = [_drawn(each, digest, items, posted, now) for each in pages[page]]
+    left = sum(map(len, pages[page + 1 :]))
+    more = [f"+{left} more"] if left else []
+    text = "\n".join([f"{_HEADLINE}:", *(f"- {line}" for line, _ in drawn), *more])
+    card = None
+    if digest.has_buttons:
+        lines = [*(CardLine(line) for line, _ in drawn), *map(CardLine, more)]
+        numbered = enumerate(drawn, 1)
+        buttons = [replace(each, line=at) for at, (_, own) in numbered for each in own]
+        card = Card(_HEADLINE, lines=tuple(lines), buttons=(*buttons, *_turning(page, len(pages))))
+    return ChatMessage(
+        digest.id,
+        digest.at,
         Author.BACKGROUND,
-        "\n".join([_HEADLINE, *(_line(each, now) for each in held)]),
-        pings=pings,
-        untrusted=_untrusted(held),
+        text,
+        card=card,
+        pings=digest.pings,
+        untrusted=_untrusted(digest.entries),
     )
-    charge = Charge.TOKEN if pings else Charge.NOTHING
-    following = tuple(each for each in held if each.needs_own_message)
-    return Digest(message, charge, following)
+
+
+def _turning(page: int, pages: int) -> Sequence[Button]:
+    if pages == 1:
+        return ()
+    if page + 1 < pages:
+        return (Button("Show the rest", TURN_PAGE, str(page + 1)),)
+    return (Button("Back to the start", TURN_PAGE, "0"),)
+
+
+def _drawn(
+    entry: HeldMessage,
+    digest: Digest,
+    items: Mapping[str, DueItem],
+    posted: Set[MessageId],
+    now: datetime,
+) -> tuple[str, Sequence[Button]]:
+    """The line of the entry and its buttons."""
+    item = items.get(entry.item)
+    line = _line(entry, digest.at)
+    if item is not None and item.answer is not None:
+        settled = settled_card(item, now)
+        return settled.title, settled.buttons
+    if item is not None and not _is_live(entry, item):
+        return passed_card(item, now).title, ()
+    if entry.message.id in posted:
+        return f"{line} {_BELOW}", ()
+    if entry.needs_own_message:
+        return line, (Button("Show", SHOW_HELD, entry.message.id),)
+    if item is not None:
+        return line, (*settling_buttons(item), Button("1 h", SNOOZE, f"{item.key}:1h"))
+    return line, ()
+
+
+def _is_live(entry: HeldMessage, item: DueItem) -> bool:
+    """Whether the entry is the newest message that asks for the item."""
+    return item.is_open and item.card == entry.message.id
+
+
+def _most_buttons(entry: HeldMessage) -> int:
+    if entry.needs_own_message:
+        return 1
+    return sum(each.action != SNOOZE for each in entry._buttons) + 1 if entry.item else 0
 
 
 def _untrusted(held: Sequence[HeldMessage]) -> Untrusted | None:
@@ -103,13 +258,14 @@ def _line(held: HeldMessage, now: datetime) -> str:
     words = message.text
     if held.needs_own_message:
         words = words if message.card is None else message.card.title
-        said = f"{shortened(' '.join(words.split()), _LONGEST_ABOVE)} {_BELOW}"
+        said = shortened(" ".join(words.split()), _LONGEST_TITLE)
     else:
         said = "\n  ".join(filter(str.strip, words.splitlines()))
         said += f" ({message.footer})" if message.footer else ""
     job = message.job.removesuffix(".")
-    name = "" if job in ("", words.removesuffix(".")) else f"{job}: "
-    return f"- {_time(message.at, now)} · {name}{said}"
+    is_named = job in ("", words.removesuffix(".")) or (held.item and job in words)
+    name = "" if is_named else f"{job}: "
+    return f"{_time(message.at, now)} · {name}{said}"
 
 
 def _time(moment: datetime, now: datetime) -> str:

@@ -120,7 +120,7 @@ class JobTurn:
     """A job that runs in the main conversation; `id` is that of its occurrence.
 
     `late_since` is its due moment, if that is long ago. `untrusted` is that of the job: the body is
-    then data.
+    then data. One that `has_waited` for the end of the quiet is not late.
     """
 
     id: InputId
@@ -134,6 +134,7 @@ class JobTurn:
     late_since: datetime | None = None
     untrusted: str = ""
     skills: tuple[str, ...] = ()
+    has_waited: bool = False
 
     wants_answer: ClassVar[bool] = False
     can_be_replaced: ClassVar[bool] = False
@@ -158,9 +159,14 @@ class JobTurn:
             spec.skills,
         )
 
+    @property
+    def waited_since(self) -> datetime | None:
+        """Its due moment, if that was in the quiet."""
+        return Occurrence.parse(self.id).scheduled_at if self.has_waited else None
+
     def as_of(self, now: datetime) -> JobTurn:
         """The turn as it begins: it may have become late while it waited."""
-        if self.late_since is not None:
+        if self.late_since is not None or self.has_waited:
             return self
         return replace(self, late_since=late_since(Occurrence.parse(self.id), now))
 

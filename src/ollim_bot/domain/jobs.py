@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
@@ -171,8 +171,11 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class Routine:
+    """With `quiet`, one that runs in the conversation waits for the end of the quiet."""
+
     spec: JobSpec
     cron: Cron
+    quiet: bool = True
 
     @property
     def must(self) -> bool:
@@ -188,6 +191,12 @@ class Routine:
     def asks(self) -> bool:
         """Whether its card stays open until the owner answers it."""
         return self.must or self.spec.plain
+
+    @property
+    def keeps_quiet(self) -> bool:
+        """Whether its turn waits for the end of the quiet."""
+        in_conversation = not self.spec.background and not self.spec.plain
+        return self.quiet and in_conversation and not self.must
 
     def next_after(self, moment: datetime, default_zone: tzinfo) -> datetime:
         return self.cron.next(moment, self.spec.zone(default_zone))
@@ -231,6 +240,20 @@ class Reminder:
 
     def due(self, default_zone: tzinfo) -> datetime:
         return instant(self.run_at, self.spec.zone(default_zone))
+
+
+# Fields that only a run of the agent can have, or that say how it runs.
+_OF_RUNS = frozenset(
+    (
+        *("model", "thinking", "isolated", "update-main-session", "allow-ping", "allowed-tools"),
+        *("skills", "max-chain", "background"),
+    )
+)
+
+
+def is_plain_wish(fields: Iterable[str]) -> bool:
+    """Whether the owner's words come as they are: where no field of the reminder asks for a run."""
+    return _OF_RUNS.isdisjoint(fields)
 
 
 def with_nag_default(job: J, default: str | None) -> J:

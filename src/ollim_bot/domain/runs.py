@@ -60,6 +60,11 @@ def late_label(due: datetime, now: datetime, *, is_call: bool = False) -> str:
     return f"Late: it {'came' if is_call else 'was due'} {describe(minute, now)}."
 
 
+def waited_label(due: datetime, now: datetime) -> str:
+    """The line below a message whose turn has waited for the end of the quiet."""
+    return f"It was due {describe(due, now)}, in the quiet."
+
+
 class RunKind(StrEnum):
     MAIN = "main"
     FORK = "fork"
@@ -126,8 +131,8 @@ Intent = EnterFork | ForkExit
 class Run:
     """The one mutable value of a run, which its tools share.
 
-    `late_since` is when it was due, if it began or pinged late; `taint` is the untrusted text that
-    it has read.
+    `late_since` is when it was due, if it began or pinged late, and `waited_since`, if it waited
+    for the end of the quiet; `taint` is the untrusted text that it has read.
     """
 
     policy: RunPolicy
@@ -150,6 +155,7 @@ class Run:
     times_sent_back: int = 0
     follow_up: str | None = None
     has_answered: bool = False
+    waited_since: datetime | None = None
 
     @property
     def is_main(self) -> bool:

@@ -118,19 +118,26 @@ def background_prompt(
 def foreground_prompt(turn: JobTurn, now: datetime, updates: str = "") -> str:
     """A job in the main conversation, with its skills and the instructions of a chain."""
     tag = job_tag(turn.kind, turn.job, background=False)
-    head = joined("\n", joined(" ", tag, _late(turn.late_since, now)), timestamp(now), updates)
+    when = _late(turn.late_since, now) or _waited(turn.waited_since, now)
+    head = joined("\n", joined(" ", tag, when), timestamp(now), updates)
     skills, chain = required_skills(turn.skills), foreground_chain_section(turn.chain)
     return joined("\n\n", head, skills, chain, task(turn.body, turn.untrusted))
 
 
 def _late(since: datetime | None, now: datetime) -> str:
+    return "" if since is None else f"[late: was scheduled for {_moment(since, now)}, running now]"
+
+
+def _waited(since: datetime | None, now: datetime) -> str:
+    """That the turn waited as the owner wants, which is not late."""
+    return "" if since is None else f"[was due {_moment(since, now)}, in the owner's quiet hours]"
+
+
+def _moment(moment: datetime, now: datetime) -> str:
     """The moment in the zone of `now`, with its day if that is another day."""
-    if since is None:
-        return ""
-    local = since.astimezone(now.tzinfo)
+    local = moment.astimezone(now.tzinfo)
     day = f"{WEEKDAYS[local.weekday()]} {local.day} {MONTHS[local.month - 1]} "
-    moment = clock(local) if local.date() == now.date() else day + clock(local)
-    return f"[late: was scheduled for {moment}, running now]"
+    return clock(local) if local.date() == now.date() else day + clock(local)
 
 
 def continued_prompt(

@@ -18,11 +18,12 @@ from ollim_bot.domain.forward_schedule import UpcomingSchedule, build_upcoming_s
 from ollim_bot.domain.jobs import Job, Reminder, Routine, is_ordered, kind_of
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.owner_choices import Skips
+from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.schedule import key_of
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.job_index import JobIndex, scheduled_jobs
-from ollim_bot.store.steps import reached_cost_cap
+from ollim_bot.store.steps import quiet_settings, reached_cost_cap
 from ollim_bot.store.store import Store
 
 _logger = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ class JobRunners:
 
 class CircumstanceReader:
     def __init__(self, store: Store, runners: JobRunners, clock: Clock) -> None:
+        self._store = store
         self._foreground = runners.foreground
         self._background = runners.background
         self._clock = clock
@@ -88,7 +90,13 @@ class CircumstanceReader:
             missing_skills=await self._missing_skills(due),
             excess_tools=await self._excess_tools(due),
             can_screen=self._background.can_screen,
+            quiet_until=await self._quiet_until(due, now),
         )
+
+    async def _quiet_until(self, due: DueOccurrence, now: datetime) -> datetime | None:
+        if not isinstance(due.job, Routine) or not due.job.keeps_quiet:
+            return None
+        return quiet_until(await self._store.read(quiet_settings), now)
 
     async def after_failure(
         self, due: DueOccurrence, before: Circumstances, attempt: int

@@ -24,6 +24,7 @@ from ollim_bot.domain.decision import (
     RunInForeground,
     Settle,
     Skip,
+    WaitForQuietEnd,
     decide,
     is_unwanted,
     needs_ping_token,
@@ -46,10 +47,12 @@ from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.circumstances import CircumstanceReader, DueOccurrence, JobRunners
 from ollim_bot.schedule.must_deliveries import MustDeliveries
+from ollim_bot.schedule.quiet_waits import QuietWaits
 from ollim_bot.store.steps import known_deeds, new_notice
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
+LATER_WAITED = "a later moment of it came in its place"
 NOT_READY = "The agent was not ready in time, so here it is as you wrote it."
 WAS_CUT_OFF = "The bot was stopped before the agent could say it, so here it is as you wrote it."
 
@@ -115,6 +118,7 @@ class Dispatcher:
         self._upcoming = upcoming
         self._manual_runs = manual_runs
         self._reader = CircumstanceReader(store, runners, clock)
+        self._waits = QuietWaits(store, gate, clock)
         self._running: dict[asyncio.Task[None], JobKey] = {}
 
     def claim_and_start(self, due: DueOccurrence) -> asyncio.Event:
@@ -128,7 +132,7 @@ class Dispatcher:
 
     def start_claimed(self, due: DueOccurrence) -> None:
         """Start an occurrence whose claim the caller has written."""
-        is_running = key_of(due.job) in self._running.values()
+        is_running = self._is_running(key_of(due.job))
         right = self._must.right_of(due)
         self._in_task(due, self._run_to_end(due, right, _CLAIMED, is_running=is_running))
 
@@ -175,7 +179,7 @@ class Dispatcher:
                 _logger.exception("A job failed in the program itself")
 
     async def _claim_and_run(self, due: DueOccurrence, claimed: asyncio.Event) -> None:
-        is_running = key_of(due.job) in self._others()
+        is_running = self._is_running(key_of(due.job))
         right = self._must.right_of(due)
         is_ours = await self._claim(due, right)
         claimed.set()
@@ -187,6 +191,12 @@ class Dispatcher:
     def _others(self) -> set[JobKey]:
         """The jobs of all running occurrences except the caller's."""
         return {key for task, key in self._running.items() if task is not asyncio.current_task()}
+
+    def _is_running(self, key: JobKey) -> bool:
+        """Whether another occurrence of the job runs; one that waits for the quiet does not."""
+        tasks = (task for task, each in self._running.items() if each == key)
+        others = sum(task is not asyncio.current_task() for task in tasks)
+        return others > (key in self._waits.waiting)
 
     async def _claim(self, due: DueOccurrence, right: DeliveryRight | None) -> bool:
         """Claim the occurrence; False if it was already claimed.
@@ -308,7 +318,7 @@ class Dispatcher:
                     return WAS_CUT_OFF
                 case Settle():
                     return ""
-                case Miss() | Abandon():
+                case Miss() | Abandon() | WaitForQuietEnd():
                     raise AssertionError(f"{decision} is carried out before dispatch")
                 case _:
                     assert_never(decision)
@@ -328,6 +338,11 @@ class Dispatcher:
 
     async def _decide(self, due: DueOccurrence, given: Circumstances) -> Decision:
         decision = decide(due.job, given)
+        while isinstance(decision, WaitForQuietEnd):
+            if not await self._waits.wait(due, decision.until):
+                return Skip(SkipReason.QUIET, LATER_WAITED)
+            given = await self._reader.read(due, given.progress, is_running=False)
+            decision = decide(due.job, given)
         needs_token = needs_ping_token(due.job, is_manual=given.is_manual)
         if isinstance(decision, RunInBackground) and needs_token:
             has_token = await self._background.reserve_ping(due.occurrence)
@@ -337,6 +352,7 @@ class Dispatcher:
     async def _run_in_foreground(
         self, due: DueOccurrence, right: DeliveryRight | None
     ) -> OccurrenceState:
+        self._waits.replace_older(due)
         state = await self._foreground.run(due.job, due.occurrence, late_since=due.late_since)
         if state is OccurrenceState.DONE and right is not None:
             right.take()
@@ -374,7 +390,7 @@ class Dispatcher:
             sentence = cost_cap(skip.detail)
             notice = cap_notice(sentence, self._clock.now(), for_reminder=for_reminder)
         facts = {**NOT_RUN, "reason": skip.reason.value}
-        if skip.reason is SkipReason.DISABLED:
+        if skip.reason in (SkipReason.DISABLED, SkipReason.QUIET):
             facts["why"] = skip.detail
         await self._end(due, OccurrenceState.SKIPPED, facts, notice)
 

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.item_messages import again_message, delivery_id
 from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.quiet import quiet_until
-from ollim_bot.domain.run_history import HELD, PLAINLY, PLANNED_AT, RELEASED, RunStory
+from ollim_bot.domain.run_history import HELD, PLAINLY, PLANNED_AT
 from ollim_bot.domain.schedule import Agenda
 from ollim_bot.domain.travel import ZoneMove
 from ollim_bot.errors import StorageError
 from ollim_bot.schedule.job_index import Changes
 from ollim_bot.store.item_answers import move_card
-from ollim_bot.store.item_times import plan_next, planned_time, skip_passed
+from ollim_bot.store.item_times import held_time, plan_next, planned_time, skip_passed
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -113,6 +112,9 @@ class Nags:
         item = tx.due_items.get(key)
         if item is None or not item.is_open or item.again_at is None or item.again_at > now:
             return
+        if held_time(tx, item) is not None:
+            # The digest brings it when the quiet ends.
+            return
         item = skip_passed(tx, item, now)
         time = planned_time(tx, item)
         if time is None or item.nag is None or item.again_at is None:
@@ -125,7 +127,8 @@ class Nags:
             return
         message = again_message(item, time, tx.now)
         self._poster.add_to_log(tx, message)
-        tx.ledger.append(*_shown_rows(tx.ledger.story(time), message, tx.now))
+        facts = {"job": message.job, **PLAINLY}
+        tx.ledger.append(LedgerRow(tx.now, OccurrenceState.DONE.value, time, facts))
         since = now if is_late(item.again_at, now) else item.again_at
         after = plan_next(tx, replace(item, shown=item.shown + 1), since + item.nag.pause)
         move_card(tx, after, message.id)
@@ -135,10 +138,3 @@ def _held_row(item: DueItem, time: Occurrence, until: datetime, now: datetime) -
     facts = {"message": delivery_id(time), "text": item.title}
     moments = dict.fromkeys(("until", PLANNED_AT), until.isoformat())
     return LedgerRow(now, HELD, time, {**facts, **moments})
-
-
-def _shown_rows(story: RunStory, message: ChatMessage, now: datetime) -> Iterator[LedgerRow]:
-    facts = {"job": message.job, **PLAINLY}
-    if story.held:
-        yield LedgerRow(now, RELEASED, story.occurrence, {"message": message.id})
-    yield LedgerRow(now, OccurrenceState.DONE.value, story.occurrence, facts)

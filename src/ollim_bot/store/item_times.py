@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
-from ollim_bot.domain.run_history import planned_row
+from ollim_bot.domain.run_history import RunStory, planned_row
 from ollim_bot.store.transaction import Transaction
 
 
@@ -27,6 +27,13 @@ def planned_time(tx: Transaction, item: DueItem) -> Occurrence | None:
     return next(open_ones, None)
 
 
+def held_time(tx: Transaction, item: DueItem) -> RunStory | None:
+    """The planned time that waits for the end of the quiet; None if none does."""
+    time = planned_time(tx, item)
+    story = None if time is None else tx.ledger.story(time)
+    return story if story is not None and story.held else None
+
+
 def skip_planned(tx: Transaction, item: DueItem, reason: SkipReason, why: str) -> None:
     """End the planned time, if there is one; `why` is for people."""
     time = planned_time(tx, item)
@@ -44,12 +51,3 @@ def skip_passed(tx: Transaction, item: DueItem, now: datetime) -> DueItem:
         skip_planned(tx, item, SkipReason.SUPERSEDED, "a later one came in its place")
         item = plan_next(tx, item, following)
     return item
-
-
-def end_wait(tx: Transaction, now: datetime) -> None:
-    """Let the times come now that wait for the end of the quiet, which may have ended early."""
-    for item in tx.due_items.to_come_again():
-        time = planned_time(tx, item)
-        is_held = time is not None and bool(tx.ledger.story(time).held)
-        if is_held and item.again_at is not None and item.again_at > now:
-            tx.due_items.put(replace(item, again_at=now))

@@ -318,9 +318,7 @@ class JobFormat(Generic[J]):
             for name in values:
                 if self.rules[name].background_only:
                     yield name, "is for background jobs only; add background: true or remove it"
-        if values.get("allow-ping") is False:
-            for name in filter(values.get, _COME):
-                yield name, "cannot be kept with allow-ping: false; remove one of the two"
+        yield from _contradictions(values)
         if "set-by" in values:
             yield from self._faults_of_initiative(values)
         yield from self._own_faults(values, document.body)
@@ -335,6 +333,14 @@ class JobFormat(Generic[J]):
         common = {_COMMON[name]: value for name, value in values.items() if name in _COMMON}
         spec = JobSpec(**{"background": self.background_by_default} | common, message=message)
         return self._build(spec, values)
+
+
+def _contradictions(values: Mapping[str, Any]) -> Iterator[Fault]:
+    if values.get("allow-ping") is False:
+        for name in filter(values.get, _COME):
+            yield name, "cannot be kept with allow-ping: false; remove one of the two"
+    if values.get("kind") is ItemKind.DOSE and values.get("must") is False:
+        yield "must", "cannot be false for a dose, which always comes; remove it, or kind: dose"
 
 
 def _as_written(value: object) -> Field:

@@ -10,7 +10,7 @@ from typing import Generic, NoReturn, TypeVar
 
 from ollim_bot.domain.cards import ButtonPrompts
 from ollim_bot.domain.daily import DailyRecord
-from ollim_bot.domain.digest import HeldMessages
+from ollim_bot.domain.digest import Digests, HeldMessages
 from ollim_bot.domain.forks import Fork, ForkMessage
 from ollim_bot.domain.inbox import FailedTurns
 from ollim_bot.domain.initiative import SetByAgent
@@ -144,6 +144,7 @@ class Records:
     quiet = _plain("quiet", QuietChoice)
     zone = _plain("zone", PlannedZone)
     held = RecordSpec("held", HeldMessagesCodec(), lambda _: HeldMessages())
+    digests = _plain("digests", Digests)
     initiative = _plain("initiative", SetByAgent)
     agent_skills = _plain("agent_skills", AgentSkills)
     tool_servers = _plain(SERVER_RECORD, ToolServerRecord)

@@ -88,9 +88,11 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     if not fields.keys() >= {*noun.form.required} - {"id"}:
         raise WrongInput(f"Say when: {noun.main_flags}. Example: {noun.add_example}")
     _refuse_more_power(fields, (), data, caller)
+    by, taint = setter(caller, data), data.standing_taint()
+    if by is None:
+        fields = noun.as_owner_means(fields)
     job = _new_job(noun.form, fields, message)
     named = _judged_skills(job.spec.skills, data, caller)
-    by, taint = setter(caller, data), data.standing_taint()
     if taint is not None:
         job = _marked(job, taint)
     if by is None and (config := data.read(lambda tx: tx.config.get())) is not None:

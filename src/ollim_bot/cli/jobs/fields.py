@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LONGEST_MESSAGE = 100_000
 
 
-_EITHER = {"action": "either"}
+EITHER = {"action": "either"}
 _TEXT = {"metavar": "TEXT"}
 S = TypeVar("S", bound=Job)
 
@@ -79,14 +79,14 @@ _EACH = {"action": "append", "type": _single}
 MESSAGE = Flag("-m --message", "message", "what to do, in words; - reads standard input", _TEXT)
 COMMON = (
     Flag("--description", "description", "one line for lists", _TEXT),
-    Flag("--background --foreground", "background", "apart from, or in, the conversation", _EITHER),
+    Flag("--background --foreground", "background", "apart from, or in, the conversation", EITHER),
     Flag("--model", "model", "of a background job", {"metavar": "opus|sonnet|haiku"}),
-    Flag("--thinking --no-thinking", "thinking", "whether a background job thinks first", _EITHER),
+    Flag("--thinking --no-thinking", "thinking", "whether a background job thinks first", EITHER),
     Flag(
         "--isolated --no-isolated",
         "isolated",
         "a background job apart from all that was said",
-        _EITHER,
+        EITHER,
     ),
     Flag(
         "--update-main-session",
@@ -94,7 +94,7 @@ COMMON = (
         "whether the conversation hears of a background run",
         {"metavar": "always|on_ping|freely|blocked", "type": _mode},
     ),
-    Flag("--ping --no-ping", "allow-ping", "whether a background run may write to you", _EITHER),
+    Flag("--ping --no-ping", "allow-ping", "whether a background run may write to you", EITHER),
     Flag(
         "--allowed-tool",
         "allowed-tools",
@@ -114,8 +114,8 @@ COMMON = (
         {"metavar": "ZONE", "type": _zone, "completions": time_zones},
     ),
     Flag("--late", "late", "what to do when it was missed", {"metavar": "run|skip|tell"}),
-    Flag("--must --no-must", "must", "whether it comes whatever happens", _EITHER),
-    Flag("--plain --no-plain", "plain", "as you wrote it, without a model", _EITHER),
+    Flag("--must --no-must", "must", "whether it comes whatever happens", EITHER),
+    Flag("--plain --no-plain", "plain", "as you wrote it, without a model", EITHER),
     Flag("--nag", "nag", "it comes again until you answer it", {"metavar": '"10m x 4"'}),
     Flag("--first-step", "first-step", "what to do first, said the second time", _TEXT),
     Flag(
@@ -130,7 +130,7 @@ COMMON = (
         "a medicine: answered with Taken or Skipped",
         {"action": "store_const", "const": ItemKind.DOSE.value},
     ),
-    Flag("--enabled --disabled", "enabled", "disabled: kept, but paused", _EITHER),
+    Flag("--enabled --disabled", "enabled", "disabled: kept, but paused", EITHER),
 )
 ID = Flag("--id", "id", "its name in commands; a new job gets one anyway", {"metavar": "ID"})
 
@@ -240,6 +240,10 @@ class JobNoun(ABC, Generic[S]):
         message: str,  # noqa: ARG002
     ) -> Mapping[str, object]:
         """The fields of a new job with this message, and those that could be left out."""
+        return fields
+
+    def as_owner_means(self, fields: Mapping[str, object]) -> Mapping[str, object]:
+        """The fields of a new job that the owner sets, with what goes without saying."""
         return fields
 
     def cautions(self, job: S, caller: Caller) -> Iterator[str]:  # noqa: ARG002

@@ -40,7 +40,7 @@ _IF_MISSED = {
 }
 
 
-_WITHOUT_A_CHAIN = {"max-chain": 0, "chain-depth": 0, "chain-parent": None}
+_OWN_DEFAULTS = {"max-chain": 0, "chain-depth": 0, "chain-parent": None, "quiet": True}
 
 
 def listing(
@@ -103,7 +103,7 @@ def _marks(noun: JobNoun[S], job: S) -> str:
         marks.append("silent")
     if job.spec.set_by:
         marks.append(f"set by {job.spec.set_by}")
-    if job.spec.plain:
+    if job.spec.plain and not isinstance(job, Reminder):
         marks.append("plain")
     if job.spec.kind:
         marks.append(job.spec.kind)
@@ -184,7 +184,7 @@ def _if_missed(job: S) -> str:
 
 def job_object(noun: JobNoun[S], stored: StoredJob[S], now: datetime) -> dict[str, object]:
     job = stored.item
-    own = {**_WITHOUT_A_CHAIN, **noun.form.own_fields(job)}
+    own = {**_OWN_DEFAULTS, **noun.form.own_fields(job)}
     fields = {
         name: written_value(getattr(job.spec, rule.attribute, own.get(name)))
         for name, rule in noun.rules.items()

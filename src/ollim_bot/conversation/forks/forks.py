@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.forks import cards
@@ -15,6 +16,7 @@ from ollim_bot.conversation.sessions.main_session import MainSession, replace_se
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.digest import OF_DIGEST
 from ollim_bot.domain.forks import (
     Fork,
     ForkExit,
@@ -25,6 +27,7 @@ from ollim_bot.domain.forks import (
 )
 from ollim_bot.domain.inbox import Accepted
 from ollim_bot.domain.inputs import ForkOrigin, OwnerMessage, ProgramTurn, TurnRequest
+from ollim_bot.domain.outgoing import as_number
 from ollim_bot.domain.session_use import fitting_model
 from ollim_bot.domain.sessions import Cause, SessionChange, SessionId
 from ollim_bot.domain.taint import Taint, marked_taint, untrusted_message
@@ -191,6 +194,16 @@ def _card_message(message_id: MessageId, card: Card, now: datetime) -> ChatMessa
     return ChatMessage(message_id, now, Author.PROGRAM, card.text, card=card, in_fork=True)
 
 
+def _number_of(message_id: MessageId, tx: Transaction) -> int | None:
+    """The number under which a fork is known as the sender; None if no fork sent the message."""
+    if not message_id.startswith(OF_DIGEST):
+        return as_number(message_id)
+    # Only a digest with one line has a sender.
+    logged = tx.messages.logged(message_id)
+    has_fork = logged is not None and logged.sender.fork is not None
+    return as_number(message_id.removeprefix(OF_DIGEST)) if has_fork else None
+
+
 class Replies:
     """Routes a reply to a message of a fork or of a background run into a fork of its own."""
 
@@ -210,11 +223,12 @@ class Replies:
 
     async def origin(self, reply_to: MessageId | None) -> ForkOrigin | None:
         """The fork or background run that sent the message; None for the main session."""
-        if reply_to is None or not reply_to.isdecimal():
+        number = await self._store.read(partial(_number_of, reply_to)) if reply_to else None
+        if number is None:
             return None
         records = await self._store.read(lambda tx: tx.fork_messages.get())
         now = self._clock.now()
-        found = lookup_fork_session(records, int(reply_to), now.timestamp())
+        found = lookup_fork_session(records, number, now.timestamp())
         if found.record is None:
             return None
         sent = datetime.fromtimestamp(found.record.ts, now.tzinfo)

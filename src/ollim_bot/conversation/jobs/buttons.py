@@ -230,10 +230,12 @@ class JobButtons:
         return self._done(f"Paused: {job.spec.short_title}.", job)
 
     def _resume(self, name: str) -> _Done:
-        """Enable the job and remove all its skips."""
+        """Enable a paused job, which keeps its skips; of one that is not paused, remove them."""
         job = self._stored(name).item
         if not job.spec.enabled:
             job = self._amended(job, {"enabled": None})
+            when = "" if isinstance(job, WebhookSpec) else self._when(job, self._skips())
+            return self._done(f"Resumed: {job.spec.short_title}{when}.", job)
         if isinstance(job, WebhookSpec):
             return self._done(f"Resumed: {job.spec.short_title}.", job)
         when = self._when(job, self._skips().without_job(name))

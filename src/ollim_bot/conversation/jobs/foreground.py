@@ -99,6 +99,7 @@ class ForegroundJobs:
     async def begin(self, turn: JobTurn, run: Run) -> None:
         """Write the `running` row, before the agent is asked."""
         run.label, run.late_since = turn.title, turn.as_of(run.began).late_since
+        run.waited_since = turn.waited_since
         run.job = await asyncio.to_thread(self._job_of, turn)
         session = run.session
 
@@ -164,6 +165,8 @@ class ForegroundJobs:
 def _accept(tx: Transaction, turn: JobTurn) -> OccurrenceState | None:
     """Accept the turn once. Returns how it ended, if it was accepted before and has ended."""
     if not tx.inbox.has(turn.id):
+        if tx.ledger.story(Occurrence.parse(turn.id)).held:
+            turn = replace(turn, late_since=None, has_waited=True)
         tx.inbox.append(Accepted(turn.at, turn))
         return None
     state = tx.ledger.story(Occurrence.parse(turn.id)).state

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from datetime import datetime
 from typing import Protocol
 
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
@@ -47,8 +46,8 @@ class CurrentRun:
         return self._context.run.job
 
     @property
-    def late_since(self) -> datetime | None:
-        return self._context.run.late_since
+    def run(self) -> Run:
+        return self._context.run
 
     @property
     def taint(self) -> Taint:

@@ -105,10 +105,17 @@ class Recovery:
         text: str,
         taint: Taint,
     ) -> ChatMessage:
-        jobs = (each for each in asked if isinstance(each, JobTurn))
-        late = next((job.as_of(taken.at).late_since for job in jobs), None)
+        job = next((each.as_of(taken.at) for each in asked if isinstance(each, JobTurn)), None)
         return self._posting.answer(
-            dialogue, taken.turn, text, Usage(), session=taken.session, late_since=late, taint=taint
+            dialogue,
+            taken.turn,
+            text,
+            Usage(),
+            session=taken.session,
+            late_since=job.late_since if job else None,
+            waited_since=job.waited_since if job else None,
+            job=job.title if job else "",
+            taint=taint,
         )
 
     def _telling_of(self, taken: Taken, asked: Sequence[TurnRequest]) -> Step[None]:

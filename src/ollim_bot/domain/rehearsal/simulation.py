@@ -20,6 +20,7 @@ from ollim_bot.domain.decision import (
     RunInBackground,
     RunInForeground,
     Skip,
+    WaitForQuietEnd,
     decide,
     deliver_by,
     is_unwanted,
@@ -62,7 +63,7 @@ class Assumptions:
 class Ping(StrEnum):
     """What becomes of the one ping of a run; a `must` reminder comes in any case.
 
-    A held ping comes when the quiet ends.
+    A held ping, or a held turn of the conversation, comes when the quiet ends.
     """
 
     NONE = "none"
@@ -101,12 +102,19 @@ class Fire:
 
     @property
     def is_late(self) -> bool:
-        return is_late(self.due, self.at)
+        return not self.is_held_turn and is_late(self.due, self.at)
+
+    @property
+    def is_held_turn(self) -> bool:
+        """Whether it is a turn of the conversation that waits for the end of the quiet."""
+        is_turn = not (self.job.spec.background or self.job.spec.plain)
+        return is_turn and self.ping is Ping.HELD
 
     @property
     def wait(self) -> timedelta:
         """How long it waits for other runs that came before."""
-        return timedelta() if self.starts is None else self.starts - self.at
+        is_run = self.starts is not None and not self.is_held_turn
+        return self.starts - self.at if is_run and self.starts else timedelta()
 
     @property
     def is_ordered(self) -> bool:
@@ -202,6 +210,7 @@ class Simulation:
         self._order = count()
         self._going: list[tuple[datetime, int, Fire]] = []
         self._waiting: list[tuple[tuple[int, float], int, Fire]] = []
+        self._held_turns: dict[str, Fire] = {}
         self._routines: set[str] = set()
         self._running = 0
         self._conversation_free_at: datetime | None = None
@@ -220,7 +229,12 @@ class Simulation:
         decision = self._decided(fire)
         match decision:
             case RunInForeground():
+                self._replace_held_turn(fire)
                 self._take_turn(fire)
+            case WaitForQuietEnd():
+                self._replace_held_turn(fire)
+                fire.ping = Ping.HELD
+                self._held_turns[fire.job.spec.id] = fire
             case RunInBackground():
                 self._queue(fire)
             case DeliverPlainly():
@@ -269,6 +283,7 @@ class Simulation:
             is_skipped=wish is not None and wish(occurrence_at(job, fire.due)),
             is_running=isinstance(job, Routine) and job.spec.id in self._routines,
             missing_skills=self._missing_skills(job),
+            quiet_until=fire.quiet_until,
         )
 
     def _missing_skills(self, job: ScheduledJob) -> Sequence[str]:
@@ -277,9 +292,22 @@ class Simulation:
             return ()
         return [name for name in job.spec.skills if name not in there]
 
+    def _replace_held_turn(self, fire: Fire) -> None:
+        """Of a routine, only the newest turn waits for the end of the quiet."""
+        older = self._held_turns.pop(fire.job.spec.id, None)
+        if older is not None and isinstance(fire.job, Routine):
+            older.ping = Ping.NONE
+            _skip(older, Skip(SkipReason.QUIET))
+
+    def _release_turns(self, before: datetime | None) -> None:
+        for name, fire in [*self._held_turns.items()]:
+            if before is None or (fire.quiet_until is not None and fire.quiet_until < before):
+                self._take_turn(self._held_turns.pop(name))
+
     def _take_turn(self, fire: Fire) -> None:
         """Take the next turn of the conversation, or deliver plainly if that comes too late."""
-        starts = max(fire.at, self._conversation_free_at or fire.at)
+        may_start = fire.quiet_until if fire.is_held_turn else None
+        starts = max(may_start or fire.at, self._conversation_free_at or fire.at)
         if fire.is_ordered and starts > deliver_by(fire.due, fire.at):
             _skip(fire, WITHDRAWN)
             return
@@ -306,6 +334,7 @@ class Simulation:
             heappush(self._going, (now + self._length, next(self._order), fire))
 
     def _end_all(self, before: datetime | None) -> None:
+        self._release_turns(before)
         while self._going and (before is None or self._going[0][0] < before):
             now, _, fire = heappop(self._going)
             if isinstance(fire.job, Routine):

@@ -435,6 +435,7 @@ def _job_json(turn: JobTurn) -> dict[str, object]:
         "late_since": None if late is None else late.isoformat(),
         **({"untrusted": turn.untrusted} if turn.untrusted else {}),
         "skills": list(turn.skills),
+        **({"has_waited": True} if turn.has_waited else {}),
     }
 
 
@@ -545,6 +546,7 @@ def _job_turn(fields: Fields) -> JobTurn:
         None if fields.text_or_none("late_since") is None else fields.moment("late_since"),
         fields.text_or_none("untrusted") or "",
         tuple(fields.texts("skills")),
+        fields.flag("has_waited"),
     )
 
 

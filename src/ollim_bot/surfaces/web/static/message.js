@@ -48,7 +48,7 @@ export function fillMessage(article, message, context) {
     const names = [context.names[message.author], place, message.job, when];
     article.setAttribute("aria-label", present(...names).join(", "));
     const parts = present(
-        message.author === "background" && backgroundMark(message, when),
+        (message.author === "background" || message.job) && backgroundMark(message, when),
         message.reply_to && quoteButton(message.reply_to, context.names),
         body,
         message.card && cardElement(message.card),
