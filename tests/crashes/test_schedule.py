@@ -20,10 +20,12 @@ from ollim_bot.domain.chat import Author
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.engine import Says, Step
+from ollim_bot.testing.engine import CallsTool, Says, Step
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 SOON = 'run-at: "2026-02-24T10:15:02+00:00"'
+PING, TELL = "mcp__discord__ping_user", "mcp__discord__report_updates"
+REPORT = "The day is planned."
 WASHED = "The washing is done after 40 min: towels"
 
 
@@ -95,6 +97,28 @@ def ran_once(bot: RestartedSchedule) -> object:
     end = end_of(bot.at, "plan")
     assert said(bot.at) in ([["Planned."]] if end == "done" else [[], ["Planned."]])
     return end
+
+
+def tells_what_it_did(bot: RestartedSchedule) -> object:
+    """The one end has what the log and the updates have of the run, at whatever step it died."""
+    end, (row,) = ran_once(bot), bot.at.ended("plan")
+    has_reported = REPORT in bot.at.pending
+    sent = [each.id for each in bot.at.log if each.author is Author.BACKGROUND]
+    assert row.facts.get("pings", []) == sent
+    assert row.facts.get("report") == (REPORT if has_reported else None)
+    assert row.facts["tools"] == ([PING, TELL] if has_reported else [PING])
+    assert row.facts["attempts"] == bot.at.states("plan").count("running")
+    assert row.facts["session"] in {
+        one.session_id for one in bot.at.store.query(lambda tx: tx.session_history.all())
+    }
+    assert ("silent_because" in row.facts) is (not sent)
+    if end != "interrupted":
+        return end
+    did = "pinged and reported" if has_reported else "pinged" if sent else "begun to act"
+    (told,) = [text for text in bot.at.pending if "was cut off" in text]
+    assert told.startswith(f"“Plan the day.” was cut off by a restart after it had {did}, so")
+    assert "cost_usd" not in row.facts, "it is not known"
+    return did
 
 
 def carded_once(bot: RestartedSchedule) -> None:
@@ -246,6 +270,14 @@ SCENARIOS = {
     ),
     "a routine": scenario(
         ran_once, ROUTINE, routine("background: true"), [pings("Planned.")], PINGED, CUT_OR_DONE
+    ),
+    "a routine that pings and reports": scenario(
+        tells_what_it_did,
+        ROUTINE,
+        routine("background: true"),
+        [pings("Planned."), CallsTool(TELL, {"message": REPORT})],
+        PINGED,
+        frozenset({"done", "begun to act", "pinged", "pinged and reported"}),
     ),
     "a routine in the conversation": scenario(
         ran_once, ROUTINE, routine(""), [Says("Planned.")], ANSWERED, frozenset({"done"})

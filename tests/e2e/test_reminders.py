@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,8 @@ from tests.engine.scene import spoken
 
 from ollim_bot.cli.main import main
 from ollim_bot.offline.messages import CallTool, Hang, Reply
+
+TOOLS = "mcp__discord__"
 
 
 def remind(
@@ -42,10 +45,14 @@ async def said(bot: Bot, text: str) -> list[datetime]:
 
 def checked(bot: Bot) -> subprocess.CompletedProcess[str]:
     """Run the command that checks the ledger."""
-    command, printed = ["runs", "check"], StringIO()
-    with redirect_stdout(printed):
-        code = main(command, environ=bot.environment(), cwd=bot.home)
-    return subprocess.CompletedProcess(command, code, printed.getvalue())
+    return printed(bot, "runs", "check")
+
+
+def printed(bot: Bot, *command: str) -> subprocess.CompletedProcess[str]:
+    output = StringIO()
+    with redirect_stdout(output):
+        code = main([*command], environ=bot.environment(), cwd=bot.home)
+    return subprocess.CompletedProcess(command, code, output.getvalue())
 
 
 @pytest.mark.own_process
@@ -72,6 +79,26 @@ async def test_a_kill_in_the_middle_of_a_run_neither_loses_nor_doubles_it(killab
     assert len(await said(killable.bot, "Drink water.")) == 1
     result = checked(killable.bot)
     assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.own_process
+async def test_the_end_of_a_run_that_was_killed_says_what_it_did(killable: Scene) -> None:
+    bot, report = killable.bot, CallTool(f"{TOOLS}report_updates", {"message": "The bank wrote."})
+    ping = CallTool(f"{TOOLS}ping_user", {"message": "Mail has come."})
+    killable.model.then(Reply((ping,)), Reply((report,)), Hang())
+    remind(bot, "w1", 1, "Look at the mail.", head="must: false\n")
+    await killable.model.seen(3)
+    await bot.kill()
+    await bot.start()
+    await bot.until(lambda: not left(bot))
+    assert len(await said(bot, "Mail has come.")) == 1
+    shown = printed(bot, "runs", "show", "w1").stdout
+    assert "sent: “Mail has come”" in shown
+    assert re.search(r"report +The bank wrote\.", shown)
+    assert re.search(r"tools +ping_user, report_updates", shown)
+    assert re.search(r"session +\S{36}", shown)
+    assert "was cut off by a restart after it had pinged and reported" in shown
+    assert "it was not run" not in shown
 
 
 async def test_a_reply_to_what_a_run_had_said_goes_on_from_it(in_process: Scene) -> None:

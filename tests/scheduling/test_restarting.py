@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from tests.scheduling.scene import NOW, schedule_scene
 from tests.scheduling.test_firing import HOUR, MINUTE, pings
 
@@ -12,7 +13,7 @@ from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
+from ollim_bot.testing.engine import ScriptedEngine, Waits
 
 DAY = timedelta(days=1)
 WATER = Occurrence.parse("reminder:w1:2026-02-24T10:16:00Z")
@@ -223,3 +224,27 @@ async def test_a_crash_between_two_late_runs_forgets_none_of_them(tmp_path: Path
         await at.advance(20)
         assert [len(at.ended(name)) for name in names] == [1, 1, 1]
         assert check(at.rows, clock.now(), clock.now()) == []
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+async def test_the_end_of_a_run_that_a_stop_cut_off_says_what_it_did(
+    tmp_path: Path, *, is_gone: bool
+) -> None:
+    engine, clock = ScriptedEngine().then(pings("Planned."), Waits()), ManualClock(NOW)
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
+        file = at.routine("plan", "16 10 * * *", background="true")
+        await at.advance(65)
+        await at.until(lambda: at.pings == ["Planned."])
+    if is_gone:
+        file.unlink()
+    async with schedule_scene(engine, tmp_path, clock=clock) as at:
+        await at.until(lambda: at.ended("plan"))
+        (end,), (sent,) = at.ended("plan"), [one for one in at.log if one.text == "Planned."]
+        assert end.state == "interrupted"
+        assert end.facts["pings"] == [sent.id]
+        assert end.facts["session"] == sent.session
+        assert end.facts["tools"] == ["mcp__discord__ping_user"]
+        assert end.facts["started"] == "2026-02-24T10:16:00+00:00"
+        assert "silent_because" not in end.facts
+        assert "cost_usd" not in end.facts, "the row of the attempt has it, and it counts once"
+        assert check(at.rows, clock.now()) == []

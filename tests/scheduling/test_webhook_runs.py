@@ -79,7 +79,7 @@ async def test_a_call_without_free_text_runs_at_once_tainted_and_its_data_goes(
         assert prompt.startswith("[webhook:build]\n[2026-02-24 Tue")
         assert '{\n  "result": "failed",\n  "seconds": 1.5\n}' in prompt
         assert prompt.endswith("YOUR TASK:\n\nThe build failed after 1.5 s.")
-        assert at.states("build") == ["due", "running", "effect", "done"]
+        assert at.states("build") == ["due", "running", "effect", "effect", "done"]
         assert end.facts["untrusted"] == "webhook request"
         (message,) = shown(at)
         assert (message.text, message.footer) == ("The build failed.", FROM_OUTSIDE)

@@ -34,6 +34,7 @@ from ollim_bot.domain.provider import Price
 from ollim_bot.domain.run_history import (
     BY,
     DELIVERED,
+    EFFECT,
     HELD,
     NOTES,
     RELEASED,
@@ -336,7 +337,8 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 def _step(row: LedgerRow) -> str:
     attempt, tool = row.facts.get("attempt"), row.facts.get("tool")
-    state = in_words(row.state)
+    state = "reported" if row.state == EFFECT and row.facts.get("report") else in_words(row.state)
+    tool = None if state == "reported" else tool
     words = f"{state} with {_short(tool)}" if tool else state
     return plain(words if attempt in (None, 1) else f"{words} (attempt {attempt})")
 

@@ -35,7 +35,7 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState,
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.quiet import quiet_until
-from ollim_bot.domain.run_history import EFFECT
+from ollim_bot.domain.run_history import CUT_SHORT, EFFECT
 from ollim_bot.domain.runs import Run, RunKind
 from ollim_bot.domain.session_use import fitting_model
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
@@ -64,6 +64,7 @@ from ollim_bot.store.steps import note_reading, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.context import Poster, ToolContext
+from ollim_bot.tools.forks import REPORT_UPDATES
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.registry import changes_something
 from ollim_bot.tools.toolset import toolset
@@ -178,7 +179,7 @@ def why_silent(run: Run, error: str) -> str:
     if run.pings or run.has_answered:
         return ""
     if error:
-        return "it did not come to its end"
+        return CUT_SHORT
     if not run.policy.allow_ping:
         return "pings are switched off for this job"
     if run.refused_pings:
@@ -297,7 +298,8 @@ class Attempt:
         self._data: Data = {}
         self._job = job
         self._this = this
-        self._has_changed_something = False
+        # A report is noted together with the update that it leaves.
+        self._noted_tools = {REPORT_UPDATES.full_name}
         self._named: SessionId | None = None
         self._calls = BegunCalls()
 
@@ -399,15 +401,16 @@ class Attempt:
         return replace(outcome, usage=self.usage)
 
     def _noting_effects(self, gate: Gate) -> Gate:
-        """Write an `effect` row before the first call that changes something.
+        """Write an `effect` row before the first call of each tool that changes something.
 
-        After a crash, only an attempt without that row is retried.
+        After a crash, only an attempt without such a row is retried; the others say what it did.
         """
 
         async def noted(call: ToolCall) -> Refusal | None:
             refusal = await gate(call)
-            if refusal is None and changes_something(call.tool) and not self._has_changed_something:
-                self._has_changed_something = True
+            is_new = changes_something(call.tool) and call.tool not in self._noted_tools
+            if refusal is None and is_new:
+                self._noted_tools.add(call.tool)
                 await self._note_effect(call.tool)
             return refusal
 
@@ -416,7 +419,7 @@ class Attempt:
     async def _note_effect(self, tool: str) -> None:
         if self.run.occurrence:
             occurrence = Occurrence.parse(self.run.occurrence)
-            facts = {"attempt": self._this.number, "tool": tool}
+            facts = {"attempt": self._this.number, "tool": tool, "session": self.run.session}
             await self._around.store.transact(
                 lambda tx: tx.ledger.append(LedgerRow(tx.now, EFFECT, occurrence, facts))
             )

@@ -12,10 +12,10 @@ from ollim_bot.domain.jobs import Job, Routine, is_ordered
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 
-# Rows that do not change the state of an occurrence: an attempt is about to ping, report or write
-# (`attempt`, `tool`), the reminder was delivered to the owner, the owner answered it, a message
-# waits for the end of the quiet (`message`, `text`, `until`), or a digest has brought that message
-# (`message`, `digest`).
+# Rows that do not change the state of an occurrence: an attempt is about to ping or write
+# (`attempt`, `tool`, `session`; once for each tool) or has reported (`tool`, `report`), the
+# reminder was delivered to the owner, the owner answered it, a message waits for the end of the
+# quiet (`message`, `text`, `until`), or a digest has brought that message (`message`, `digest`).
 EFFECT = "effect"
 DELIVERED = "delivered"
 HELD = "held"
@@ -24,6 +24,9 @@ NOTES = frozenset({EFFECT, DELIVERED, ANSWERED, HELD, RELEASED})
 
 # The facts of an end without any attempt: the program delivered the text itself.
 PLAINLY: Mapping[str, object] = {"plain": True}
+
+# Why a run without a message was silent that ended before its time.
+CUT_SHORT = "it did not come to its end"
 
 # The facts of what the sentinel delivered: that it did, and the ways by which it came.
 BY = "by"

@@ -27,7 +27,7 @@ from ollim_bot.schedule.circumstances import DueOccurrence
 from ollim_bot.schedule.dispatch import NOT_RUN, Dispatcher
 from ollim_bot.schedule.heads_ups import heads_ups_between
 from ollim_bot.store.job_files import remove_reminder
-from ollim_bot.store.steps import leave_notice, new_notice
+from ollim_bot.store.steps import known_deeds, leave_notice, new_notice
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -196,6 +196,20 @@ class UnfinishedRuns:
             if notice is not None:
                 leave_notice(tx, notice, tx.now)
             for state, facts in ends:
-                tx.ledger.append(LedgerRow(tx.now, state.value, story.occurrence, facts))
+                known = _with_deeds(tx, story, facts) if state.is_end else facts
+                tx.ledger.append(LedgerRow(tx.now, state.value, story.occurrence, known))
 
         await self._store.transact(step)
+
+
+def _with_deeds(
+    tx: Transaction, story: RunStory, facts: Mapping[str, object]
+) -> Mapping[str, object]:
+    """The facts of an end, with what is known of an attempt that was cut off."""
+    known = known_deeds(tx, story)
+    if not known:
+        return facts
+    rest = dict(facts)
+    if "pings" in known or rest.get("silent_because") == NOT_RUN["silent_because"]:
+        rest.pop("silent_because", None)
+    return {**known, **rest}

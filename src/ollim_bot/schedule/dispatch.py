@@ -40,13 +40,14 @@ from ollim_bot.domain.occurrences import (
     SkipReason,
 )
 from ollim_bot.domain.run_history import PLAINLY, RunStory, claim_facts
+from ollim_bot.domain.runs import deeds
 from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.errors import StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.circumstances import CircumstanceReader, DueOccurrence, JobRunners
 from ollim_bot.schedule.must_deliveries import MustDeliveries
-from ollim_bot.store.steps import new_notice
+from ollim_bot.store.steps import known_deeds, new_notice
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -75,10 +76,12 @@ def why_plainly(state: OccurrenceState, error: str = "") -> str:
     return f"The agent could not do it ({reason}), so here it is as you wrote it."
 
 
-def interrupted(title: str) -> str:
+def interrupted(title: str, known: Mapping[str, object]) -> str:
+    """`known` are the known facts of the run."""
+    did = " and ".join(deeds(known))
     return (
-        f"“{title}” was cut off by a restart after it had begun to act, so it was not repeated. "
-        "Look whether all of it was done."
+        f"“{title}” was cut off by a restart after it had {did or 'begun to act'}, so it was not "
+        "repeated. Look whether all of it was done."
     )
 
 
@@ -381,13 +384,14 @@ class Dispatcher:
 
     async def _give_up(self, due: DueOccurrence, decision: GiveUp) -> None:
         title = due.job.spec.title
+        known = await self._store.read(lambda tx: known_deeds(tx, tx.ledger.story(due.occurrence)))
         is_interrupted = decision.state is OccurrenceState.INTERRUPTED
-        sentence = interrupted(title) if is_interrupted else given_up(title)
+        sentence = interrupted(title, known) if is_interrupted else given_up(title)
         # A reminder that is given up is delivered, and says why itself.
         is_told = is_interrupted or due.ordered is None
         key, for_reminder = f"cut off {due.occurrence.id}", isinstance(due.job, Reminder)
         notice = new_notice(sentence, key=key, for_reminder=for_reminder) if is_told else None
-        await self._end(due, decision.state, {**NOT_RUN, "error": sentence}, notice)
+        await self._end(due, decision.state, {**known, "error": sentence}, notice)
 
     async def _note_cut_off(self, due: DueOccurrence, progress: Progress) -> None:
         if progress.state is OccurrenceState.RUNNING:

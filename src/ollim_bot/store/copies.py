@@ -32,7 +32,7 @@ from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import ran_until
 from ollim_bot.store.schema import SCHEMA, migrate, schema_of
 from ollim_bot.store.search import TABLES
-from ollim_bot.store.steps import quiet_settings
+from ollim_bot.store.steps import known_deeds, quiet_settings
 from ollim_bot.store.transaction import Transaction
 
 KEPT = 3
@@ -378,7 +378,7 @@ def _interrupted(tx: Transaction, until: datetime) -> Iterator[RunStory]:
     for story in tx.ledger.open_history().unfinished:
         if _is_planned_after(story, until):
             continue
-        facts = {"reason": FROM_COPY}
+        facts: dict[str, object] = {**known_deeds(tx, story), "reason": FROM_COPY}
         if may_follow(story.state, OccurrenceState.INTERRUPTED):
             state = OccurrenceState.INTERRUPTED
         elif may_follow(story.state, OccurrenceState.FAILED):

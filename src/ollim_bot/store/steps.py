@@ -9,26 +9,32 @@ from datetime import date, datetime, tzinfo
 from uuid import uuid4
 
 from ollim_bot.domain.cards import ButtonPrompt
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.definitions import holder_among
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.initiative import Setter
+from ollim_bot.domain.item_messages import delivery_id
 from ollim_bot.domain.jobs import Job, JobKind
 from ollim_bot.domain.notices import Notice, failing_key, outage_over
-from ollim_bot.domain.occurrences import COST_IN_ANSWER, LedgerRow, Occurrence
+from ollim_bot.domain.occurrences import COST_IN_ANSWER, LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
-from ollim_bot.domain.run_history import HELD
+from ollim_bot.domain.run_history import CUT_SHORT, EFFECT, HELD, RunStory
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.session_use import answers
 from ollim_bot.domain.sessions import ClearedConversation
-from ollim_bot.domain.taint import Taint
+from ollim_bot.domain.taint import Taint, marked_taint
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.transaction import Transaction
 
 _LONGEST_SAID = 200
+# What a stop of the bot writes about an attempt, without its cost, which counts once.
+_OF_CUT_OFF = (
+    *("started", "ended", "session", "pings", "refused_pings", "report", "tools", "subagents"),
+    "untrusted",
+)
 
 
 def leave_update(tx: Transaction, update: PendingUpdate) -> None:
@@ -134,6 +140,44 @@ def _has_own_cost(row: LedgerRow) -> bool:
     """Whether the row has a cost that no answer in the conversation has."""
     is_run = row.occurrence is not None and "cost_usd" in row.facts
     return is_run and not row.facts.get(COST_IN_ANSWER)
+
+
+def known_deeds(tx: Transaction, story: RunStory) -> dict[str, object]:
+    """What is known of the last attempt of an occurrence that was cut off; empty without one.
+
+    The row of an attempt that could still write one has its cost; else that is not known.
+    """
+    places = [place for place, row in enumerate(story.rows) if row.state == OccurrenceState.RUNNING]
+    if not places:
+        return {}
+    begun, since = story.rows[places[-1]], story.rows[places[-1] :]
+    written = next((row.facts for row in since if row.state == OccurrenceState.CUT_OFF), {})
+    effects = [row.facts for row in since if row.state == EFFECT]
+    logged = (each.message for each in tx.messages.of_occurrence(story.occurrence.id))
+    by_program = delivery_id(story.occurrence)
+    said = [
+        each
+        for each in logged
+        if each.author is Author.BACKGROUND and each.at >= begun.ts and each.id != by_program
+    ]
+    waiting = [row.facts.get("message") for row in since if row.state == HELD]
+    read = [str(each.get("untrusted") or "") for each in effects]
+    read += [each.untrusted.source for each in said if each.untrusted is not None]
+    sessions = [*(each.session for each in said), *(each.get("session") for each in effects)]
+    due = story.occurrence.scheduled_at
+    facts: dict[str, object] = {
+        "started": begun.ts.isoformat(),
+        "lateness": 0 if due is None else max(0, int((begun.ts - due).total_seconds())),
+        "attempts": story.attempts,
+        "session": next(filter(None, sessions), None),
+        "pings": list(dict.fromkeys([*(each.id for each in said), *waiting])),
+        "report": " ".join(str(each["report"]) for each in effects if each.get("report")),
+        "tools": list(dict.fromkeys(str(each["tool"]) for each in effects if each.get("tool"))),
+        "untrusted": marked_taint(",".join(dict.fromkeys(read))).mark,
+    }
+    known = {name: value for name, value in facts.items() if value not in (None, "", [], 0)}
+    known |= {name: written[name] for name in _OF_CUT_OFF if name in written}
+    return known if known.get("pings") else {**known, "silent_because": CUT_SHORT}
 
 
 def quiet_settings(tx: Transaction, zone: tzinfo | None = None) -> QuietSettings:

@@ -6,11 +6,14 @@ import os
 
 from ollim_bot.domain.forks import Discard, Report, Save
 from ollim_bot.domain.jobs import ReportMode
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.run_history import EFFECT
 from ollim_bot.domain.runs import EnterFork, RunKind
 from ollim_bot.domain.text import FROM_UNTRUSTED
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.ports import ToolAnswer
 from ollim_bot.store.steps import leave_update
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.declaration import (
     BACKGROUND,
@@ -95,9 +98,18 @@ async def _report_updates(context: ToolContext, given: Arguments) -> ToolAnswer:
         return ToolAnswer("The fork ends after this turn, and the main session gets the summary.")
     read = context.run.taint.mark
     update = PendingUpdate(context.clock.now(), summary, os.urandom(4).hex(), read)
-    await context.store.transact(lambda tx: leave_update(tx, update))
+    await context.store.transact(lambda tx: leave_report(tx, update, context.run.occurrence))
     context.run.reports.append(summary)
     return ToolAnswer("Reported. The main session sees it at its next turn.")
+
+
+def leave_report(tx: Transaction, update: PendingUpdate, occurrence: str) -> None:
+    """Leave the report of a run, and note it, so that a crash does not make it unknown."""
+    leave_update(tx, update)
+    if occurrence:
+        mark = {"untrusted": update.untrusted} if update.untrusted else {}
+        facts = {"tool": REPORT_UPDATES.full_name, "report": update.message, **mark}
+        tx.ledger.append(LedgerRow(tx.now, EFFECT, Occurrence.parse(occurrence), facts))
 
 
 REPORT_UPDATES = OwnTool(
