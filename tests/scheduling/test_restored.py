@@ -19,6 +19,7 @@ from ollim_bot.store.copies import AfterReturn, copy_database
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.opening import open_for_bot
 from ollim_bot.store.reading import DATABASE
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.upkeep.backup import write_backup
@@ -62,7 +63,11 @@ def listed(at: ScheduleScene) -> list[str]:
 def started(paths: DataPaths, clock: ManualClock) -> AfterReturn | None:
     """Open the database as the bot does at its start, after a restore."""
     told: list[AfterReturn] = []
-    opened = open_for_bot(paths, clock.now, report=lambda _: None, told=told.append)
+
+    def tell(_: Transaction, returned: AfterReturn) -> None:
+        told.append(returned)
+
+    opened = open_for_bot(paths, clock.now, report=lambda _: None, tell=tell)
     opened.close()
     return told[0] if told else None
 

@@ -20,6 +20,7 @@ from ollim_bot.store.errors import Busy, DatabaseReadOnly
 from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.opening import open_for_bot
 from ollim_bot.store.store import SqliteStore
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.testing.clock import ManualClock
 
 ROOT = Path(__file__).parents[2]
@@ -115,16 +116,27 @@ def test_another_process_that_holds_the_database_is_no_reason_for_an_image(
     holder.execute("BEGIN IMMEDIATE")
     try:
         with pytest.raises(Busy):
-            open_for_bot(scene.paths, lambda: NOW, report=print, told=print)
+            open_for_bot(scene.paths, lambda: NOW, report=print, tell=print)
     finally:
         holder.close()
 
 
-def test_a_return_to_a_copy_is_settled_before_any_other_step(scene: StoreScene) -> None:
+def test_a_return_to_a_copy_is_settled_and_told_before_any_other_step(scene: StoreScene) -> None:
     returns: list[AfterReturn] = []
+    is_full = True
+
+    def tell(tx: Transaction, returned: AfterReturn) -> None:
+        if is_full:
+            raise WriteFailed(scene.state / "ollim.db", "could not be written.")
+        assert tx.meta.get("restored") is None
+        returns.append(returned)
+
     scene.open()
     scene.return_to_copy(NOW)
+    opened = open_for_bot(scene.paths, lambda: NOW, report=print, tell=tell)
+    assert isinstance(opened, DatabaseImage), "what cannot be told is not settled"
+    opened.close()
+    is_full = False
     for _ in range(2):
-        opened = open_for_bot(scene.paths, lambda: NOW, report=print, told=returns.append)
-        opened.close()
+        open_for_bot(scene.paths, lambda: NOW, report=print, tell=tell).close()
     assert [each.since for each in returns] == [NOW]

@@ -24,7 +24,7 @@ def main() -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
-    image = open_for_bot(scene.paths, lambda: NOW, report=print, told=print)
+    image = open_for_bot(scene.paths, lambda: NOW, report=print, tell=print)
     assert isinstance(image, DatabaseImage)
     print("read", image.query(lambda tx: tx.session.get()))
     try:

@@ -75,10 +75,17 @@ from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.store.sentinel import SentinelFile
 from ollim_bot.store.server_file import ServerFile
 from ollim_bot.store.skill_files import SkillFolder
-from ollim_bot.store.steps import count_set, holder_of_id, note_agent_skills
+from ollim_bot.store.steps import (
+    count_set,
+    holder_of_id,
+    leave_notice,
+    new_notice,
+    note_agent_skills,
+)
 from ollim_bot.store.store import SqliteStore, Store
 from ollim_bot.store.subagent_files import SubagentFiles
 from ollim_bot.store.task_file import TaskFile
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.tool_servers.servers import OpenServer, ToolServers, opened_in
@@ -348,7 +355,7 @@ class App:
                 self._settings.paths,
                 self._clock.now,
                 report=self._state_problem,
-                told=self._tell_of_return,
+                tell=self._tell_of_return,
                 disk=self._adapters.disk,
                 journal=journal,
             )
@@ -364,8 +371,10 @@ class App:
         upkeep.append(store.run_upkeep)
         return store
 
-    def _tell_of_return(self, returned: AfterReturn) -> None:
-        self._problem(texts.returned_to_copy(returned, self._clock.now()), for_agent=True)
+    def _tell_of_return(self, tx: Transaction, returned: AfterReturn) -> None:
+        sentence = texts.returned_to_copy(returned, self._clock.now())
+        _logger.warning("%s", sentence)
+        leave_notice(tx, new_notice(sentence), tx.now)
 
     def _state_problem(self, problem: StoreProblem) -> None:
         """Tell the agent too, because its state may have changed."""

@@ -62,6 +62,12 @@ def returned_to_copy(returned: AfterReturn, now: datetime) -> str:
             f"since this backup is answered or done again (open then: {open_then}). Ask again for "
             "what is still wanted."
         )
+    if returned.is_salvaged:
+        return (
+            "My database was damaged, and I know what could still be read of it. What was open is "
+            f"not answered or done again (open then: {open_then}). Ask again for what is still "
+            "wanted."
+        )
     return (
         f"My state is that of a copy made {since}, and I know what I knew then. Nothing since this "
         f"copy is answered or done again (open then: {open_then}). Ask again for what is still "

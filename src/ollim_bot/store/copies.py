@@ -41,6 +41,7 @@ EVERY = timedelta(hours=1)
 _STAMP = "%Y%m%dT%H%M%SZ"
 _RESTORED = "restored"
 _SINCE_BACKUP = "since_backup"
+_SALVAGED = "salvaged"
 
 
 def copies_of(path: Path) -> list[Path]:
@@ -179,7 +180,7 @@ def mend(path: Path, now: datetime, report: Callable[[StoreProblem], None]) -> N
         mark_copy(salvaged, copied_at(copy), now)
         told = f"The copy of {copied_at(copy):%Y-%m-%d %H:%M} UTC takes its place"
     else:
-        mark_copy(salvaged, now, now)
+        _mark(salvaged, f"{_moments(now, now)} {_SALVAGED}")
         told = f"{found.rows} rows could still be read and take its place"
     os.replace(salvaged, path)
     _sync(path.parent)
@@ -311,7 +312,8 @@ class AfterReturn:
     `inputs` and `occurrences` were ended and are not repeated; `deliveries` are looked up first.
     `held` are messages that waited for an end of the quiet which has come since, and wait no more.
     `jobs` are the titles of those occurrences, each once. `since_backup` is about the backup that
-    was restored; None for another copy.
+    was restored; None for another copy. `is_salvaged` says that it is no copy, but what could be
+    read of a damaged database at `since`.
     """
 
     since: datetime
@@ -321,6 +323,7 @@ class AfterReturn:
     since_backup: SinceBackup | None = None
     held: tuple[HeldMessage, ...] = ()
     jobs: tuple[str, ...] = ()
+    is_salvaged: bool = False
 
 
 def settle_return(tx: Transaction, heartbeat: datetime | None = None) -> AfterReturn | None:
@@ -338,7 +341,7 @@ def settle_return(tx: Transaction, heartbeat: datetime | None = None) -> AfterRe
     inputs = tx.inbox.get().accepted
     if inputs:
         tx.inbox.append(Ended(tx.now, tuple(each.id for each in inputs), InputEnd.SET_ASIDE))
-    since, until = map(datetime.fromisoformat, mark.split())
+    since, until = map(datetime.fromisoformat, mark.split()[:2])
     after = None if stored is None else decode_plain(SinceBackup, stored.encode())
     if after is None:
         until = ran_until(heartbeat, tx.now).astimezone(UTC)
@@ -356,7 +359,12 @@ def settle_return(tx: Transaction, heartbeat: datetime | None = None) -> AfterRe
     deliveries = tuple(tx.deliveries.doubt_all(tx.now))
     occurrences = tuple(story.occurrence for story in stories)
     held = _brought(tx, since, until)
-    return AfterReturn(since, inputs, occurrences, deliveries, after, held, _titles(stories))
+    # They may have been asked again since, when the login worked again.
+    tx.failed_turns.change(lambda failed: failed.answered())
+    is_salvaged = mark.endswith(_SALVAGED)
+    return AfterReturn(
+        since, inputs, occurrences, deliveries, after, held, _titles(stories), is_salvaged
+    )
 
 
 def _brought(tx: Transaction, since: datetime, until: datetime) -> tuple[HeldMessage, ...]:

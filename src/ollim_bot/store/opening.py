@@ -88,11 +88,11 @@ def open_for_bot(
     now: Callable[[], datetime],
     *,
     report: Report,
-    told: Callable[[AfterReturn], None],
+    tell: Callable[[Transaction, AfterReturn], None],
     disk: Disk | None = None,
     journal: Journal | None = None,
 ) -> Database | DatabaseImage:
-    """As `open_database` for the holder; settles a return to a copy, and passes it to `told`.
+    """As `open_database` for the holder; settles a return to a copy, with `tell` in the same step.
 
     On a disk that cannot be written, returns an image of the database instead. Raises
     `StorageError` if there is no database yet, or none that can be read.
@@ -104,13 +104,16 @@ def open_for_bot(
             paths, now, is_holder=True, report=report, disk=disk, journal=journal
         )
         try:
-            returned = database.run(lambda tx: settle_return(tx, heartbeat))
+            database.run(lambda tx: settle(tx, heartbeat))
         except StorageError:
             database.close()
             raise
-        if returned is not None:
-            told(returned)
         return database
+
+    def settle(tx: Transaction, heartbeat: datetime | None) -> None:
+        returned = settle_return(tx, heartbeat)
+        if returned is not None:
+            tell(tx, returned)
 
     try:
         return opened()
