@@ -18,6 +18,7 @@ from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.quiet import QuietChoice
 from ollim_bot.domain.run_history import planned_row
+from ollim_bot.domain.sessions import SessionId
 from ollim_bot.store.copies import (
     KEPT,
     copies_of,
@@ -173,6 +174,18 @@ def test_after_a_return_only_what_is_still_ahead_comes(scene: StoreScene, end: d
     is_ahead = end > NOW + HOUR
     assert database.run(lambda tx: tx.held.get().has(MessageId("h"))) is is_ahead
     assert len(settled.held) is int(not is_ahead)
+
+
+def test_after_a_return_what_a_session_has_read_counts_as_unknown_until_the_owner_writes(
+    scene: StoreScene,
+) -> None:
+    scene.open()
+    scene.return_to_copy(NOW)
+    database = scene.open(now=lambda: NOW + HOUR)
+    database.run(settle_return)
+    taint = database.run(lambda tx: tx.taint.get())
+    assert taint.of(SessionId("any")) == ("something that is not known any more",)
+    assert taint.after_owner(SessionId("any")).of(SessionId("any")) == ()
 
 
 def test_a_copy_that_takes_the_place_is_settled_once(scene: StoreScene) -> None:

@@ -46,12 +46,17 @@ def outcome(facts: Mapping[str, object], *, is_delivered: bool = False) -> str:
         return f"in your own words: {error}" if error else "in your own words"
     if error := str(facts.get("error") or facts.get("why") or facts.get("reason") or ""):
         return _REASONS.get(error, error).removesuffix(".")
-    did = [word for name, word in _DEEDS.items() if facts.get(name)]
+    did = deeds(facts)
     if facts.get("pings") and facts.get("plain"):
         # The program sent it, but not all of the words are the owner's.
         did.remove(_DEEDS["plain"])
     why = str(facts.get("silent_because") or "")
     return " and ".join(did) if did else f"silent, because {why}" if why else ""
+
+
+def deeds(facts: Mapping[str, object]) -> list[str]:
+    """What a run with these facts has done for the owner to notice: `pinged`, `reported`."""
+    return [word for name, word in _DEEDS.items() if facts.get(name)]
 
 
 def late_label(due: datetime, now: datetime, *, is_call: bool = False) -> str:

@@ -20,6 +20,7 @@ ATTACHMENT = "attachment"
 PICTURE = "picture"
 TASK_NOTE = "task note"
 WEBHOOK_REQUEST = "webhook request"
+LOST = "something that is not known any more"
 
 # Where files that came with messages are kept, below the data directory.
 _DOWNLOADS = "downloads"
@@ -164,8 +165,8 @@ class TaintRecord:
     """What each session has read since the owner last wrote in it, the newest session last.
 
     `recent` is what the conversation has read in the last day. `tasks` are those that tainted turns
-    have added. `standing` was written before sessions were told apart, and counts for each until
-    the owner writes.
+    have added. `standing` counts for each session until the owner writes: it was written before
+    sessions were told apart, or says that what they have read was lost.
     """
 
     standing: tuple[str, ...] = ()
@@ -197,6 +198,10 @@ class TaintRecord:
         )
         recent = (*others, *(ReadBefore(source, now) for source in added))
         return replace(self.with_read(session, added), recent=recent[-_MOST_READINGS:])
+
+    def lost(self) -> TaintRecord:
+        """What the sessions have read since this was written is not known."""
+        return replace(self, standing=tuple(dict.fromkeys((*self.standing, LOST))))
 
     def after_owner(self, session: SessionId) -> TaintRecord:
         """The owner wrote in the session: what it read before taints no further turn of it."""

@@ -41,6 +41,7 @@ from ollim_bot.domain.occurrences import (
     SkipReason,
 )
 from ollim_bot.domain.run_history import PLAINLY, RunStory, claim_facts
+from ollim_bot.domain.runs import deeds
 from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.errors import StorageError
 from ollim_bot.logs import log_fields
@@ -79,9 +80,9 @@ def why_plainly(state: OccurrenceState, error: str = "") -> str:
     return f"The agent could not do it ({reason}), so here it is as you wrote it."
 
 
-def interrupted(title: str, deeds: Mapping[str, object]) -> str:
-    """`deeds` are the known facts of the run."""
-    did = " and ".join(word for name, word in _DEEDS.items() if deeds.get(name))
+def interrupted(title: str, known: Mapping[str, object]) -> str:
+    """`known` are the known facts of the run."""
+    did = " and ".join(deeds(known))
     return (
         f"“{title}” was cut off by a restart after it had {did or 'begun to act'}, so it was not "
         "repeated. Look whether all of it was done."

@@ -347,6 +347,8 @@ def settle_return(tx: Transaction, heartbeat: datetime | None = None) -> AfterRe
         until = ran_until(heartbeat, tx.now).astimezone(UTC)
         due_since = min(since, heartbeat or since)
         tx.discord.change(lambda state: state.passing_over(until))
+        # The conversation goes on from its newest session, which may have read text of others.
+        tx.taint.change(lambda known: known.lost())
     else:
         due_since = after.due_since or since
         tx.discord.change(lambda state: state.seen_until(until))
