@@ -500,7 +500,7 @@ def _command_services(
         SearchCommands(store, clock),
         CostCommands(store, clock, deps.status.price),
         fork_commands,
-        SettingCommands(store, deps.repositories, clock, deps.zone),
+        SettingCommands(store, deps.repositories, clock, deps.zone, deps.status),
         PermissionCommands(approvals),
         PingCommands(store, clock),
         QuietCommands(store, clock),

@@ -102,11 +102,11 @@ class Data:
 
         return ask(self.paths, self.now, question)
 
-    def ask_or(self, nothing: T, question: Step[T]) -> T:
-        """As `ask`, but `nothing` while no bot has run in this data directory."""
+    def ask_if_used(self, question: Step[T]) -> T | None:
+        """As `ask`, but None while no bot has run in this data directory."""
         from ollim_bot.store.opening import has_state
 
-        return self.ask(question) if has_state(self.paths) else nothing
+        return self.ask(question) if has_state(self.paths) else None
 
     def standing_taint(self) -> Taint | None:
         """What the turn has read in which the agent calls; None if that is nothing untrusted.

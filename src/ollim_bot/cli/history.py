@@ -111,8 +111,8 @@ def _found(wanted: Search, caller: Caller) -> list[FoundRow]:
     except OlderState:
         found = None
     if found is None:
-        found = _open(caller).ask_or([], lambda tx: _logged(tx, tx.messages.search(wanted)))
-    return found
+        found = _open(caller).ask_if_used(lambda tx: _logged(tx, tx.messages.search(wanted)))
+    return found or []
 
 
 def _open(caller: Caller) -> Data:
@@ -148,7 +148,7 @@ def _show(given: Given, caller: Caller) -> None:
 def _sessions(given: Given, caller: Caller) -> None:
     data = _open(caller)
     limit, is_all = _limit(given), "all" in given
-    rows = data.ask_or([], lambda tx: list(_session_rows(tx, limit, is_all=is_all)))
+    rows = data.ask_if_used(lambda tx: list(_session_rows(tx, limit, is_all=is_all))) or []
     if "json" in given:
         print_json({"sessions": rows})
     elif rows:
@@ -187,7 +187,7 @@ def _limit(given: Given) -> int:
 
 def _session(data: Data, word: str) -> SessionId:
     """The session that the word begins; raises `OllimError` unless there is exactly one."""
-    known = data.ask_or(set(), _known_sessions)
+    known = data.ask_if_used(_known_sessions) or set()
     found = {each for each in known if each == word} or {
         each for each in known if len(word) >= _SHORTEST_PREFIX and each.startswith(word)
     }

@@ -497,7 +497,7 @@ def _said(data: Data, record: RunRecord) -> list[str]:
 
 def _asked(data: Data, question: Step[list[LedgerRow]]) -> list[LedgerRow]:
     """The rows; empty if no bot has run yet."""
-    return data.ask_or([], question)
+    return data.ask_if_used(question) or []
 
 
 def _all_rows(tx: Transaction) -> list[LedgerRow]:

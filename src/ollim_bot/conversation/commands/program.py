@@ -24,7 +24,7 @@ from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.travel import zone_answer
 from ollim_bot.errors import StorageError, WrongInput
-from ollim_bot.ports import Clock, IncomingMessage, JobRepositories
+from ollim_bot.ports import Clock, IncomingMessage, JobRepositories, Status
 from ollim_bot.store.store import Store as StateStore
 from ollim_bot.store.transaction import Transaction
 
@@ -49,6 +49,7 @@ class SetUp:
 
 
 _HOW_TO_CHANGE = "`/config KEY VALUE` changes one, `/config KEY` says what it takes."
+_BUILT_IN_ANSWERS = "The built-in model answers until a real one is connected."
 _KNOWN_MODELS = ("opus", "sonnet", "haiku", "default", "none")
 
 
@@ -56,8 +57,14 @@ class SettingCommands:
     """`default_zone` is the time zone while the configuration names none."""
 
     def __init__(
-        self, store: StateStore, repositories: JobRepositories, clock: Clock, default_zone: tzinfo
+        self,
+        store: StateStore,
+        repositories: JobRepositories,
+        clock: Clock,
+        default_zone: tzinfo,
+        status: Status,
     ) -> None:
+        self._status = status
         self._store = store
         self._repositories = repositories
         self._clock = clock
@@ -80,10 +87,18 @@ class SettingCommands:
         if "name" not in arguments:
             config = await self._read()
             takes = CONFIG_KEYS["model.main"].takes
-            return f"Model: {config.in_words('model.main')}. It takes {takes}."
+            return f"Model: {self._in_use(config)}. It takes {takes}."
         told = await self._set("model.main", arguments["name"])
+        if self._status.is_offline:
+            return f"{told} {_BUILT_IN_ANSWERS}"
         is_known = arguments["name"].lower() in _KNOWN_MODELS
         return told if is_known else f"{told} It is taken as a full model id."
+
+    def _in_use(self, config: RuntimeConfig) -> str:
+        """The chosen model, or the one that the settings name; the built-in one if that answers."""
+        if self._status.is_offline:
+            return f"{config.in_words('model.main')}. {_BUILT_IN_ANSWERS.removesuffix('.')}"
+        return config.model_main or self._status.model
 
     async def thinking(self, call: CommandCall) -> str:
         arguments = call.arguments
