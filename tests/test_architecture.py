@@ -79,7 +79,6 @@ LATE = {
 LONGEST_FILE = 800
 LONGEST_FUNCTION = 60
 
-MOST_COLLABORATORS = 7
 
 # The only command that may start slowly.
 BOT_ITSELF = "cli.start"
@@ -261,18 +260,6 @@ def test_no_two_classes_have_one_name() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(name)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
-
-
-def test_a_constructor_takes_seven_collaborators_at_most() -> None:
-    wide = [
-        f"{module}.{made.name}"
-        for module, made, _ in statements()
-        if isinstance(made, ast.ClassDef)
-        for method in made.body
-        if isinstance(method, ast.FunctionDef) and method.name == "__init__"
-        if len([*method.args.args, *method.args.kwonlyargs]) - 1 > MOST_COLLABORATORS
-    ]
-    assert wide == []
 
 
 SMALL = 60

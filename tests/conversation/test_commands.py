@@ -23,6 +23,7 @@ from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.ports import Status
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Fails, Says, ScriptedEngine, Waits
 
@@ -72,6 +73,24 @@ async def test_a_wrong_value_is_refused_and_nothing_is_changed() -> None:
         await wrong(at, "/thinking sometimes")
         await wrong(at, "/config bg_concurrency 99")
         assert at.stores.config.read() == before
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"),
+    [
+        (replace(STATUS, model="llama3"), "Claude answers, with llama3. Model: default. It takes "),
+        (
+            replace(STATUS, is_offline=True),
+            "The built-in model answers until a real one is connected. Model: default. It takes ",
+        ),
+    ],
+    ids=["named by the settings", "built-in"],
+)
+async def test_the_model_in_use_is_shown(status: Status, shown: str) -> None:
+    async with scene(ScriptedEngine(), status=status) as at:
+        assert (await said(at, "/model")).startswith(shown)
+        is_said = "The built-in model answers" in await said(at, "/model opus")
+        assert is_said == status.is_offline
 
 
 async def test_settings_are_shown_and_changed() -> None:

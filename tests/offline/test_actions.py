@@ -24,6 +24,7 @@ from ollim_bot.offline.actions import (
     CANCEL_REMINDER,
     LIST_REMINDERS,
     LIST_ROUTINES,
+    LIST_TASKS,
     SETTLE_REMINDER,
     reminders_in,
     shell_call,
@@ -89,6 +90,15 @@ def test_the_one_open_reminder_is_answered_without_a_reply(
     tools = (*TOOLS, SETTLE_REMINDER)
     assert answer(said(prompt), tools=tools) == (call,)
     assert answer(said(prompt), *did(call, "Settled."), tools=tools) == (Say(texts.SETTLED),)
+
+
+def test_done_with_answers_the_open_reminder_where_no_task_is_meant() -> None:
+    prompt = f"{STAMP}{OPEN}{ITEM}{OTHER_ITEM}\ndone with the water"
+    listed = did(LIST_TASKS, "2c2c2c2c  buy milk\n")
+    (call,) = answer(said(prompt), *listed, tools=(*TOOLS, SETTLE_REMINDER))
+    assert isinstance(call, CallTool)
+    assert call.name == SETTLE_REMINDER
+    assert "0123456789ab" in call.arguments.values()
 
 
 def test_of_two_open_reminders_none_is_guessed() -> None:

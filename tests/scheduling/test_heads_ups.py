@@ -48,6 +48,8 @@ async def test_a_heads_up_comes_before_its_moment_and_the_moment_comes_too(tmp_p
         await at.advance(10 * 60, step=30)
         await at.until(lambda: at.reminders == [])
         assert at.pings[2:] == ["Dentist."]
+        # What comes by itself names its job, on the page and on Discord.
+        assert [each.job for each in at.log] == ["Dentist"] * 3
         assert parts(at, "w1") == {"before-30m": "done", "before-10m": "done", "": "done"}
         assert is_right(at)
 

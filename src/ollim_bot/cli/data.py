@@ -102,7 +102,7 @@ class Data:
 
         return ask(self.paths, self.now, question)
 
-    def ask_if_any(self, question: Step[T]) -> T | None:
+    def ask_if_used(self, question: Step[T]) -> T | None:
         """As `ask`, but None while no bot has run in this data directory."""
         from ollim_bot.store.opening import has_state
 

@@ -111,7 +111,7 @@ def _found(wanted: Search, caller: Caller) -> list[FoundRow]:
     except OlderState:
         found = None
     if found is None:
-        found = _open(caller).ask_if_any(lambda tx: _logged(tx, tx.messages.search(wanted)))
+        found = _open(caller).ask_if_used(lambda tx: _logged(tx, tx.messages.search(wanted)))
     return found or []
 
 
@@ -148,9 +148,9 @@ def _show(given: Given, caller: Caller) -> None:
 def _sessions(given: Given, caller: Caller) -> None:
     data = _open(caller)
     limit, is_all = _limit(given), "all" in given
-    rows = data.ask_if_any(lambda tx: list(_session_rows(tx, limit, is_all=is_all)))
+    rows = data.ask_if_used(lambda tx: list(_session_rows(tx, limit, is_all=is_all))) or []
     if "json" in given:
-        print_json({"sessions": rows or []})
+        print_json({"sessions": rows})
     elif rows:
         print(columns([_session_line(row, data.now) for row in rows]))
     else:
@@ -187,7 +187,7 @@ def _limit(given: Given) -> int:
 
 def _session(data: Data, word: str) -> SessionId:
     """The session that the word begins; raises `OllimError` unless there is exactly one."""
-    known = data.ask_if_any(_known_sessions) or set()
+    known = data.ask_if_used(_known_sessions) or set()
     found = {each for each in known if each == word} or {
         each for each in known if len(word) >= _SHORTEST_PREFIX and each.startswith(word)
     }

@@ -499,7 +499,7 @@ def _said(data: Data, record: RunRecord) -> list[str]:
 
 def _asked(data: Data, question: Step[list[LedgerRow]]) -> list[LedgerRow]:
     """The rows; empty if no bot has run yet."""
-    return data.ask_if_any(question) or []
+    return data.ask_if_used(question) or []
 
 
 def _all_rows(tx: Transaction) -> list[LedgerRow]:

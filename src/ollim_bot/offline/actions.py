@@ -209,6 +209,10 @@ def _settle_task(intent: SettleTask, situation: Situation) -> Part:
             texts.several_match("\n".join(f"- `{verb} {task.id}`: {task.title}" for task in found))
         )
     if not found:
+        due = [ListedJob(key, "", title) for title, key in situation.prompt.open_items]
+        about = matching(due, intent.subject) if intent.verb == "done" else ()
+        if len(about) == 1:
+            return settle(about[0].id, ReplyMeaning("done"), situation)
         return Say(texts.no_such_task(intent.subject))
     done = _outcome(shell_call("tasks", intent.verb, found[0].id), situation, texts.not_changed)
     return Say(done.text.strip()) if isinstance(done, ToolResult) else done

@@ -111,7 +111,8 @@ def _settled(situation: Situation) -> Part | None:
     meant = None if prompt.points_elsewhere else meaning_of(prompt.text, now)
     if meant is None or len(prompt.open_items) != 1:
         return None
-    return settle(prompt.open_items[0], meant, situation)
+    ((_, key),) = prompt.open_items
+    return settle(key, meant, situation)
 
 
 def _named(situation: Situation) -> Part | None:

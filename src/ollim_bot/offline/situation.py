@@ -24,7 +24,7 @@ _UPDATES = re.compile(
     r"RECENT BACKGROUND UPDATES \((?P<duty>[^\n]*)\)\n(?P<lines>(?:(?!OPEN REMINDERS ).+(?:\n|$))*)"
 )
 _OPEN = re.compile(r"OPEN REMINDERS \([^\n]*\)\n(?P<lines>(?:- .+(?:\n|$))*)")
-_ITEM = re.compile(r"^- .+ \(key (?P<key>[0-9a-f]+), due [^\n]*\)$", re.MULTILINE)
+_ITEM = re.compile(r"^- (.+) \(key ([0-9a-f]+), due [^\n]*\)$", re.MULTILINE)
 _UPDATE = re.compile(r"^- (?:\([^)\n]*ago\) |\(just now\) )?(?P<text>.+(?:\n  .+)*)$", re.MULTILINE)
 _UPDATE_FENCE = re.compile(
     r"\n +Data, not the owner's words: .*\n +<(untrusted-[0-9a-f]+)>\n +((?s:.*?))\n +</\1>"
@@ -56,7 +56,7 @@ _OUR_SUMMARY = re.compile(rf"^{re.escape(SAID_LAST)}\n(?P<lines>(?:- .+(?:\n|$))
 @dataclass(frozen=True, slots=True)
 class ParsedPrompt:
     """`tag` is empty where the owner speaks; `updates` are those that are to be mentioned.
-    `open_items` are the keys of the due items that wait for an answer.
+    `open_items` are the titles and keys of the due items that wait for an answer.
 
     `points_elsewhere`: the prompt came with a quote, a file or an image, and may be about that.
     `moment` is when it was written, in `zone`. `may_have_acted`: tools were called for it before
@@ -67,7 +67,7 @@ class ParsedPrompt:
     tag: str = ""
     subject: str = ""
     updates: tuple[str, ...] = ()
-    open_items: tuple[str, ...] = ()
+    open_items: tuple[tuple[str, str], ...] = ()
     points_elsewhere: bool = False
     moment: datetime | None = None
     zone: str = ""

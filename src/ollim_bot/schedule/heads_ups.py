@@ -198,6 +198,7 @@ def _message(spec: JobSpec, one: HeadsUp, now: datetime) -> ChatMessage:
         now,
         Author.BACKGROUND,
         announcement(spec, one.moment, now),
+        job=spec.short_title,
         occurrence=one.occurrence.id,
         untrusted=untrusted_message(marked_taint(spec.untrusted)),
     )

@@ -32,12 +32,13 @@ class Row:
     arguments: Mapping[str, str] = field(default_factory=dict)
 
 
+BUILT_IN = "The built-in model answers until a real one is connected."
 TABLE = (
     Row("version", "ollim-bot "),
     Row("cost", "Today: "),
     # On a machine that stalls, a check times out and says so.
     Row("doctor", ("All is well: ", "- **WARN** Claude program: was not done within")),
-    Row("model", f"Model: default. It takes {MODELS}."),
+    Row("model", f"{BUILT_IN} Model: default. It takes {MODELS}."),
     Row("model", "model.main is now opus (it was default).", {"name": "opus"}),
     Row("model", "model.main is opus already.", {"name": "opus"}),
     Row("model", f"model.main: '?' is not right. It takes {MODELS}.", {"name": "?"}),

@@ -49,12 +49,13 @@ class SetUp:
 
 
 _HOW_TO_CHANGE = "`/config KEY VALUE` changes one, `/config KEY` says what it takes."
+_BUILT_IN_ANSWERS = "The built-in model answers until a real one is connected."
 _KNOWN_MODELS = ("opus", "sonnet", "haiku", "default", "none")
 
 
 def _who_answers(status: Status) -> str:
     if status.is_offline:
-        return "The built-in offline model answers."
+        return _BUILT_IN_ANSWERS
     model = "" if status.model == "default" else f", with {status.model}"
     return f"{status.provider} answers{model}."
 
@@ -99,6 +100,8 @@ class SettingCommands:
             chosen = config.in_words("model.main")
             return f"{_who_answers(self._status())} Model: {chosen}. It takes {takes}."
         told = await self._set("model.main", arguments["name"])
+        if self._status().is_offline:
+            return f"{told} {_BUILT_IN_ANSWERS}"
         is_known = arguments["name"].lower() in _KNOWN_MODELS
         return told if is_known else f"{told} It is taken as a full model id."
 

@@ -77,5 +77,6 @@ class ReminderDelivery:
         self._shown.add(occurrence)
         now, words = self._clock.now(), job.spec.words
         name = delivery_id(occurrence)
-        message = ChatMessage(name, now, Author.BACKGROUND, words, footer=_NOT_KEPT)
+        called = job.spec.short_title
+        message = ChatMessage(name, now, Author.BACKGROUND, words, footer=_NOT_KEPT, job=called)
         await self._poster.show_unkept(message)
