@@ -20,6 +20,7 @@ from tests.storage.data_directory import DataDirectory, QuickDisk
 
 from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.ports import Gate, SessionSpec
+from ollim_bot.store.data_directory import TEXTS
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.testing.journal import RecordingJournal
@@ -93,7 +94,7 @@ async def test_in_main_and_in_a_side_conversation(tmp_path: Path) -> None:
                 await at.ask(f"read it {command}")
                 results = [each.text for each in model.model.requests[-1].tool_results]
                 assert f"{HAS_READ} change the profile" in results[0]
-                assert not (root / "USER.md").exists()
+                assert (root / "USER.md").read_bytes() == (TEXTS / "USER.md").read_bytes()
                 assert (root / "note.md").read_text() == HONEST
             model.model.then(Reply((_write(root, "USER.md"),))).answers("Written.")
             await at.ask("write it down")

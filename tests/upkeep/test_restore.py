@@ -148,7 +148,7 @@ def test_through_a_link_the_folder_itself_is_exchanged(home: Home, tmp_path: Pat
     assert home.paths.root.is_symlink()
     assert report.aside is not None
     assert report.aside.parent == tmp_path
-    assert not home.paths.user.exists()
+    assert home.paths.user.read_text() != "later"
 
 
 def test_a_start_between_two_steps_makes_no_new_directory(home: Home) -> None:

@@ -323,7 +323,6 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         CurrentRun(context, foreground, Tainting(chat, state), changes.watching),
         clock,
         hurry=inputs.hurry,
-        note_answer=board.note_answer,
     )
     messages = OwnerMessages(deps.keeper, chat, replies, clock)
     intake = MessageIntake(state, messages, poster, runner, board, items, clock)

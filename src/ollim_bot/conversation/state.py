@@ -36,10 +36,12 @@ class ConversationState:
 
     Use `inbox`, `session` and `fork` for display and to wake up; a step that decides reads them in
     its transaction. `turn` is the turn that has begun, registered before its inputs are taken.
+    `answering` is the model that has answered last, by its own name, until another one is chosen.
     """
 
     def __init__(self, store: Store) -> None:
         self.turn: TurnStart | None = None
+        self.answering = ""
         self._store = store
         self._snapshot = _Snapshot()
         self._changed = asyncio.Event()
@@ -74,6 +76,10 @@ class ConversationState:
     def begin_turn(self, start: TurnStart) -> None:
         """Register a turn before its inputs are taken."""
         self.turn = start
+
+    def note_answer(self, model: str) -> None:
+        """Note the model of a turn; a turn in which none answered has an empty name."""
+        self.answering = model or self.answering
 
     def end_turn(self) -> None:
         self.turn = None

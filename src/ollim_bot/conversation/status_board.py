@@ -34,7 +34,6 @@ class StatusBoard:
         self._status = status
         self._default = status
         self._unkept = ""
-        self._answering = ""
         self._changed = asyncio.Event()
 
     @property
@@ -43,7 +42,7 @@ class StatusBoard:
         return replace(
             self._status,
             is_busy=self._state.is_busy,
-            model=self._answering or self._status.model,
+            model=self._state.answering or self._status.model,
             fork=None if fork is None else OpenFork(fork.topic, cards.entry_id(fork.id)),
             trouble=with_program(" ".join(filter(None, trouble)), self._status.program),
         )
@@ -71,17 +70,13 @@ class StatusBoard:
             return
         chosen = config.model_main or self._default.model
         if chosen != self._status.model:
-            self._answering = ""
+            self._state.answering = ""
         self._status = replace(
             self._status,
             model=chosen,
             user_name=names.user or self._default.user_name,
             bot_name=names.bot or self._default.bot_name,
         )
-
-    def note_answer(self, model: str) -> None:
-        """The model has answered; it is shown, by this name, until another one is chosen."""
-        self._answering = model or self._answering
 
     async def tell(self) -> None:
         """Send the current status to all surfaces."""

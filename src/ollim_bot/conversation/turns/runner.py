@@ -158,8 +158,7 @@ class _InputsChanged(Exception):
 class TurnRunner:
     """Runs one turn at a time.
 
-    `hurry` is called when the question under construction is obsolete, and `note_answer` with the
-    name of the model that has answered.
+    `hurry` is called when the question under construction is obsolete.
     """
 
     def __init__(
@@ -172,7 +171,6 @@ class TurnRunner:
         clock: Clock,
         *,
         hurry: Callable[[], None],
-        note_answer: Callable[[str], None],
     ) -> None:
         self._state = state
         self._forks = forks
@@ -181,7 +179,6 @@ class TurnRunner:
         self._current = current
         self._clock = clock
         self._hurry = hurry
-        self._note_answer = note_answer
         self._unwanted: frozenset[InputId] = frozenset()
         self.running: RunningTurn | None = None
 
@@ -206,7 +203,7 @@ class TurnRunner:
                 await dialogue.touch()
             async with self._limited(turn, dialogue, asked):
                 end = await self._run(turn, dialogue, made)
-            self._note_answer(end.usage.model)
+            self._state.note_answer(end.usage.model)
             return await self._conclude(turn, dialogue, made, end)
         except _InputsChanged:
             return False
