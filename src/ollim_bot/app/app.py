@@ -69,7 +69,7 @@ from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_files import open_repositories
-from ollim_bot.store.journal import open_journal
+from ollim_bot.store.journal import GitJournal, open_journal
 from ollim_bot.store.opening import DAILY_LIMIT_NOTICE, NOTICE_DUE, NOTICE_TOLD, open_for_bot
 from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.store.sentinel import SentinelFile
@@ -169,6 +169,7 @@ class App:
         self._scheduler: Scheduler | None = None
         self._servers: ToolServers | None = None
         self._updates: BotUpdates | None = None
+        self._start_journal: Callable[[], None] = lambda: None
 
     def stop(self, ending: Ending = Ending.STOPPED) -> None:
         """Tell the bot to end. A second call is harmless."""
@@ -244,7 +245,13 @@ class App:
             self._refresher(store, parts).run(),
             self._webhooks(store, parts, scheduler),
             self._zone_watch(store, parts).run(),
+            self._commit_files(scheduler),
         ]
+
+    async def _commit_files(self, scheduler: Scheduler) -> None:
+        """Let git begin when the schedule has: the files of a start may be many."""
+        await scheduler.started()
+        self._start_journal()
 
     def _zone_watch(self, store: Store, parts: ConversationParts) -> MachineZoneWatch:
         async def tell(sentence: str, key: str) -> None:
@@ -291,7 +298,9 @@ class App:
         if self._adapters.journal is not None:
             return self._adapters.journal
         journal = open_journal(self._settings.paths, on_problem=self._problem)
-        await asyncio.to_thread(lifetime.enter_context(journal).prepare)
+        lifetime.push_async_callback(asyncio.to_thread, _close_journal, journal)
+        await asyncio.to_thread(journal.note_unseen)
+        self._start_journal = journal.start
         return journal
 
     async def _opened_engine(self, lifetime: AsyncExitStack, store: Store) -> ProviderEngine:
@@ -600,6 +609,12 @@ class App:
             except OllimError as error:
                 self._problem(str(error))
             await self._clock.sleep(_A_DAY)
+
+
+def _close_journal(journal: GitJournal) -> None:
+    """Commit what waits, in the thread, so that the end of the bot waits for git only so long."""
+    journal.start()
+    journal.close()
 
 
 def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
