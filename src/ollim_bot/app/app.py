@@ -68,7 +68,8 @@ from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.store.job_files import open_repositories
+from ollim_bot.store.job_files import open_repositories, read_all
+from ollim_bot.store.job_folder import shared_readings
 from ollim_bot.store.journal import GitJournal, open_journal
 from ollim_bot.store.opening import DAILY_LIMIT_NOTICE, NOTICE_DUE, NOTICE_TOLD, open_for_bot
 from ollim_bot.store.policy_file import PolicyFile
@@ -160,6 +161,7 @@ class App:
         self._reach = PathPolicy(settings.paths.root, (TEXTS,), self._server_places)
         self._skills = SkillFolder(settings.paths.skills, self._problem)
         self._job_files = JobFileChecker(settings.paths)
+        self._job_readings = shared_readings()
         self._policy = PolicyFile(settings.paths, self._problem)
         self._subagents = SubagentFiles(settings.paths)
         calendars = CalendarFiles(settings.paths, self._adapters.disk, self._state_problem)
@@ -188,6 +190,8 @@ class App:
             store = self._adapters.store or await self._opened_store(lifetime, upkeep, edits)
             zone = await self._owner_zone(store)
             repositories = self._opened_repositories(store, edits)
+            # The engine waits for its program, and the job files may be many.
+            reading = asyncio.create_task(asyncio.to_thread(read_all, repositories))
             chosen = await self._opened_engine(lifetime, store)
             surfaces = await self._opened_surfaces(store)
             upkeep.append((await self._loaded_servers(store)).run)
@@ -198,18 +202,9 @@ class App:
                 await parts.notices.tell(chosen.provider.problem)
             await self._tell_of(closing, parts)
             await self._tell_of_limit(store, parts)
+            await reading
             try:
-                self._scheduler = build_schedule(
-                    paths,
-                    store,
-                    repositories,
-                    parts,
-                    edits,
-                    self._clock,
-                    zone,
-                    events=self._adapters.events,
-                    disk=self._adapters.disk,
-                )
+                self._scheduler = self._schedule(store, repositories, parts, edits, zone)
                 if self._is_trial:
                     await self._tried_out(parts, self._scheduler)
                     return self._ending
@@ -317,7 +312,29 @@ class App:
         def choose_holder(rivals: Sequence[Job]) -> int:
             return store.query(lambda tx: holder_of_id(tx, rivals))
 
-        return open_repositories(self._settings.paths, edits, self._adapters.disk, choose_holder)
+        paths, disk = self._settings.paths, self._adapters.disk
+        return open_repositories(paths, edits, disk, choose_holder, self._job_readings)
+
+    def _schedule(
+        self,
+        store: Store,
+        repositories: JobRepositories,
+        parts: ConversationParts,
+        edits: HandEdits,
+        zone: OwnerZone,
+    ) -> Scheduler:
+        return build_schedule(
+            self._settings.paths,
+            store,
+            repositories,
+            parts,
+            edits,
+            self._clock,
+            zone,
+            events=self._adapters.events,
+            disk=self._adapters.disk,
+            shared=self._job_readings,
+        )
 
     async def _opened_surfaces(self, store: Store) -> Surfaces:
         if self._adapters.surfaces is not None:

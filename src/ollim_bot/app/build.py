@@ -78,6 +78,7 @@ from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, Retries
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.calendar import CalendarCopy
+from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
 from ollim_bot.domain.text import with_program
 from ollim_bot.errors import StorageError
@@ -116,6 +117,7 @@ from ollim_bot.store.calendars import readable_copies
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.job_files import JobFileChanges
+from ollim_bot.store.job_folder import SharedReadings
 from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.store.steps import count_in_tainted_turn
 from ollim_bot.store.store import Store
@@ -524,9 +526,13 @@ def build_schedule(
     *,
     events: Events = file_events,
     disk: Disk | None = None,
+    shared: Mapping[JobKind, SharedReadings] | None = None,
 ) -> Scheduler:
-    """Build the scheduler; `events` yields the file changes that the system reports."""
-    index = JobIndex(paths, clock, conversation.notices, edits)
+    """Build the scheduler; `events` yields the file changes that the system reports.
+
+    `shared` has what the repositories have read of the job files.
+    """
+    index = JobIndex(paths, clock, conversation.notices, edits, disk, shared)
     dispatch = Dispatcher(
         store,
         conversation.gate,
