@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import sqlite3
+import subprocess
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing, redirect_stderr, redirect_stdout
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.patience import patience
+from tests.storage.journal.git_repos import git_script
 from tests.stores import memory_stores
 
 from ollim_bot import __version__
@@ -25,7 +29,9 @@ from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.errors import AlreadyRunning, OllimError
 from ollim_bot.ports import ChatService, IncomingMessage, SessionSpec, Toolset
 from ollim_bot.settings import Settings
+from ollim_bot.store.files import OsDisk
 from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.disks import SteppedDisk
 from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine, ScriptedSession
 from ollim_bot.testing.surface import RecordingSurface
 
@@ -342,3 +348,50 @@ async def test_a_file_that_cannot_be_understood_is_told_and_hurts_nobody(tmp_pat
             await until_told(name, surface, clock)
 
     assert list(state.glob("config.json.corrupt-*"))
+
+
+async def test_new_job_files_are_read_once_and_come_while_git_is_held_up_by_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, began, data = tmp_path / "go", tmp_path / "began", tmp_path / "data"
+    git_script(
+        tmp_path / "git",
+        'case "$*" in *" add "*|*" commit "*) ;; *) exec "$GIT" "$@" ;; esac',
+        f"touch '{began}'",
+        f"until [ -e '{go}' ]; do sleep 0.02; done",
+        'exec "$GIT" "$@"',
+    )
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for number in range(20):
+        _write_reminder(data, f"later{number}", NOW + timedelta(days=1))
+    _write_reminder(data, "now", NOW)
+    # Files this new are read again, in case their clock did not move between two writes.
+    await asyncio.sleep(0.2)
+    read: list[str] = []
+    disk = SteppedDisk(
+        OsDisk(), lambda step, path: read.append(path.name) if step == "read" else None
+    )
+    clock, surface = ManualClock(NOW), RecordingSurface()
+    adapters = Adapters(clock=clock, engine=ScriptedEngine(), surfaces=[surface], disk=disk)
+    app = App(settings(tmp_path), adapters)
+    async with running(app) as task:
+        await until(lambda: "Drink water." in surface.texts)
+        await until(lambda: not (data / "reminders" / "now.md").exists())
+        assert max(Counter(name for name in read if name.startswith("later")).values()) == 1
+        await until(began.exists)
+        go.touch()
+        app.stop()
+        await task
+    assert "reminders/later7.md" in _committed(data)
+
+
+def _committed(data: Path) -> list[str]:
+    listing = ("git", "log", "--name-only", "--format=")
+    return subprocess.check_output(listing, cwd=data, text=True).splitlines()
+
+
+def _write_reminder(data: Path, name: str, at: datetime) -> None:
+    folder = data / "reminders"
+    folder.mkdir(parents=True, exist_ok=True)
+    head = f"---\nid: {name}\nrun-at: {at.isoformat()}\nplain: true\n---\n"
+    (folder / f"{name}.md").write_text(f"{head}Drink water.\n")

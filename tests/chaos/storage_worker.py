@@ -22,6 +22,7 @@ from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.database import Database
 from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.job_folder import FolderWatch
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.markdown_repository import MarkdownRepository
 from ollim_bot.store.opening import open_database
@@ -111,7 +112,8 @@ def main(root: str, name: str, seed: str, steps: str) -> None:
     )
     folder = data.paths.reminders
     lock = FileLock(data.paths.lock_of(folder))
-    repository = MarkdownRepository(folder, REMINDERS, lock, disk=disk, journal=data.journal)
+    watch = FolderWatch(folder, REMINDERS, disk)
+    repository = MarkdownRepository(watch, lock, journal=data.journal)
     Worker(name, database, repository, random.Random(seed)).run()
 
 

@@ -19,6 +19,7 @@ import pytest
 from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.job_folder import FolderWatch
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.markdown_repository import MarkdownRepository
 
@@ -86,7 +87,8 @@ def check_jobs(data: DataDirectory, said: Acknowledged) -> None:
     """A job has its last acknowledged change, or a later one that was not acknowledged."""
     folder = data.paths.reminders
     lock = FileLock(data.paths.lock_of(folder))
-    repository = MarkdownRepository(folder, REMINDERS, lock, disk=OsDisk(), journal=data.journal)
+    watch = FolderWatch(folder, REMINDERS, OsDisk())
+    repository = MarkdownRepository(watch, lock, journal=data.journal)
     report = repository.report()
     assert not report.problems
     found = {stored.item.spec.id: stored.item.spec.description for stored in report.jobs}

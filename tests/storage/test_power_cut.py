@@ -17,6 +17,7 @@ from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.ports import Disk
 from ollim_bot.store.codecs.records import MemoryCodec
 from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.job_folder import FolderWatch
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.markdown_repository import MarkdownRepository
 from ollim_bot.testing.disks import PowerCutDisk, SteppedDisk
@@ -47,9 +48,8 @@ class StoredFiles:
         self.facts = data.file_store(data.paths.memory, MemoryCodec(), disk)
         folder = data.paths.reminders
         lock = FileLock(data.paths.lock_of(folder))
-        self.reminders = MarkdownRepository(
-            folder, REMINDERS, lock, disk=disk, journal=data.journal
-        )
+        watch = FolderWatch(folder, REMINDERS, disk)
+        self.reminders = MarkdownRepository(watch, lock, journal=data.journal)
 
 
 @dataclass

@@ -68,8 +68,9 @@ from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.store.job_files import open_repositories
-from ollim_bot.store.journal import open_journal
+from ollim_bot.store.job_files import open_repositories, read_all
+from ollim_bot.store.job_folder import shared_readings
+from ollim_bot.store.journal import GitJournal, open_journal
 from ollim_bot.store.opening import DAILY_LIMIT_NOTICE, NOTICE_DUE, NOTICE_TOLD, open_for_bot
 from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.store.sentinel import SentinelFile
@@ -167,6 +168,7 @@ class App:
         self._reach = PathPolicy(settings.paths.root, (TEXTS,), self._server_places)
         self._skills = SkillFolder(settings.paths.skills, self._problem)
         self._job_files = JobFileChecker(settings.paths)
+        self._job_readings = shared_readings()
         self._policy = PolicyFile(settings.paths, self._problem)
         self._subagents = SubagentFiles(settings.paths)
         calendars = CalendarFiles(settings.paths, self._adapters.disk, self._state_problem)
@@ -176,6 +178,7 @@ class App:
         self._scheduler: Scheduler | None = None
         self._servers: ToolServers | None = None
         self._updates: BotUpdates | None = None
+        self._start_journal: Callable[[], None] = lambda: None
 
     def stop(self, ending: Ending = Ending.STOPPED) -> None:
         """Tell the bot to end. A second call is harmless."""
@@ -194,6 +197,8 @@ class App:
             store = self._adapters.store or await self._opened_store(lifetime, upkeep, edits)
             zone = await self._owner_zone(store)
             repositories = self._opened_repositories(store, edits)
+            # The engine waits for its program, and the job files may be many.
+            reading = asyncio.create_task(asyncio.to_thread(read_all, repositories))
             chosen = await self._opened_engine(lifetime, store)
             surfaces = await self._opened_surfaces(store)
             upkeep.append((await self._loaded_servers(store)).run)
@@ -205,19 +210,9 @@ class App:
                 await parts.notices.tell(chosen.provider.problem)
             await self._tell_of(closing, parts)
             await self._tell_of_limit(store, parts)
+            await reading
             try:
-                self._scheduler = build_schedule(
-                    paths,
-                    store,
-                    repositories,
-                    parts,
-                    edits,
-                    self._clock,
-                    zone,
-                    check_shared=partial(self._check_shared, persona),
-                    events=self._adapters.events,
-                    disk=self._adapters.disk,
-                )
+                self._scheduler = self._schedule(store, repositories, parts, edits, zone, persona)
                 if self._is_trial:
                     await self._tried_out(parts, self._scheduler)
                     return self._ending
@@ -253,7 +248,13 @@ class App:
             self._keep_calendars(store, parts),
             self._webhooks(store, parts, scheduler),
             self._zone_watch(store, parts).run(),
+            self._commit_files(scheduler),
         ]
+
+    async def _commit_files(self, scheduler: Scheduler) -> None:
+        """Let git begin when the schedule has: the files of a start may be many."""
+        await scheduler.started()
+        self._start_journal()
 
     def _zone_watch(self, store: Store, parts: ConversationParts) -> MachineZoneWatch:
         async def tell(sentence: str, key: str) -> None:
@@ -299,7 +300,9 @@ class App:
         if self._adapters.journal is not None:
             return self._adapters.journal
         journal = open_journal(self._settings.paths, on_problem=self._problem)
-        await asyncio.to_thread(lifetime.enter_context(journal).prepare)
+        lifetime.push_async_callback(asyncio.to_thread, _close_journal, journal)
+        await asyncio.to_thread(journal.note_unseen)
+        self._start_journal = journal.start
         return journal
 
     async def _opened_engine(self, lifetime: AsyncExitStack, store: Store) -> ProviderEngine:
@@ -316,7 +319,31 @@ class App:
         def choose_holder(rivals: Sequence[Job]) -> int:
             return store.query(lambda tx: holder_of_id(tx, rivals))
 
-        return open_repositories(self._settings.paths, edits, self._adapters.disk, choose_holder)
+        paths, disk = self._settings.paths, self._adapters.disk
+        return open_repositories(paths, edits, disk, choose_holder, self._job_readings)
+
+    def _schedule(
+        self,
+        store: Store,
+        repositories: JobRepositories,
+        parts: ConversationParts,
+        edits: HandEdits,
+        zone: OwnerZone,
+        persona: Persona,
+    ) -> Scheduler:
+        return build_schedule(
+            self._settings.paths,
+            store,
+            repositories,
+            parts,
+            edits,
+            self._clock,
+            zone,
+            check_shared=partial(self._check_shared, persona),
+            events=self._adapters.events,
+            disk=self._adapters.disk,
+            shared=self._job_readings,
+        )
 
     async def _opened_surfaces(self, store: Store) -> Surfaces:
         if self._adapters.surfaces is not None:
@@ -638,6 +665,12 @@ class App:
             except OllimError as error:
                 self._problem(str(error))
             await self._clock.sleep(_A_DAY)
+
+
+def _close_journal(journal: GitJournal) -> None:
+    """Commit what waits, in the thread, so that the end of the bot waits for git only so long."""
+    journal.start()
+    journal.close()
 
 
 def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -79,6 +79,7 @@ from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, Retries
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.calendar import CalendarCopy
+from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
 from ollim_bot.domain.text import with_program
 from ollim_bot.errors import StorageError
@@ -117,6 +118,7 @@ from ollim_bot.store.calendars import readable_copies
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.job_files import JobFileChanges
+from ollim_bot.store.job_folder import SharedReadings
 from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.store.steps import count_in_tainted_turn
 from ollim_bot.store.store import Store
@@ -531,12 +533,16 @@ def build_schedule(
     check_shared: Callable[[], None] = lambda: None,
     events: Events = file_events,
     disk: Disk | None = None,
+    shared: Mapping[JobKind, SharedReadings] | None = None,
 ) -> Scheduler:
     """Build the scheduler; `events` yields the file changes that the system reports.
 
-    `check_shared` is as in `JobIndex`.
+    `shared` has what the repositories have read of the job files. `check_shared` is as in
+    `JobIndex`.
     """
-    index = JobIndex(paths, clock, conversation.notices, edits, check_shared=check_shared)
+    index = JobIndex(
+        paths, clock, conversation.notices, edits, disk, shared, check_shared=check_shared
+    )
     dispatch = Dispatcher(
         store,
         conversation.gate,

@@ -44,17 +44,14 @@ class Data:
 
     def repository(self, folder: Path, form: JobFormat[J]) -> MarkdownRepository[J]:
         """Open one repository only: to open all of them would slow a listing."""
+        from ollim_bot.store.job_folder import FolderWatch
         from ollim_bot.store.markdown_repository import MarkdownRepository
 
-        lock = FileLock(self.paths.lock_of(folder))
-        notes = self._notes(folder)
         return MarkdownRepository(
-            folder,
-            form,
-            lock,
-            disk=OsDisk(),
+            FolderWatch(folder, form, OsDisk()),
+            FileLock(self.paths.lock_of(folder)),
             journal=self.journal,
-            notes=notes,
+            notes=self._notes(folder),
             choose_holder=self._holder_of_id,
         )
 

@@ -23,7 +23,7 @@ from ollim_bot.ports import Clock, Disk
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.job_folder import FolderWatch, kept_versions
+from ollim_bot.store.job_folder import FolderWatch, SharedReadings, kept_versions
 from ollim_bot.store.job_formats import REMINDERS, JobFormat, JobReading
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.webhook_format import WEBHOOKS
@@ -334,14 +334,17 @@ _logger = logging.getLogger(__name__)
 class JobFiles:
     """Reads the job folders of one data directory, repeatedly."""
 
-    def __init__(self, paths: DataPaths, disk: Disk) -> None:
+    def __init__(
+        self, paths: DataPaths, disk: Disk, shared: Mapping[JobKind, SharedReadings]
+    ) -> None:
         self.folders = {
             JobKind.ROUTINE: paths.routines,
             JobKind.REMINDER: paths.reminders,
             JobKind.WEBHOOK: paths.webhooks,
         }
         self._folders = {
-            kind: FolderWatch(path, FORMS[kind], disk) for kind, path in self.folders.items()
+            kind: FolderWatch(path, FORMS[kind], disk, shared.get(kind))
+            for kind, path in self.folders.items()
         }
         self._copies = {
             kind: kept_versions(paths, path, FORMS[kind], disk)
@@ -454,6 +457,7 @@ class JobIndex:
         notices: ProblemNotices,
         hand_edits: HandEdits,
         disk: Disk | None = None,
+        shared: Mapping[JobKind, SharedReadings] | None = None,
         *,
         check_shared: Callable[[], None] = lambda: None,
     ) -> None:
@@ -462,7 +466,7 @@ class JobIndex:
         self._check_shared = check_shared
         self._shared_changed_at: float | None = clock.monotonic() - SECONDS_TO_MEND
         self._hand_edits = hand_edits
-        self._files = JobFiles(paths, disk or OsDisk())
+        self._files = JobFiles(paths, disk or OsDisk(), shared or {})
         self._shared = SharedFiles(paths)
         self._state = IndexState()
         self._told: dict[str, str] = {}
@@ -498,7 +502,7 @@ class JobIndex:
         began = time.thread_time()
         before, snapshot, shared = self._state, self._files.look(), self._shared.touched()
         took = 0.0 if snapshot.touched else time.thread_time() - began
-        # The start of the bot has already committed all changes before the first look.
+        # The start of the bot has already noted all changes before the first look.
         if before.snapshot is not None:
             self._hand_edits.saw((*self._files.touched(snapshot), *shared))
         state = before.after(snapshot, self._files.folders, self._files.last_good, now)

@@ -107,6 +107,7 @@ class Git:
     program: str = "git"
     limit: float = 30.0
     options: tuple[str, ...] = ()
+    niceness: int = 0
 
     def run(self, command: str, *arguments: str, given: bytes = b"") -> bytes:
         """Run git and return its output.
@@ -131,7 +132,7 @@ class Git:
             raise GitMissing(self.program)
         try:
             # A session of its own has no terminal to prompt on, and Ctrl-C does not reach it.
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 (program, *settings, *self.options, *arguments),
                 cwd=self.root,
                 env=environment,
@@ -144,6 +145,10 @@ class Git:
             if self.root.is_dir():
                 raise GitMissing(self.program) from None
             raise
+        if self.niceness:
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, process.pid, self.niceness)
+        return process
 
     def _failure(self, code: int, text: str) -> GitFailed | GitBusy:
         complaint = _first_complaint(text)

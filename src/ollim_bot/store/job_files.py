@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.domain.jobs import Job, Reminder
+from ollim_bot.domain.jobs import Job, JobKind, Reminder
 from ollim_bot.domain.snoozing import note_of, reminder_from
 from ollim_bot.errors import DuplicateId, NotFound, OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, JobRepositories, Journal
 from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.job_folder import FolderWatch, SharedReadings
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
 from ollim_bot.store.markdown_repository import ChooseHolder, MarkdownRepository
 from ollim_bot.store.routine_format import ROUTINES
@@ -34,25 +37,27 @@ def open_repositories(
     journal: Journal,
     disk: Disk | None = None,
     choose_holder: ChooseHolder = lambda _rivals: 0,
+    shared: Mapping[JobKind, SharedReadings] | None = None,
 ) -> JobRepositories:
     """Nothing is read or written yet; the data directory is prepared elsewhere."""
 
     def repository(folder: Path, form: JobFormat[J]) -> MarkdownRepository[J]:
+        watch = FolderWatch(folder, form, disk or OsDisk(), (shared or {}).get(form.kind))
         lock = FileLock(paths.lock_of(folder))
-        return MarkdownRepository(
-            folder,
-            form,
-            lock,
-            disk=disk or OsDisk(),
-            journal=journal,
-            choose_holder=choose_holder,
-        )
+        return MarkdownRepository(watch, lock, journal=journal, choose_holder=choose_holder)
 
     return JobRepositories(
         repository(paths.routines, ROUTINES),
         repository(paths.reminders, REMINDERS),
         repository(paths.webhooks, WEBHOOKS),
     )
+
+
+def read_all(repositories: JobRepositories) -> None:
+    """Read all job files, for those who look at them next; a folder that cannot be read waits."""
+    for each in (repositories.routines, repositories.reminders, repositories.webhooks):
+        with suppress(OllimError):
+            each.report()
 
 
 def remove_reminder(reminder: Reminder, occurrence: str) -> JobOp:

@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.jobs import Job, JobKind
 from ollim_bot.errors import Unreadable
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import NotAFile, SizeLimit, TooLarge
@@ -41,6 +41,15 @@ class FolderReading(NamedTuple, Generic[J]):
     touched: Set[str] = frozenset()
 
 
+# The newest reading of each file of a folder that was not fresh, for all threads that look at it.
+SharedReadings = dict[str, tuple[_Fingerprint, JobReading[Any]]]
+
+
+def shared_readings() -> dict[JobKind, SharedReadings]:
+    """What the watches of one data directory have in common; nothing is read yet."""
+    return {kind: {} for kind in JobKind}
+
+
 class _Known(NamedTuple, Generic[J]):
     """The last look; `fresh` files may change without looking different."""
 
@@ -50,12 +59,22 @@ class _Known(NamedTuple, Generic[J]):
 
 
 class FolderWatch(Generic[J]):
-    """Reads only the files that changed since the last look."""
+    """Reads only the files that changed since the last look.
 
-    def __init__(self, folder: Path, form: JobFormat[J], disk: Disk) -> None:
+    Watches of one folder that have `shared` in common read each version of a file once.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        form: JobFormat[J],
+        disk: Disk,
+        shared: SharedReadings | None = None,
+    ) -> None:
         self.path = folder
-        self._form = form
-        self._disk = disk
+        self.form = form
+        self.disk = disk
+        self._shared: SharedReadings = {} if shared is None else shared
         self._known: _Known[J] = _Known({}, {})
 
     def readings(self) -> Mapping[str, JobReading[J]]:
@@ -74,13 +93,17 @@ class FolderWatch(Generic[J]):
             is_same = name in found and known.fingerprints[name] == fingerprint
             if is_same and name not in known.fresh:
                 continue
-            before, after = found.pop(name, None), self._reading(name)
+            is_fresh = _is_fresh(fingerprint, now)
+            before = found.pop(name, None)
+            after = self._reading(name) if is_fresh else self._shared_reading(name, fingerprint)
             if after is not None:
                 found[name] = before if before is not None and before == after else after
             if not is_same or before != after:
                 touched.add(name)
-            if _is_fresh(fingerprint, now):
+            if is_fresh:
                 fresh.add(name)
+        for name in gone:
+            self._shared.pop(name, None)
         readings = {name: found[name] for name in sorted(found)}
         fingerprints = {name: listed[name] for name in readings}
         self._known = _Known(fingerprints, readings, frozenset(fresh))
@@ -90,7 +113,7 @@ class FolderWatch(Generic[J]):
         """The text of the file. Raises `FileNotFoundError`, or `BadDocument` if it is no text."""
         path = self.path / name
         try:
-            raw = self._disk.read(path, SizeLimit.JOB)
+            raw = self.disk.read(path, SizeLimit.JOB)
         except FileNotFoundError:
             if path.is_symlink():
                 raise BadDocument(None, "is a link that leads nowhere") from None
@@ -110,9 +133,18 @@ class FolderWatch(Generic[J]):
 
     def read_text(self, text: str) -> JobReading[J]:
         try:
-            return self._form.read(frontmatter.parse(text))
+            return self.form.read(frontmatter.parse(text))
         except BadDocument as bad:
             return _unreadable(bad)
+
+    def _shared_reading(self, name: str, fingerprint: _Fingerprint) -> JobReading[J] | None:
+        known = self._shared.get(name)
+        if known is not None and known[0] == fingerprint:
+            return known[1]
+        reading = self._reading(name)
+        if reading is not None:
+            self._shared[name] = fingerprint, reading
+        return reading
 
     def _reading(self, name: str) -> JobReading[J] | None:
         """The reading; None if the file was removed since it was listed."""

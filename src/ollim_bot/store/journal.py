@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple
 
@@ -27,12 +29,15 @@ from ollim_bot.store.git import (
 )
 
 _DATA = DataPaths(Path())
-_NEVER_TRACKED = (
-    _DATA.state,
-    _DATA.downloads,
-    _DATA.claude_skills,
-    _DATA.routine_spec_link,
-    _DATA.webhook_spec_link,
+_NEVER_TRACKED = tuple(
+    path.parts
+    for path in (
+        _DATA.state,
+        _DATA.downloads,
+        _DATA.claude_skills,
+        _DATA.routine_spec_link,
+        _DATA.webhook_spec_link,
+    )
 )
 _SUBJECT_LENGTH = 72
 
@@ -44,17 +49,16 @@ class Note(NamedTuple):
 
 def is_tracked(relative: PurePath) -> bool:
     """Whether a file of the data directory may be committed, before `.gitignore` is asked."""
-    if relative == _DATA.session_history:
+    parts = relative.parts
+    if parts == _DATA.session_history.parts:
         return True
-    if relative.is_absolute() or any(map(relative.is_relative_to, _NEVER_TRACKED)):
+    if relative.is_absolute() or any(parts[: len(other)] == other for other in _NEVER_TRACKED):
         return False
-    return relative.name != "" and not (
-        _is_half_written(relative) or any(map(_is_never_tracked, relative.parts))
-    )
+    return parts != () and not (_is_half_written(parts[-1]) or any(map(_is_never_tracked, parts)))
 
 
-def _is_half_written(relative: PurePath) -> bool:
-    return relative.name.startswith(".") and relative.suffix == ".tmp"
+def _is_half_written(name: str) -> bool:
+    return name.startswith(".") and PurePath(name).suffix == ".tmp"
 
 
 def _is_never_tracked(part: str) -> bool:
@@ -72,7 +76,10 @@ def record(repository: Repository, notes: Iterable[Note]) -> dict[PurePosixPath,
     are ignored.
     """
     root = repository.git.root
-    placed = [(place, note.message) for note in notes if (place := _place(root, note.path))]
+    real_folder = cache(os.path.realpath)
+    placed = [
+        (place, note.message) for note in notes if (place := _place(root, note.path, real_folder))
+    ]
     noted = {place for place, _ in placed}
     wanted = [
         change for change in tracked_changes(repository) if noted.intersection(_line(change.path))
@@ -87,11 +94,11 @@ def record(repository: Repository, notes: Iterable[Note]) -> dict[PurePosixPath,
     return refused | _in_other_repositories(root, noted - seen)
 
 
-def _place(root: Path, path: Path) -> PurePosixPath | None:
+def _place(root: Path, path: Path, real_folder: Callable[[Path], str]) -> PurePosixPath | None:
     """The real place of the file below `root`, through linked folders; None if it is elsewhere."""
     whole = root / path
     try:
-        real = Path(os.path.realpath(whole.parent), whole.name)
+        real = Path(real_folder(whole.parent), whole.name)
         return PurePosixPath(real.relative_to(root))
     except ValueError:
         return None
@@ -133,6 +140,8 @@ _SHORTEST_GAP = 2.0
 _LONGEST_GAP = 60.0
 _MOST_WAITING = 10_000
 _ROUNDS_BETWEEN_TIDYING = 500
+# What the thread has git do can wait for everything else on the machine.
+_NICENESS_OF_THREAD = 10
 
 
 def open_journal(paths: DataPaths, *, on_problem: Callable[[str], None]) -> GitJournal:
@@ -168,6 +177,7 @@ class GitJournal:
         self._longest_pause = longest_pause
         self._changed = threading.Condition()
         self._waiting: dict[Note, int] = {}
+        self._most_waiting = _MOST_WAITING
         self._serial = itertools.count()
         self._first_noted = self._last_noted = self._not_before = 0.0
         self._gap = 0.0
@@ -184,11 +194,19 @@ class GitJournal:
             if len(self._waiting) == 1:
                 self._first_noted = now
                 self._changed.notify()
-            elif len(self._waiting) > _MOST_WAITING:
+            elif len(self._waiting) > self._most_waiting:
                 del self._waiting[next(iter(self._waiting))]
 
     def prepare(self) -> None:
         """Create the repository if there is none, and commit changes without a note."""
+        self.note_unseen()
+        self.flush()
+
+    def note_unseen(self) -> None:
+        """Create the repository if there is none, and note the changes that have no note.
+
+        It takes no longer than a look at the files; the commit, which may, is left to the thread.
+        """
         who = "by hand" if has_repository(self._root) else "begin with"
         try:
             with self._lock.held():
@@ -196,9 +214,11 @@ class GitJournal:
         except _ANY_TROUBLE as trouble:
             self._put_off(trouble)
             return
+        with self._changed:
+            # However many there are, none of them is given up for a later note.
+            self._most_waiting = _MOST_WAITING + len(changes)
         for change in changes:
             self.note(self._root / change.path, f"{who}: {change.path}")
-        self.flush()
 
     def flush(self) -> bool:
         """Commit what waits, in this thread. Never raises; False if something still waits."""
@@ -215,6 +235,7 @@ class GitJournal:
     def start(self) -> None:
         """From now on, commit in a thread whenever no note has come for a while."""
         if self._worker is None:
+            self._git = replace(self._git, niceness=_NICENESS_OF_THREAD)
             self._worker = threading.Thread(target=self._work, name="journal", daemon=True)
             self._worker.start()
 

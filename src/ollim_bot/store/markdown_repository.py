@@ -23,10 +23,10 @@ from ollim_bot.store.files import (
 )
 from ollim_bot.store.frontmatter import CannotEdit
 from ollim_bot.store.job_folder import FolderWatch
-from ollim_bot.store.job_formats import FieldProblem, JobFormat, JobReading
+from ollim_bot.store.job_formats import FieldProblem, JobReading
 
 if TYPE_CHECKING:
-    from ollim_bot.ports import Disk, Journal
+    from ollim_bot.ports import Journal
 
 J = TypeVar("J", bound=Job)
 
@@ -52,20 +52,18 @@ class MarkdownRepository(Generic[J]):
 
     def __init__(
         self,
-        folder: Path,
-        form: JobFormat[J],
+        folder: FolderWatch[J],
         lock: FileLock,
         *,
-        disk: Disk,
         journal: Journal,
         notes: Notes | None = None,
         choose_holder: ChooseHolder = lambda _rivals: 0,
     ) -> None:
-        self._path = folder
-        self._folder = FolderWatch(folder, form, disk)
-        self._form = form
+        self._path = folder.path
+        self._folder = folder
+        self._form = folder.form
         self._lock = lock
-        self._disk = disk
+        self._disk = folder.disk
         self._journal = journal
         self._notes = notes
         self._choose_holder = choose_holder

@@ -123,6 +123,17 @@ def test_of_too_many_notes_the_oldest_lose_their_message_only(scene: JournalScen
     assert scene.messages() == ["by hand: oldest.md", "add second"]
 
 
+def test_no_note_drives_out_a_change_that_a_start_has_found(scene: JournalScene) -> None:
+    found = {scene.write(f"{name}.md").name for name in "abc"}
+    journal = scene.journal()
+    journal.note_unseen()
+    assert scene.messages() == []
+    for number in range(9999):
+        journal.note(scene.root / f"{number}.md", "come and gone")
+    assert journal.flush()
+    assert scene.committed() == found
+
+
 def test_notes_from_many_threads_all_arrive(scene: JournalScene) -> None:
     journal = scene.journal()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -37,6 +38,20 @@ def test_the_thread_commits_when_notes_have_paused(scene: JournalScene) -> None:
 
 def test_notes_that_never_pause_are_committed_in_the_end(scene: JournalScene) -> None:
     with scene.journal(pause=60, longest_pause=0.1) as journal:
+        journal.note(scene.write("a.md"), "add a")
+        assert eventually(lambda: scene.messages() == ["add a"])
+
+
+def test_what_the_thread_has_git_do_gives_way_to_everything_else(
+    scene: JournalScene, tmp_path: Path
+) -> None:
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    yielding = git_script(
+        tmp_path / "git",
+        f'until [ "$(nice)" -gt {own} ]; do sleep 0.01; done',
+        'exec "$GIT" "$@"',
+    )
+    with scene.journal(git=yielding, pause=0.0) as journal:
         journal.note(scene.write("a.md"), "add a")
         assert eventually(lambda: scene.messages() == ["add a"])
 

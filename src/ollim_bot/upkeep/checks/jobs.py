@@ -24,6 +24,7 @@ from ollim_bot.domain.text import counted
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.job_folder import FolderWatch
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
 from ollim_bot.store.markdown_repository import MarkdownRepository
 from ollim_bot.store.opening import look_into
@@ -117,9 +118,11 @@ def job_report(given: DoctorInput, form: JobFormat[J]) -> RepositoryReport[J]:
     def choose_holder(rivals: Sequence[Job]) -> int:
         return look_into(paths, given.local_now, lambda tx: holder_of_id(tx, rivals)) or 0
 
-    lock = FileLock(paths.lock_of(folder))
     repository = MarkdownRepository(
-        folder, form, lock, disk=OsDisk(), journal=NoJournal(), choose_holder=choose_holder
+        FolderWatch(folder, form, OsDisk()),
+        FileLock(paths.lock_of(folder)),
+        journal=NoJournal(),
+        choose_holder=choose_holder,
     )
     return repository.report()
 
