@@ -48,7 +48,7 @@ async def test_a_plain_routine_comes_each_time_and_asks_for_an_answer(tmp_path: 
         await at.advance(16 * 60, step=30)
         await at.until(lambda: len(at.ended("water")) == 2)
         assert at.pings == ["Drink water."] * 2
-        assert [each.title for each in items(at)] == ["Drink water."] * 2
+        assert [(each.title, each.earlier_count) for each in items(at)] == [("Drink water.", 1)]
         assert engine.prompts == []
         assert is_right(at)
 
