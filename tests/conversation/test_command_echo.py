@@ -73,7 +73,7 @@ async def test_a_webhook_of_a_command_is_told_with_its_address_and_powers_and_un
         "--auth github --secret-env GITHUB_HOOK_SECRET --no-ping --allowed-tool WebSearch"
     )
     (card,) = scene.cards
-    assert card.title == "Webhook added: Look at {{title}}."
+    assert card.title == "Webhook added: ci"
     assert card.description == (
         "Address: `http://127.0.0.1:9100/hook/ci`.\n"
         "Opened by: the secret `GITHUB_HOOK_SECRET`, as `github`.\n"
@@ -82,9 +82,9 @@ async def test_a_webhook_of_a_command_is_told_with_its_address_and_powers_and_un
         "It may also use: `WebSearch`"
     )
     await scene.commands("webhook edit ci --ping")
-    assert scene.cards[-1].title == "Webhook changed: Look at {{title}}."
+    assert scene.cards[-1].title == "Webhook changed: ci"
     await scene.commands("webhook cancel ci")
-    assert scene.cards[-1].title == "Webhook cancelled: Look at {{title}}."
+    assert scene.cards[-1].title == "Webhook cancelled: ci"
     assert [button.label for button in scene.cards[-1].buttons] == ["Undo"]
 
 
