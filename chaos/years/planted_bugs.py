@@ -111,8 +111,8 @@ NIGHT_BUGS = (
     PlantedBug(
         "every moment of a routine runs after the quiet",
         "schedule/quiet_waits.py",
-        "            waiter.is_replaced.set()\n",
-        "",
+        "        return following is not None and following <= self._clock.now()\n",
+        "        return False\n",
     ),
 )
 

@@ -197,7 +197,7 @@ class Dispatcher:
         """Whether another occurrence of the job runs; one that waits for the quiet does not."""
         tasks = (task for task, each in self._running.items() if each == key)
         others = sum(task is not asyncio.current_task() for task in tasks)
-        return others > (key in self._waits.waiting)
+        return others > self._waits.count(key)
 
     async def _claim(self, due: DueOccurrence, right: DeliveryRight | None) -> bool:
         """Claim the occurrence; False if it was already claimed.
@@ -353,7 +353,6 @@ class Dispatcher:
     async def _run_in_foreground(
         self, due: DueOccurrence, right: DeliveryRight | None
     ) -> OccurrenceState:
-        self._waits.replace_older(due)
         state = await self._foreground.run(due.job, due.occurrence, late_since=due.late_since)
         if state is OccurrenceState.DONE and right is not None:
             right.take()

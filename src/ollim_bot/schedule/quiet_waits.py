@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Set
-from datetime import UTC, datetime
-from typing import NamedTuple
+from collections import Counter
+from datetime import datetime
 
 from ollim_bot.clock import wait_until_set, zone_of
 from ollim_bot.conversation.disk_gate import DiskGate
@@ -24,13 +23,6 @@ from ollim_bot.store.transaction import Transaction
 # The wall clock may be set, or the machine may sleep.
 _LONGEST_SLEEP = 30.0
 _CAUSES = frozenset({"held", "quiet", "config", "zone"})
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
-
-
-class _Waiter(NamedTuple):
-    occurrence: Occurrence
-    changed: asyncio.Event
-    is_replaced: asyncio.Event
 
 
 class QuietWaits:
@@ -40,45 +32,31 @@ class QuietWaits:
         self._store = store
         self._gate = gate
         self._clock = clock
-        self._waiters: dict[JobKey, _Waiter] = {}
+        self._waiting: Counter[JobKey] = Counter()
 
-    @property
-    def waiting(self) -> Set[JobKey]:
-        return self._waiters.keys()
+    def count(self, key: JobKey) -> int:
+        """How many occurrences of the job wait."""
+        return self._waiting[key]
 
     async def wait(self, due: DueOccurrence, until: datetime) -> bool:
         """Return when the occurrence may run; False if a newer moment takes its place."""
-        key, one = key_of(due.job), due.occurrence
-        known = self._waiters.get(key)
-        if known is not None and _moment(known.occurrence) > _moment(one):
-            return False
-        self.replace_older(due)
-        waiter = _Waiter(one, asyncio.Event(), asyncio.Event())
-        self._waiters[key] = waiter
+        key, one, changed = key_of(due.job), due.occurrence, asyncio.Event()
+        self._waiting[key] += 1
         unsubscribe = self._store.subscribe(
-            lambda names: waiter.changed.set() if names & _CAUSES else None
+            lambda names: changed.set() if names & _CAUSES else None
         )
         try:
             await self._gate.commit(lambda tx: _note_wait(tx, one, until))
-            while not waiter.is_replaced.is_set():
-                waiter.changed.clear()
+            while not self._has_newer(due):
+                changed.clear()
                 seconds = await self._seconds_left()
                 if not seconds:
                     return not self._has_newer(due)
-                await wait_until_set(waiter.changed, self._clock, seconds)
+                await wait_until_set(changed, self._clock, seconds)
             return False
         finally:
             unsubscribe()
-            if self._waiters.get(key) is waiter:
-                del self._waiters[key]
-
-    def replace_older(self, due: DueOccurrence) -> None:
-        """End the wait of an earlier moment of the same job."""
-        waiter = self._waiters.get(key_of(due.job))
-        is_later = waiter is not None and _moment(due.occurrence) > _moment(waiter.occurrence)
-        if waiter is not None and is_later and not due.occurrence.manual:
-            waiter.is_replaced.set()
-            waiter.changed.set()
+            self._waiting[key] -= 1
 
     def _has_newer(self, due: DueOccurrence) -> bool:
         """Whether a later moment of the routine is due, such as one at the end of the quiet."""
@@ -103,7 +81,3 @@ class QuietWaits:
 def _note_wait(tx: Transaction, one: Occurrence, until: datetime) -> None:
     if not tx.ledger.story(one).held:
         tx.ledger.append(LedgerRow(tx.now, HELD, one, {"until": until.isoformat()}))
-
-
-def _moment(one: Occurrence) -> datetime:
-    return one.scheduled_at or _LONG_AGO
