@@ -79,9 +79,14 @@ PLANTED_BUGS = (
     PlantedBug(
         "a task is ticked after the answer",
         "conversation/tasks.py",
-        "            task, receipt = await asyncio.to_thread(change, button.data)\n",
-        "            task, receipt = self._tasks().get(button.data), ''\n"
-        "            asyncio.get_running_loop().call_later(1.0, change, button.data)\n",
+        "            await self._store.transact(lambda tx: _begin(tx, step))\n",
+        "            asyncio.get_running_loop().call_later(\n"
+        "                1.0, lambda: asyncio.ensure_future(self._end(step, _begin))\n"
+        "            )\n"
+        "            asyncio.get_running_loop().call_later(\n"
+        "                1.0, lambda: self._change(step, may_be_there=True)\n"
+        "            )\n"
+        "            return CommandAnswer()\n",
         focus=("kill after a tick",),
     ),
     PlantedBug(

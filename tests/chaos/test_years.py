@@ -139,7 +139,7 @@ def test_for_some_weeks_every_invariant_holds(
     outcome = unbroken_run(start, seed, FEW_DAYS)
     assert outcome.counts["starts"] > 8
     assert outcome.counts["occurrences done"] > 8
-    assert outcome.counts["occurrences missed"] > 20
+    assert outcome.counts["occurrences missed"] > 15
     record_property("chaos", summary(seed, FEW_DAYS, outcome))
 
 

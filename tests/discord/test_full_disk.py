@@ -34,7 +34,7 @@ async def test_a_reminder_arrives_once_and_becomes_whole_when_there_is_room(
         for _ in range(2):
             assert not await reminders.deliver(water, due, right, "")
         [message] = scene.local.messages
-        assert message.text.startswith("Drink water.")
+        assert "\nDrink water.\n" in message.text
         assert "not kept" in message.text
         scene.disk.fail_with(None)
         assert await reminders.deliver(water, due, right, "")

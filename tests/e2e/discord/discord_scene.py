@@ -16,6 +16,7 @@ from tests.e2e.in_process_bot import InProcessBot
 from tests.e2e.killable_bot import KillableBot, serve_model
 from tests.patience import patience
 
+from ollim_bot.conversation.texts import CATCHING_UP
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 
@@ -45,9 +46,9 @@ class DiscordScene:
             raise TimeoutError(f"Discord shows {newest}; the model was asked {asked}") from None
 
     async def said(self, text: str) -> Message:
-        """Wait for a message of the bot with exactly this text."""
-        await self.until(lambda: text in self.discord.texts)
-        return next(each for each in self.discord.said if each.text == text)
+        """Wait for a message of the bot with exactly this text, but for the line about updates."""
+        await self.until(lambda: text in map(_without_updates, self.discord.said))
+        return next(each for each in self.discord.said if _without_updates(each) == text)
 
     async def said_with(self, part: str) -> Message:
         """Wait for a message of the bot whose text or card contains `part`."""
@@ -101,6 +102,10 @@ def words(message: Message) -> str:
         lines += [f"{each['name']}: {each['value']}" for each in fields]
         lines.append(embed.get("footer", {}).get("text", ""))
     return "\n".join(line for line in lines if line)
+
+
+def _without_updates(message: Message) -> str:
+    return message.text.removesuffix(f"\n-# {CATCHING_UP}")
 
 
 def custom_id(message: Message, label: str) -> str:

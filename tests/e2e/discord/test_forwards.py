@@ -102,7 +102,7 @@ async def test_what_a_forward_wants_is_for_the_owner_to_allow(scene: DiscordScen
     (result,) = scene.model.requests[-1].tool_results
     assert result.is_error
     assert "in a message of their own" in result.text
-    assert not profile.exists()
+    assert "money" not in profile.read_text()
 
     await scene.bot.command("/permissions default")
     _writes(scene, "I was told no.")
@@ -114,7 +114,7 @@ async def test_what_a_forward_wants_is_for_the_owner_to_allow(scene: DiscordScen
     scene.discord.react(card.id, "🔓")
     await scene.press(card, "❌")
     await scene.said_with("I was told no.")
-    assert not profile.exists()
+    assert "money" not in profile.read_text()
 
     _writes(scene, "Written.")
     scene.discord.say("write that down")

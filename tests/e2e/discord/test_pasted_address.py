@@ -28,7 +28,7 @@ async def test_the_address_is_used_hidden_and_its_copy_on_discord_is_named(
         scene.discord.delete(ref)
         await scene.ask("still there?", "Here.")
     assert len(server.asked) == 1
-    assert answer.text == "Yes."
+    assert answer.text.startswith("Yes.\n")
     asked = "\n".join(each.last_user_text for each in scene.model.requests)
     assert "> calendar address (hidden)" in asked
     assert SECRET not in asked

@@ -15,6 +15,8 @@ SEND, EDIT = "POST /channels/*/messages", "PATCH /channels/*/messages/*"
 PATIENCE = 13.0
 TYPING, MARK = "POST /channels/*/typing", "PUT /channels/*/reactions/*"
 
+CAUGHT_UP = "Here.\n-# catching up on background activity..."
+
 
 def visible(scene: DiscordScene) -> list[str]:
     """All messages since the welcome."""
@@ -112,7 +114,7 @@ async def test_of_a_second_message_that_is_refused_for_good_the_owner_is_told(
     await scene.ask("and now", "Here.")
     await until_idle(scene)
     question, beginning, told, *rest = visible(scene)
-    assert (question, told, rest) == ("go on", note.text, ["and now", "Here."])
+    assert (question, told, rest) == ("go on", note.text, ["and now", CAUGHT_UP])
     assert text.startswith(beginning.split("\n")[0])
 
 

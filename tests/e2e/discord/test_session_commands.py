@@ -153,7 +153,7 @@ async def test_compact_tells_its_line_at_rest_after_an_answer_and_in_a_fork(
     await scene.said("-# There is nothing to compact yet.")
     answer = await scene.ask("hello", "Hi Ada.")
     await scene.until(lambda: _is_noted(scene, answer.id))
-    assert (await scene.command("cost")).text.startswith("Today: 1 answer, at a price ")
+    assert (await scene.command("cost")).text.startswith("Today: 1 answer, $")
     await done(scene, "compact", instructions="keep the name Miso")
     await scene.said_with("-# 1 turn · 0m · ")
     assert any("keep the name Miso" in str(each.body) for each in scene.model.requests)
@@ -225,7 +225,7 @@ async def test_a_typed_command_does_the_same_and_the_model_is_not_asked(
     scene: DiscordScene,
 ) -> None:
     scene.discord.say("/model opus")
-    await scene.said("model.main is now opus (it was default).")
+    await scene.said_with("model.main is now opus (it was default).")
     scene.discord.say("/model opus or so")
     await scene.said("That is too much. Right: `/model [name]`.")
     scene.discord.say("/clear")

@@ -33,6 +33,8 @@ FAULTS: list[tuple[str, Fault]] = [
     (EDIT, Delayed(0.5)),
 ]
 
+CAUGHT_UP = "Here.\n-# catching up on background activity..."
+
 
 def visible(scene: DiscordScene) -> list[str]:
     """All messages since the welcome."""
@@ -179,7 +181,7 @@ async def test_a_ping_in_the_middle_stands_below_the_words_and_moves_nothing(
     await scene.until(lambda: not left(scene.bot))
     await scene.ask("and now", "Here.")
     await until_idle(scene)
-    assert visible(scene) == ["go on", "One.\n\nTwo.", pinged.text, "and now", "Here."]
+    assert visible(scene) == ["go on", "One.\n\nTwo.", pinged.text, "and now", CAUGHT_UP]
 
 
 def is_of_run(request: ModelRequest) -> bool:
