@@ -51,9 +51,10 @@ _OUTPUT = "--output"
 class CommandLine(NamedTuple):
     """The words after `ollim-bot`, split at what they run.
 
-    The program dispatches by `noun` and `verb` and by nothing else, so whoever judges these judges
-    what will run. Without a noun the words start the bot. The noun `help` only prints. A word that
-    begins with a dash is never a verb, nor is any word behind it; a noun that has verbs then lists.
+    The program dispatches by `noun` and `verb` and by nothing else, so a check of these two is a
+    check of what will run. Without a noun the words start the bot. The noun `help` only prints. A
+    word that begins with a dash is never a verb, nor is any word behind it; a noun that has verbs
+    then lists.
     """
 
     noun: str

@@ -9,7 +9,7 @@ from unicodedata import normalize
 IpAddress = IPv4Address | IPv6Address
 
 _PUBLIC_V6 = IPv6Network("2000::/3")
-# Addresses here contain that of two hosts; nobody serves pages there.
+# Addresses here contain that of two hosts; no page is served there.
 _TEREDO = IPv6Network("2001::/32")
 # Reserved, though not every version of Python knows.
 _RESERVED_V4 = IPv4Network("192.0.0.0/24")

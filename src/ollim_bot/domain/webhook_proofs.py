@@ -85,7 +85,7 @@ def proof_in(
 def claimed_ways(request: RawRequest, now: datetime) -> list[WebhookAuth]:
     """The ways in which the request may prove itself, by its head alone; empty if no body could.
 
-    Anybody can send a head, so that reading one takes no hash. One that is too large, or that
+    Reading a head takes no hash, since a stranger can send one. A head that is too large, or that
     repeats a proof or has two signatures, claims nothing.
     """
     return [claim.way for claim in _claims(request, now)]

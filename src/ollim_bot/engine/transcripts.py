@@ -72,7 +72,7 @@ def config_folder(environment: Mapping[str, str]) -> Path:
 class Utterance:
     """A prompt, or words of the agent, as the record of a session has them.
 
-    `is_tainted`: by then, the session itself had read untrusted text.
+    `is_tainted`: the session itself had read untrusted text before this was said.
     """
 
     id: str

@@ -208,7 +208,7 @@ def _path_problem(call: ToolCall, policy: PathPolicy) -> str | None:
 
 
 def _server_problem(call: ToolCall, policy: PathPolicy) -> str | None:
-    """Check a call of the owner's tool server: nobody knows which of its arguments are paths."""
+    """Check a call of the owner's tool server, any of whose arguments may be a path."""
     try:
         return policy.to_pass_on(paths_in_arguments(call.arguments))
     except TooMuchToJudge:

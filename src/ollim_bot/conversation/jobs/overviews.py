@@ -285,7 +285,7 @@ def _marks(jobs: Iterable[Job]) -> Iterator[str]:
 
 
 def _drawn_from(card: Card, marks: Iterable[str]) -> _Drawn:
-    """`marks` name what others wrote on the card, or was written after reading."""
+    """The card with the sources of its text; `marks` are those of its jobs, items and tasks."""
     mark = marked_taint(",".join(marks)).mark
     return _Drawn(card, Untrusted(mark, _ABOUT) if mark else None)
 
