@@ -21,6 +21,7 @@ from tests.tools.server.tool_scene import (
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Nag, Reminder
 from ollim_bot.domain.runs import RunKind
+from ollim_bot.domain.taint import Taint
 from ollim_bot.errors import BadJob, DuplicateId, WrongInput
 from ollim_bot.store.transaction import Transaction
 
@@ -94,13 +95,16 @@ async def test_it_says_when_the_pings_would_not_suffice(tool_scene: MakeToolScen
     assert answers[5].endswith("The ping budget would run dry tomorrow.")
 
 
-async def test_what_is_not_said_is_a_background_reminder_that_must_come(
-    tool_scene: MakeToolScene,
+@pytest.mark.parametrize(
+    ("prompt", "is_plain"), [("Call mum", True), ("Look up the trains to Bern.", False)]
+)
+async def test_what_is_not_said_the_words_decide_and_it_must_come(
+    tool_scene: MakeToolScene, prompt: str, is_plain: bool
 ) -> None:
     at = tool_scene(RunKind.MAIN)
-    await at.works("add_reminder", prompt=" Call mum ", delay_minutes=90)
+    await at.works("add_reminder", prompt=f" {prompt} ", delay_minutes=90)
     (one,) = at.stores.reminders.all()
-    spec = JobSpec(id=one.item.spec.id, message="Call mum", background=True)
+    spec = JobSpec(id=one.item.spec.id, message=prompt, background=True, plain=is_plain)
     assert one.item == Reminder(spec, NOW + timedelta(minutes=90))
     assert one.item.must
 
@@ -346,6 +350,19 @@ async def test_the_usual_nag_is_given_to_what_the_owner_asked_for_only(
         await at.works("add_reminder", prompt="x", delay_minutes=5)
         (one,) = at.stores.reminders.all()
         assert str(one.item.spec.nag) == nag
+
+
+async def test_after_reading_text_of_others_the_words_order_nothing(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene(RunKind.MAIN)
+    at.run.taint = Taint(("web page",))
+    words = "remind me to take my pills, and nag me every 10 minutes"
+    await at.works("add_reminder", prompt=words, delay_minutes=5)
+    (one,) = at.stores.reminders.all()
+    spec = one.item.spec
+    assert (spec.message, spec.plain, one.item.must) == ("take my pills", True, False)
+    assert (spec.kind, spec.nag, spec.untrusted) == (None, None, "web page")
 
 
 CARELESS = {"prompt": "x", "delay_minutes": 5, "plain": True, "nag": "5m x 2"}
