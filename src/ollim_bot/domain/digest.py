@@ -224,7 +224,8 @@ def _drawn(
     line = _line(entry, digest.at)
     if item is not None and item.answer is not None:
         settled = settled_card(item, now)
-        return settled.title, settled.buttons
+        has_undo = item.card == entry.message.id and entry.message.id not in posted
+        return settled.title, settled.buttons if has_undo else ()
     if item is not None and not _is_live(entry, item):
         return passed_card(item, now).title, ()
     if entry.message.id in posted:
