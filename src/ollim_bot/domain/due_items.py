@@ -132,6 +132,11 @@ class DueItem:
         return self.answer is None and not self.is_followed_up and not self.same_as
 
     @property
+    def is_put_off(self) -> bool:
+        """Whether its answer was another moment, at which a reminder comes."""
+        return self.answer in (Answer.SNOOZED, Answer.MOVED)
+
+    @property
     def as_reminder(self) -> Reminder:
         """The job as a reminder for this moment."""
         return reminder_from(self.note, Occurrence.parse(self.occurrence).job_id, self.due)
