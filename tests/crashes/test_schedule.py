@@ -301,7 +301,7 @@ SCENARIOS = {
         held_card_once,
         NIGHT,
         routine("background: true\nplain: true", "Planned."),
-        crosses=["held, ledger", "deliveries, due_items, held, ledger, messages"],
+        crosses=["held, ledger", "deliveries, digests, due_items, held, ledger, messages"],
     ),
     "calls of webhooks": scenario(
         called_once, CALLS, HOOKS, [pings("Built.")], ["webhook_deliveries"], CUT_OR_DONE, since=""

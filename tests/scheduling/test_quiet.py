@@ -16,6 +16,7 @@ from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.pings import DEFAULT_CAPACITY
 from ollim_bot.domain.quiet import QuietChoice, ended_now
+from ollim_bot.domain.run_history import DROPPED
 from ollim_bot.ports import IncomingMessage
 from ollim_bot.store.item_answers import ItemAnswers, answer_item, end_undo
 from ollim_bot.store.steps import quiet_settings
@@ -191,6 +192,8 @@ async def test_what_is_answered_in_the_quiet_is_not_asked_again(tmp_path: Path) 
         assert await answers.answer(item.key, Answer.DONE, "web")
         await asleep(at, 16)
         assert (at.log, held(at)) == ([], [])
+        dropped = [row.facts["why"] for row in at.rows if row.state == DROPPED]
+        assert dropped == ["you had answered it"]
         assert await answers.undo(item.key, "web") is None
         assert check(at.rows, at.clock.now(), at.clock.now()) == []
 

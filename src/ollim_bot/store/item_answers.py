@@ -15,7 +15,7 @@ from functools import reduce
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.digest import HeldMessage, HeldMessages
+from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import NO_CARD, Answer, DueItem, item_key
 from ollim_bot.domain.item_cards import open_card, passed_card, settled_card, unanswered_card
 from ollim_bot.domain.item_messages import card_message, delivery_id
@@ -25,7 +25,7 @@ from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, is_quiet, quiet_until
-from ollim_bot.domain.run_history import PLAINLY
+from ollim_bot.domain.run_history import NEWER_CAME, PLAINLY
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
 from ollim_bot.domain.snoozing import root_in
 from ollim_bot.domain.updates import owner_did
@@ -44,7 +44,13 @@ from ollim_bot.store.job_files import (
     is_removed_after,
     remove_copy,
 )
-from ollim_bot.store.steps import carry_agent_skills, hold, leave_update, quiet_settings
+from ollim_bot.store.steps import (
+    carry_agent_skills,
+    hold,
+    leave_update,
+    note_dropped,
+    quiet_settings,
+)
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -122,7 +128,7 @@ def _take_place(tx: Transaction, item: DueItem) -> DueItem:
     for earlier in tx.due_items.open():
         if not earlier.is_of_same_job(item):
             continue
-        skip_planned(tx, earlier, SkipReason.SUPERSEDED, "a later one came in its place")
+        skip_planned(tx, earlier, SkipReason.SUPERSEDED, NEWER_CAME)
         _drop_waiting(tx, earlier)
         earlier = replace(earlier, waiting=None, again_at=None)
         if earlier.is_dose and earlier.is_of_routine and not earlier.is_by_hand:
@@ -183,9 +189,11 @@ def bring_card(tx: Transaction, item: DueItem, card: MessageId) -> None:
 
 
 def _drop_waiting(tx: Transaction, item: DueItem) -> None:
-    if item.waiting:
-        left = (each for each in tx.held.get().waiting if each.message.id != item.waiting)
-        tx.held.put(HeldMessages(tuple(left)))
+    waiting = tx.held.get()
+    for each in waiting.waiting if item.waiting else ():
+        if each.message.id == item.waiting:
+            tx.held.put(waiting.without(item.waiting))
+            note_dropped(tx, each.message, NEWER_CAME)
 
 
 def show_again(tx: Transaction, key: str, now: datetime, job: Job | None) -> None:
@@ -253,10 +261,12 @@ def release_card(tx: Transaction, held: HeldMessage, now: datetime) -> HeldMessa
         return held
     item, message = tx.due_items.get(held.item), held.message
     if item is None or message.id not in (item.waiting, item.card):
+        note_dropped(tx, message, NEWER_CAME)
         return None
     if not item.is_open:
         card = NO_CARD if item.card == message.id else item.card
         tx.due_items.put(replace(item, card=card, waiting=None))
+        note_dropped(tx, message, NEWER_CAME if item.answer is None else "you had answered it")
         return None
     bring_card(tx, item, message.id)
     time = Occurrence.parse(message.occurrence)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
-from ollim_bot.domain.run_history import RunStory, planned_row
+from ollim_bot.domain.run_history import NEWER_CAME, RunStory, planned_row
 from ollim_bot.store.transaction import Transaction
 
 # The number of the last time that an occurrence can have.
@@ -44,7 +44,7 @@ def skip_passed(tx: Transaction, item: DueItem, now: datetime) -> DueItem:
         following = item.again_at + item.nag.pause
         if following > now or _left(item, [*_stories(tx, item)]) == 1:
             break
-        skip_planned(tx, item, SkipReason.SUPERSEDED, "a later one came in its place")
+        skip_planned(tx, item, SkipReason.SUPERSEDED, NEWER_CAME)
         item = plan_next(tx, item, following)
     return item
 
