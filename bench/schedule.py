@@ -124,7 +124,7 @@ async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
         watcher,
         changes,
         (
-            Nags(store, unused),
+            Nags(store, book),
             HeadsUps(store, book, unused, clock),
             DueJobs(store, book, dispatch, unused, changes, clock),
         ),

@@ -154,10 +154,14 @@ def _foreground_reminders_come_once(scene: YearsScene, evidence: Evidence) -> It
 
 
 def _repeats_and_heads_ups_come_once(scene: YearsScene, evidence: Evidence) -> Iterator[str]:
-    """Each repeat and each heads-up has one message if it is done, and none otherwise."""
+    """Each repeat and each heads-up has one message if it is done, and none otherwise.
+
+    The message may wait for the end of the quiet, or have been dropped then.
+    """
     parts = {name: row for name, row in _end_rows(evidence).items() if "#" in name}
-    said = Counter(row.get("occurrence") for row in evidence.messages)
-    said.update(row["occurrence"] for row in evidence.ledger if row["state"] == "released")
+    said = Counter(row.get("occurrence") for row in (*evidence.messages, *evidence.held))
+    of_quiet = (row for row in evidence.ledger if row["state"] in ("released", "dropped"))
+    said.update(row["occurrence"] for row in of_quiet)
     for name, row in parts.items():
         if said[name] != (row["state"] == "done"):
             yield f"{name} came {said[name]} times: {describe_end(row)}"

@@ -29,14 +29,14 @@ PLANTED_BUGS = (
     PlantedBug(
         "a time that was slept through has no end",
         "store/item_times.py",
-        '        skip_planned(tx, item, SkipReason.SUPERSEDED, "a later one came in its place")\n',
+        "        skip_planned(tx, item, SkipReason.SUPERSEDED, NEWER_CAME)\n",
         "",
     ),
     PlantedBug(
         "a time is planned and not shown",
-        "schedule/nags.py",
-        "        self._poster.add_to_log(tx, message)\n",
-        "",
+        "store/item_answers.py",
+        "    tx.messages.add(message)\n    tx.ledger.append(done)\n",
+        "    tx.ledger.append(done)\n",
     ),
     PlantedBug(
         "a heads-up comes after its moment",
@@ -85,16 +85,15 @@ NIGHT_BUGS = (
     ),
     PlantedBug(
         "what was answered is asked again",
-        "conversation/digests.py",
-        "    return waits_for_digest(held, tx.due_items.get(held.item) if held.item else None)\n",
-        "    return True\n",
+        "store/item_answers.py",
+        "    if not item.is_open:\n        card =",
+        "    if not item.is_open:\n        return held\n        card =",
     ),
     PlantedBug(
         "a nag that waited has no end",
-        "conversation/digests.py",
-        "        tx.ledger.append("
-        "LedgerRow(now, OccurrenceState.DONE.value, story.occurrence, facts))\n",
-        "",
+        "store/item_answers.py",
+        "        hold(tx, HeldMessage(message), until)\n        tx.ledger.append(done)\n",
+        "        hold(tx, HeldMessage(message), until)\n",
     ),
     PlantedBug(
         "an answered line keeps its buttons",

@@ -263,6 +263,9 @@ def test_a_ping_that_waited_for_the_end_of_the_quiet_says_when_it_came() -> None
     (record,) = run_records([*rows, came])
     assert "came today 7:00, after the quiet: “Tuesday is full”" in page(record, now)
     assert "sent" not in page(record, now)
+    why = {"message": "7", "why": "you had answered it"}
+    (record,) = run_records([*rows, LedgerRow(came.ts, "dropped", one, why)])
+    assert "did not come, because you had answered it: “Tuesday is full”" in page(record, now)
 
 
 @pytest.mark.parametrize(

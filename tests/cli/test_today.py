@@ -39,10 +39,12 @@ def test_today_shows_what_waits_comes_and_is_done(terminal: Terminal) -> None:
     terminal.done("reminder", "add", "-m", "next week", "--in", "7d")
     terminal.done("routine", "add", "-m", "stretch", "--cron", "0 * * * *")
     answered = due("b", "call mum", 2).answered(Answer.DONE, SUNDAY - HOUR, "web")
+    snoozed = due("c", "bins", 1).answered(Answer.SNOOZED, SUNDAY - HOUR, "web", SUNDAY + HOUR, "d")
 
     def step(tx: Transaction) -> None:
         tx.due_items.put(due("a", "drink water", 3))
         tx.due_items.put(answered)
+        tx.due_items.put(snoozed)
 
     database = open_database(terminal.paths, lambda: SUNDAY, is_holder=True, report=print)
     database.run(step)
@@ -57,12 +59,15 @@ def test_today_shows_what_waits_comes_and_is_done(terminal: Terminal) -> None:
         "  15:00 · stretch · 8 more today\n"
         "  15:30 · make tea\n"
         "\n"
+        "Put off\n"
+        "  ⏱ bins · again at 15:30\n"
+        "\n"
         "Done\n"
         "  ✓ call mum · 13:30\n"
     )
     day = json.loads(terminal.done("today", "--json"))
     assert (day["date"], day["calendar"]) == ("2026-11-15", [])
-    assert sorted(day) == ["calendar", "date", "done", "next", "overdue", "tasks"]
+    assert sorted(day) == ["calendar", "date", "done", "next", "overdue", "put_off", "tasks"]
     assert [(one["title"], one["due"]) for one in day["overdue"]] == [
         ("drink water", (SUNDAY - 3 * HOUR).isoformat())
     ]
@@ -73,6 +78,7 @@ def test_today_shows_what_waits_comes_and_is_done(terminal: Terminal) -> None:
     assert [(one["answer"], one["answered_at"]) for one in day["done"]] == [
         ("done", (SUNDAY - HOUR).isoformat())
     ]
+    assert [(one["title"], one["answer"]) for one in day["put_off"]] == [("bins", "snoozed")]
 
 
 def test_all_that_is_overdue_is_listed_the_newest_first(terminal: Terminal) -> None:

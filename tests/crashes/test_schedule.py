@@ -298,7 +298,10 @@ SCENARIOS = {
         held_once, NIGHT, routine(FREELY), [pings("Planned.")], HELD, CUT_OR_DONE
     ),
     "a card that is held": scenario(
-        held_card_once, NIGHT, routine("background: true\nplain: true", "Planned."), crosses=HELD
+        held_card_once,
+        NIGHT,
+        routine("background: true\nplain: true", "Planned."),
+        crosses=["held, ledger", "deliveries, digests, due_items, held, ledger, messages"],
     ),
     "calls of webhooks": scenario(
         called_once, CALLS, HOOKS, [pings("Built.")], ["webhook_deliveries"], CUT_OR_DONE, since=""

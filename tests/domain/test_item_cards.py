@@ -55,6 +55,10 @@ def test_the_card_asks_in_other_words_each_time() -> None:
     last = open_card(replace(item, shown=3), NINE + 30 * MINUTE)
     assert last.title == "Still open: drink water?"
     assert labels(last) == ["Done", "Later today", "Tomorrow", "Let it go"]
+    for number in (4, 5):
+        more = open_card(replace(item, shown=number), NINE + number * 10 * MINUTE)
+        assert more.title == f"Still open after {number}0 min: drink water?"
+        assert labels(more) == labels(last)
 
 
 def test_the_second_card_has_the_first_step_where_the_job_names_one() -> None:

@@ -204,7 +204,7 @@ class SimulatedMachine:
                 watcher,
                 files,
                 (
-                    Nags(store, poster),
+                    Nags(store, index),
                     HeadsUps(store, index, poster, clock),
                     DueJobs(store, index, dispatch, gate, files, clock),
                 ),

@@ -171,3 +171,50 @@ async def test_the_button_runs_a_job_now(tmp_path: Path) -> None:
         await at.until(lambda: at.ended("plan"))
         assert keys(at, "plan") == ["routine:plan:2026-02-24T10:15:00Z:manual"]
         assert len(engine.prompts) == 1
+
+
+DOSE = {"plain": "true", "kind": "dose", "nag": "10m x 3"}
+
+
+def cards(at: ScheduleScene) -> list[tuple[str, int]]:
+    """The titles of the cards, and how many buttons each has."""
+    return [(each.card.title, len(each.card.buttons)) for each in at.log if each.card]
+
+
+async def test_a_dose_has_one_card_and_one_series_whoever_runs_it(tmp_path: Path) -> None:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
+        at.routine("pill", "16 10 * * *", "Take the pill.", **DOSE)
+        await at.advance(120, step=30)
+        asks(at, JobKind.ROUTINE, "pill", at.clock.now())
+        await at.advance(2, step=1)
+        assert cards(at) == [
+            ("Take the pill · 10:16 · asked again below", 0),
+            ("Take the pill.", 5),
+        ]
+        await at.advance(15 * 60, step=60)
+        assert len(cards(at)) == 3
+        await press(at, at.log[-1], "Taken")
+        asks(at, JobKind.ROUTINE, "pill", at.clock.now())
+        await at.advance(2, step=1)
+        assert cards(at)[-1] == ("✓ Take the pill · 10:32", 1)
+        assert [count for _, count in cards(at)[:-1]] == [0, 0, 0]
+        await press(at, at.log[-1], "Undo")
+        await at.advance(60 * 60, step=60)
+        assert [count for _, count in cards(at)] == [0] * (len(cards(at)) - 1) + [4]
+        assert at.store.query(lambda tx: [each.shown for each in tx.due_items.open()]) == [4]
+
+
+async def test_a_dose_that_was_run_by_hand_before_its_moment_is_asked_in_its_place(
+    tmp_path: Path,
+) -> None:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
+        at.remind("pill", 5 * MINUTE, "Take the pill.", **DOSE)
+        asks(at, JobKind.REMINDER, "pill")
+        await at.advance(6 * 60, step=30)
+        assert cards(at) == [
+            ("Take the pill · 10:15 · asked again below", 0),
+            ("Take the pill.", 5),
+        ]
+        await at.advance(60 * 60, step=60)
+        assert len(cards(at)) == 5
+        assert len(at.store.query(lambda tx: tx.due_items.open())) == 1

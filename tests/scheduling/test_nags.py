@@ -99,6 +99,57 @@ async def test_an_answer_that_is_undone_lets_it_come_again(tmp_path: Path) -> No
         assert is_right(at)
 
 
+async def test_an_answer_that_is_undone_uses_up_no_time(tmp_path: Path) -> None:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
+        at.remind("w1", MINUTE, **WATER)
+        await at.advance(70, step=35)
+        for _ in range(12):
+            await click(at, "Done")
+            await click(at, "Undo")
+        await at.advance(60 * 60, step=60)
+        assert len(shown(at)) == 4
+        assert [each.shown for each in items(at)] == [4]
+        assert is_right(at)
+
+
+@pytest.mark.parametrize("how", ["paused", "removed"])
+async def test_it_ends_with_its_job_and_what_was_left_comes_back_with_it(
+    tmp_path: Path, how: str
+) -> None:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
+        file = at.routine("w1", "16 10 * * *", "Drink water.", **WATER)
+        text = file.read_text()
+        await at.advance(11 * 60 + 10, step=30)
+        assert len(shown(at)) == 2
+        if how == "paused":
+            file.write_text(text.replace("---\n", "---\nenabled: false\n", 1))
+        else:
+            file.unlink()
+        await at.advance(30)
+        assert parts(at, "w1") == {"": "done", "2": "done", "3": "disabled"}
+        await at.advance(60 * 60, step=60)
+        assert (len(shown(at)), labels(at.log[-1])[0]) == (2, "Done")
+        file.write_text(text)
+        await at.advance(60 * 60, step=60)
+        assert len(shown(at)) == 4
+        assert is_right(at)
+
+
+async def test_what_ended_while_the_bot_was_off_does_not_come_again(tmp_path: Path) -> None:
+    clock = ManualClock(NOW)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        file = at.routine("w1", "16 10 * * *", "Drink water.", **WATER)
+        at.remind("w2", MINUTE, "Take the pill.", **WATER)
+        await at.advance(70, step=35)
+        assert at.reminders == []
+    file.unlink()
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await at.advance(45 * 60, step=60)
+        assert len([each for each in at.log if each.job == "Drink water"]) == 1
+        assert len([each for each in at.log if each.job == "Take the pill"]) == 4
+        assert is_right(at)
+
+
 async def test_it_costs_nothing_of_the_ping_budget(tmp_path: Path) -> None:
     async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.remind("w1", MINUTE, **WATER)
@@ -153,6 +204,10 @@ async def test_what_need_not_come_waits_for_the_end_of_the_quiet(tmp_path: Path)
         assert [each.text for each in at.log if each.id.startswith("digest-")] == [
             "While it was quiet:\n- 10:26 · Drink water · 44 min ago"
         ]
+        (water,) = (each for each in items(at) if each.title == "Drink water.")
+        assert water.shown == 2
+        assert at.log[0].card is not None
+        assert at.log[0].card.title == "Drink water · 10:16 · asked again below"
         assert is_right(at)
 
 
@@ -191,6 +246,7 @@ def test_the_newest_of_the_passed_times_is_a_whole_number_of_pauses_later_in_eve
     assert after.again_at is not None
     passed = min(timedelta(minutes=away) // nag.pause, times - 1)
     assert after.again_at.astimezone(UTC) == due + nag.pause * (1 + passed)
-    stories = store.query(lambda tx: [tx.ledger.story(each) for each in item.times])
+    again = [one.again(number) for number in range(2, times + 2)]
+    stories = store.query(lambda tx: [tx.ledger.story(each) for each in again])
     assert [story.end is not None for story in stories].count(True) == passed
     assert all(story.end for story in stories[:passed])

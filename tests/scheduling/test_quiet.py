@@ -16,8 +16,9 @@ from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.pings import DEFAULT_CAPACITY
 from ollim_bot.domain.quiet import QuietChoice, ended_now
+from ollim_bot.domain.run_history import DROPPED
 from ollim_bot.ports import IncomingMessage
-from ollim_bot.store.item_answers import answer_item, end_undo
+from ollim_bot.store.item_answers import ItemAnswers, answer_item, end_undo
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.testing.channel import FakeChatService
 from ollim_bot.testing.clock import ManualClock
@@ -177,6 +178,42 @@ async def test_of_a_nag_that_need_not_come_the_newest_is_a_line_of_the_digest(
         digest, again = at.log[-2:]
         assert labels(digest) == []
         assert labels(again)[0] == "Done"
+        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+
+
+async def test_what_is_answered_in_the_quiet_is_not_asked_again(tmp_path: Path) -> None:
+    more = {"plain": "true", "must": "false", "nag": "2m x 3"}
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=ManualClock(EVENING)) as at:
+        quiet_hours(at, NIGHT)
+        at.remind("tea", timedelta(minutes=2), "Make tea.", **more)
+        await asleep(at, 6)
+        (item,) = at.store.query(lambda tx: tx.due_items.open())
+        answers = ItemAnswers(at.store, at.talk.job_file_changes)
+        assert await answers.answer(item.key, Answer.DONE, "web")
+        await asleep(at, 16)
+        assert (at.log, held(at)) == ([], [])
+        dropped = [row.facts["why"] for row in at.rows if row.state == DROPPED]
+        assert dropped == ["you had answered it"]
+        assert await answers.undo(item.key, "web") is None
+        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+
+
+async def test_an_undo_after_the_quiet_brings_the_card_that_had_not_come(tmp_path: Path) -> None:
+    more = {"plain": "true", "must": "false", "nag": "2m x 3"}
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=ManualClock(EVENING)) as at:
+        quiet_hours(at, NIGHT)
+        at.remind("tea", timedelta(minutes=2), "Make tea.", **more)
+        await asleep(at, 19)
+        (item,) = at.store.query(lambda tx: tx.due_items.open())
+        answers = ItemAnswers(at.store, at.talk.job_file_changes)
+        await answers.answer(item.key, Answer.DONE, "web")
+        await asleep(at, 4)
+        assert await answers.undo(item.key, "web")
+        (card,) = at.log
+        assert card.card is not None
+        assert [each.label for each in card.card.buttons][:1] == ["Done"]
+        await asleep(at, 3)
+        assert len(at.log) == 2
         assert check(at.rows, at.clock.now(), at.clock.now()) == []
 
 

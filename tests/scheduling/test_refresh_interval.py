@@ -102,7 +102,7 @@ async def scheduling(
         watcher,
         files,
         (
-            Nags(store, double),
+            Nags(store, job_index),
             HeadsUps(store, job_index, double, index.clock),
             DueJobs(store, job_index, double, double, files, index.clock),
         ),

@@ -103,7 +103,8 @@ def test_a_new_reminder_of_the_same_id_ends_the_planned_time_of_the_old() -> Non
     stores = stored()
     old = ask(stores, TEA, "1")
     new = ask(stores, TEA, "2", NOW + HOUR)
-    story = stores.state.query(lambda tx: tx.ledger.story(old.times[0]))
+    time = Occurrence.parse(old.occurrence).again(2)
+    story = stores.state.query(lambda tx: tx.ledger.story(time))
     assert (story.state, story.rows[-1].facts["reason"]) == ("skipped", "superseded")
     assert stores.state.query(lambda tx: tx.due_items.to_come_again()) == [new]
 
@@ -311,7 +312,8 @@ async def test_a_dose_has_one_card_and_one_answer() -> None:
     assert (labels(stores, "1"), labels(stores, "2")[0]) == ([], "Taken")
     await answers(stores).answer(item.key, Answer.TAKEN, "web")
     ask(stores, PILL, "3")
-    assert (title(stores, "3"), labels(stores, "3")) == ("✓ Pill · 9:00", [])
+    assert (title(stores, "3"), labels(stores, "3")) == ("✓ Pill · 9:00", ["Undo"])
+    assert (title(stores, "2"), labels(stores, "2")) == ("✓ Pill · 9:00", [])
     assert given_answers(stores, item) == ["taken"]
 
 

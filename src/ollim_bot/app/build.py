@@ -564,7 +564,7 @@ def build_schedule(
         Watcher(paths, clock, conversation.notices.tell, events=events),
         files,
         (
-            Nags(store, poster),
+            Nags(store, index),
             HeadsUps(store, index, poster, clock),
             DueJobs(store, index, dispatch, conversation.gate, files, clock),
         ),

@@ -34,6 +34,7 @@ from ollim_bot.domain.provider import Price
 from ollim_bot.domain.run_history import (
     BY,
     DELIVERED,
+    DROPPED,
     EFFECT,
     HELD,
     NOTES,
@@ -293,13 +294,20 @@ def _sent(record: RunRecord) -> list[MessageId]:
 
 
 def _held_pings(record: RunRecord, now: datetime) -> Iterator[str]:
+    """What became of each message that had to wait; one may have waited a second time."""
     came = {row.facts.get("message"): row.ts for row in record.rows if row.state == RELEASED}
+    noted = (row for row in record.rows if row.state in (HELD, DROPPED))
+    dropped = {row.facts.get("message"): row.facts.get("why") for row in noted}
     for row in record.rows:
         if row.state != HELD:
             continue
-        at, until = came.get(row.facts.get("message")), _moment(row.facts.get("until")) or now
-        waits, came_at = f"waits until {describe(until, now)}", at and describe(_minute(at), now)
-        word = f"came {came_at}, after the quiet" if came_at else waits
+        message, until = row.facts.get("message"), _moment(row.facts.get("until")) or now
+        if at := came.get(message):
+            word = f"came {describe(_minute(at), now)}, after the quiet"
+        elif why := dropped.get(message):
+            word = f"did not come, because {why}"
+        else:
+            word = f"waits until {describe(until, now)}"
         yield f"{word}: {_quoted(str(row.facts.get('text', '')))}"
 
 

@@ -110,15 +110,8 @@ def _as_object(day: _Day, coming: Sequence[UpcomingToday], now: datetime) -> dic
             }
             for each in coming
         ],
-        "done": [
-            {
-                **_item_object(item),
-                "answer": item.answer,
-                "answered_at": _local(item.answered_at, now),
-                "until": _local(item.until, now),
-            }
-            for item in day.answered
-        ],
+        "put_off": [_answered_object(item, now) for item in day.answered if item.is_put_off],
+        "done": [_answered_object(item, now) for item in day.answered if not item.is_put_off],
     }
 
 
@@ -136,6 +129,15 @@ def _event_objects(
 
 def _item_object(item: DueItem) -> dict[str, object]:
     return {"occurrence": item.occurrence, "title": item.title, "due": item.due}
+
+
+def _answered_object(item: DueItem, now: datetime) -> dict[str, object]:
+    return {
+        **_item_object(item),
+        "answer": item.answer,
+        "answered_at": _local(item.answered_at, now),
+        "until": _local(item.until, now),
+    }
 
 
 def _local(moment: datetime | None, now: datetime) -> datetime | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
@@ -22,12 +22,10 @@ from ollim_bot.domain.digest import (
     digest_message,
     waits_for_digest,
 )
-from ollim_bot.domain.item_messages import again_message
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import Charge
-from ollim_bot.domain.run_history import PLAINLY, RELEASED
-from ollim_bot.store.item_answers import move_card
-from ollim_bot.store.item_times import held_time, plan_next
+from ollim_bot.domain.run_history import RELEASED
+from ollim_bot.store.item_answers import release_card
 from ollim_bot.store.messages import Sender
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -38,9 +36,9 @@ def add_digest(tx: Transaction, poster: MessagePoster, now: datetime) -> None:
 
     What was answered meanwhile is left out.
     """
-    again = _release_nags(tx, now)
-    held = [each for each in (*tx.held.get().waiting, *again) if _is_to_be_told(tx, each)]
+    waited = tx.held.get().waiting
     tx.held.put(HeldMessages())
+    held = [each for each in (release_card(tx, one, now) for one in waited) if each is not None]
     if not held:
         return
     digest = Digest.of(held, now)
@@ -49,23 +47,6 @@ def add_digest(tx: Transaction, poster: MessagePoster, now: datetime) -> None:
     if len(held) == 1:
         record_fork_message(tx, held[0].message, _sender(digest))
     tx.ledger.append(*(_released(each, digest, now) for each in held if each.message.occurrence))
-
-
-def _release_nags(tx: Transaction, now: datetime) -> list[HeldMessage]:
-    """End the times of open items that waited, and plan the next ones; each is a line now."""
-    found: list[HeldMessage] = []
-    for item in tx.due_items.to_come_again():
-        story = held_time(tx, item)
-        if story is None or item.nag is None:
-            continue
-        message = replace(again_message(item, story.occurrence, now), at=story.held[0].ts)
-        facts = {"job": message.job, **PLAINLY}
-        tx.ledger.append(LedgerRow(now, OccurrenceState.DONE.value, story.occurrence, facts))
-        shown = replace(item, shown=item.shown + 1)
-        after = plan_next(tx, shown, now.astimezone(UTC) + item.nag.pause)
-        move_card(tx, after, message.id)
-        found.append(HeldMessage(message))
-    return found
 
 
 def _is_to_be_told(tx: Transaction, held: HeldMessage) -> bool:
@@ -100,10 +81,11 @@ def _close_oldest(tx: Transaction, poster: MessagePoster, digest: Digest) -> Non
 
 
 def _drawn(tx: Transaction, digest: Digest) -> ChatMessage:
-    items = (tx.due_items.get(each.item) for each in digest.entries if each.item)
+    keys = (each.item for each in digest.entries if each.item)
+    items = {key: item for key in keys if (item := tx.due_items.get(key)) is not None}
     messages = (each.message.id for each in digest.entries)
     posted = frozenset(each for each in messages if tx.messages.get(each) is not None)
-    return digest_message(digest, {item.key: item for item in items if item}, posted, tx.now)
+    return digest_message(digest, items, posted, tx.now)
 
 
 def redraw_digests(tx: Transaction, poster: MessagePoster) -> None:

@@ -51,8 +51,6 @@ class QuietWatch:
         self._board = board
         self._clock = clock
         self._changed = asyncio.Event()
-        # At a start: the quiet may have ended while the bot did not run.
-        self._may_have_been_quiet = True
         self._has_new_answers = True
 
     async def run(self) -> None:
@@ -73,7 +71,7 @@ class QuietWatch:
     async def _post_or_wait(self) -> None:
         now = self._clock.now()
         settings, has_waiting, digests = await self._store.read(
-            lambda tx: (quiet_settings(tx), self._has_waiting(tx), tx.digests.get())
+            lambda tx: (quiet_settings(tx), bool(tx.held.get().waiting), tx.digests.get())
         )
         if self._has_new_answers:
             self._has_new_answers = False
@@ -82,23 +80,16 @@ class QuietWatch:
         until = quiet_until(settings, now)
         await self._board.show_quiet(until)
         if until is not None:
-            self._may_have_been_quiet = True
             left = elapsed(now, until).total_seconds()
             await wait_until_set(self._changed, self._clock, min(_LONGEST_SLEEP, left))
         elif has_waiting:
             await self._state.until_idle()
             now = self._clock.now()
             await self._store.transact(lambda tx: self._end_quiet(tx, now))
-            self._may_have_been_quiet = False
         elif settings.hours is not None:
             await wait_until_set(self._changed, self._clock, _LONGEST_SLEEP)
         else:
             await self._changed.wait()
-
-    def _has_waiting(self, tx: Transaction) -> bool:
-        if tx.held.get().waiting:
-            return True
-        return self._may_have_been_quiet and bool(tx.due_items.to_come_again())
 
     def _end_quiet(self, tx: Transaction, now: datetime) -> None:
         if not is_quiet(quiet_settings(tx), now):

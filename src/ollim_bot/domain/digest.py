@@ -90,12 +90,11 @@ class HeldMessages:
 
     def with_new(self, held: HeldMessage) -> HeldMessages:
         """Add the message in place of one with its key, or with its id."""
-        left = (
-            each
-            for each in self.without_key(held.key).waiting
-            if each.message.id != held.message.id
-        )
-        return HeldMessages((*left, held))
+        left = self.without_key(held.key).without(held.message.id)
+        return HeldMessages((*left.waiting, held))
+
+    def without(self, message_id: MessageId) -> HeldMessages:
+        return HeldMessages(tuple(each for each in self.waiting if each.message.id != message_id))
 
     def without_key(self, key: str) -> HeldMessages:
         """Without the message of that key; an empty key is of none."""
@@ -224,7 +223,8 @@ def _drawn(
     line = _line(entry, digest.at)
     if item is not None and item.answer is not None:
         settled = settled_card(item, now)
-        return settled.title, settled.buttons
+        has_undo = item.card == entry.message.id and entry.message.id not in posted
+        return settled.title, settled.buttons if has_undo else ()
     if item is not None and not _is_live(entry, item):
         return passed_card(item, now).title, ()
     if entry.message.id in posted:

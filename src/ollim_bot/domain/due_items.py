@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -49,9 +49,13 @@ class DueItem:
     `note` is the job as a text, from which a snooze makes a reminder. `card` is the newest message
     that shows the item. `shown` counts those messages; `again_at` is when the next one is due, if
     the item is open then. A dose that is taken after `late_after` is nearer to the next one.
-    `is_followed_up` says that a later check of its chain, or a later moment of its routine, asks in
-    its place. `earlier` are the newest of those moments that were not answered, and `earlier_count`
-    is their whole number.
+    `is_followed_up` says that a later check of its chain, or a later moment of its job, asks in its
+    place. `earlier` are the newest of those moments that were not answered, and `earlier_count` is
+    their whole number.
+
+    `waiting` is the message that shows it when the quiet ends; without any message yet, `card` is
+    the same, and afterwards empty if it was answered before it came. `same_as` is the key of the
+    item that is meant, where a run by hand came while that was there: it has no life of its own.
 
     `answered_by` is a surface, or `agent`. `until` is the moment that a snooze or a move chose, and
     `copy` the id of the reminder that it made. `asked` and `footer` are what the message showed
@@ -68,6 +72,8 @@ class DueItem:
     again_at: datetime | None = None
     late_after: datetime | None = None
     is_followed_up: bool = False
+    waiting: MessageId | None = None
+    same_as: str = ""
     answer: Answer | None = None
     answered_at: datetime | None = None
     answered_by: str = ""
@@ -123,7 +129,12 @@ class DueItem:
 
     @property
     def is_open(self) -> bool:
-        return self.answer is None and not self.is_followed_up
+        return self.answer is None and not self.is_followed_up and not self.same_as
+
+    @property
+    def is_put_off(self) -> bool:
+        """Whether its answer was another moment, at which a reminder comes."""
+        return self.answer in (Answer.SNOOZED, Answer.MOVED)
 
     @property
     def as_reminder(self) -> Reminder:
@@ -133,12 +144,6 @@ class DueItem:
     @property
     def nag(self) -> Nag | None:
         return self.as_reminder.spec.nag
-
-    @property
-    def times(self) -> Sequence[Occurrence]:
-        """The times at which it may come again."""
-        first, nag = Occurrence.parse(self.occurrence), self.nag
-        return () if nag is None else [first.again(number) for number in range(2, nag.times + 2)]
 
     @property
     def is_of_routine(self) -> bool:
@@ -160,6 +165,21 @@ class DueItem:
         moments = sorted({*self.earlier, *older.earlier, older.due}, reverse=True)
         count = self.earlier_count + older.earlier_count + 1
         return replace(self, earlier=tuple(moments[:_MOST_EARLIER]), earlier_count=count)
+
+    @property
+    def is_by_hand(self) -> bool:
+        return Occurrence.parse(self.occurrence).manual
+
+    def is_of(self, kind: JobKind, job_id: str) -> bool:
+        occurrence = Occurrence.parse(self.occurrence)
+        return (occurrence.kind, occurrence.job_id) == (kind, job_id)
+
+    def is_same_dose(self, now: datetime) -> bool:
+        """Whether its dose is the last that was due; a single one always is."""
+        if not self.is_dose or self.late_after is None:
+            return self.is_dose
+        following = self.late_after.astimezone(UTC) + elapsed(self.due, self.late_after)
+        return now.astimezone(UTC) < following
 
     def answered(
         self,
@@ -194,6 +214,7 @@ class DueItem:
             asked=None,
             footer="",
             undo_until=None,
+            again_at=None,
         )
 
     def can_undo(self, now: datetime) -> bool:

@@ -30,19 +30,22 @@ def open_card(item: DueItem, now: datetime, words: str = "") -> Card:
     """The card of an open item; `words` are the agent's, where it words the message itself.
 
     Each time that the item comes, the card has other words: those of the job, then the first step
-    or how long ago it was, then a question with other buttons.
+    or how long ago it was, then a question with other buttons, and that with the time it is open.
     """
     if item.shown == 1:
         return _titled(words or item.title, _asking(item))
     if item.shown == 2:
         return _titled(_second_words(item, now), _asking(item))
-    return _titled(f"Still open: {item.owner_title}?", _deciding(item))
+    since = f" after {_age(item, now)}" if item.shown > 3 else ""
+    return _titled(f"Still open{since}: {item.owner_title}?", _deciding(item))
 
 
 def _second_words(item: DueItem, now: datetime) -> str:
-    if first_step := first_step_in(item.note):
-        return first_step
-    return f"{item.owner_title} · {duration_in_words(_minutes(item.due, now))} ago"
+    return first_step_in(item.note) or f"{item.owner_title} · {_age(item, now)} ago"
+
+
+def _age(item: DueItem, now: datetime) -> str:
+    return duration_in_words(_minutes(item.due, now))
 
 
 def _titled(words: str, buttons: tuple[Button, ...]) -> Card:

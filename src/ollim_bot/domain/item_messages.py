@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -41,19 +40,21 @@ def item_message(
     return message, item
 
 
-def again_message(item: DueItem, time: Occurrence, now: datetime, footer: str = "") -> ChatMessage:
-    """The message that asks once more, at one of the times of an open item."""
-    card = open_card(replace(item, shown=item.shown + 1), now)
+def card_message(
+    item: DueItem, occurrence: Occurrence, now: datetime, footer: str = ""
+) -> ChatMessage:
+    """The message that shows an item by itself, for one of the times that it comes."""
+    card = open_card(item, now)
     taint = marked_taint(item.untrusted)
     return ChatMessage(
-        delivery_id(time),
+        delivery_id(occurrence),
         now,
         Author.BACKGROUND,
         card.text,
         card=card,
         footer=" ".join(filter(None, (footer, untrusted_label(taint)))),
         job=item.short_title,
-        occurrence=time.id,
+        occurrence=occurrence.id,
         untrusted=untrusted_message(taint),
     )
 

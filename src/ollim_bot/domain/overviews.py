@@ -335,6 +335,9 @@ def today_overview(
     def title_of(one: DueItem | JobSpec) -> str:
         return one.owner_title if has_titles else one.short_title
 
+    def answered_lines(items: Iterable[DueItem]) -> Iterator[_Line]:
+        return (line for item in items for line in _answered_lines(item, title_of(item), now))
+
     overdue = [item for item in in_overdue_order(waiting) if item.key not in hidden]
     groups = {
         "Overdue": [line for item in overdue for line in _waiting_lines(item, title_of(item), now)],
@@ -344,7 +347,8 @@ def today_overview(
             _coming_line(each, title_of(each.job.spec), now)
             for each in coming_today(jobs, skips, now)
         ],
-        "Done": [line for item in answered for line in _answered_lines(item, title_of(item), now)],
+        "Put off": [*answered_lines(item for item in answered if item.is_put_off)],
+        "Done": [*answered_lines(item for item in answered if not item.is_put_off)],
     }
     if hidden:
         groups["Overdue"].append(_page_line(waiting, overdue, hidden))

@@ -15,12 +15,17 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 # Rows that do not change the state of an occurrence: an attempt is about to ping or write
 # (`attempt`, `tool`, `session`; once for each tool) or has reported (`tool`, `report`), the
 # reminder was delivered to the owner, the owner answered it, a message waits for the end of the
-# quiet (`message`, `text`, `until`), or a digest has brought that message (`message`, `digest`).
+# quiet (`message`, `text`, `until`), a digest has brought that message (`message`, `digest`), or it
+# does not come any more (`message`, `why`).
 EFFECT = "effect"
 DELIVERED = "delivered"
 HELD = "held"
 RELEASED = "released"
-NOTES = frozenset({EFFECT, DELIVERED, ANSWERED, HELD, RELEASED})
+DROPPED = "dropped"
+NOTES = frozenset({EFFECT, DELIVERED, ANSWERED, HELD, RELEASED, DROPPED})
+
+# Why a message or a time of an item does not come.
+NEWER_CAME = "a later one came in its place"
 
 # The facts of an end without any attempt: the program delivered the text itself.
 PLAINLY: Mapping[str, object] = {"plain": True}

@@ -8,20 +8,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.item_messages import again_message, delivery_id
-from ollim_bot.domain.lateness import is_late
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
-from ollim_bot.domain.quiet import quiet_until
-from ollim_bot.domain.run_history import HELD, PLAINLY, PLANNED_AT
-from ollim_bot.domain.schedule import Agenda
+from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.schedule import Agenda, JobKey
 from ollim_bot.domain.travel import ZoneMove
 from ollim_bot.errors import StorageError
-from ollim_bot.schedule.job_index import Changes
-from ollim_bot.store.item_answers import move_card
-from ollim_bot.store.item_times import held_time, plan_next, planned_time, skip_passed
-from ollim_bot.store.steps import quiet_settings
+from ollim_bot.schedule.job_index import Changes, JobIndex, job_of
+from ollim_bot.store.item_answers import follow_job, show_again
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -33,15 +27,17 @@ _logger = logging.getLogger(__name__)
 class Nags:
     """Shows each planned time of an open item once, as a new message.
 
-    The message, the end of this time and the plan of the next one are one step. After downtime only
-    the newest time is shown. While it is quiet, what need not come waits for the end.
+    After downtime only the newest time is shown. It ends when the job is paused or its file is
+    removed, and goes on when the job is back.
     """
 
-    def __init__(self, store: Store, poster: MessagePoster) -> None:
+    def __init__(self, store: Store, index: JobIndex) -> None:
         self._store = store
-        self._poster = poster
+        self._index = index
         self._agenda: Agenda[str] = Agenda()
         self._is_outdated = True
+        # At a start any job may have changed.
+        self._has_changed_jobs = True
         self._unsubscribe: Callable[[], None] | None = None
 
     @property
@@ -63,6 +59,8 @@ class Nags:
             self._unsubscribe = None
 
     async def serve_due(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
+        if self._has_changed_jobs:
+            await self._try_to_follow_jobs()
         if self._is_outdated:
             await self._try_to_read_items()
         for key, _ in self._agenda.due(now):
@@ -72,8 +70,9 @@ class Nags:
                 _logger.warning("A due item could not be shown again", exc_info=True)
                 self._agenda.put(key, now + _BETWEEN_TRIES)
 
-    def follow_changes(self, changes: Changes, since: datetime) -> None:
+    def follow_changes(self, changes: Changes, since: datetime) -> None:  # noqa: ARG002
         """An open item keeps the nag that its job had when it came."""
+        self._has_changed_jobs |= bool(changes.added or changes.changed or changes.removed)
 
     async def follow_zone(self, move: ZoneMove, now: datetime) -> None:
         """An open item comes again after its pause, by any clock."""
@@ -91,6 +90,19 @@ class Nags:
             await self._store.transact(step)
         except StorageError:
             _logger.warning("Due items could not follow the clock", exc_info=True)
+
+    async def _try_to_follow_jobs(self) -> None:
+        def step(tx: Transaction) -> None:
+            for item in tx.due_items.open():
+                if item.nag is not None:
+                    follow_job(tx, item, self._job(item))
+
+        self._has_changed_jobs = False
+        try:
+            await self._store.transact(step)
+        except StorageError:
+            _logger.warning("Due items could not follow their jobs", exc_info=True)
+            self._has_changed_jobs = True
 
     async def _try_to_read_items(self) -> None:
         self._is_outdated = False
@@ -110,31 +122,9 @@ class Nags:
 
     def _show(self, tx: Transaction, key: str, now: datetime) -> None:
         item = tx.due_items.get(key)
-        if item is None or not item.is_open or item.again_at is None or item.again_at > now:
-            return
-        if held_time(tx, item) is not None:
-            # The digest brings it when the quiet ends.
-            return
-        item = skip_passed(tx, item, now)
-        time = planned_time(tx, item)
-        if time is None or item.nag is None or item.again_at is None:
-            tx.due_items.put(replace(item, again_at=None))
-            return
-        until = None if item.as_reminder.must else quiet_until(quiet_settings(tx), now)
-        if until is not None:
-            tx.due_items.put(replace(item, again_at=until))
-            tx.ledger.append(_held_row(item, time, until, tx.now))
-            return
-        message = again_message(item, time, tx.now)
-        self._poster.add_to_log(tx, message)
-        facts = {"job": message.job, **PLAINLY}
-        tx.ledger.append(LedgerRow(tx.now, OccurrenceState.DONE.value, time, facts))
-        since = now if is_late(item.again_at, now) else item.again_at
-        after = plan_next(tx, replace(item, shown=item.shown + 1), since + item.nag.pause)
-        move_card(tx, after, message.id)
+        if item is not None:
+            show_again(tx, key, now, self._job(item))
 
-
-def _held_row(item: DueItem, time: Occurrence, until: datetime, now: datetime) -> LedgerRow:
-    facts = {"message": delivery_id(time), "text": item.title}
-    moments = dict.fromkeys(("until", PLANNED_AT), until.isoformat())
-    return LedgerRow(now, HELD, time, {**facts, **moments})
+    def _job(self, item: DueItem) -> Job | None:
+        occurrence = Occurrence.parse(item.occurrence)
+        return job_of(self._index, JobKey(occurrence.kind, occurrence.job_id))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.text import FROM_UNTRUSTED
 from ollim_bot.store.codecs.plain import decode_plain, encode_plain
 from ollim_bot.store.connection import Row, Statements, microseconds
@@ -17,8 +18,10 @@ class DueItems:
         self._statements = statements
 
     def get(self, key: str) -> DueItem | None:
+        """The item that the buttons with this key mean."""
         rows = self._statements.rows("SELECT value FROM due_items WHERE key = ?", key)
-        return next(iter(_decoded(rows)), None)
+        item = next(iter(_decoded(rows)), None)
+        return self.get(item.same_as) if item is not None and item.same_as else item
 
     def add(self, item: DueItem) -> bool:
         """Add the item; False if its occurrence has one already."""
@@ -57,6 +60,14 @@ class DueItems:
             microseconds(moment),
         )
         return _decoded(rows)
+
+    def of_job(self, kind: JobKind, job_id: str) -> list[DueItem]:
+        """The items of a job, the newest first. Reads all items."""
+        rows = self._statements.rows(
+            "SELECT value FROM due_items WHERE instr(value, ?) > 0 ORDER BY due DESC",
+            f"{kind}:{job_id}:",
+        )
+        return [each for each in _decoded(rows) if each.is_of(kind, job_id) and not each.same_as]
 
     def with_undo(self) -> list[DueItem]:
         """The items whose message offers Undo, the one that offers it shortest first."""

@@ -1,7 +1,8 @@
-"""Shows due items, answers them, and takes an answer back.
+"""Owns the cards of due items: a card comes, comes again, waits, is answered, and is brought back.
 
-The item, its message, the ledger, the update for the agent and the changes of job files are one
-step, so that a crash leaves all of an answer or none of it.
+Whatever happens to an item goes through these steps: an open item has one message that asks for it,
+and at most one planned time. The item, its message, the ledger, the update for the agent and the
+changes of job files are one step, so that a crash leaves all of it or none of it.
 """
 
 from __future__ import annotations
@@ -14,25 +15,42 @@ from functools import reduce
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.due_items import Answer, DueItem, item_key
-from ollim_bot.domain.item_cards import passed_card, settled_card, unanswered_card
+from ollim_bot.domain.digest import HeldMessage
+from ollim_bot.domain.due_items import NO_CARD, Answer, DueItem, item_key
+from ollim_bot.domain.item_cards import open_card, passed_card, settled_card, unanswered_card
+from ollim_bot.domain.item_messages import card_message, delivery_id
 from ollim_bot.domain.item_replies import settlement
-from ollim_bot.domain.jobs import ItemKind
+from ollim_bot.domain.jobs import ItemKind, Job, JobKind
+from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.moments import describe
-from ollim_bot.domain.occurrences import SkipReason
-from ollim_bot.domain.quiet import IN_QUIET_HOURS, is_quiet
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
+from ollim_bot.domain.quiet import IN_QUIET_HOURS, is_quiet, quiet_until
+from ollim_bot.domain.run_history import NEWER_CAME, PLAINLY
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
 from ollim_bot.domain.snoozing import root_in
 from ollim_bot.domain.updates import owner_did
-from ollim_bot.store.item_times import plan_next, skip_planned
+from ollim_bot.store.item_times import (
+    last_end,
+    plan_next,
+    planned_time,
+    skip_passed,
+    skip_planned,
+)
 from ollim_bot.store.job_files import (
     JobFileChanges,
     add_snoozed,
     bring_back_chain,
     end_chain,
+    is_removed_after,
     remove_copy,
 )
-from ollim_bot.store.steps import carry_agent_skills, leave_update, quiet_settings
+from ollim_bot.store.steps import (
+    carry_agent_skills,
+    hold,
+    leave_update,
+    note_dropped,
+    quiet_settings,
+)
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -52,33 +70,78 @@ _DID = {
 def add_item(tx: Transaction, item: DueItem) -> None:
     """Add the item of a new message, which asks in the place of every earlier one.
 
-    Those are a message of the same occurrence, the earlier checks of its chain, and the earlier
-    moments of its routine. If the item has its answer already, the new message shows that.
+    Those are a message of the same occurrence, the earlier checks of its chain, the earlier moments
+    of its routine, and what the owner has run by hand. If the item has its answer already, the new
+    message shows that. Call it after the message was added, or kept for the digest.
     """
-    known = tx.due_items.get(item.key)
-    if known is not None and known.is_open:
-        move_card(tx, known, item.card)
-    elif known is not None:
-        _show(tx, item.card, settled_card(replace(known, undo_until=None), tx.now))
-    else:
+    known = tx.due_items.get(item.key) or _meant_by_hand(tx, item)
+    if known is None:
         item = _take_place(tx, item)
-        if item.again_at is not None:
+        if tx.held.get().has(item.card):
+            item = replace(item, waiting=item.card, again_at=None)
+        elif item.again_at is not None:
             item = plan_next(tx, item, item.again_at)
         tx.due_items.put(item)
+        return
+    if known.key != item.key:
+        tx.due_items.put(replace(item, again_at=None, same_as=known.key))
+    if known.answer is not None:
+        _show(tx, known.card, settled_card(replace(known, undo_until=None), tx.now))
+        _show(tx, item.card, settled_card(known, tx.now))
+        tx.due_items.put(replace(known, card=item.card))
+    elif not known.is_open:
+        _show(tx, item.card, passed_card(known, tx.now))
+    elif tx.held.get().has(item.card):
+        if known.waiting != item.card:
+            _drop_waiting(tx, known)
+        tx.due_items.put(replace(known, waiting=item.card))
+    else:
+        bring_card(tx, known, item.card)
+
+
+def _meant_by_hand(tx: Transaction, item: DueItem) -> DueItem | None:
+    """The item that a run by hand shows again: the open one, or the dose that has its answer."""
+    if not item.is_by_hand:
+        return None
+    run = Occurrence.parse(item.occurrence)
+    newest = tx.due_items.of_job(run.kind, run.job_id)
+    answered = next((each for each in newest if each.is_same_dose(tx.now)), None)
+    waiting = next((each for each in newest if each.is_open), None)
+    # An older dose that is open is not the one that is meant.
+    if waiting is not None and (answered is None or answered.answer is None):
+        return waiting
+    while answered is not None and answered.copy:
+        copies = tx.due_items.of_job(JobKind.REMINDER, answered.copy)
+        if not copies:
+            # A copy that has not come by its moment was cancelled.
+            is_to_come = answered.until is not None and answered.until > tx.now
+            return answered if is_to_come else None
+        answered = copies[0]
+    return answered
 
 
 def _take_place(tx: Transaction, item: DueItem) -> DueItem:
-    """Have the item ask instead of the earlier ones of its job; an earlier dose stays open."""
+    """Have the item ask instead of the earlier ones of its job; an earlier dose stays open.
+
+    An Undo of an earlier answer would bring that one back beside it.
+    """
     for earlier in tx.due_items.open():
         if not earlier.is_of_same_job(item):
             continue
-        skip_planned(tx, earlier, SkipReason.SUPERSEDED, "a later one came in its place")
-        if earlier.is_dose and earlier.is_of_routine:
+        skip_planned(tx, earlier, SkipReason.SUPERSEDED, NEWER_CAME)
+        _drop_waiting(tx, earlier)
+        earlier = replace(earlier, waiting=None, again_at=None)
+        if earlier.is_dose and earlier.is_of_routine and not earlier.is_by_hand:
             _show_unanswered(tx, earlier)
             continue
         _show(tx, earlier.card, passed_card(earlier, tx.now))
-        tx.due_items.put(replace(earlier, is_followed_up=True, again_at=None))
-        item = item.in_place_of(earlier) if item.is_of_routine else item
+        tx.due_items.put(replace(earlier, is_followed_up=True))
+        is_moment = item.is_of_routine and not earlier.is_by_hand
+        item = item.in_place_of(earlier) if is_moment else item
+    job = Occurrence.parse(item.occurrence)
+    for earlier in () if item.is_dose else tx.due_items.with_undo():
+        if earlier.is_of(job.kind, job.job_id):
+            _end_undo(tx, earlier)
     return item
 
 
@@ -87,8 +150,7 @@ def _show_unanswered(tx: Transaction, dose: DueItem) -> None:
     message = tx.messages.get(dose.card)
     if message is not None and message.card is not None and message.card.buttons:
         _show(tx, dose.card, unanswered_card(dose, tx.now))
-    if dose.again_at is not None:
-        tx.due_items.put(replace(dose, again_at=None))
+    tx.due_items.put(dose)
 
 
 def add_missed(tx: Transaction, job: ScheduledJob, moments: Sequence[datetime]) -> None:
@@ -112,10 +174,106 @@ def add_missed(tx: Transaction, job: ScheduledJob, moments: Sequence[datetime]) 
         add_item(tx, last)
 
 
-def move_card(tx: Transaction, item: DueItem, card: MessageId) -> None:
-    """Let a newer message show an open item; the earlier message becomes a line."""
-    _show(tx, item.card, passed_card(item, tx.now))
-    tx.due_items.put(replace(item, card=card))
+def bring_card(tx: Transaction, item: DueItem, card: MessageId) -> None:
+    """Let a new message show an open item; the earlier message becomes a line.
+
+    What waited for the end of the quiet does not come any more, and the nagging goes on.
+    """
+    if item.card != card:
+        _show(tx, item.card, passed_card(item, tx.now))
+    _drop_waiting(tx, item)
+    item = replace(item, card=card, waiting=None, shown=max(1, item.shown))
+    if item.nag is not None and item.again_at is None:
+        item = plan_next(tx, item, tx.now.astimezone(UTC) + item.nag.pause)
+    tx.due_items.put(item)
+
+
+def _drop_waiting(tx: Transaction, item: DueItem) -> None:
+    waiting = tx.held.get()
+    for each in waiting.waiting if item.waiting else ():
+        if each.message.id == item.waiting:
+            tx.held.put(waiting.without(item.waiting))
+            note_dropped(tx, each.message, NEWER_CAME)
+
+
+def show_again(tx: Transaction, key: str, now: datetime, job: Job | None) -> None:
+    """Show an open item again if its next time is due, as a new message, and plan the next.
+
+    `job` is its job as it is now. While it is quiet, what need not come waits for the digest, and
+    the nagging goes on after that.
+    """
+    item = tx.due_items.get(key)
+    if item is None or not item.is_open or item.again_at is None or item.again_at > now:
+        return
+    if not _is_on(tx, item, job):
+        _end_series(tx, item)
+        return
+    item = skip_passed(tx, item, now)
+    time = planned_time(tx, item)
+    if time is None or item.nag is None or item.again_at is None:
+        tx.due_items.put(replace(item, again_at=None))
+        return
+    shown = replace(item, shown=item.shown + 1)
+    message = card_message(shown, time, tx.now)
+    done = LedgerRow(tx.now, OccurrenceState.DONE.value, time, {"job": message.job, **PLAINLY})
+    until = None if item.as_reminder.must else quiet_until(quiet_settings(tx), now)
+    if until is not None:
+        _drop_waiting(tx, item)
+        hold(tx, HeldMessage(message), until)
+        tx.ledger.append(done)
+        tx.due_items.put(replace(shown, waiting=message.id, again_at=None))
+        return
+    tx.messages.add(message)
+    tx.ledger.append(done)
+    since = now if is_late(item.again_at, now) else item.again_at
+    bring_card(tx, plan_next(tx, shown, since + item.nag.pause), message.id)
+
+
+def follow_job(tx: Transaction, item: DueItem, job: Job | None) -> None:
+    """End the nagging of an open item whose job is paused or gone, or give back what was left."""
+    if not _is_on(tx, item, job):
+        _end_series(tx, item)
+    elif job is not None and item.again_at is None and not item.waiting and item.nag is not None:
+        end = last_end(tx, item)
+        if end is not None and end.facts.get("reason") == SkipReason.DISABLED:
+            again_at = tx.now.astimezone(UTC) + item.nag.pause
+            tx.due_items.put(plan_next(tx, item, again_at))
+
+
+def _is_on(tx: Transaction, item: DueItem, job: Job | None) -> bool:
+    """Whether the job is not paused, and its file there, or removed because it came."""
+    return is_removed_after(tx.job_ops, item.occurrence) if job is None else job.spec.enabled
+
+
+def _end_series(tx: Transaction, item: DueItem) -> None:
+    if item.again_at is not None:
+        skip_planned(tx, item, SkipReason.DISABLED, "it was paused or removed")
+        tx.due_items.put(replace(item, again_at=None))
+
+
+def release_card(tx: Transaction, held: HeldMessage, now: datetime) -> HeldMessage | None:
+    """What the digest tells of a message that waited; None if it is not to come.
+
+    What was answered meanwhile, or is asked in another place, is not asked again. A message that
+    asks for no item always comes.
+    """
+    if not held.item:
+        return held
+    item, message = tx.due_items.get(held.item), held.message
+    if item is None or message.id not in (item.waiting, item.card):
+        note_dropped(tx, message, NEWER_CAME)
+        return None
+    if not item.is_open:
+        card = NO_CARD if item.card == message.id else item.card
+        tx.due_items.put(replace(item, card=card, waiting=None))
+        note_dropped(tx, message, NEWER_CAME if item.answer is None else "you had answered it")
+        return None
+    bring_card(tx, item, message.id)
+    time = Occurrence.parse(message.occurrence)
+    if not time.is_again:
+        return held
+    # Its words tell how long ago it was.
+    return replace(held, message=replace(card_message(item, time, now), at=message.at))
 
 
 def _show(tx: Transaction, message_id: MessageId, card: Card | None, footer: str = "") -> None:
@@ -207,17 +365,39 @@ def undo_answer(tx: Transaction, key: str, by: str) -> DueItem | None:
 def reopen_item(tx: Transaction, item: DueItem, by: str) -> DueItem:
     """Take back the answer with all that followed from it."""
     after = item.reopened()
-    if item.nag is not None:
+    tx.ledger.append(item.row(Answer.UNDONE, tx.now, by))
+    if not after.card and after.shown:
+        after = _card_again(tx, after)
+    else:
+        _show(tx, after.card, item.asked or open_card(after, tx.now), item.footer)
+    if item.nag is not None and not after.waiting and not _is_superseded(tx, item):
         after = plan_next(tx, after, tx.now.astimezone(UTC) + item.nag.pause)
     tx.due_items.put(after)
-    tx.ledger.append(item.row(Answer.UNDONE, tx.now, by))
-    _show(tx, item.card, item.asked, item.footer)
     if item.copy and item.until is not None:
         tx.job_ops.done(add_snoozed(item.note, item.copy, item.until).id)
         tx.job_ops.add(remove_copy(item.copy, item.until))
     bring_back_chain(tx.job_ops, end_chain(root_in(item.note), _mark(item)))
     _correct_update(tx, item, by)
     return after
+
+
+def _is_superseded(tx: Transaction, item: DueItem) -> bool:
+    """Whether its nagging had ended because a later moment of its job came."""
+    end = last_end(tx, item)
+    return end is not None and end.facts.get("reason") == SkipReason.SUPERSEDED
+
+
+def _card_again(tx: Transaction, item: DueItem) -> DueItem:
+    """Make the card of an item that was answered before it came."""
+    occurrence = Occurrence.parse(item.occurrence)
+    item = replace(item, card=delivery_id(occurrence))
+    message = card_message(item, occurrence, tx.now)
+    until = None if item.as_reminder.must else quiet_until(quiet_settings(tx), tx.now)
+    if until is None:
+        tx.messages.add(message)
+        return item
+    hold(tx, HeldMessage(message), until)
+    return replace(item, waiting=message.id)
 
 
 def _correct_update(tx: Transaction, item: DueItem, by: str) -> None:
@@ -234,8 +414,13 @@ def end_undo(tx: Transaction) -> None:
     """Remove the Undo buttons whose time is over."""
     for item in tx.due_items.with_undo():
         if not item.can_undo(tx.now):
-            _show_settled(tx, item)
-            tx.due_items.put(replace(item, undo_until=None))
+            _end_undo(tx, item)
+
+
+def _end_undo(tx: Transaction, item: DueItem) -> None:
+    item = replace(item, undo_until=None)
+    _show_settled(tx, item)
+    tx.due_items.put(item)
 
 
 def new_copy() -> str:

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
-from ollim_bot.domain.run_history import RunStory, planned_row
+from ollim_bot.domain.run_history import NEWER_CAME, RunStory, planned_row
 from ollim_bot.store.transaction import Transaction
+
+# The number of the last time that an occurrence can have.
+_LAST = 9999
 
 
 def plan_next(tx: Transaction, item: DueItem, at: datetime) -> DueItem:
     """Plan the next time; the returned item has none if all of them are used up."""
-    time = next((each for each in item.times if not tx.ledger.has(each)), None)
-    if time is None:
+    stories = [*_stories(tx, item)]
+    if len(stories) + 1 >= _LAST or not _left(item, stories):
         return replace(item, again_at=None)
+    time = Occurrence.parse(item.occurrence).again(len(stories) + 2)
     tx.ledger.append(planned_row(time, item.title, at, tx.now))
     return replace(item, again_at=at)
 
 
 def planned_time(tx: Transaction, item: DueItem) -> Occurrence | None:
     """The planned time that has no end yet."""
-    stories = (tx.ledger.story(each) for each in item.times)
-    open_ones = (story.occurrence for story in stories if story.rows and story.end is None)
-    return next(open_ones, None)
-
-
-def held_time(tx: Transaction, item: DueItem) -> RunStory | None:
-    """The planned time that waits for the end of the quiet; None if none does."""
-    time = planned_time(tx, item)
-    story = None if time is None else tx.ledger.story(time)
-    return story if story is not None and story.held else None
+    return next((each.occurrence for each in _stories(tx, item) if each.end is None), None)
 
 
 def skip_planned(tx: Transaction, item: DueItem, reason: SkipReason, why: str) -> None:
@@ -46,8 +42,38 @@ def skip_passed(tx: Transaction, item: DueItem, now: datetime) -> DueItem:
     """Of several times that are due at `now`, leave only the newest."""
     while item.nag is not None and item.again_at is not None:
         following = item.again_at + item.nag.pause
-        if following > now or tx.ledger.has(item.times[-1]):
+        if following > now or _left(item, [*_stories(tx, item)]) == 1:
             break
-        skip_planned(tx, item, SkipReason.SUPERSEDED, "a later one came in its place")
+        skip_planned(tx, item, SkipReason.SUPERSEDED, NEWER_CAME)
         item = plan_next(tx, item, following)
     return item
+
+
+def last_end(tx: Transaction, item: DueItem) -> LedgerRow | None:
+    """The end of the last time that was planned."""
+    last = [*_stories(tx, item)][-1:]
+    return last[0].end if last else None
+
+
+def _stories(tx: Transaction, item: DueItem) -> Iterator[RunStory]:
+    """The times that were planned, in order."""
+    first = Occurrence.parse(item.occurrence)
+    for number in range(2, _LAST + 1) if item.nag is not None else ():
+        story = tx.ledger.story(first.again(number))
+        if not story.rows:
+            return
+        yield story
+
+
+def _left(item: DueItem, stories: list[RunStory]) -> int:
+    """How many times it has left, with a planned one."""
+    return 0 if item.nag is None else item.nag.times - sum(map(_is_used_up, stories))
+
+
+def _is_used_up(story: RunStory) -> bool:
+    """Whether it came, or a later one in its place; what an answer or a pause ends is not."""
+    end = story.end
+    if end is None:
+        return False
+    is_passed = end.facts.get("reason") == SkipReason.SUPERSEDED
+    return end.state == OccurrenceState.DONE or is_passed

@@ -63,7 +63,16 @@ def read_all(repositories: JobRepositories) -> None:
 def remove_reminder(reminder: Reminder, occurrence: str) -> JobOp:
     """Remove the reminder that was due, unless it was moved to another moment since."""
     what = {"op": "remove", "reminder": reminder.spec.id, "due": reminder.run_at.isoformat()}
-    return JobOp(f"remove {occurrence}", what)
+    return JobOp(_removal_id(occurrence), what)
+
+
+def is_removed_after(ops: JobOps, occurrence: str) -> bool:
+    """Whether the program removes the file of a reminder, because this occurrence is over."""
+    return ops.find(_removal_id(occurrence)) is not None
+
+
+def _removal_id(occurrence: str) -> str:
+    return f"remove {occurrence}"
 
 
 def end_chain(root: str, key: str) -> JobOp:

@@ -17,7 +17,7 @@ from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.decision import Circumstances, decide, has_to_come
 from ollim_bot.domain.definitions import Armed, Definition
 from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.item_messages import again_message
+from ollim_bot.domain.item_messages import card_message
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
@@ -42,7 +42,7 @@ from ollim_bot.store.database import Database
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.file_store import FileStore, Malformed, StoreProblem
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.item_answers import add_item, move_card
+from ollim_bot.store.item_answers import add_item, bring_card
 from ollim_bot.store.item_times import plan_next, planned_time, skip_passed
 from ollim_bot.store.job_files import remove_reminder
 from ollim_bot.store.json_fields import FORMAT, Fields, parse_json, render_json, versioned
@@ -196,15 +196,16 @@ def begin_again(
     time = planned_time(tx, item)
     if time is None or item.nag is None or item.again_at is None:
         return None
-    message = again_message(item, time, tx.now.astimezone(item.due.tzinfo), footer)
+    shown = replace(item, shown=item.shown + 1)
+    message = card_message(shown, time, tx.now.astimezone(item.due.tzinfo), footer)
     tx.messages.add(message)
     if is_tried:
         tx.deliveries.require(CHANNEL, message.id, (), tx.now)
     done = {"job": item.title, **PLAINLY, BY: SENTINEL}
     tx.ledger.append(LedgerRow(tx.now, OccurrenceState.DONE.value, time, done))
     since = tx.now if is_late(item.again_at, tx.now) else item.again_at
-    after = plan_next(tx, replace(item, shown=item.shown + 1), since + item.nag.pause)
-    move_card(tx, after, message.id)
+    after = plan_next(tx, shown, since + item.nag.pause)
+    bring_card(tx, after, message.id)
     return SentinelDelivery(message, after, {}, tried_at=tx.now if is_tried else None)
 
 

@@ -19,7 +19,7 @@ from ollim_bot.domain.notices import Notice, failing_key, outage_over
 from ollim_bot.domain.occurrences import COST_IN_ANSWER, LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
-from ollim_bot.domain.run_history import CUT_SHORT, EFFECT, HELD, RunStory
+from ollim_bot.domain.run_history import CUT_SHORT, DROPPED, EFFECT, HELD, NEWER_CAME, RunStory
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.session_use import answers
@@ -207,14 +207,25 @@ def quiet_settings(tx: Transaction, zone: tzinfo | None = None) -> QuietSettings
 
 def hold(tx: Transaction, held: HeldMessage, until: datetime) -> None:
     """Keep a message for the digest at the end of the quiet."""
-    message = held.message
-    tx.held.change(lambda waiting: waiting.with_new(held))
+    message, before = held.message, tx.held.get()
+    after = before.with_new(held)
+    tx.held.put(after)
+    for each in before.waiting:
+        if not after.has(each.message.id):
+            note_dropped(tx, each.message, NEWER_CAME)
     if message.occurrence:
         said = shortened(" ".join(message.text.split()), _LONGEST_SAID)
         facts = {"message": message.id, "text": said, "until": until.isoformat()}
         if message.untrusted is not None:
             facts["untrusted"] = message.untrusted.source
         tx.ledger.append(LedgerRow(tx.now, HELD, Occurrence.parse(message.occurrence), facts))
+
+
+def note_dropped(tx: Transaction, message: ChatMessage, why: str) -> None:
+    """Note of a message that waited that it does not come; `why` is for people."""
+    if message.occurrence:
+        facts = {"message": message.id, "why": why}
+        tx.ledger.append(LedgerRow(tx.now, DROPPED, Occurrence.parse(message.occurrence), facts))
 
 
 def was_held(tx: Transaction, message: ChatMessage) -> bool:

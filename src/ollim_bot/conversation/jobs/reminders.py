@@ -50,8 +50,9 @@ class ReminderDelivery:
         now = self._clock.now()
         message, item = item_message(job, occurrence, now, reason)
         try:
-            # What need not come waits for the end of the quiet; of one job, only the newest.
-            waits_as = None if job.must else f"plain {key_of(job)}"
+            # What need not come waits for the end of the quiet; of one job, only the newest. What
+            # the owner runs by hand does not.
+            waits_as = None if job.must or occurrence.manual else f"plain {key_of(job)}"
             await self._poster.send(message, main_run(now), item=item, waits_as=waits_as)
             await self._poster.arrival(message.id)
         except NotStored:

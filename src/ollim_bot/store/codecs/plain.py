@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
 from enum import StrEnum
@@ -14,9 +14,7 @@ from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.json_fields import parse_json, render_json
 
 T = TypeVar("T")
-
-# Evaluating the hints of a dataclass takes longer than decoding one.
-_type_hints = cache(get_type_hints)
+Decoder = Callable[[object], Any]
 
 
 class PlainCodec(Generic[T]):
@@ -40,7 +38,8 @@ class PlainCodec(Generic[T]):
 
 def decode_plain(kind: type[T], raw: bytes) -> T:
     """Raises `Malformed` if `raw` is not a value of that kind."""
-    value: T = _decoded(kind, parse_json(raw))
+    wanted: Any = kind
+    value: T = _decoder(wanted)(parse_json(raw))
     return value
 
 
@@ -60,32 +59,47 @@ def _encoded(value: object) -> object:
     return value
 
 
-def _decoded(kind: Any, value: object) -> Any:
-    if get_origin(kind) in (Union, types.UnionType):
-        wanted, *_ = (each for each in get_args(kind) if each is not type(None))
-        return None if value is None else _decoded(wanted, value)
-    if get_origin(kind) is tuple:
-        of, *more = get_args(kind)
-        if more == [...]:
-            return tuple(_decoded(of, each) for each in _checked(value, list))
-        pairs = zip((of, *more), _checked(value, list), strict=True)
-        return tuple(_decoded(each, part) for each, part in pairs)
-    if get_origin(kind) is Mapping:
-        of = get_args(kind)[1]
-        return {name: _decoded(of, each) for name, each in _checked(value, dict).items()}
+@cache
+def _decoder(kind: Any) -> Decoder:
+    """What decodes a value of that kind. To look at a type takes longer than to decode a value."""
+    origin, of = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        wanted, *_ = (each for each in of if each is not type(None))
+        decoded = _decoder(wanted)
+        return lambda value: None if value is None else decoded(value)
+    if origin is tuple:
+        return _tuple_decoder(of)
+    if origin is Mapping:
+        part = _decoder(of[1])
+        return lambda value: {name: part(each) for name, each in _checked(value, dict).items()}
     if is_dataclass(kind):
-        return _dataclass(kind, _checked(value, dict))
+        return lambda value: _dataclass(kind, _checked(value, dict))
     if isinstance(kind, type) and issubclass(kind, StrEnum):
-        return _choice(kind, _checked(value, str))
+        return lambda value: _choice(kind, _checked(value, str))
     if kind in (datetime, date):
-        return _moment(kind, _checked(value, str))
-    return _checked(value, getattr(kind, "__supertype__", kind))
+        return lambda value: _moment(kind, _checked(value, str))
+    plain = getattr(kind, "__supertype__", kind)
+    return lambda value: _checked(value, plain)
+
+
+def _tuple_decoder(of: Sequence[Any]) -> Decoder:
+    parts = [_decoder(each) for each in of if each is not ...]
+    if of[1:] == (...,):
+        (part,) = parts
+        return lambda value: tuple(part(each) for each in _checked(value, list))
+    return lambda value: tuple(
+        part(each) for part, each in zip(parts, _checked(value, list), strict=True)
+    )
+
+
+@cache
+def _field_decoders(kind: Any) -> Mapping[str, Decoder]:
+    return {name: _decoder(each) for name, each in get_type_hints(kind).items()}
 
 
 def _dataclass(kind: Any, given: Mapping[str, object]) -> Any:
-    hints = _type_hints(kind)
-    known = {name: each for name, each in given.items() if name in hints}
-    return kind(**{name: _decoded(hints[name], each) for name, each in known.items()})
+    known = _field_decoders(kind)
+    return kind(**{name: known[name](each) for name, each in given.items() if name in known})
 
 
 def _choice(kind: type[StrEnum], text: str) -> StrEnum:
