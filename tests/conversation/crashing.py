@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from itertools import count
 from typing import Any, TypeVar
 
@@ -10,7 +12,6 @@ from tests.stores import Stores, on_store
 
 from ollim_bot.store.database import Step
 from ollim_bot.store.store import Store as StateStore
-from ollim_bot.store.store import Subscriber
 from ollim_bot.store.transaction import Transaction
 
 R = TypeVar("R")
@@ -111,8 +112,10 @@ class CrashingStore:
         self._counter.check()
         return self.inner.query(question)
 
-    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        return self.inner.subscribe(subscriber)
+    def changes(
+        self, *names: str, event: asyncio.Event | None = None
+    ) -> AbstractContextManager[asyncio.Event]:
+        return self.inner.changes(*names, event=event)
 
     @property
     def is_writable(self) -> bool:

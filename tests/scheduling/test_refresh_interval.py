@@ -38,6 +38,7 @@ class ClockWatcher:
 
     clock: ManualClock
     is_calm: bool
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
         await asyncio.Event().wait()
@@ -45,9 +46,6 @@ class ClockWatcher:
     async def wait(self, at_most: float) -> bool:
         await self.clock.sleep(at_most)
         return self.is_calm
-
-    def wake(self) -> None:
-        """Does nothing: the clock ends each wait soon enough."""
 
 
 @dataclass

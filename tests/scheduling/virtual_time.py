@@ -94,6 +94,7 @@ class FakeWatcher:
         self._may_go_on = asyncio.Event()
         self._has_stopped = asyncio.Event()
         self._calls = -1
+        self.woken = asyncio.Event()
 
     async def run_until(self, until: datetime) -> None:
         """Let the clock run until it shows `until` and no task can run."""
@@ -101,9 +102,6 @@ class FakeWatcher:
         self._has_stopped.clear()
         self._may_go_on.set()
         await self._has_stopped.wait()
-
-    def wake(self) -> None:
-        """Does nothing: each wait ends soon enough."""
 
     async def run(self) -> None:
         await asyncio.Event().wait()

@@ -69,20 +69,20 @@ async def test_the_store_goes_on_with_the_database_as_soon_as_it_can_be_opened(
 ) -> None:
     put(scene.open(), "before")
     scene.close()
-    clock, changed = ManualClock(NOW), asyncio.Event()
+    clock = ManualClock(NOW)
     store = SqliteStore(image_of(scene), clock)
-    store.subscribe(lambda _: changed.set())
     upkeep = asyncio.create_task(store.run_upkeep())
     try:
         assert not store.is_writable
         assert await store.read(lambda tx: tx.session.get()) == "before"
         with pytest.raises(WriteFailed, match="read-only"):
             await store.transact(lambda tx: tx.session.put(None))
-        async with asyncio.timeout(30):
-            while not changed.is_set():
-                await clock.advance(1)
-            await store.until_writable()
-            await store.transact(lambda tx: tx.session.put(SessionId("after")))
+        with store.changes() as changed:
+            async with asyncio.timeout(30):
+                while not changed.is_set():
+                    await clock.advance(1)
+                await store.until_writable()
+        await store.transact(lambda tx: tx.session.put(SessionId("after")))
         assert await store.read(lambda tx: tx.session.get()) == "after"
     finally:
         upkeep.cancel()

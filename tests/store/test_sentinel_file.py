@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -77,14 +78,17 @@ async def test_the_claim_counts_before_the_next_step_and_is_announced(
     scene: SentinelFileScene,
 ) -> None:
     store = SqliteStore(scene.database, ManualClock(NOW), scene.file.give_to)
-    changed: set[str] = set()
-    store.subscribe(changed.update)
-    assert await store.transact(lambda tx: tx.ledger.count()) == 0
-    scene.put(ref="77", through=("discord",))
-    assert not await store.transact(lambda tx: tx.ledger.claim(scene.occurrence, NOW))
-    assert not scene.paths.sentinel.exists()
-    await run_ready_tasks()
-    assert {"notices", "messages", "deliveries"} <= changed
+    with ExitStack() as stack:
+        changes = [
+            stack.enter_context(store.changes(each))
+            for each in ("notices", "messages", "deliveries")
+        ]
+        assert await store.transact(lambda tx: tx.ledger.count()) == 0
+        scene.put(ref="77", through=("discord",))
+        assert not await store.transact(lambda tx: tx.ledger.claim(scene.occurrence, NOW))
+        assert not scene.paths.sentinel.exists()
+        await run_ready_tasks()
+        assert all(each.is_set() for each in changes)
     found = await store.read(lambda tx: tx.deliveries.by_ref(CHANNEL, "77"))
     assert found is not None
     assert found.message.text == "Take the „blue“ pill. Now."
@@ -98,13 +102,12 @@ async def test_the_claim_counts_before_the_next_step_and_is_announced(
 async def test_an_idle_bot_takes_it_over_within_a_second(scene: SentinelFileScene) -> None:
     clock = ManualClock(NOW)
     store = SqliteStore(scene.database, clock, scene.file.give_to)
-    changed = asyncio.Event()
-    store.subscribe(lambda _: changed.set())
     upkeep = asyncio.create_task(store.run_upkeep())
-    scene.put()
-    await clock.advance(1)
-    async with asyncio.timeout(60):
-        await changed.wait()
+    with store.changes() as changed:
+        scene.put()
+        await clock.advance(1)
+        async with asyncio.timeout(60):
+            await changed.wait()
     assert not scene.paths.sentinel.exists()
     upkeep.cancel()
     await asyncio.gather(upkeep, return_exceptions=True)

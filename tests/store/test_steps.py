@@ -29,7 +29,7 @@ from ollim_bot.store.errors import (
 )
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.store import SqliteStore
-from ollim_bot.store.transaction import NAMES, Transaction
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.testing.clock import ManualClock
 
 
@@ -212,26 +212,25 @@ def test_a_log_of_many_commits_is_moved_into_the_database(scene: StoreScene) -> 
 async def test_a_cancelled_caller_waits_for_the_outcome_of_its_step(scene: StoreScene) -> None:
     store = SqliteStore(scene.open(), ManualClock(NOW))
     began, may_end = threading.Event(), threading.Event()
-    changes: list[frozenset[str]] = []
-    store.subscribe(changes.append)
 
     def step(tx: Transaction) -> None:
         began.set()
         may_end.wait(30)
         tx.session.put(SessionId("abc"))
 
-    caller = asyncio.create_task(store.transact(step))
-    await asyncio.to_thread(began.wait, 30)
-    caller.cancel()
-    await asyncio.sleep(0)
-    caller.cancel()
-    await asyncio.sleep(0)
-    assert not caller.done()
-    may_end.set()
-    with pytest.raises(asyncio.CancelledError):
-        await caller
-    assert await store.read(session) == "abc"
-    assert changes == [frozenset({"session"})]
+    with store.changes("session") as changed:
+        caller = asyncio.create_task(store.transact(step))
+        await asyncio.to_thread(began.wait, 30)
+        caller.cancel()
+        await asyncio.sleep(0)
+        caller.cancel()
+        await asyncio.sleep(0)
+        assert not caller.done()
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        assert await store.read(session) == "abc"
+        assert changed.is_set()
     await store.close()
 
 
@@ -257,15 +256,13 @@ async def test_a_step_that_has_not_begun_can_be_cancelled(scene: StoreScene) -> 
 async def test_commits_of_other_processes_are_noticed(scene: StoreScene) -> None:
     clock = ManualClock(NOW)
     store = SqliteStore(scene.open(), clock)
-    changes = asyncio.Queue[frozenset[str]]()
-    store.subscribe(changes.put_nowait)
     upkeep = asyncio.create_task(store.run_upkeep())
     other = scene.open(is_holder=False)
-    other.run(put("abc"))
-    while changes.empty():
-        await asyncio.sleep(0.001)
-        await clock.advance(1)
-    assert changes.get_nowait() == NAMES
+    with store.changes("config") as changed:
+        other.run(put("abc"))
+        while not changed.is_set():
+            await asyncio.sleep(0.001)
+            await clock.advance(1)
     upkeep.cancel()
     await store.close()
 

@@ -544,14 +544,8 @@ class App:
 
     async def _keep_calendars(self, store: Store, parts: ConversationParts) -> None:
         """Keep the calendars current; those that the owner has just chosen are read at once."""
-        refresher, changed = self._refresher(store, parts), asyncio.Event()
-
-        def note(names: frozenset[str]) -> None:
-            if "config" in names:
-                changed.set()
-
-        unsubscribe = store.subscribe(note)
-        try:
+        refresher = self._refresher(store, parts)
+        with store.changes("config") as changed:
             async with asyncio.TaskGroup() as group:
                 group.create_task(refresher.run())
                 known = await store.read(lambda tx: tx.config.get().google_calendars)
@@ -562,8 +556,6 @@ class App:
                     if wanted != known:
                         known = wanted
                         refresher.read_others_soon()
-        finally:
-            unsubscribe()
 
     def _google_calendars(self, store: Store) -> GoogleCalendars:
         config = store.query(lambda tx: tx.config.get())

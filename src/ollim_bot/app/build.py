@@ -14,7 +14,7 @@ from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import BackgroundDeps
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
-from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.chat_log import with_open_button
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
 from ollim_bot.conversation.commands.help import HelpCommands
 from ollim_bot.conversation.commands.jobs import JobCommands
@@ -34,7 +34,7 @@ from ollim_bot.conversation.commands.sessions import (
     SessionCommands,
 )
 from ollim_bot.conversation.commands.table import CommandServices, Queued
-from ollim_bot.conversation.conversation import Conversation, MessageHistory
+from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.conversation.delivery import DeliveryQueue
 from ollim_bot.conversation.delivery_queues import DeliveryQueues
 from ollim_bot.conversation.digests import DigestButtons
@@ -51,7 +51,7 @@ from ollim_bot.conversation.forks.forks import Forks, Replies
 from ollim_bot.conversation.forks.session import ForkSession, fork_spec
 from ollim_bot.conversation.google import GoogleConnection
 from ollim_bot.conversation.greeting import Greeting
-from ollim_bot.conversation.intake import AddressIntake, MessageIntake, OwnerMessages
+from ollim_bot.conversation.intake import MessageIntake
 from ollim_bot.conversation.jobs.buttons import JobButtons, JobRemover
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
@@ -73,8 +73,8 @@ from ollim_bot.conversation.task_move import TaskMover
 from ollim_bot.conversation.tasks import DueTasks, TaskCommands
 from ollim_bot.conversation.tool_servers import ServerCards
 from ollim_bot.conversation.turns.current_run import CurrentRun
-from ollim_bot.conversation.turns.loop import InputLoop, Questions
-from ollim_bot.conversation.turns.questions import Tainting, TurnInputs
+from ollim_bot.conversation.turns.loop import InputLoop
+from ollim_bot.conversation.turns.questions import TurnInputs
 from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, Retries
 from ollim_bot.conversation.turns.runner import TurnRunner
@@ -181,7 +181,6 @@ class ConversationParts:
 
     conversation: Conversation
     state: ConversationState
-    chat: ChatLog
     fanout: SurfaceFanout
     deliveries: DeliveryQueues
     poster: MessagePoster
@@ -224,7 +223,7 @@ class ConversationParts:
         await self.state.load()
         await self.board.load()
         await self._load_deliveries()
-        await self.approvals.load(await self.chat.with_open_button("approve"))
+        await self.approvals.load(await self.state.read(lambda tx: with_open_button(tx, "approve")))
 
     async def _load_deliveries(self) -> None:
         try:
@@ -242,7 +241,6 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     )
 
     state = ConversationState(store)
-    chat = ChatLog(store)
     fanout = SurfaceFanout(store, deps.surfaces, deps.channels, patience=deps.patience)
     queues = [DeliveryQueue(store, channel, clock) for channel in deps.channels]
     poster = MessagePoster(store, fanout, queues, clock, program=deps.status.program)
@@ -293,7 +291,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     fork = ForkSession(
         deps.engine, state, posting, clock, spec=fork_spec(deps.spec, store), tools=tools
     )
-    forks = Forks(state, main, fork, chat, poster, clock)
+    forks = Forks(state, main, fork, poster, clock)
     replies = Replies(deps.engine, store, state, forks, clock)
 
     foreground = ForegroundJobs(repositories, state, clock)
@@ -322,17 +320,26 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         forks,
         fanout,
         posting,
-        CurrentRun(context, foreground, Tainting(chat, state), changes.watching),
+        CurrentRun(context, foreground, state, changes.watching),
         clock,
         hurry=inputs.hurry,
     )
-    messages = OwnerMessages(deps.keeper, chat, replies, clock)
-    intake = MessageIntake(state, messages, poster, runner, board, items, clock)
 
     set_up = with_program(read_set_up(), deps.status.program)
     day = DaySources(deps.calendars, DueTasks(deps.tasks))
     overviews = Overviews(store, repositories, posting, poster, clock, day, deps.webhook_port)
     google = GoogleConnection(DataPaths(root), deps.google, store, posting, notices, clock)
+    intake = MessageIntake(
+        state,
+        deps.keeper,
+        replies,
+        poster,
+        runner,
+        board,
+        items,
+        {AddressKind.GOOGLE_REDIRECT: google.take, **deps.take_address},
+        clock,
+    )
     services = _command_services(
         deps,
         google,
@@ -363,7 +370,8 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     loop = InputLoop(
         gate,
         state,
-        Questions(replies, inputs, board),
+        replies,
+        inputs,
         runner,
         recovery,
         dispatcher,
@@ -376,7 +384,6 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     fork_buttons = ForkButtons(state, fork_requests, runner.stop)
     buttons = _button_router(
         deps,
-        chat,
         poster,
         intake,
         approvals,
@@ -399,21 +406,16 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
 
     return ConversationParts(
         conversation=Conversation(
-            AddressIntake(
-                intake,
-                posting,
-                {AddressKind.GOOGLE_REDIRECT: google.take, **deps.take_address},
-                clock,
-            ),
+            store,
+            intake,
             dispatcher,
             buttons,
             runner,
-            MessageHistory(store, poster),
+            poster,
             deliveries,
             board,
         ),
         state=state,
-        chat=chat,
         fanout=fanout,
         deliveries=deliveries,
         poster=poster,
@@ -449,7 +451,6 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
 
 def _button_router(
     deps: ConversationDeps,
-    chat: ChatLog,
     poster: MessagePoster,
     intake: MessageIntake,
     approvals: Approvals,
@@ -471,10 +472,9 @@ def _button_router(
     )
     return ButtonRouter(
         deps.store,
-        chat,
         poster,
         clock,
-        receive=intake.receive_with,
+        receive=intake.receive,
         actions={
             "approve": Action(approvals.answer, Uses.NOTHING),
             "undo": Action(echo.undo),

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.cards import Button, ButtonPrompt
 from ollim_bot.domain.chat import OF_CLICK, ChatMessage, MessageId
@@ -56,7 +55,6 @@ class ButtonRouter:
     def __init__(
         self,
         store: Store,
-        chat: ChatLog,
         poster: MessagePoster,
         clock: Clock,
         *,
@@ -64,7 +62,6 @@ class ButtonRouter:
         actions: Mapping[str, Action],
     ) -> None:
         self._store = store
-        self._chat = chat
         self._poster = poster
         self._clock = clock
         self._receive = receive
@@ -74,7 +71,7 @@ class ButtonRouter:
         self, surface: str, message_id: MessageId, custom_id: str, words: str = ""
     ) -> CommandAnswer:
         """`words` answer the question of the button, if it asks one."""
-        message = await self._chat.find(message_id)
+        message = await self._poster.find(message_id)
         buttons = message.card.buttons if message and message.card else ()
         button = next((each for each in buttons if each.custom_id == custom_id), None)
         if message is None or button is None:

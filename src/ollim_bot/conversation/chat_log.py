@@ -1,43 +1,13 @@
-"""Looks up messages of the log."""
+"""Questions about the log, each answered from one state of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.chat import Author, ChatMessage, TurnId
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
 _NEWEST = 500
 _OF_SESSION = 20
-
-
-class ChatLog:
-    """Answers each question from one state of the database."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def find(self, message_id: MessageId) -> ChatMessage | None:
-        return await self._store.read(lambda tx: tx.messages.get(message_id))
-
-    async def page(self, limit: int, before: MessageId | None = None) -> list[ChatMessage]:
-        """The newest messages, or those before a given one; oldest first."""
-        found = await self._store.read(lambda tx: tx.messages.page(limit, before))
-        return [each.message for each in found]
-
-    async def newest_first(self) -> Sequence[ChatMessage]:
-        return (await self.page(_NEWEST))[::-1]
-
-    async def answer_of(self, turn: TurnId) -> ChatMessage | None:
-        return await self._store.read(lambda tx: answer_of(tx, turn))
-
-    async def context_of(self, session: SessionId) -> int:
-        return await self._store.read(lambda tx: context_of(tx, session))
-
-    async def with_open_button(self, action: str) -> Sequence[ChatMessage]:
-        return await self._store.read(lambda tx: with_open_button(tx, action))
 
 
 def answer_of(tx: Transaction, turn: TurnId) -> ChatMessage | None:
@@ -65,3 +35,9 @@ def with_open_button(tx: Transaction, action: str) -> list[ChatMessage]:
 def _can_be_clicked(message: ChatMessage, action: str) -> bool:
     buttons = message.card.buttons if message.card else ()
     return any(button.action == action and not button.is_used for button in buttons)
+
+
+def newest_typed(tx: Transaction, most: int) -> list[str]:
+    """The owner's own words, newest first, at most so many messages of them."""
+    newest = (each.message for each in reversed(tx.messages.page(_NEWEST)))
+    return [each.text for each in newest if each.is_typed][:most]

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ollim_bot.conversation.buttons import ButtonRouter
-from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
 from ollim_bot.conversation.commands.table import COMMANDS
 from ollim_bot.conversation.delivery_queues import DeliveryQueues
-from ollim_bot.conversation.intake import AddressIntake
+from ollim_bot.conversation.intake import MessageIntake
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.turns.runner import TurnRunner
@@ -25,66 +24,26 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
 
-class MessageHistory:
-    """The log as surfaces show it; with what is shown though the disk did not take it."""
-
-    def __init__(self, store: Store, poster: MessagePoster) -> None:
-        self._store = store
-        self._chat = ChatLog(store)
-        self._poster = poster
-
-    async def page(self, limit: int, before: MessageId | None) -> Sequence[ChatMessage]:
-        found = await self._chat.page(limit, before)
-        return found if before is not None else [*found, *self._poster.unkept][-limit:]
-
-    async def find(self, message_id: MessageId) -> ChatMessage | None:
-        return await self._chat.find(message_id)
-
-    async def search(self, words: str, limit: int) -> Sequence[ChatMessage]:
-        wanted = Search(terms_of(words), limit=limit)
-        found = await self._store.read(lambda tx: tx.messages.search(wanted))
-        return [each.message for each in found]
-
-    async def around(self, message_id: MessageId, limit: int) -> Sequence[ChatMessage]:
-        found = await self._store.read(lambda tx: tx.messages.around(message_id, limit))
-        return [each.message for each in found]
-
-    async def place_of(self, message_id: MessageId) -> int | None:
-        found = await self._store.read(lambda tx: tx.messages.logged(message_id))
-        return None if found is None else found.seq
-
-    async def last_change(self) -> int:
-        return await self._store.read(lambda tx: tx.messages.last_change())
-
-    async def changes_since(self, change: int, limit: int) -> Sequence[LogChange] | None:
-        def changes(tx: Transaction) -> tuple[int, list[LoggedMessage]]:
-            return tx.messages.last_change(), tx.messages.since_change(change, limit + 1)
-
-        last, found = await self._store.read(changes)
-        if change > last or len(found) > limit:
-            return None
-        unkept = [LogChange(each, 0) for each in self._poster.unkept]
-        return [*(LogChange(each.message, each.change) for each in found), *unkept]
-
-
 class Conversation:
     """Implements `ChatService` by delegating to the parts of the conversation."""
 
     def __init__(
         self,
-        intake: AddressIntake,
+        store: Store,
+        intake: MessageIntake,
         dispatcher: CommandDispatcher,
         buttons: ButtonRouter,
         runner: TurnRunner,
-        log: MessageHistory,
+        poster: MessagePoster,
         deliveries: DeliveryQueues,
         board: StatusBoard,
     ) -> None:
+        self._store = store
         self._intake = intake
         self._dispatcher = dispatcher
         self._buttons = buttons
         self._runner = runner
-        self._log = log
+        self._poster = poster
         self._deliveries = deliveries
         self._board = board
 
@@ -122,10 +81,13 @@ class Conversation:
         return await self._dispatcher.completions(command, argument, typed)
 
     async def history(self, limit: int, before: MessageId | None = None) -> Sequence[ChatMessage]:
-        return await self._log.page(limit, before)
+        found = await self._store.read(lambda tx: tx.messages.page(limit, before))
+        messages = [each.message for each in found]
+        # What is shown though the disk did not take it stands at the end.
+        return messages if before is not None else [*messages, *self._poster.unkept][-limit:]
 
     async def message(self, message_id: MessageId) -> ChatMessage | None:
-        return await self._log.find(message_id)
+        return await self._poster.find(message_id)
 
     async def by_ref(self, surface: str, ref: str) -> ChatMessage | None:
         return await self._deliveries.by_ref(surface, ref)
@@ -137,13 +99,17 @@ class Conversation:
         await self._deliveries.caught_up(surface)
 
     async def search(self, words: str, limit: int) -> Sequence[ChatMessage]:
-        return await self._log.search(words, limit)
+        wanted = Search(terms_of(words), limit=limit)
+        found = await self._store.read(lambda tx: tx.messages.search(wanted))
+        return [each.message for each in found]
 
     async def around(self, message_id: MessageId, limit: int) -> Sequence[ChatMessage]:
-        return await self._log.around(message_id, limit)
+        found = await self._store.read(lambda tx: tx.messages.around(message_id, limit))
+        return [each.message for each in found]
 
     async def place_of(self, message_id: MessageId) -> int | None:
-        return await self._log.place_of(message_id)
+        found = await self._store.read(lambda tx: tx.messages.logged(message_id))
+        return None if found is None else found.seq
 
     async def trouble(self, sentence: str) -> None:
         await self._board.trouble(sentence)
@@ -154,7 +120,14 @@ class Conversation:
         return replace(answer, text=with_program(answer.text, self.status.program))
 
     async def last_change(self) -> int:
-        return await self._log.last_change()
+        return await self._store.read(lambda tx: tx.messages.last_change())
 
     async def changes_since(self, change: int, limit: int) -> Sequence[LogChange] | None:
-        return await self._log.changes_since(change, limit)
+        def changes(tx: Transaction) -> tuple[int, list[LoggedMessage]]:
+            return tx.messages.last_change(), tx.messages.since_change(change, limit + 1)
+
+        last, found = await self._store.read(changes)
+        if change > last or len(found) > limit:
+            return None
+        unkept = [LogChange(each, 0) for each in self._poster.unkept]
+        return [*(LogChange(each.message, each.change) for each in found), *unkept]

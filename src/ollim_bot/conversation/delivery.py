@@ -225,13 +225,15 @@ class DeliveryQueue:
 
     async def run(self) -> None:
         """Deliver and edit until cancelled. Running it again continues where it stopped."""
-        unsubscribe = self._store.subscribe(self._noticed)
         lanes = [self._joined(), self._lane(self._deliver_next), self._lane(self._edit_next)]
         tasks = [asyncio.create_task(each) for each in lanes]
         try:
-            await asyncio.gather(*tasks)
+            with (
+                self._store.changes("messages", "deliveries", event=self._has_open),
+                self._store.changes("messages", "deliveries", event=self._has_edits),
+            ):
+                await asyncio.gather(*tasks)
         finally:
-            unsubscribe()
             for task in tasks:
                 task.cancel()
 
@@ -275,11 +277,6 @@ class DeliveryQueue:
     async def _join(self, identity: str) -> bool:
         await self._store.transact(lambda tx: tx.channels.join(self.name, identity))
         return True
-
-    def _noticed(self, changed: frozenset[str]) -> None:
-        if not changed.isdisjoint(("messages", "deliveries")):
-            self._has_open.set()
-            self._has_edits.set()
 
     async def _lane(self, work: Callable[[], Awaitable[bool]], *, repeats: bool = True) -> None:
         """Call `work` repeatedly, with growing pauses while it returns False."""

@@ -94,10 +94,8 @@ async def until(
     store: Store, clock: Clock, question: Callable[[], Awaitable[T | None]], within: float | None
 ) -> T | None:
     """Ask after each commit until there is an answer; None after `within` seconds."""
-    has_changed = asyncio.Event()
-    unsubscribe = store.subscribe(lambda _: has_changed.set())
     ends_at = None if within is None else clock.monotonic() + within
-    try:
+    with store.changes() as has_changed:
         while True:
             has_changed.clear()
             answer = await question()
@@ -105,5 +103,3 @@ async def until(
             if answer is not None or (left is not None and left <= 0):
                 return answer
             await wait_until_set(has_changed, clock, left)
-    finally:
-        unsubscribe()

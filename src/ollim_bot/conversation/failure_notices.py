@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Protocol
 
@@ -34,28 +33,19 @@ class FailureNotices:
     def __init__(self, store: Store, tell: TellOwner) -> None:
         self._store = store
         self._tell = tell
-        self._has_changed = asyncio.Event()
 
     async def run(self) -> None:
         """Report failures until cancelled."""
-        unsubscribe = self._store.subscribe(self._noticed)
-        self._has_changed.set()
-        try:
+        with self._store.changes("deliveries") as has_changed:
             while True:
-                await self._has_changed.wait()
-                self._has_changed.clear()
+                has_changed.clear()
                 await self._store.until_writable()
                 try:
                     await self._tell_all()
                 except StorageError:
                     _logger.warning("A failed delivery has to be told later", exc_info=True)
-                    self._has_changed.set()
-        finally:
-            unsubscribe()
-
-    def _noticed(self, changed: frozenset[str]) -> None:
-        if "deliveries" in changed:
-            self._has_changed.set()
+                    has_changed.set()
+                await has_changed.wait()
 
     async def _tell_all(self) -> None:
         while failed := await self._store.read(lambda tx: tx.deliveries.untold(_AT_ONCE)):

@@ -96,15 +96,12 @@ class Notices:
 
     async def run(self) -> None:
         """Post notices when the conversation allows it, until cancelled."""
-        unsubscribe = self._store.subscribe(self._note_change)
         self._wanted.set()
-        try:
+        with self._store.changes("notices", event=self._wanted):
             while True:
                 await self._wanted.wait()
                 self._wanted.clear()
                 await self._post_in_time()
-        finally:
-            unsubscribe()
 
     async def flush(self) -> None:
         """Post it now, if the conversation is quiet."""
@@ -127,10 +124,6 @@ class Notices:
                 hold(tx, HeldMessage(message, _held(each.key)), until or now)
             return
         self._poster.add_to_log(tx, _message(_notice_id(untold), untold, now))
-
-    def _note_change(self, changed: frozenset[str]) -> None:
-        if "notices" in changed:
-            self._wanted.set()
 
     async def _post_in_time(self) -> None:
         try:

@@ -51,12 +51,15 @@ class QuietWatch:
         self._board = board
         self._clock = clock
         self._changed = asyncio.Event()
-        self._has_new_answers = True
+        self._has_new_answers = asyncio.Event()
+        self._has_new_answers.set()
 
     async def run(self) -> None:
         """Watch the clock and the settings, until cancelled."""
-        unsubscribe = self._store.subscribe(self._note_change)
-        try:
+        with (
+            self._store.changes(*_CAUSES, event=self._changed),
+            self._store.changes(_ITEMS, event=self._has_new_answers),
+        ):
             while True:
                 self._changed.clear()
                 try:
@@ -65,16 +68,14 @@ class QuietWatch:
                     _logger.warning("The digest has to wait", exc_info=True)
                     await self._store.until_writable()
                     await self._clock.sleep(_BETWEEN_TRIES)
-        finally:
-            unsubscribe()
 
     async def _post_or_wait(self) -> None:
         now = self._clock.now()
         settings, has_waiting, digests = await self._store.read(
             lambda tx: (quiet_settings(tx), bool(tx.held.get().waiting), tx.digests.get())
         )
-        if self._has_new_answers:
-            self._has_new_answers = False
+        if self._has_new_answers.is_set():
+            self._has_new_answers.clear()
             if digests.kept:
                 await self._store.transact(lambda tx: redraw_digests(tx, self._poster))
         until = quiet_until(settings, now)
@@ -94,11 +95,6 @@ class QuietWatch:
     def _end_quiet(self, tx: Transaction, now: datetime) -> None:
         if not is_quiet(quiet_settings(tx), now):
             add_digest(tx, self._poster, now)
-
-    def _note_change(self, changed: frozenset[str]) -> None:
-        self._has_new_answers |= _ITEMS in changed
-        if changed & _CAUSES:
-            self._changed.set()
 
 
 _LONGEST = timedelta(days=3)

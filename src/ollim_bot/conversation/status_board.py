@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import replace
 from datetime import datetime
@@ -34,7 +33,6 @@ class StatusBoard:
         self._status = status
         self._default = status
         self._unkept = ""
-        self._changed = asyncio.Event()
 
     @property
     def current(self) -> Status:
@@ -49,17 +47,14 @@ class StatusBoard:
 
     async def run(self) -> None:
         """Show a model or names that were just chosen, until cancelled."""
-        unsubscribe = self._store.subscribe(self._note_change)
-        try:
+        with self._store.changes("config", "names") as changed:
             while True:
-                await self._changed.wait()
-                self._changed.clear()
+                await changed.wait()
+                changed.clear()
                 before = self._status
                 await self.load()
                 if self._status != before:
                     await self._fanout.changed(self.current)
-        finally:
-            unsubscribe()
 
     async def load(self) -> None:
         """Read what the owner has chosen."""
@@ -99,7 +94,3 @@ class StatusBoard:
         """Show a sentence that cannot be committed; empty when the disk can be written again."""
         self._unkept = sentence
         await self.tell()
-
-    def _note_change(self, changed: frozenset[str]) -> None:
-        if changed & {"config", "names"}:
-            self._changed.set()

@@ -40,7 +40,6 @@ class SurfaceFanout:
         self._lanes = [*self._followers, *(_Lane(surface, patience) for surface in others)]
         self._surfaces = dict(zip(self._followers, surfaces, strict=True))
         self._change: int | None = None
-        self._has_changed = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
 
     async def load(self) -> None:
@@ -49,15 +48,11 @@ class SurfaceFanout:
 
     async def run(self) -> None:
         """Follow the log until cancelled."""
-        unsubscribe = self._store.subscribe(self._noticed)
-        self._has_changed.set()
-        try:
+        with self._store.changes("messages") as has_changed:
             while True:
-                await self._has_changed.wait()
-                self._has_changed.clear()
+                has_changed.clear()
                 await self.catch_up()
-        finally:
-            unsubscribe()
+                await has_changed.wait()
 
     async def catch_up(self) -> None:
         """Return when the surfaces were given every change that is in the log now."""
@@ -93,10 +88,6 @@ class SurfaceFanout:
         except StorageError:
             return ()
         return tuple(each.message.id for each in found)
-
-    def _noticed(self, changed: frozenset[str]) -> None:
-        if "messages" in changed:
-            self._has_changed.set()
 
     async def _changes(self, change: int) -> list[LoggedMessage]:
         return await self._store.read(lambda tx: tx.messages.since_change(change, _AT_ONCE))

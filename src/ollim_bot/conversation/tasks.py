@@ -93,21 +93,12 @@ class TaskCommands:
 
     async def run(self) -> None:
         """Carry out the clicks that a crash or a full disk has cut off, until cancelled."""
-        has_changed = asyncio.Event()
-
-        def note(names: frozenset[str]) -> None:
-            if "task_undos" in names:
-                has_changed.set()
-
-        unsubscribe = self._store.subscribe(note)
-        try:
+        with self._store.changes("task_undos") as has_changed:
             while True:
                 has_changed.clear()
                 is_done = await self._repeat_begun()
                 pause = None if is_done else _BETWEEN_TRIES
                 await wait_until_set(has_changed, self._clock, pause)
-        finally:
-            unsubscribe()
 
     async def _repeat_begun(self) -> bool:
         """Carry out what is noted; False if the list or the disk refuses it now."""

@@ -5,7 +5,6 @@ The text on a card is mostly the server's, so it is visible, short, and cannot p
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
@@ -70,25 +69,14 @@ class ServerCards:
 
     async def run(self) -> None:
         """Ask and tell until cancelled."""
-        changed = asyncio.Event()
-
-        def note(names: frozenset[str]) -> None:
-            if SERVER_RECORD in names:
-                changed.set()
-
-        unsubscribe = self._store.subscribe(note)
-        changed.set()
-        try:
+        with self._store.changes(SERVER_RECORD) as changed:
             while True:
-                await changed.wait()
                 changed.clear()
                 try:
                     await self._follow()
+                    await changed.wait()
                 except StorageError:
                     await self._clock.sleep(_BETWEEN_TRIES)
-                    changed.set()
-        finally:
-            unsubscribe()
 
     async def _follow(self) -> None:
         servers = (await self._store.read(lambda tx: tx.tool_servers.get())).servers

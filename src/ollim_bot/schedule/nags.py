@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -35,10 +36,11 @@ class Nags:
         self._store = store
         self._index = index
         self._agenda: Agenda[str] = Agenda()
-        self._is_outdated = True
+        self._items_changed = asyncio.Event()
+        self._items_changed.set()
         # At a start any job may have changed.
         self._has_changed_jobs = True
-        self._unsubscribe: Callable[[], None] | None = None
+        self._watches = ExitStack()
 
     @property
     def next_at(self) -> datetime | None:
@@ -51,17 +53,15 @@ class Nags:
 
     async def start(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
         """Notice new and answered items from now on."""
-        self._unsubscribe = self._store.subscribe(self._note_change)
+        self._watches.enter_context(self._store.changes("due_items", event=self._items_changed))
 
     async def close(self) -> None:
-        if self._unsubscribe is not None:
-            self._unsubscribe()
-            self._unsubscribe = None
+        self._watches.close()
 
     async def serve_due(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
         if self._has_changed_jobs:
             await self._try_to_follow_jobs()
-        if self._is_outdated:
+        if self._items_changed.is_set():
             await self._try_to_read_items()
         for key, _ in self._agenda.due(now):
             try:
@@ -105,20 +105,17 @@ class Nags:
             self._has_changed_jobs = True
 
     async def _try_to_read_items(self) -> None:
-        self._is_outdated = False
+        self._items_changed.clear()
         try:
             items = await self._store.read(lambda tx: tx.due_items.to_come_again())
         except StorageError:
             _logger.warning("The due items cannot be read", exc_info=True)
-            self._is_outdated = True
+            self._items_changed.set()
             return
         self._agenda = Agenda()
         for item in items:
             if item.again_at is not None:
                 self._agenda.put(item.key, item.again_at)
-
-    def _note_change(self, changed: frozenset[str]) -> None:
-        self._is_outdated |= "due_items" in changed
 
     def _show(self, tx: Transaction, key: str, now: datetime) -> None:
         item = tx.due_items.get(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 
@@ -30,23 +31,21 @@ class OwnerZone:
         self._store = store
         self._clock = clock
         self._default = default
-        self._is_outdated = True
-        self._wake: Callable[[], None] | None = None
-        self._unsubscribe: Callable[[], None] | None = None
+        self._config_changed = asyncio.Event()
+        self._config_changed.set()
+        self._watches = ExitStack()
 
     async def set_clock(self) -> None:
         """Let the clock show the chosen zone."""
         self._clock.set_zone(await self._chosen())
 
-    def watch(self, wake: Callable[[], None]) -> None:
-        """Call back when the configuration has changed."""
-        self._wake = wake
-        self._unsubscribe = self._store.subscribe(self._note_change)
+    def watch(self, woken: asyncio.Event) -> None:
+        """Set `woken` when the configuration has changed."""
+        for event in (self._config_changed, woken):
+            self._watches.enter_context(self._store.changes("config", event=event))
 
     def close(self) -> None:
-        if self._unsubscribe is not None:
-            self._unsubscribe()
-            self._unsubscribe = None
+        self._watches.close()
 
     async def last_move(self, watched_until: datetime, jobs: Sequence[Job]) -> ZoneMove | None:
         """The move that the last process did not make, or did not finish; the clock is moved."""
@@ -59,7 +58,7 @@ class OwnerZone:
 
     async def next_move(self, now: datetime, jobs: Sequence[Job]) -> ZoneMove | None:
         """The move that the owner has asked for since; the clock is as it was."""
-        if not self._is_outdated:
+        if not self._config_changed.is_set():
             return None
         before, after = zone_of(self._clock), await self._chosen()
         if str(before) == str(after):
@@ -85,14 +84,9 @@ class OwnerZone:
             await self._store.transact(lambda tx: tx.zone.put(planned))
 
     async def _chosen(self) -> tzinfo:
-        self._is_outdated = False
+        self._config_changed.clear()
         name = await self._store.read(lambda tx: tx.config.get().timezone)
         return (zone_named(name) if name else None) or self._default
-
-    def _note_change(self, changed: frozenset[str]) -> None:
-        if "config" in changed and self._wake is not None:
-            self._is_outdated = True
-            self._wake()
 
 
 class MachineZoneWatch:

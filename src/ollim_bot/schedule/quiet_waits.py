@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from datetime import datetime
 
@@ -40,22 +39,19 @@ class QuietWaits:
 
     async def wait(self, due: DueOccurrence, until: datetime) -> bool:
         """Return when the occurrence may run; False if a newer moment takes its place."""
-        key, one, changed = key_of(due.job), due.occurrence, asyncio.Event()
+        key, one = key_of(due.job), due.occurrence
         self._waiting[key] += 1
-        unsubscribe = self._store.subscribe(
-            lambda names: changed.set() if names & _CAUSES else None
-        )
         try:
-            await self._gate.commit(lambda tx: _note_wait(tx, one, until))
-            while not self._has_newer(due):
-                changed.clear()
-                seconds = await self._seconds_left()
-                if not seconds:
-                    return not self._has_newer(due)
-                await wait_until_set(changed, self._clock, seconds)
-            return False
+            with self._store.changes(*_CAUSES) as changed:
+                await self._gate.commit(lambda tx: _note_wait(tx, one, until))
+                while not self._has_newer(due):
+                    changed.clear()
+                    seconds = await self._seconds_left()
+                    if not seconds:
+                        return not self._has_newer(due)
+                    await wait_until_set(changed, self._clock, seconds)
+                return False
         finally:
-            unsubscribe()
             self._waiting[key] -= 1
 
     def _has_newer(self, due: DueOccurrence) -> bool:

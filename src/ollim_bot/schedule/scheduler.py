@@ -141,7 +141,7 @@ class Scheduler:
             # Beat before arming: after a crash, no job must be armed without a heartbeat.
             await self._beat(now)
         await self._heartbeat.start(now)
-        self._zone.watch(self._watcher.wake)
+        self._zone.watch(self._watcher.woken)
         move = await self._zone.last_move(self._watched_until, self._jobs)
         if move is not None:
             await self._write_moved(move, now)

@@ -75,7 +75,7 @@ class Watcher:
         self._clock = clock
         self._tell = tell
         self._events = events
-        self._stirred = asyncio.Event()
+        self.woken = asyncio.Event()
         self._is_listening = False
         self._is_told = False
 
@@ -91,18 +91,14 @@ class Watcher:
         True if the system reports changes and has reported none.
         """
         alarm = asyncio.create_task(self._clock.sleep(at_most))
-        stir = asyncio.create_task(self._stirred.wait())
+        stir = asyncio.create_task(self.woken.wait())
         try:
             await asyncio.wait((alarm, stir), return_when=asyncio.FIRST_COMPLETED)
         finally:
             await _ended(alarm, stir)
-        is_calm = self._is_listening and not self._stirred.is_set()
-        self._stirred.clear()
+        is_calm = self._is_listening and not self.woken.is_set()
+        self.woken.clear()
         return is_calm
-
-    def wake(self) -> None:
-        """Let the present or the next caller of `wait` go on at once."""
-        self._stirred.set()
 
     async def run(self) -> None:
         """Listen to the system until cancelled."""
@@ -127,7 +123,7 @@ class Watcher:
                 await _ended(checking)
             if moved.done():
                 moved.result()
-        self._stirred.set()
+        self.woken.set()
 
     async def _moved_unheard(self, folders: _Folders) -> None:
         while await asyncio.to_thread(_identities, self._paths) == folders:
@@ -168,7 +164,7 @@ class Watcher:
 
     def _hear(self, moved: asyncio.Future[None], paths: Set[Path]) -> None:
         self._is_listening = not moved.done()
-        self._stirred.set()
+        self.woken.set()
         if not moved.done() and any(map(self._is_watched_folder, paths)):
             moved.set_result(None)
 

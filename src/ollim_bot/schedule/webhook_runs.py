@@ -50,24 +50,20 @@ class WebhookRuns:
         self._gate = gate
         self._clock = clock
         self._place = 0
-        self._changed = asyncio.Event()
         self._waiting: dict[str, deque[Occurrence]] = {}
         self._slots = Slots()
         self._order = count()
 
     async def run(self) -> None:
         """Take up what the last stop left, then follow what is accepted, until cancelled."""
-        unsubscribe = self._store.subscribe(self._note_change)
-        try:
+        with self._store.changes(_CAUSE) as changed:
             await self._gate.commit(lambda tx: tx.webhook_deliveries.forget_all_ended())
             async with asyncio.TaskGroup() as group:
                 while True:
-                    self._changed.clear()
+                    changed.clear()
                     for hook in self._queue(await self._accepted()):
                         group.create_task(self._run_all_of(hook))
-                    await self._changed.wait()
-        finally:
-            unsubscribe()
+                    await changed.wait()
 
     async def _accepted(self) -> list[Occurrence]:
         """The calls that came since the last look."""
@@ -135,7 +131,3 @@ class WebhookRuns:
         if isinstance(decision, Abandon):
             end = LedgerRow(now, decision.state.value, story.occurrence, _GONE)
             await self._gate.commit(lambda tx: tx.ledger.append(end))
-
-    def _note_change(self, changed: frozenset[str]) -> None:
-        if _CAUSE in changed:
-            self._changed.set()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -16,7 +17,6 @@ from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.transaction import NAMES
 
 R = TypeVar("R")
-Subscriber = Callable[[frozenset[str]], None]
 
 _POLL = 1.0
 _LOOK_FOR_ROOM = 5
@@ -45,11 +45,13 @@ class Store(Protocol):
     def query(self, question: Step[R]) -> R:
         """As `read`, for a thread without an event loop."""
 
-    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Call back on the event loop after each commit, also after those of other processes.
+    def changes(
+        self, *names: str, event: asyncio.Event | None = None
+    ) -> AbstractContextManager[asyncio.Event]:
+        """Set `event`, or a new one, after each commit that changes one of these while entered.
 
-        The subscriber gets the names of the changed records and tables, or all names if those are
-        unknown. The returned function ends the subscription.
+        The names are those of records and tables; no names mean any commit. A commit of another
+        process counts as a change of all.
         """
 
     @property
@@ -57,6 +59,29 @@ class Store(Protocol):
         """False from the first write that the disk refused until one succeeds again."""
 
     async def until_writable(self) -> None: ...
+
+
+class Watches:
+    """The events to set after a commit, each with the names that concern it."""
+
+    def __init__(self) -> None:
+        self._events: list[tuple[frozenset[str], asyncio.Event]] = []
+
+    @contextmanager
+    def watching(
+        self, names: tuple[str, ...], event: asyncio.Event | None
+    ) -> Iterator[asyncio.Event]:
+        watch = (frozenset(names), event or asyncio.Event())
+        self._events.append(watch)
+        try:
+            yield watch[1]
+        finally:
+            self._events.remove(watch)
+
+    def publish(self, changed: frozenset[str]) -> None:
+        for names, event in self._events:
+            if names & changed or not names:
+                event.set()
 
 
 class SqliteStore:
@@ -77,7 +102,7 @@ class SqliteStore:
         self._clock = clock
         self._writer = ThreadPoolExecutor(1, "store-writer")
         self._reader = ThreadPoolExecutor(1, "store-reader")
-        self._subscribers: list[Subscriber] = []
+        self._watches = Watches()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._commits = 0
         self._writable = asyncio.Event()
@@ -103,10 +128,11 @@ class SqliteStore:
     def query(self, question: Step[R]) -> R:
         return self._database.query(question)
 
-    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+    def changes(
+        self, *names: str, event: asyncio.Event | None = None
+    ) -> AbstractContextManager[asyncio.Event]:
         self._loop = asyncio.get_running_loop()
-        self._subscribers.append(subscriber)
-        return lambda: self._subscribers.remove(subscriber)
+        return self._watches.watching(names, event)
 
     @property
     def is_writable(self) -> bool:
@@ -169,15 +195,14 @@ class SqliteStore:
             self._writable.clear()
 
     def _announce(self, changed: frozenset[str]) -> None:
-        """Have the event loop tell the subscribers. Callable from any thread."""
+        """Have the event loop publish the change. Callable from any thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._publish, changed)
 
     def _publish(self, changed: frozenset[str]) -> None:
         if changed:
             self._commits += 1
-            for subscriber in list(self._subscribers):
-                subscriber(changed)
+            self._watches.publish(changed)
 
 
 async def _outcome(work: Future[R]) -> R:

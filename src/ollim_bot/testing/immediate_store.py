@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from ollim_bot.errors import StorageError
 from ollim_bot.store.database import Database, Step
-from ollim_bot.store.store import Subscriber
+from ollim_bot.store.store import Watches
 
 R = TypeVar("R")
 
@@ -21,7 +22,7 @@ class ImmediateStore:
     ) -> None:
         self._database = database
         self._refusal = refusal
-        self._subscribers: list[Subscriber] = []
+        self._watches = Watches()
 
     async def transact(self, step: Step[R]) -> R:
         await asyncio.sleep(0)
@@ -36,16 +37,16 @@ class ImmediateStore:
             raise refused
         result, changed = self._database.run_noting(step)
         if changed:
-            for subscriber in list(self._subscribers):
-                subscriber(changed)
+            self._watches.publish(changed)
         return result
 
     def query(self, question: Step[R]) -> R:
         return self._database.query(question)
 
-    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        self._subscribers.append(subscriber)
-        return lambda: self._subscribers.remove(subscriber)
+    def changes(
+        self, *names: str, event: asyncio.Event | None = None
+    ) -> AbstractContextManager[asyncio.Event]:
+        return self._watches.watching(names, event)
 
     @property
     def is_writable(self) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from ollim_bot.store.connection import Row, Statements, Value, connect_in_memory
 from ollim_bot.store.database import Step
 from ollim_bot.store.schema import migrate
 from ollim_bot.store.search import can_index
-from ollim_bot.store.store import Subscriber
+from ollim_bot.store.store import Watches
 from ollim_bot.store.transaction import Transaction
 
 R = TypeVar("R")
@@ -66,7 +66,7 @@ class RepeatingStore:
         self._connection = connect_in_memory()
         self._connection.deserialize(_empty_database())
         self._lock = threading.RLock()
-        self._subscribers: list[Subscriber] = []
+        self._watches = Watches()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._refusal: StorageError | None = None
         self._writable = asyncio.Event()
@@ -112,10 +112,11 @@ class RepeatingStore:
             self._publish(frozenset(attempt.statements.changed - {"mirrors", "meta"}))
         return attempt.result()
 
-    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+    def changes(
+        self, *names: str, event: asyncio.Event | None = None
+    ) -> AbstractContextManager[asyncio.Event]:
         self._loop = asyncio.get_running_loop()
-        self._subscribers.append(subscriber)
-        return lambda: self._subscribers.remove(subscriber)
+        return self._watches.watching(names, event)
 
     @property
     def is_writable(self) -> bool:
@@ -161,9 +162,8 @@ class RepeatingStore:
 
     def _publish(self, changed: frozenset[str]) -> None:
         if changed and self._loop is not None and not self._loop.is_closed():
-            for subscriber in list(self._subscribers):
-                with suppress(RuntimeError):  # the loop was closed in between
-                    self._loop.call_soon_threadsafe(subscriber, changed)
+            with suppress(RuntimeError):  # the loop was closed in between
+                self._loop.call_soon_threadsafe(self._watches.publish, changed)
 
 
 class _Attempt(Generic[R]):

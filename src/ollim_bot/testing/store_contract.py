@@ -117,24 +117,26 @@ class StoreContract(ABC):
                 await store.read(lambda tx: tx.session.put(SessionId("abc")))
             assert await store.read(lambda tx: tx.session.get()) is None
 
-    async def test_a_subscriber_is_told_what_each_commit_changed(self) -> None:
+    async def test_an_event_is_set_by_the_commits_that_concern_it(self) -> None:
         def fail(tx: Transaction) -> None:
             tx.session.put(SessionId("other"))
             raise ZeroDivisionError
 
         async with self.opened() as store:
-            told: list[frozenset[str]] = []
-            end = store.subscribe(told.append)
-            await store.transact(lambda tx: tx.session.put(SessionId("abc")))
-            await store.transact(lambda tx: tx.session.get())
-            with raising(ZeroDivisionError):
-                await store.transact(fail)
-            await asyncio.sleep(0)
-            assert told == [frozenset({"session"})]
-            end()
+            with store.changes("session") as changed, store.changes("config") as other:
+                await store.transact(lambda tx: tx.session.get())
+                with raising(ZeroDivisionError):
+                    await store.transact(fail)
+                await asyncio.sleep(0)
+                assert not changed.is_set()
+                await store.transact(lambda tx: tx.session.put(SessionId("abc")))
+                await asyncio.sleep(0)
+                assert changed.is_set()
+                assert not other.is_set()
+                changed.clear()
             await store.transact(lambda tx: tx.session.put(None))
             await asyncio.sleep(0)
-            assert len(told) == 1
+            assert not changed.is_set()
 
     async def test_a_record_that_was_never_written_has_its_default(self) -> None:
         async with self.opened() as store:

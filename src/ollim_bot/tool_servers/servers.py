@@ -118,20 +118,15 @@ class ToolServers:
 
     async def run(self) -> None:
         """Hold the connections until cancelled; every program has ended when this returns."""
-        unsubscribe = self._store.subscribe(self._note_change)
         self._wanted.set()
         try:
-            while True:
-                await self._until_wanted()
-                await self._refresh()
-                await self._hold_approved()
+            with self._store.changes(SERVER_RECORD, event=self._wanted):
+                while True:
+                    await self._until_wanted()
+                    await self._refresh()
+                    await self._hold_approved()
         finally:
-            unsubscribe()
             await self._release(list(self._held))
-
-    def _note_change(self, changed: frozenset[str]) -> None:
-        if SERVER_RECORD in changed:
-            self._wanted.set()
 
     async def _until_wanted(self) -> None:
         while not self._wanted.is_set() and not self._file.has_changed:

@@ -64,7 +64,6 @@ class WebhookServer:
         self._connections = Connections(
             limits.connections, limits.strangers, limits.stranger_seconds
         )
-        self._config_changed = asyncio.Event()
         self._is_serving = asyncio.Event()
 
     @property
@@ -80,25 +79,24 @@ class WebhookServer:
         """Serve until cancelled. Raises `OllimError` if the port is not available."""
         app = web.Application(middlewares=[_answers_in_json])
         app.add_routes([web.post("/hook/{id}", self._serve)])
-        unsubscribe = self._store.subscribe(self._note_change)
         try:
-            await self._load_config()
-            async with serving(
-                app,
-                self._port,
-                self._connections,
-                self._refusal,
-                idle_seconds=self._limits.idle_seconds,
-                linger_seconds=self._limits.linger_seconds,
-            ) as self._port:
-                self._is_serving.set()
-                while True:
-                    await self._config_changed.wait()
-                    self._config_changed.clear()
-                    await self._load_config()
+            with self._store.changes("config") as config_changed:
+                await self._load_config()
+                async with serving(
+                    app,
+                    self._port,
+                    self._connections,
+                    self._refusal,
+                    idle_seconds=self._limits.idle_seconds,
+                    linger_seconds=self._limits.linger_seconds,
+                ) as self._port:
+                    self._is_serving.set()
+                    while True:
+                        await config_changed.wait()
+                        config_changed.clear()
+                        await self._load_config()
         finally:
             self._is_serving.clear()
-            unsubscribe()
             await self._calls.close()
 
     async def _serve(self, http: web.Request) -> web.Response:
@@ -136,10 +134,6 @@ class WebhookServer:
             f"Webhooks cannot use port {self._port}: {reason}. "
             "Free that port, or set WEBHOOK_PORT to another one."
         )
-
-    def _note_change(self, changed: frozenset[str]) -> None:
-        if "config" in changed:
-            self._config_changed.set()
 
     async def _load_config(self) -> None:
         try:

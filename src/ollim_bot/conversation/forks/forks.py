@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.chat_log import context_of
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.forks.session import ForkSession
 from ollim_bot.conversation.message_poster import MessagePoster
@@ -49,14 +49,12 @@ class Forks:
         state: ConversationState,
         main: MainSession,
         session: ForkSession,
-        chat: ChatLog,
         poster: MessagePoster,
         clock: Clock,
     ) -> None:
         self._state = state
         self._main = main
         self._session = session
-        self._chat = chat
         self._poster = poster
         self._clock = clock
 
@@ -171,7 +169,9 @@ class Forks:
 
     async def _length_of(self, session: SessionId | None) -> int:
         """The length of the session in tokens, as of its last answer; 0 if unknown."""
-        return await self._chat.context_of(session) if session is not None else 0
+        if session is None:
+            return 0
+        return await self._state.read(lambda tx: context_of(tx, session))
 
 
 def _taint_of(tx: Transaction, fork: Fork, how: ForkExit) -> Taint:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -90,19 +89,10 @@ class UndoExpiry:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        has_changed = asyncio.Event()
-
-        def note(names: frozenset[str]) -> None:
-            if names & {"due_items", "cleared", "task_undos"}:
-                has_changed.set()
-
-        unsubscribe = self._store.subscribe(note)
-        try:
+        with self._store.changes("due_items", "cleared", "task_undos") as has_changed:
             while True:
                 has_changed.clear()
                 await wait_until_set(has_changed, self._clock, await self._seconds_left())
-        finally:
-            unsubscribe()
 
     async def _seconds_left(self) -> float | None:
         """Remove what is over; returns when to look again, None if no Undo is left."""

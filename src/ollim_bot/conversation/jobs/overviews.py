@@ -117,14 +117,7 @@ class Overviews:
 
     async def run(self) -> None:
         """Redraw the open overviews after each change of what they show; until cancelled."""
-        has_changed = asyncio.Event()
-
-        def note(names: frozenset[str]) -> None:
-            if names & _MADE_OF:
-                has_changed.set()
-
-        unsubscribe = self._store.subscribe(note)
-        try:
+        with self._store.changes(*_MADE_OF) as has_changed:
             while True:
                 has_changed.clear()
                 if await self.refresh():
@@ -132,8 +125,6 @@ class Overviews:
                     await self._change_or_midnight(has_changed)
                 else:
                     await has_changed.wait()
-        finally:
-            unsubscribe()
 
     async def refresh(self) -> bool:
         """Redraw the open overviews; False if none is open. Never raises `StorageError`."""

@@ -17,21 +17,6 @@ from ollim_bot.domain.inputs import CommandCall, ProgramTurn, TurnRequest
 from ollim_bot.errors import StorageError
 
 
-class Questions:
-    """Builds the question of a turn; routes a reply into its fork first, and reads the pictures."""
-
-    def __init__(self, replies: Replies, inputs: TurnInputs, board: StatusBoard) -> None:
-        self._replies = replies
-        self._inputs = inputs
-        self._board = board
-
-    async def first(self, asked: tuple[TurnRequest, ...]) -> TurnInput:
-        notes = await self._replies.route(asked)
-        await self._board.tell()
-        question = await self._inputs.first(asked)
-        return replace(question, notes=(*notes, *question.notes))
-
-
 class InputLoop:
     """Takes one input after another. Only an interruption overtakes the inputs that wait."""
 
@@ -39,7 +24,8 @@ class InputLoop:
         self,
         gate: DiskGate,
         state: ConversationState,
-        questions: Questions,
+        replies: Replies,
+        inputs: TurnInputs,
         runner: TurnRunner,
         recovery: Recovery,
         dispatcher: CommandDispatcher,
@@ -47,7 +33,8 @@ class InputLoop:
     ) -> None:
         self._gate = gate
         self._state = state
-        self._questions = questions
+        self._replies = replies
+        self._inputs = inputs
         self._runner = runner
         self._recovery = recovery
         self._dispatcher = dispatcher
@@ -83,8 +70,15 @@ class InputLoop:
         asked = tuple(each for each in batch if not isinstance(each, CommandCall))
         if any(self._is_over(each) for each in asked):
             await self._runner.end(asked, InputEnd.WITHDRAWN)
-        elif asked and await self._runner.ask(asked, self._questions.first(asked)):
+        elif asked and await self._runner.ask(asked, self._question(asked)):
             await self._recovery.run()
+
+    async def _question(self, asked: tuple[TurnRequest, ...]) -> TurnInput:
+        """Route a reply into its fork, then read the pictures."""
+        notes = await self._replies.route(asked)
+        await self._board.tell()
+        question = await self._inputs.first(asked)
+        return replace(question, notes=(*notes, *question.notes))
 
     def _is_over(self, asked: TurnRequest) -> bool:
         """Whether the input belongs to a fork that is no longer open."""

@@ -1,16 +1,13 @@
-"""Builds what a turn asks the agent, and finds the untrusted text that the turn follows."""
+"""Builds what a turn asks the agent."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
 
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.domain.inputs import (
@@ -20,10 +17,7 @@ from ollim_bot.domain.inputs import (
     ProgramTurnReason,
     TurnRequest,
 )
-from ollim_bot.domain.runs import Run, RunKind
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.domain.taint import ATTACHMENT, PICTURE, Taint, addresses_in, marked_taint
-from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import AttachmentStore, Image
 from ollim_bot.prompts.context import owner_prompt, owner_words
@@ -37,75 +31,6 @@ from ollim_bot.prompts.turns import (
     report_prompt,
     resumed_fork_prompt,
 )
-from ollim_bot.store.transaction import Transaction
-
-# How many of the owner's latest messages are searched for addresses that the owner typed.
-_REMEMBERED = 100
-
-
-class Tainting:
-    """Decides whether a turn is tainted. The store has it, so a restart does not clear a taint."""
-
-    def __init__(self, chat: ChatLog, state: ConversationState) -> None:
-        self._chat = chat
-        self._state = state
-
-    async def of(self, run: Run, asked: Sequence[TurnRequest], attempt: int) -> Taint:
-        """The taint with which the turn begins, and the addresses that the owner typed.
-
-        The owner's own words end an earlier taint of the session, but not what an earlier attempt
-        at answering them has read, and not what the session begins with as a branch.
-        """
-        newest = await self._chat.newest_first()
-        typed = (each.text for each in newest if each.is_typed)
-        addresses = frozenset(
-            one for text in islice(typed, _REMEMBERED) for one in addresses_in(text)
-        )
-        sources = tuple(_sources(asked))
-        ends_taint = attempt == 1 and any(map(_is_owners_word, asked))
-        return Taint(await self._noted(run, sources, ends=ends_taint), addresses)
-
-    async def with_updates(self, run: Run, updates: PendingUpdates) -> Taint:
-        """The taint after the agent is shown these updates."""
-        marks = (marked_taint(each.untrusted) for each in updates.entries)
-        sources = tuple(source for mark in marks for source in mark.sources)
-        if not sources:
-            return run.taint
-        return run.taint.having_read(*await self._noted(run, sources, ends=False))
-
-    async def _noted(self, run: Run, sources: Sequence[str], *, ends: bool) -> tuple[str, ...]:
-        """Record what the turn reads; returns all that taints it."""
-        session = run.session
-        assert session is not None
-        fork = self._state.fork if run.policy.kind is RunKind.FORK else None
-        origin = fork.parent if fork is not None and fork.session is None else None
-
-        def step(tx: Transaction) -> tuple[str, ...]:
-            known = tx.taint.get()
-            known = known.after_owner(session) if ends else known
-            inherited = tx.taint.get().of(origin) if origin is not None else ()
-            known = known.with_read(session, inherited).after_turn(session, sources, tx.now)
-            return tx.taint.change(lambda _: known).of(session)
-
-        before = await self._state.read(lambda tx: tx.taint.get())
-        standing = before.of(session)
-        is_new = bool(sources or before.of(origin)) or (ends and bool(standing))
-        return await self._state.transact(step) if is_new else standing
-
-
-def _is_owners_word(asked: TurnRequest) -> bool:
-    if not isinstance(asked, OwnerMessage) or asked.button:
-        return False
-    return asked.as_message().is_typed and bool(asked.text.strip())
-
-
-def _sources(asked: Sequence[TurnRequest]) -> Iterator[str]:
-    for each in asked:
-        if isinstance(each, JobTurn):
-            yield from marked_taint(each.untrusted).sources
-        elif isinstance(each, OwnerMessage):
-            yield from (one.source for one in (each.untrusted_quote, each.untrusted) if one)
-            yield from (PICTURE if one.is_image else ATTACHMENT for one in each.attachments)
 
 
 @dataclass(frozen=True, slots=True)

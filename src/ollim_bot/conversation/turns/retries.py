@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from uuid import uuid4
@@ -51,22 +50,18 @@ class Retries:
         self._poster = poster
         self._clock = clock
         self._login = login
-        self._changed = asyncio.Event()
         self.actions: Mapping[str, Action] = {RETRY: Action(self._click)}
 
     async def run(self) -> None:
         """Ask again what waits for the login: at the start, and after each change of the login."""
-        unsubscribe = self._store.subscribe(self._note_change)
-        try:
+        with self._store.changes("failed_turns") as changed:
             if await self._waits() and await self._login():
                 await self._queue()
             while True:
-                self._changed.clear()
+                changed.clear()
                 if await self._waits():
                     await self._until_renewed()
-                await self._changed.wait()
-        finally:
-            unsubscribe()
+                await changed.wait()
 
     async def after_login(self, _: CommandCall) -> CommandChange:
         """Ask again all that waits for the login, in new processes, which read the new login."""
@@ -117,7 +112,3 @@ class Retries:
                 buttons = tuple(replace(button, is_used=True) for button in card.buttons)
                 shown = replace(each.message, card=replace(card, buttons=buttons))
                 self._poster.add_to_log(tx, shown)
-
-    def _note_change(self, changed: frozenset[str]) -> None:
-        if "failed_turns" in changed:
-            self._changed.set()
