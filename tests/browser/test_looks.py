@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.async_api import Page, expect
@@ -237,26 +238,38 @@ async def test_a_pause_is_seen_a_line_is_short_and_the_box_stays_in_sight_on_a_p
 
 
 @pytest.mark.own_context
-async def test_moments_are_said_in_the_words_of_the_bot_and_today_becomes_yesterday_at_midnight(
+async def test_moments_are_said_in_the_words_and_the_zone_of_the_bot_until_its_midnight(
     scene: PageScene,
 ) -> None:
     await scene.context.clock.install()
     page = await scene.open()
+    said = await scene.post_old("the browser is in another zone", minutes=60)
+    for zone in ("Asia/Tokyo", "UTC"):
+        await scene.core.change(zone=zone)
+        at = said.at.astimezone(ZoneInfo(zone)).replace(second=0, microsecond=0)
+        told = describe(at, datetime.now(ZoneInfo(zone)))
+        await expect(page.locator(".moment").first).to_have_text(told)
+        await expect(page.get_by_role("article", name=f"Ollim, {told}")).to_be_visible()
     await scene.core.say("late in the day")
-    moment = page.locator(".moment")
+    moment = page.locator(".moment").last
     await expect(moment).to_contain_text("today")
     await page.clock.fast_forward("24:00:00")
     await expect(moment).to_contain_text("yesterday")
-    await expect(page.get_by_role("article", name="Ollim, yesterday")).to_be_visible()
+    await expect(page.get_by_role("article", name="Ollim, yesterday").last).to_be_visible()
 
+    zones = ["UTC", "Asia/Tokyo", "America/New_York", "Asia/Kathmandu"]
     now = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
     away = [timedelta(hours=hours) for hours in (0, -1, -12, -13, -37, -24 * 30, -24 * 80, 12, 36)]
     moments = [now + each for each in away]
     told: Any = await page.evaluate(
-        """async ([moments, now]) => {
+        """async ([moments, now, zones]) => {
             const {momentInWords} = await import("/static/format.js");
-            return moments.map((moment) => momentInWords(new Date(moment), new Date(now)));
+            return zones.map((zone) => moments.map(
+                (moment) => momentInWords(new Date(moment), new Date(now), zone)));
         }""",
-        [[moment.isoformat() for moment in moments], now.isoformat()],
+        [[moment.isoformat() for moment in moments], now.isoformat(), zones],
     )
-    assert told == [describe(moment, now) for moment in moments]
+    for zone, words in zip(zones, told, strict=True):
+        there = ZoneInfo(zone)
+        local = [moment.astimezone(there) for moment in moments]
+        assert words == [describe(moment, now.astimezone(there)) for moment in local]

@@ -7,13 +7,16 @@ import logging
 from dataclasses import replace
 from datetime import datetime
 
+from ollim_bot.clock import zone_of
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.text import with_program
 from ollim_bot.errors import StorageError
-from ollim_bot.ports import OpenFork, Status
+from ollim_bot.ports import Clock, OpenFork, Status
+from ollim_bot.store.steps import was_a_job_set
 from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
 
 _logger = logging.getLogger(__name__)
 
@@ -26,13 +29,19 @@ class StatusBoard:
     """
 
     def __init__(
-        self, store: Store, state: ConversationState, fanout: SurfaceFanout, status: Status
+        self,
+        store: Store,
+        state: ConversationState,
+        fanout: SurfaceFanout,
+        status: Status,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._state = state
         self._fanout = fanout
         self._status = status
         self._default = status
+        self._clock = clock
         self._unkept = ""
         self._changed = asyncio.Event()
 
@@ -48,7 +57,7 @@ class StatusBoard:
         )
 
     async def run(self) -> None:
-        """Show a model or names that were just chosen, until cancelled."""
+        """Show what was just chosen, and that the first job was set, until cancelled."""
         unsubscribe = self._store.subscribe(self._note_change)
         try:
             while True:
@@ -62,9 +71,15 @@ class StatusBoard:
             unsubscribe()
 
     async def load(self) -> None:
-        """Read what the owner has chosen."""
+        """Read what the owner has chosen, and whether a job was set."""
+
+        def has_jobs(tx: Transaction) -> bool:
+            return self._status.has_jobs or was_a_job_set(tx)
+
         try:
-            config, names = await self._store.read(lambda tx: (tx.config.get(), tx.names.get()))
+            config, names, is_set = await self._store.read(
+                lambda tx: (tx.config.get(), tx.names.get(), has_jobs(tx))
+            )
         except StorageError:  # the status keeps what was last known
             _logger.warning("The settings could not be read", exc_info=True)
             return
@@ -76,6 +91,8 @@ class StatusBoard:
             model=chosen,
             user_name=names.user or self._default.user_name,
             bot_name=names.bot or self._default.bot_name,
+            zone=str(zone_of(self._clock)),
+            has_jobs=is_set,
         )
 
     async def tell(self) -> None:
@@ -101,5 +118,7 @@ class StatusBoard:
         await self.tell()
 
     def _note_change(self, changed: frozenset[str]) -> None:
-        if changed & {"config", "names"}:
+        may_be_first = "ledger" in changed and not self._status.has_jobs
+        # The clock has moved when the zone is noted.
+        if may_be_first or changed & {"config", "names", "zone"}:
             self._changed.set()

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.definitions import holder_among
+from ollim_bot.domain.definitions import ARMED, ROSTER, holder_among
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.item_messages import delivery_id
@@ -237,6 +237,14 @@ def change_provider(tx: Transaction, kind: str) -> None:
 def armed_marks(tx: Transaction) -> Mapping[JobKey, str]:
     """Of the jobs that are armed; by them a file is known again after a restart."""
     return tx.ledger.armed().marks
+
+
+def was_a_job_set(tx: Transaction) -> bool:
+    """Whether a reminder or routine is known, or was the last job to become known."""
+    newest, roster = tx.ledger.newest(ARMED), tx.ledger.newest(ROSTER)
+    listed = roster.facts.get("jobs") if roster else None
+    known = [newest.facts if newest else {}, *(listed if isinstance(listed, list) else ())]
+    return any(each.get("kind") in (JobKind.REMINDER, JobKind.ROUTINE) for each in known)
 
 
 def holder_of_id(tx: Transaction, rivals: Sequence[Job]) -> int:

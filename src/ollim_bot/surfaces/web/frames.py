@@ -100,6 +100,8 @@ def status_json(status: Status) -> Json:
         "fork": None if status.fork is None else _fork(status.fork),
         "quiet": "" if status.quiet_until is None else clock_time(status.quiet_until),
         "trouble": " ".join(plain(status.trouble).split()),
+        "zone": status.zone,
+        "has_jobs": status.has_jobs,
     }
 
 

@@ -59,6 +59,8 @@
  * @property {Fork | null} fork
  * @property {string} quiet  until when it is quiet, such as 7:00; empty if it is not
  * @property {string} trouble
+ * @property {string} zone  the owner's time zone, in which all times are shown
+ * @property {boolean} has_jobs  whether a reminder or routine was set, in whatever way
  *
  * @typedef {"running" | "done" | "refused" | "failed"} ToolState
  * @typedef {{id: string, label: string, state: ToolState, reason: string}} Tool

@@ -9,7 +9,7 @@
 
 import { messagesAround, searchMessages } from "./api.js";
 import { byId, icon, make, say } from "./dom.js";
-import { botName, momentInWords, speakerNames } from "./format.js";
+import { botName, momentInWords, speakerNames, zoneOf } from "./format.js";
 import { Refused } from "./http.js";
 import { placeChanged, searchClosed, searchOpened } from "./reducers.js";
 
@@ -155,7 +155,7 @@ class SearchView {
     #item(result, names) {
         const words = result.parts.map((part) =>
             (part.is_match ? make("mark", {}, part.text) : part.text));
-        const when = momentInWords(new Date(result.at), new Date());
+        const when = momentInWords(new Date(result.at), new Date(), zoneOf(this.#store.state));
         const button = make(
             "button",
             { type: "button" },
