@@ -105,6 +105,15 @@ _OVERFLOWING = """() => [...document.body.querySelectorAll("*")].filter((element
     return width > 0 && right > innerWidth + 0.5 && !scrolls;
 }).map((element) => element.outerHTML.slice(0, 80))"""
 
+# The hint in the empty box, and whether one line of the box has room for it.
+_HINT = """box => {
+    const low = box.scrollHeight;
+    box.value = box.placeholder;
+    const isWhole = box.scrollHeight === low;
+    box.value = "";
+    return [box.placeholder, isWhole];
+}"""
+
 _MOVING = """() => [...document.querySelectorAll("*")].filter((element) => {
     const style = getComputedStyle(element);
     return style.transitionDuration !== "0s" || style.animationName !== "none"
@@ -235,6 +244,34 @@ async def test_a_pause_is_seen_a_line_is_short_and_the_box_stays_in_sight_on_a_p
     await expect(box(page)).to_be_in_viewport(ratio=1)
     await expect(messages(page).last).to_be_in_viewport(ratio=1)
     assert await page.locator("#scroller").evaluate("it => it.scrollHeight > it.clientHeight")
+
+
+async def test_a_phone_has_one_row_at_the_top_and_the_whole_hint_in_the_box(
+    scene: PageScene, page: Page
+) -> None:
+    hints = set()
+    quiet = datetime(2026, 11, 17, 7, 0, tzinfo=UTC)
+    cases: list[dict[str, object]] = [
+        {},
+        {"fork": OpenFork("Rome", MessageId("none"))},
+        {"fork": None, "bot_name": "A name of many words"},
+        {"bot_name": "Ollim", "quiet_until": quiet},
+        {"is_offline": False, "provider": "Claude", "model": "claude-sonnet-4-5-20250929"},
+        {"quiet_until": None},
+    ]
+    for case, width in product(cases, (320, 360, 390)):
+        await page.set_viewport_size({"width": width, "height": 640})
+        await scene.core.change(**case)
+        await expect(page.locator("#fork")).to_be_visible(visible=bool(case.get("fork")))
+        await expect(page.locator("#quiet")).to_be_visible(
+            visible=scene.core.status.quiet_until is not None
+        )
+        assert await page.locator("header.bar").evaluate("it => it.offsetHeight") <= 56, case
+        assert await page.evaluate(_OVERFLOWING) == []
+        hint, is_whole = await box(page).evaluate(_HINT)
+        assert is_whole, (hint, width)
+        hints.add(hint)
+    assert hints == {"Write to Ollim", "Write here"}
 
 
 @pytest.mark.own_context

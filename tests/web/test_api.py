@@ -236,7 +236,7 @@ async def test_a_body_that_is_too_large_is_refused_with_the_limit(
 ) -> None:
     reply = await browser.ask("POST", path, data=b'{"line": "' + b"x" * 70_000 + b'"}')
     assert reply.status == 413
-    assert "64 kB" in reply.error
+    assert "64 KB" in reply.error
 
 
 async def test_a_body_that_never_comes_is_not_waited_for(tmp_path: Path) -> None:

@@ -30,8 +30,8 @@ import {
 const SEARCH = /^\/search\b\s*(.*)$/is;
 const COPIED_MS = 1500;
 const LONGEST_EXCERPT = 140;
-const COMMAND_NOT_RUN = "The bot cannot be reached now, so this was not run.";
-const BUTTON_NOT_PRESSED = "The bot cannot be reached now, so nothing was done. Try again later.";
+const COMMAND_NOT_RUN = "The bot does not answer, so the command did not run. Try again later.";
+const BUTTON_NOT_PRESSED = "The bot does not answer, so nothing was done. Try again later.";
 
 /**
  * Run a command and show its answer as a note. A search has its own view.

@@ -18,7 +18,7 @@ const BLOCKED = "Notifications are blocked in the browser's settings";
 const HOW_TO_UNBLOCK =
     "The browser blocks notifications here. Allow them in its settings for this site, then press " +
     "the bell again.";
-const NOT_ALLOWED = "The browser was not allowed to notify you, so the bell stays off.";
+const NOT_ALLOWED = "You have not allowed notifications yet, so the bell stays off.";
 // The time in which another tab that shows the message can mark it as read.
 const GRACE_MS = 400;
 
