@@ -176,6 +176,10 @@ async def test_a_click_uses_the_button_up_in_every_tab_and_is_answered(
     await note.get_by_role("button", name="Remove this note").click()
     await expect(note).to_have_count(0)
     await other.close()
+    scene.core.answers[LATER.custom_id] = CommandAnswer("Snoozed: tea.", is_shown=True)
+    await button(page, "Snooze").click()
+    await expect(page.locator("#announcer")).to_contain_text("Snoozed: tea.")
+    await expect(page.locator(".note")).to_have_count(0)
     await is_used_though_the_page_was_away(scene, page)
 
 

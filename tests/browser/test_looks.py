@@ -284,9 +284,9 @@ async def test_moments_are_said_in_the_words_and_the_zone_of_the_bot_until_its_m
     for zone in ("Asia/Tokyo", "UTC"):
         await scene.core.change(zone=zone)
         at = said.at.astimezone(ZoneInfo(zone)).replace(second=0, microsecond=0)
-        told = describe(at, datetime.now(ZoneInfo(zone)))
-        await expect(page.locator(".moment").first).to_have_text(told)
-        await expect(page.get_by_role("article", name=f"Ollim, {told}")).to_be_visible()
+        when = describe(at, datetime.now(ZoneInfo(zone)))
+        await expect(page.locator(".moment").first).to_have_text(when)
+        await expect(page.get_by_role("article", name=f"Ollim, {when}")).to_be_visible()
     await scene.core.say("late in the day")
     moment = page.locator(".moment").last
     await expect(moment).to_contain_text("today")

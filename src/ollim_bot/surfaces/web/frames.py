@@ -129,7 +129,12 @@ def _argument(argument: Argument) -> Json:
 
 
 def answer_json(answer: CommandAnswer, html: str) -> Json:
-    return {"text": answer.text, "html": html, "is_error": answer.is_error}
+    return {
+        "text": answer.text,
+        "html": html,
+        "is_error": answer.is_error,
+        "is_shown": answer.is_shown,
+    }
 
 
 def live_json(

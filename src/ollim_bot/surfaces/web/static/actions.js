@@ -78,12 +78,12 @@ export async function pressCardButton(store, { id, card }, customId) {
     store.change(noteRemoved, key);
     store.change(buttonChanged, id, customId, { isPressed: true });
     const answer = await answerTo(pressButton(id, customId), BUTTON_NOT_PRESSED);
-    const { html, is_error: isError } = answer;
+    const { html, is_error: isError, is_shown: isShown } = answer;
     store.change(buttonChanged, id, customId, { isPressed: false });
-    if (html !== "" || isError) {
+    if (!isShown && (html !== "" || isError)) {
         addButtonNote(store, { key, after: id, title: button.label, html, isError });
-        announce(plain(html));
     }
+    announce(plain(html));
 }
 
 /**
@@ -140,7 +140,7 @@ async function answerTo(request, notReached) {
         return await request;
     } catch (error) {
         const sentence = error instanceof Refused ? error.message : notReached;
-        return { html: escaped(sentence), is_error: true };
+        return { html: escaped(sentence), is_error: true, is_shown: false };
     }
 }
 

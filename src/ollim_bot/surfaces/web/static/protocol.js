@@ -82,7 +82,10 @@
  * @property {boolean} takes_rest
  *
  * @typedef {{name: string, about: string, usage: string, arguments: Argument[]}} Command
- * @typedef {{html: string, is_error: boolean}} Answer  to a command or a button
+ * @typedef {object} Answer  to a command or a button
+ * @property {string} html
+ * @property {boolean} is_error
+ * @property {boolean} is_shown  whether the card that was pressed says it already
  * @typedef {{messages: Message[], has_more: boolean}} Page
  *
  * @typedef {object} Result  a message that a search has found
