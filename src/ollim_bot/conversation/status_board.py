@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.clock import zone_of
-from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
+from ollim_bot.domain.forks import entry_id
 from ollim_bot.domain.text import with_program
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, OpenFork, Status
@@ -52,7 +52,7 @@ class StatusBoard:
             self._status,
             is_busy=self._state.is_busy,
             model=self._state.answering or self._status.model,
-            fork=None if fork is None else OpenFork(fork.topic, cards.entry_id(fork.id)),
+            fork=None if fork is None else OpenFork(fork.topic, entry_id(fork.id)),
             trouble=with_program(" ".join(filter(None, trouble)), self._status.program),
         )
 
