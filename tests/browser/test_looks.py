@@ -268,6 +268,8 @@ async def test_a_phone_has_one_row_at_the_top_and_the_whole_hint_in_the_box(
         )
         assert await page.locator("header.bar").evaluate("it => it.offsetHeight") <= 56, case
         assert await page.evaluate(_OVERFLOWING) == []
+        if not case:
+            assert await page.locator("#offline").evaluate("it => it.scrollWidth <= it.clientWidth")
         hint, is_whole = await box(page).evaluate(_HINT)
         assert is_whole, (hint, width)
         hints.add(hint)

@@ -332,6 +332,7 @@ async def test_compacting_in_a_fork_is_about_the_fork() -> None:
 async def test_forks_are_listed_by_their_topic_and_those_that_were_left_apart() -> None:
     engine = scripted("Hello.", "Rome.", "What about?", "Red ones.")
     engine.then(reports("Roses it is."), Says("Done."))
+    engine.answers("Open.")
     async with fork_scene(engine) as at:
         await at.scene.ask("hi")
         await at.enter("a trip to Rome")
@@ -347,5 +348,13 @@ async def test_forks_are_listed_by_their_topic_and_those_that_were_left_apart() 
             ("", "hi · 1 answer (this one)"),
             ("Side conversations that you left", "a trip to Rome · 1 answer"),
         ]
-        await at.press("Go back to it", at.cards[-1])
+        await at.enter("the open one")
+        await at.scene.chat.command("web", "/sessions")
+        card = at.cards[-1].card
+        assert card is not None
+        assert card.lines[0].text.endswith(
+            " · side conversation: the open one · 1 answer (this one)"
+        )
+        await at.press("Leave it")
+        await at.press("Go back to it", next(m for m in at.cards if at.button(m, "Go back to it")))
         assert at.scene.told[-1].endswith(": “side conversation: which roses?”.")

@@ -12,7 +12,7 @@ from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.definitions import ARMED, ROSTER, holder_among
 from ollim_bot.domain.digest import HeldMessage
-from ollim_bot.domain.forks import ForkStory, end_id, fork_of
+from ollim_bot.domain.forks import ForkStory, end_id, entry_id, fork_of
 from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.item_messages import delivery_id
 from ollim_bot.domain.jobs import Job, JobKind
@@ -251,14 +251,16 @@ def was_a_job_set(tx: Transaction) -> bool:
 
 def story_of_fork(tx: Transaction, session: SessionId) -> ForkStory | None:
     """The story of the fork with this session; None if its cards are not known."""
-    entry, fork = tx.messages.entry_of_fork(session), tx.fork.get()
+    fork = tx.fork.get()
+    is_open = fork is not None and fork.session == session
+    own = tx.messages.get(entry_id(fork.id)) if fork is not None and is_open else None
+    entry = own or tx.messages.entry_of_fork(session)
     if entry is None or entry.card is None:
         return None
     end = tx.messages.get(end_id(fork_of(entry.id)))
-    is_open = fork is not None and fork.session == session
     said = (each.message for each in tx.messages.of_session(session, _LOOKED_AT))
-    own = (each.text for each in said if each.author is Author.OWNER and each.untrusted is None)
-    return ForkStory.of(entry.card, end.card if end else None, next(own, ""), is_open=is_open)
+    typed = (each.text for each in said if each.author is Author.OWNER and each.untrusted is None)
+    return ForkStory.of(entry.card, end.card if end else None, next(typed, ""), is_open=is_open)
 
 
 def holder_of_id(tx: Transaction, rivals: Sequence[Job]) -> int:
