@@ -63,7 +63,7 @@ async def test_an_agent_that_does_not_report_is_reported_for() -> None:
         await at.press("Keep a summary")
         assert at.fork is None
         (summary,) = at.scene.pending
-        assert summary.startswith("A side conversation about “Rome” ended without a summary.")
+        assert summary.startswith("A side conversation about “Rome” ended.")
         assert summary.endswith("Its last answer began: No.")
 
 

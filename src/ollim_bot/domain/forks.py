@@ -177,7 +177,7 @@ class Fork:
     def summary(self) -> str:
         """The summary for the main session, used if the agent has left none."""
         about = f" about “{self.topic}”" if self.topic else ""
-        ended = f"A side conversation{about} ended without a summary"
+        ended = f"A side conversation{about} ended"
         if not self.last_answer:
             return f"{ended}; nothing was answered in it."
         return f"{ended}. Its last answer began: {self.last_answer}"
