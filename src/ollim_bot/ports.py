@@ -290,7 +290,8 @@ class Status:
     """What a surface shows about the bot itself. `provider` is in words: `offline model`.
 
     `trouble` is a sentence about another surface that does not work now. `program` is how the owner
-    calls the program in a terminal. `quiet_until` is set while it is quiet.
+    calls the program in a terminal. `quiet_until` is set while it is quiet. `zone` is the owner's,
+    in which all times are shown. `has_jobs`: a reminder or routine was set, in whatever way.
     """
 
     provider: str
@@ -305,6 +306,8 @@ class Status:
     price: Price = Price.LISTED
     program: str = PROGRAM
     quiet_until: datetime | None = None
+    zone: str = "UTC"
+    has_jobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -302,7 +302,8 @@ async def background_scene(
     state = ConversationState(store)
     fanout = SurfaceFanout(store, [surface])
     poster = MessagePoster(store, fanout, [], clock)
-    notices = Notices(store, state, poster, StatusBoard(store, state, fanout, STATUS), clock)
+    board = StatusBoard(store, state, fanout, STATUS, clock)
+    notices = Notices(store, state, poster, board, clock)
     if isinstance(engine, ScriptedEngine):
         engine.known.add(MAIN)
     await fanout.load()

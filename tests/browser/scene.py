@@ -23,7 +23,7 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 
 _SERVER_GONE = ("ERR_CONNECTION_REFUSED", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET", "WebSocket")
 
-_READY = re.compile("^Write (to Ollim|in the side conversation)$")
+_READY = re.compile("^Write (to Ollim|here)$")
 
 _HIDE = """hidden => {
     Object.defineProperty(document, "hidden", {get: () => hidden, configurable: true});

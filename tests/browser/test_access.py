@@ -89,7 +89,7 @@ async def is_useless(scene: PageScene, stolen: dict[str, Any], challenges: list[
 
 async def hears_nothing(page: Page, server: HostileServer) -> None:
     await page.evaluate("dispatchEvent(new Event('online'))")
-    await expect(page.locator("#connection")).to_contain_text("could not show that it is your")
+    await expect(page.locator("#connection")).to_contain_text("is not answered by your bot")
     await send(page, "for my bot alone")
     await expect(message(page, "for my bot alone")).to_contain_text("not sent yet")
     assert server.received
@@ -149,7 +149,7 @@ async def is_told_how_to_get_in(page: Page, scene: PageScene, used: str) -> None
         "Object.defineProperty(globalThis, 'isSecureContext', {value: false})"
     )
     await page.goto(scene.web.surface.address())
-    await expect(page.locator("#exclusion")).to_contain_text("by https only")
+    await expect(page.locator("#exclusion")).to_contain_text("works only over https")
     await expect(page.get_by_role("list", name="How to open this page")).to_be_hidden()
 
 
@@ -248,7 +248,7 @@ async def test_tabs_reloads_and_restarts_need_no_new_address_but_a_new_secret_do
 
     scene.expect_browser_error("status of 401")
     new_web_secret(DataPaths(scene.web.folder))
-    await expect(again.locator("#connection")).to_contain_text("nothing is sent")
+    await expect(again.locator("#connection")).to_contain_text("Nothing was sent")
     await again.reload()
     await expect(again.locator("#exclusion")).to_contain_text("ollim-bot web url")
     await again.goto(scene.web.surface.address())

@@ -67,7 +67,7 @@ async def test_the_whole_command_can_be_read_and_a_question_that_expired_says_so
     scene.core.answers[ONCE.custom_id] = CommandAnswer("That question has expired.", is_error=True)
     await button(page, "Once").click()
     note = page.get_by_role("region", name="Answer to Once")
-    await expect(note).to_have_text("Once was not doneThat question has expired.")
+    await expect(note).to_have_text("Once did not workThat question has expired.")
 
 
 async def is_answered_by_keyboard(scene: PageScene, page: Page) -> None:

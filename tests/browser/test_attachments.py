@@ -120,9 +120,7 @@ async def test_dropped_files_and_pasted_pictures_are_added_and_pasted_text_stays
 
     await page.evaluate(_DROP_A_FILM)
     notice = page.get_by_role("alert")
-    await expect(notice).to_have_text(
-        "film.mp4 is larger than 25 MB, the most that a file may have."
-    )
+    await expect(notice).to_have_text("film.mp4 is too large. Files can be up to 25 MB.")
     await expect(chips(page)).to_contain_text(["small.txt"])
     await box(page).press_sequentially("x")
     await expect(notice).to_have_text("")
@@ -130,4 +128,4 @@ async def test_dropped_files_and_pasted_pictures_are_added_and_pasted_text_stays
     await expect(chips(page)).to_have_count(0)
     await choose(page, *(picture(f"{number}.png") for number in range(11)))
     await expect(chips(page)).to_have_count(10)
-    await expect(notice).to_have_text("10.png is one too many. A message takes 10 files.")
+    await expect(notice).to_have_text("10.png is one file too many. A message takes up to 10.")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from playwright.async_api import FloatRect, Locator, Page, Route, expect
-from tests.browser.scene import PageScene, box, message, messages, texts
+from tests.browser.scene import PageScene, box, is_at_end, message, messages, send, sent, texts
 from tests.engine.scene import tiny_png
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, CardLine, Color
@@ -76,7 +76,7 @@ async def is_used_by_keyboard(scene: PageScene, page: Page) -> None:
     for number in (1, 2):
         await page.keyboard.press("Enter")
         note = page.get_by_role("region", name="Answer to Snooze")
-        await expect(note).to_have_text("Snooze was not doneThat task is gone.")
+        await expect(note).to_have_text("Snooze did not workThat task is gone.")
         await expect(button(page, "Snooze")).to_be_enabled()
         await expect(button(page, "Snooze")).to_be_focused()
         assert len(scene.core.calls) == number
@@ -141,7 +141,7 @@ async def is_used_though_the_page_was_away(scene: PageScene, page: Page) -> None
         await expect(page.locator("#connection")).not_to_have_text("")
         await snooze.click()
         note = page.get_by_role("region", name="Answer to Snooze")
-        await expect(note).to_contain_text("The bot cannot be reached now")
+        await expect(note).to_contain_text("The bot does not answer")
         await expect(snooze).to_be_enabled()
         await scene.core.click("other", shown.id, DONE.custom_id)
     await expect(done).to_have_text("Mark as done used")
@@ -176,6 +176,10 @@ async def test_a_click_uses_the_button_up_in_every_tab_and_is_answered(
     await note.get_by_role("button", name="Remove this note").click()
     await expect(note).to_have_count(0)
     await other.close()
+    scene.core.answers[LATER.custom_id] = CommandAnswer("Snoozed: tea.", is_shown=True)
+    await button(page, "Snooze").click()
+    await expect(page.locator("#announcer")).to_contain_text("Snoozed: tea.")
+    await expect(page.locator(".note")).to_have_count(0)
     await is_used_though_the_page_was_away(scene, page)
 
 
@@ -293,6 +297,24 @@ async def does_not_jump_under_the_pointer(scene: PageScene, page: Page) -> None:
     await box(page).hover()
     await expect(upper).not_to_have_css("min-height", f"{tall}px")
     assert (await place(upper))["height"] < tall
+
+
+async def test_own_words_stay_in_view_though_a_card_changes_under_the_resting_pointer(
+    scene: PageScene, page: Page
+) -> None:
+    await scene.core.say("A long answer.\n\n" * 40)
+    pill = await said(scene, Card("Take the pill.", "Now.\n\nReally.", buttons=(DONE, LATER)))
+    await message(page, "Take the pill.").hover()
+    await box(page).fill("several\nlines\nare\ntyped\nhere\nfirst")
+    assert await is_at_end(page)
+    await send(page, "did it")
+    await expect(sent(page, "did it")).to_be_in_viewport(ratio=1)
+    await scene.core.post(replace(pill, card=Card("✓ Take the pill · 9:04")))
+    await expect(page.get_by_text("Take the pill · 9:04")).to_be_visible()
+    await expect(sent(page, "did it")).to_be_in_viewport(ratio=1)
+    assert await is_at_end(page)
+    await scene.core.say("Noted.")
+    await expect(message(page, "Noted.")).to_be_in_viewport(ratio=1)
 
 
 async def each_line_has_its_buttons_beside_it(scene: PageScene, page: Page) -> None:

@@ -24,7 +24,7 @@ async def test_the_page_reconnects_catches_up_and_offers_the_page_of_an_updated_
     scene: PageScene, page: Page
 ) -> None:
     connection = page.locator("#connection")
-    reload = page.get_by_role("button", name="Reload: the bot was updated")
+    reload = page.get_by_role("button", name="Reload for the new version")
     await scene.core.say("before")
     await expect(message(page, "before")).to_be_visible()
     turn = scene.core.begin()
@@ -63,16 +63,22 @@ async def test_a_bot_that_stays_away_is_said_with_what_that_means(
     connection, icon = page.locator("#connection"), page.locator("#icon")
     await expect(page).to_have_title("Ollim")
     await page.clock.install()
+    tools = page.locator(".tools")
+    place = await tools.bounding_box()
     async with scene.without_server():
         await expect(connection).to_have_text("reconnecting…")
+        assert await tools.bounding_box() == place
         await expect(page).to_have_title("Not connected · Ollim")
         await expect(icon).to_have_attribute("href", re.compile("^data:image/svg"))
         await page.clock.run_for(10_000)
         await expect(connection).to_have_text(
-            "The bot is away: reminders and routines do not come until it is back. "
+            "Your bot does not answer. If it has stopped, reminders wait until you start it again; "
+            "then you get the ones you missed. "
             "To start it, run ollim-bot in a terminal, in its folder."
         )
         await expect(connection.locator("code")).to_have_text("ollim-bot")
+        await expect(connection).to_be_in_viewport(ratio=1)
+        assert await tools.bounding_box() == place, "the icons stay where they were"
     await page.clock.run_for(10_000)
     await expect(connection).to_have_text("")
     await expect(page).to_have_title("Ollim")
@@ -100,7 +106,7 @@ async def test_who_was_away_too_long_gets_the_newest_messages_and_leftovers_do_n
     assert len(scene.core.messages) == 71
 
     await leave_behind(page, str(uuid4()), "see", "a.png")
-    await expect(message(page, "see")).to_contain_text("Its files are no longer in this browser.")
+    await expect(message(page, "see")).to_contain_text("This browser no longer has the files")
     assert scene.core.received == []
 
 
@@ -116,7 +122,7 @@ async def test_what_is_typed_is_sent_once_and_in_order_though_the_bot_is_away(
         await expect(message(page, "second")).to_contain_text("not sent yet")
         await send(page, "/clear")
         await expect(page.get_by_role("region", name="Answer to /clear")).to_contain_text(
-            "The bot cannot be reached now"
+            "The bot does not answer"
         )
     await expect(sent(page, "second")).to_have_count(1)
     await expect(page.get_by_text("not sent yet")).to_have_count(0)

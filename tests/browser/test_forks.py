@@ -49,7 +49,7 @@ async def test_an_open_fork_is_seen_everywhere_and_is_gone_when_it_ends(
     await expect(page.locator("#fork-ways button")).to_have_text(
         ["Keep all of it", "Keep a summary", "Leave it"]
     )
-    await expect(box(page)).to_have_attribute("placeholder", "Write in the side conversation")
+    await expect(box(page)).to_have_attribute("placeholder", "Write here")
     await expect(page).to_have_title("Side conversation: taxes · Ollim")
     tinted = await paper(page)
     await page.emulate_media(color_scheme="dark")
@@ -164,7 +164,7 @@ async def test_a_way_out_that_is_closed_or_waits_can_be_tried_again_and_why_is_s
 
     async with scene.without_server():
         await fork_button(page, "Leave it").click()
-        await expect(answer).to_contain_text("cannot be reached now")
+        await expect(answer).to_contain_text("does not answer")
         await expect(fork_button(page, "Leave it")).to_be_enabled()
     assert scene.core.calls == [SAVE.custom_id]
 
@@ -212,7 +212,7 @@ async def test_a_fork_whose_card_is_far_back_can_still_be_left_and_without_it_a_
     await scene.core.change(fork=OpenFork("rent", MessageId("gone")))
     await expect(banner(page, "Side conversation: rent")).to_be_visible()
     await fork_button(page, "Leave it").click()
-    await expect(page.locator("#fork-answer")).to_have_text("That message is not there any more.")
+    await expect(page.locator("#fork-answer")).to_have_text("That message is gone.")
 
 
 async def test_two_tabs_agree_and_a_reload_or_an_absence_changes_nothing(

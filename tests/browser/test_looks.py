@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.async_api import Page, expect
@@ -103,6 +104,15 @@ _OVERFLOWING = """() => [...document.body.querySelectorAll("*")].filter((element
     const scrolls = element.parentElement.closest("pre, .table, .unseen");
     return width > 0 && right > innerWidth + 0.5 && !scrolls;
 }).map((element) => element.outerHTML.slice(0, 80))"""
+
+# The hint in the empty box, and whether one line of the box has room for it.
+_HINT = """box => {
+    const low = box.scrollHeight;
+    box.value = box.placeholder;
+    const isWhole = box.scrollHeight === low;
+    box.value = "";
+    return [box.placeholder, isWhole];
+}"""
 
 _MOVING = """() => [...document.querySelectorAll("*")].filter((element) => {
     const style = getComputedStyle(element);
@@ -236,27 +246,69 @@ async def test_a_pause_is_seen_a_line_is_short_and_the_box_stays_in_sight_on_a_p
     assert await page.locator("#scroller").evaluate("it => it.scrollHeight > it.clientHeight")
 
 
+async def test_a_phone_has_one_row_at_the_top_and_the_whole_hint_in_the_box(
+    scene: PageScene, page: Page
+) -> None:
+    hints = set()
+    quiet = datetime(2026, 11, 17, 7, 0, tzinfo=UTC)
+    cases: list[dict[str, object]] = [
+        {},
+        {"fork": OpenFork("Rome", MessageId("none"))},
+        {"fork": None, "bot_name": "A name of many words"},
+        {"bot_name": "Ollim", "quiet_until": quiet},
+        {"is_offline": False, "provider": "Claude", "model": "claude-sonnet-4-5-20250929"},
+        {"quiet_until": None},
+    ]
+    for case, width in product(cases, (320, 360, 390)):
+        await page.set_viewport_size({"width": width, "height": 640})
+        await scene.core.change(**case)
+        await expect(page.locator("#fork")).to_be_visible(visible=bool(case.get("fork")))
+        await expect(page.locator("#quiet")).to_be_visible(
+            visible=scene.core.status.quiet_until is not None
+        )
+        assert await page.locator("header.bar").evaluate("it => it.offsetHeight") <= 56, case
+        assert await page.evaluate(_OVERFLOWING) == []
+        if not case:
+            assert await page.locator("#offline").evaluate("it => it.scrollWidth <= it.clientWidth")
+        hint, is_whole = await box(page).evaluate(_HINT)
+        assert is_whole, (hint, width)
+        hints.add(hint)
+    assert hints == {"Write to Ollim", "Write here"}
+
+
 @pytest.mark.own_context
-async def test_moments_are_said_in_the_words_of_the_bot_and_today_becomes_yesterday_at_midnight(
+async def test_moments_are_said_in_the_words_and_the_zone_of_the_bot_until_its_midnight(
     scene: PageScene,
 ) -> None:
     await scene.context.clock.install()
     page = await scene.open()
+    said = await scene.post_old("the browser is in another zone", minutes=60)
+    for zone in ("Asia/Tokyo", "UTC"):
+        await scene.core.change(zone=zone)
+        at = said.at.astimezone(ZoneInfo(zone)).replace(second=0, microsecond=0)
+        when = describe(at, datetime.now(ZoneInfo(zone)))
+        await expect(page.locator(".moment").first).to_have_text(when)
+        await expect(page.get_by_role("article", name=f"Ollim, {when}")).to_be_visible()
     await scene.core.say("late in the day")
-    moment = page.locator(".moment")
+    moment = page.locator(".moment").last
     await expect(moment).to_contain_text("today")
     await page.clock.fast_forward("24:00:00")
     await expect(moment).to_contain_text("yesterday")
-    await expect(page.get_by_role("article", name="Ollim, yesterday")).to_be_visible()
+    await expect(page.get_by_role("article", name="Ollim, yesterday").last).to_be_visible()
 
+    zones = ["UTC", "Asia/Tokyo", "America/New_York", "Asia/Kathmandu"]
     now = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
     away = [timedelta(hours=hours) for hours in (0, -1, -12, -13, -37, -24 * 30, -24 * 80, 12, 36)]
     moments = [now + each for each in away]
     told: Any = await page.evaluate(
-        """async ([moments, now]) => {
+        """async ([moments, now, zones]) => {
             const {momentInWords} = await import("/static/format.js");
-            return moments.map((moment) => momentInWords(new Date(moment), new Date(now)));
+            return zones.map((zone) => moments.map(
+                (moment) => momentInWords(new Date(moment), new Date(now), zone)));
         }""",
-        [[moment.isoformat() for moment in moments], now.isoformat()],
+        [[moment.isoformat() for moment in moments], now.isoformat(), zones],
     )
-    assert told == [describe(moment, now) for moment in moments]
+    for zone, words in zip(zones, told, strict=True):
+        there = ZoneInfo(zone)
+        local = [moment.astimezone(there) for moment in moments]
+        assert words == [describe(moment, now.astimezone(there)) for moment in local]

@@ -89,6 +89,10 @@ async def test_code_and_messages_are_copied_as_they_were_written(
     await scene.core.say(source)
     code, text = message(page, "Try this"), message(page, "Some bold text")
     copy, copied = (code.get_by_role("button", name=name) for name in ("Copy code", "Copied"))
+    beside, text_of_code = await copy.bounding_box(), await code.locator("pre").bounding_box()
+    assert beside is not None
+    assert text_of_code is not None
+    assert beside["x"] >= text_of_code["x"] + text_of_code["width"]
     await copy.click()
     await expect(copied).to_be_visible()
     assert await page.evaluate("navigator.clipboard.readText()") == CODE

@@ -167,7 +167,7 @@ async def test_an_error_is_shown_until_removed_and_a_note_stands_where_it_was_an
     scene.core.answers["/modle"] = CommandAnswer("There is no command `/modle`.", is_error=True)
     await send(page, "/modle sonnet")
     error = note(page, "/modle sonnet")
-    await expect(error).to_contain_text("/modle sonnet was not done")
+    await expect(error).to_contain_text("/modle sonnet did not work")
     await expect(error).to_contain_text("There is no command /modle.")
     await error.get_by_role("button", name="Remove this note").click()
     await expect(error).to_have_count(0)

@@ -151,7 +151,7 @@ async def test_a_quote_leads_to_a_message_that_was_not_loaded_yet_and_older_ones
     async with scene.without_server():
         await quote.click()
         await expect(page.locator("#notice")).to_have_text(
-            "The bot cannot be reached now, so that message could not be loaded."
+            "The bot does not answer, so the page could not load that message. Try again later."
         )
     await expect(page.locator("#connection")).to_have_text("")
     await expect(message(page, "the very first")).to_have_count(1)
@@ -231,7 +231,7 @@ async def test_what_was_not_sent_is_not_lost(scene: PageScene, page: Page) -> No
     await expect(refused).to_contain_text("The picture cannot be read.")
     await expect(refused).to_contain_text("not sent")
     scene.core.refusal = None
-    await refused.get_by_role("button", name="Write anew").click()
+    await refused.get_by_role("button", name="Edit").click()
     await expect(box(page)).to_have_value("my words")
     await expect(messages(page)).to_have_count(0)
     scene.check()

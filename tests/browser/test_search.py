@@ -26,17 +26,17 @@ async def test_a_search_is_typed_chosen_and_left_by_keyboard(scene: PageScene) -
     await page.keyboard.press("Control+k")
     status = search(page).get_by_role("status")
     await expect(status).to_have_text(
-        "Everything that was said can be found, also from before a /clear."
+        "Search everything that you and the bot said, also before a /clear."
     )
     await page.keyboard.type("zebra")
-    await expect(status).to_have_text("Nothing was said with these words.")
+    await expect(status).to_have_text("No message has these words.")
     await page.keyboard.press("Control+a")
     await page.keyboard.type("DENT is")
     await expect(results(page)).to_have_count(0)
     await page.keyboard.press("Control+a")
     await page.keyboard.type("is dent")
     await expect(results(page)).to_have_count(2)
-    await expect(status).to_have_text("2 results, the best first")
+    await expect(status).to_have_text("2 results, best first")
     await expect(results(page).first.locator("mark")).to_have_text(["dentist", "is"])
     await expect(results(page).last).to_contain_text("· YouWhen is the dentist?")
     await page.keyboard.press("ArrowDown")
@@ -48,6 +48,9 @@ async def test_a_search_is_typed_chosen_and_left_by_keyboard(scene: PageScene) -
     await expect(message(page, "When is the dentist?")).to_be_focused()
     await expect(message(page, "When is the dentist?")).to_have_attribute("data-target", "")
     await page.keyboard.press("Control+k")
+    await page.keyboard.type("is dent")
+    await expect(search(page).get_by_role("button", name="Close")).to_be_visible()
+    await expect(page.get_by_role("searchbox")).to_have_attribute("type", "text")
     await page.keyboard.press("Escape")
     await expect(search(page)).to_be_hidden()
 

@@ -14,7 +14,9 @@ from claude_agent_sdk import project_key_for_directory
 from tests.cli.terminal import SUNDAY, Terminal
 
 from ollim_bot.domain.agent_caller import CALLED_BY
+from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.forks import TOPIC, Discard, Report, end_id, end_title, entry_id
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.prompts.preamble import TASK
@@ -135,14 +137,49 @@ def test_the_agent_reads_what_others_wrote_as_fenced_data(bot: Terminal) -> None
     assert "<untrusted-" not in bot.done("history", "search", "trip")
 
 
-def test_sessions_are_listed_with_their_first_words_and_their_end(bot: Terminal) -> None:
+def test_sessions_are_listed_with_what_about_how_long_and_how_they_ended(bot: Terminal) -> None:
     assert bot.done("history", "sessions") == (
-        "bbbb2222  yesterday 14:30   conversation       goes on  no words of yours\n"
-        "cccc3333  Fri 13 Nov 02:30  side conversation  over     About the trip: which train?\n"
-        "aaaa1111  Thu 12 Nov 14:30  conversation       cleared  When is the dentist?\n"
+        "bbbb2222  yesterday 14:30   conversation       goes on  1 answer  no words of yours\n"
+        "cccc3333  Fri 13 Nov 02:30  side conversation  over     1 answer  "
+        "About the trip: which train?\n"
+        "aaaa1111  Thu 12 Nov 14:30  conversation       cleared  1 answer  When is the dentist?\n"
     )
     kinds = [row["kind"] for row in bot.json("history", "sessions", "--all")["sessions"]]
     assert kinds == ["conversation", "background run", "side conversation", "conversation"]
+
+
+def test_side_conversations_are_called_by_their_topic_and_those_that_were_left_stand_apart(
+    bot: Terminal,
+) -> None:
+    def step(tx: Transaction) -> None:
+        for name, topic, how in (
+            ("r", "a trip to Rome", Report("Two nights.")),
+            ("g", "the garden", Discard()),
+            ("c", "left by a clear", None),
+        ):
+            session, entry = SessionId(f"eeee-{name}"), Card("Side conversation", TOPIC + topic)
+            kind, at = SessionChange.INTERACTIVE_FORK, SUNDAY - timedelta(minutes=30)
+            tx.session_history.append(SessionEvent(session, kind, at, NEW))
+            tx.messages.add(message(entry_id(name), 0, Author.PROGRAM, entry.text, card=entry))
+            tx.messages.add(answer(f"in-{name}", 0, "Yes.", session))
+            if how is not None:
+                end = Card(end_title(how))
+                tx.messages.add(message(end_id(name), 0, Author.PROGRAM, end.text, card=end))
+
+    with closing(
+        open_database(bot.paths, lambda: SUNDAY, is_holder=True, report=print)
+    ) as database:
+        database.run(step)
+    listed, _, left = bot.done("history", "sessions").partition("\n\n")
+    first, *others = listed.splitlines()
+    told = " ".join(first.split()[3:])
+    assert told == "side conversation summary kept 1 answer a trip to Rome"
+    assert len(others) == 3
+    assert [line.split("  ")[-1] for line in left.splitlines()] == [
+        "Side conversations that you left:",
+        "left by a clear",
+        "the garden",
+    ]
 
 
 def test_a_session_is_shown_as_it_was_said(bot: Terminal) -> None:

@@ -247,8 +247,8 @@ async def test_sessions_are_listed_with_date_size_and_first_words() -> None:
 
         words = "tell me about trees, please, and about all that lives in an…"
         assert await sessions(at) == [
-            "today 10:15 · fish · 1 kB (this one)",
-            f"Tue 24 Feb 10:15 · {words} · 1 kB",
+            "today 10:15 · fish · 1 answer (this one)",
+            f"Tue 24 Feb 10:15 · {words} · 1 answer",
         ]
         proposed = [f"{new[:8]} fish", f"{old[:8]} {words}"]
         assert await at.chat.completions("resume", "id", "") == proposed

@@ -221,7 +221,7 @@ async def test_a_pause_is_seen_on_the_card_and_taken_back_there() -> None:
         at.stores.routines.add(PLAN)
         await opened(at, "/routines")
         message = at.log[-1]
-        assert (await press(at, "Pause")).text == "Paused: Morning."
+        assert await press(at, "Pause") == CommandAnswer("Paused: Morning.", is_shown=True)
         assert not at.stores.routines.get("plan").item.spec.enabled
         card = newest(at, message).card
         assert card is not None
@@ -321,7 +321,7 @@ async def test_a_cancelled_job_is_gone_and_named() -> None:
         at.stores.routines.add(PLAN)
         await opened(at, "/routines")
         message = at.log[-1]
-        assert (await press(at, "Cancel")).text == "Cancelled: Morning."
+        assert await press(at, "Cancel") == CommandAnswer("Cancelled: Morning.", is_shown=True)
         assert at.pending == [f"{KNOWN_TO_OWNER}cancelled: Morning."]
         assert at.stores.routines.all() == []
         card = newest(at, message).card

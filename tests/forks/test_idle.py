@@ -50,7 +50,7 @@ async def test_after_the_same_time_again_it_ends_as_a_report() -> None:
         await at.scene.until(lambda: at.fork is None)
         assert at.titles[-1] == "Side conversation ended — summary kept"
         (summary,) = at.scene.pending
-        assert summary.startswith("A side conversation about “Rome” ended without a summary.")
+        assert summary.startswith("A side conversation about “Rome” ended.")
         assert len(engine.prompts) == 2
 
 

@@ -63,7 +63,7 @@ async def test_an_agent_that_does_not_report_is_reported_for() -> None:
         await at.press("Keep a summary")
         assert at.fork is None
         (summary,) = at.scene.pending
-        assert summary.startswith("A side conversation about “Rome” ended without a summary.")
+        assert summary.startswith("A side conversation about “Rome” ended.")
         assert summary.endswith("Its last answer began: No.")
 
 
@@ -195,7 +195,7 @@ async def test_going_back_to_another_conversation_leaves_the_fork() -> None:
         assert (at.fork, at.main) == (None, old)
         card = at.scene.message(entry).card
         assert card is not None
-        assert all(button.is_used for button in card.buttons)
+        assert card.buttons == (), "no button says that it was used"
         await at.scene.ask("more")
         assert engine.opened[-1].spec.resume == old
 
@@ -218,7 +218,7 @@ async def test_buttons_of_a_fork_that_is_over_do_nothing() -> None:
         await at.enter("Paris")
         for label in ("Keep all of it", "Keep a summary", "Leave it"):
             answer = await at.press(label, old)
-            assert (answer.is_error, answer.text) == (True, texts.BUTTON_USED)
+            assert (answer.is_error, answer.text) == (True, texts.BUTTON_GONE)
         assert at.fork is not None
         assert at.fork.topic == "Paris"
 
@@ -327,3 +327,34 @@ async def test_compacting_in_a_fork_is_about_the_fork() -> None:
         assert engine.prompts[-1] == "/compact"
         assert engine.opened[-1].spec.branch_of == main
         assert len(engine.opened) == 2
+
+
+async def test_forks_are_listed_by_their_topic_and_those_that_were_left_apart() -> None:
+    engine = scripted("Hello.", "Rome.", "What about?", "Red ones.")
+    engine.then(reports("Roses it is."), Says("Done."))
+    engine.answers("Open.")
+    async with fork_scene(engine) as at:
+        await at.scene.ask("hi")
+        await at.enter("a trip to Rome")
+        await at.press("Leave it")
+        await at.enter()
+        await at.scene.ask("which roses?")
+        await at.press("Keep a summary")
+        assert not (await at.scene.chat.command("web", "/sessions")).is_error
+        card = at.cards[-1].card
+        assert card is not None
+        assert [(line.heading, line.text.partition(" · ")[2]) for line in card.lines] == [
+            ("", "side conversation: which roses? · 2 answers"),
+            ("", "hi · 1 answer (this one)"),
+            ("Side conversations that you left", "a trip to Rome · 1 answer"),
+        ]
+        await at.enter("the open one")
+        await at.scene.chat.command("web", "/sessions")
+        card = at.cards[-1].card
+        assert card is not None
+        assert card.lines[0].text.endswith(
+            " · side conversation: the open one · 1 answer (this one)"
+        )
+        await at.press("Leave it")
+        await at.press("Go back to it", next(m for m in at.cards if at.button(m, "Go back to it")))
+        assert at.scene.told[-1].endswith(": “side conversation: which roses?”.")

@@ -143,12 +143,18 @@ def test_the_next_turn_starts_afresh() -> None:
         (f"[routine-bg:b2]\n{STAMP}\n{PREAMBLE}stretch", texts.routine_not_done("stretch")),
         ("[webhook:github-ci]\ndata", texts.webhook_not_read("github-ci")),
         ("[fork-timeout] Idle.", texts.FORK_IDLE),
-        ("[system] Call report_updates now, nothing else.", texts.FORK_REPORT),
+        ("[system] Call report_updates now, nothing else.", "Nothing was said in it."),
     ],
 )
 def test_what_it_cannot_do_is_reported_and_nobody_is_pinged(words: str, text: str) -> None:
     assert answer(said(words), tools=TOOLS) == report(text)
     assert answer(said(words), *called(REPORT), tools=TOOLS) == (Say(texts.DONE),)
+
+
+def test_the_summary_of_a_side_conversation_is_what_the_owner_said_in_it() -> None:
+    words = ("hello", "[fork-started] Topic: Rome. Answer it.", "by train?", "the night one")
+    turn = [said(each) for each in (*words, "[system] Call report_updates now.")]
+    assert answer(*turn, tools=TOOLS) == report("Said in it: “by train?”, “the night one”.")
 
 
 @pytest.mark.parametrize(

@@ -252,6 +252,7 @@ async def schedule_scene(
             asyncio.create_task(talk.deliveries.run()),
             asyncio.create_task(talk.failures.run()),
             asyncio.create_task(talk.fanout.run()),
+            asyncio.create_task(talk.board.run()),
             asyncio.create_task(scheduler.run()),
         ]
     try:

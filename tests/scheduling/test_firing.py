@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from tests.scheduling.scene import NOW, schedule_scene
 
 from ollim_bot.domain.chat import Author
@@ -301,3 +302,20 @@ async def test_a_run_knows_what_comes_after_it(tmp_path: Path) -> None:
         assert "Upcoming bg tasks (next 12h):" in engine.prompts[0]
         assert "[this task]" in engine.prompts[0]
         assert "reminders/w2.md" in engine.prompts[0]
+
+
+@pytest.mark.parametrize("kind", ["reminder", "routine"])
+async def test_surfaces_learn_of_the_first_job_however_it_was_set(
+    kind: str, tmp_path: Path
+) -> None:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
+        await at.advance(10)
+        assert not at.chat.status.has_jobs
+        if kind == "reminder":
+            at.remind("tea", 3 * HOUR)
+        else:
+            at.routine("tea", "0 19 * * *")
+        await at.advance(10)
+        assert at.surface.statuses[-1].has_jobs
+    async with schedule_scene(ScriptedEngine(), tmp_path) as again:
+        assert again.chat.status.has_jobs

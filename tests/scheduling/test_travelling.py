@@ -64,9 +64,11 @@ async def test_a_time_of_day_follows_the_owner_at_once(tmp_path: Path) -> None:
         at.remind("fixed", timedelta(hours=3))
         at.routine("own", "0 19 * * *", timezone=BERLIN, **PLAIN)
         await at.advance(20)
+        assert at.surface.statuses[-1].zone == BERLIN
         await travel(at, TOKYO)
         assert clock.now().tzinfo == ZoneInfo(TOKYO)
         await wait_for(at, "2026-02-24T10:00")
+        assert at.surface.statuses[-1].zone == TOKYO, "the page shows the times of the new zone"
         await wait_for(at, "2026-02-24T11:00")
         assert came(at, "tea") == [("2026-02-24T10:00:00Z", "done")]
         assert came(at, "call") == [("2026-02-24T11:00:00Z", "done")]

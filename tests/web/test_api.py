@@ -129,6 +129,7 @@ async def test_a_command_is_answered_in_text_and_html(scene: Scene, browser: Bro
         "text": "The model is `sonnet` now.",
         "html": "<p>The model is <code>sonnet</code> now.</p>\n",
         "is_error": False,
+        "is_shown": False,
     }
     assert scene.reception.lines == [("web", "/model sonnet")]
 
@@ -142,7 +143,7 @@ async def test_a_wrong_command_is_an_answer_too(scene: Scene, browser: Browser) 
 async def test_a_command_without_words_to_say_has_no_html(scene: Scene, browser: Browser) -> None:
     scene.reception.answers["/clear"] = CommandAnswer()
     reply = await browser.post("/api/commands", {"line": "/clear"})
-    assert reply.json == {"text": "", "html": "", "is_error": False}
+    assert reply.json == {"text": "", "html": "", "is_error": False, "is_shown": False}
 
 
 async def test_an_interrupt_says_whether_there_was_something_to_stop(
@@ -236,7 +237,7 @@ async def test_a_body_that_is_too_large_is_refused_with_the_limit(
 ) -> None:
     reply = await browser.ask("POST", path, data=b'{"line": "' + b"x" * 70_000 + b'"}')
     assert reply.status == 413
-    assert "64 kB" in reply.error
+    assert "64 KB" in reply.error
 
 
 async def test_a_body_that_never_comes_is_not_waited_for(tmp_path: Path) -> None:

@@ -115,6 +115,7 @@ async def test_a_click_is_answered_and_uses_the_button_up_in_every_tab(
         "text": "*Well* done.",
         "html": "<p><em>Well</em> done.</p>\n",
         "is_error": False,
+        "is_shown": False,
     }
     assert [used(frame["message"]) for frame in frames] == [[True, False]] * 2
     assert scene.reception.clicks == [("web", message.id, DONE.custom_id)]
@@ -124,7 +125,7 @@ async def test_a_click_without_words_to_say_has_no_html(scene: Scene, browser: B
     message = await said(scene)
     scene.reception.answers[DONE.custom_id] = CommandAnswer()
     reply = await browser.post("/api/clicks", click(message.id))
-    assert reply.json == {"text": "", "html": "", "is_error": False}
+    assert reply.json == {"text": "", "html": "", "is_error": False, "is_shown": False}
 
 
 async def test_the_words_of_an_answer_come_with_the_click(scene: Scene, browser: Browser) -> None:

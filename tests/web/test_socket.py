@@ -52,6 +52,8 @@ async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, browser: Browse
                 "fork": None,
                 "quiet": "",
                 "trouble": "",
+                "zone": "UTC",
+                "has_jobs": False,
             },
             "missed": None,
             "change": 1,

@@ -96,7 +96,7 @@ async def test_a_file_that_is_too_large_is_refused_by_name(small: Scene, sender:
 
 async def test_the_limit_of_a_file_is_said_in_megabytes() -> None:
     assert texts.file_too_large("x.bin", WebLimits().file) == (
-        "x.bin is too large. A file may have 25 MB."
+        "x.bin is too large. Files can be up to 25 MB."
     )
 
 

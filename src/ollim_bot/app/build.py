@@ -244,7 +244,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     fanout = SurfaceFanout(store, deps.surfaces, deps.channels, patience=deps.patience)
     queues = [DeliveryQueue(store, channel, clock) for channel in deps.channels]
     poster = MessagePoster(store, fanout, queues, clock, program=deps.status.program)
-    board = StatusBoard(store, state, fanout, deps.status)
+    board = StatusBoard(store, state, fanout, deps.status, clock)
     notices = Notices(store, state, poster, board, clock)
     gate = DiskGate(store, notices, clock)
     files = JobFileChanges(store, repositories)

@@ -20,12 +20,14 @@ from ollim_bot.cli.framework import (
     run_verb,
     title,
 )
+from ollim_bot.domain.forks import ENDINGS, Discard, ForkStory
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.search import Search, Speaker, Term, excerpt, terms_of, who_spoke
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
-from ollim_bot.domain.text import FROM_UNTRUSTED
+from ollim_bot.domain.text import FROM_UNTRUSTED, counted
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.store.search import FoundRow, SearchIndex
+from ollim_bot.store.steps import story_of_fork
 
 if TYPE_CHECKING:
     from ollim_bot.cli.data import Data
@@ -43,6 +45,7 @@ _LOOKED_AT = 10
 _LONGEST_EXCERPT = 160
 _DATE = len("2026-11-16")
 _PROMPT = "prompt"
+_LEFT = "Side conversations that you left:"
 _SPEAKERS = {Speaker.OWNER: "you", Speaker.BOT: "bot", Speaker.JOB: "job", _PROMPT: "asked"}
 _KINDS = {
     SessionChange.INTERACTIVE_FORK: "side conversation",
@@ -148,11 +151,17 @@ def _show(given: Given, caller: Caller) -> None:
 def _sessions(given: Given, caller: Caller) -> None:
     data = _open(caller)
     limit, is_all = _limit(given), "all" in given
-    rows = data.ask_if_used(lambda tx: list(_session_rows(tx, limit, is_all=is_all))) or []
+    is_agent = caller.agent is not None
+    rows = (
+        data.ask_if_used(
+            lambda tx: list(_session_rows(tx, limit, is_all=is_all, for_agent=is_agent))
+        )
+        or []
+    )
     if "json" in given:
         print_json({"sessions": rows})
     elif rows:
-        print(columns([_session_line(row, data.now) for row in rows]))
+        print("\n\n".join(_session_blocks(rows, data.now)))
     else:
         print("No conversations yet.")
 
@@ -300,7 +309,9 @@ def _told(rows: Iterable[FoundRow], now: datetime, caller: Caller) -> Iterator[s
         yield plain(f"{head}\n{_shown(row, row.text, for_agent=for_agent)}")
 
 
-def _session_rows(tx: Transaction, limit: int, *, is_all: bool) -> Iterator[Mapping[str, object]]:
+def _session_rows(
+    tx: Transaction, limit: int, *, is_all: bool, for_agent: bool
+) -> Iterator[Mapping[str, object]]:
     """The sessions, the newest first; background runs only with `is_all`."""
     events = tx.session_history.all()
     begins: dict[SessionId, SessionEvent] = {}
@@ -318,14 +329,25 @@ def _session_rows(tx: Transaction, limit: int, *, is_all: bool) -> Iterator[Mapp
             "kind": _KINDS.get(first.event, "conversation"),
             "began": first.timestamp,
             "last": newest[0].message.at if newest else None,
-            "ended": _end(tx, first.session_id, events),
+            "ended": _end(tx, first, events),
+            "topic": _topic(tx, first, for_agent=for_agent),
+            "answers": tx.messages.count_of_session(first.session_id),
             "first_words": title(next((one.text for one in owners), said[0].job if said else "")),
         }
 
 
-def _end(tx: Transaction, session: SessionId, events: Sequence[SessionEvent]) -> str:
-    """How the session ended, in a word; empty if it goes on or just stopped."""
-    fork = tx.fork.get()
+def _topic(tx: Transaction, first: SessionEvent, *, for_agent: bool) -> str:
+    """What a side conversation was about; empty for any other session."""
+    story, read = _story(tx, first), tx.taint.get()
+    is_tainted = read.of(first.session_id) or read.of(first.parent_session_id)
+    if story is not None and for_agent and is_tainted:
+        return FROM_UNTRUSTED
+    return title(story.topic) if story else ""
+
+
+def _end(tx: Transaction, first: SessionEvent, events: Sequence[SessionEvent]) -> str:
+    """How the session ended, in a word or two; empty if it goes on."""
+    session, fork = first.session_id, tx.fork.get()
     if session == tx.session.get() or (fork is not None and fork.session == session):
         return ""
     for event in reversed(events):
@@ -333,15 +355,33 @@ def _end(tx: Transaction, session: SessionId, events: Sequence[SessionEvent]) ->
             return "cleared"
         if event.parent_session_id == session and event.event is SessionChange.SWAPPED:
             return "replaced"
-    return "over"
+    story = _story(tx, first)
+    return story.end if story else "over"
+
+
+def _story(tx: Transaction, first: SessionEvent) -> ForkStory | None:
+    is_fork = first.event is SessionChange.INTERACTIVE_FORK
+    return story_of_fork(tx, first.session_id) if is_fork else None
+
+
+def _session_blocks(rows: Sequence[Mapping[str, object]], now: datetime) -> Iterator[str]:
+    """The sessions, and apart from them the side conversations that the owner left."""
+    left = [row for row in rows if row["ended"] == ENDINGS[Discard]]
+    kept = [row for row in rows if row not in left]
+    if kept:
+        yield columns([_session_line(row, now) for row in kept])
+    if left:
+        lines = [_session_line(row, now) for row in left]
+        yield f"{_LEFT}\n{columns(lines)}"
 
 
 def _session_line(row: Mapping[str, object], now: datetime) -> tuple[str, ...]:
     began, ended = row["began"], str(row["ended"]) or "goes on"
     assert isinstance(began, datetime)
-    when = describe(began, now)
-    words = str(row["first_words"]) or "no words of yours"
-    return str(row["id"])[:_SHOWN_ID], when, str(row["kind"]), ended, words
+    when = describe(began.replace(second=0, microsecond=0), now)
+    words = str(row["topic"]) or str(row["first_words"]) or "no words of yours"
+    size = counted(int(str(row["answers"])), "answer")
+    return str(row["id"])[:_SHOWN_ID], when, str(row["kind"]), ended, size, words
 
 
 def _since_flag(parser: Flags, usual: str) -> None:
@@ -390,7 +430,7 @@ _VERBS = {
         _search,
     ),
     "sessions": Verb(
-        "the conversations, with their first words and how they ended",
+        "the conversations: what about, how long, and how they ended",
         "ollim-bot history sessions",
         _sessions_flags,
         _sessions,

@@ -26,7 +26,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Uses(Enum):
-    """Which buttons of a card are used up by a click."""
+    """Which buttons of a card are used up by a click: of `ALL`, those not clicked go."""
 
     NOTHING = "nothing"
     ITSELF = "itself"
@@ -124,8 +124,9 @@ class ButtonRouter:
         if message is None or message.card is None:
             return
         buttons = tuple(
-            replace(each, is_used=each.is_used or _is_used_up(each, button, uses))
+            replace(each, is_used=each.is_used or each == button)
             for each in message.card.buttons
+            if not _is_dropped(each, button, uses)
         )
         card = replace(message.card, buttons=buttons)
         self._poster.add_to_log(tx, replace(message, card=card))
@@ -139,9 +140,9 @@ def _untrusted(inquiry: ButtonPrompt) -> Untrusted | None:
     return Untrusted(inquiry.untrusted[0], f"a card that was made after reading {read}")
 
 
-def _is_used_up(button: Button, clicked: Button, uses: Uses) -> bool:
-    """Whether a click also uses this button up: of the same line only, where a card has lines."""
-    return button == clicked or (uses is Uses.ALL and button.line == clicked.line)
+def _is_dropped(button: Button, clicked: Button, uses: Uses) -> bool:
+    """Whether a click takes this other button away: of the same line only, if a card has lines."""
+    return uses is Uses.ALL and button != clicked and button.line == clicked.line
 
 
 async def nothing(_: str, __: ChatMessage, ___: Button) -> CommandAnswer:

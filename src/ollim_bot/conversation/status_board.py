@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import logging
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 
-from ollim_bot.conversation.forks import cards
+from ollim_bot.clock import zone_of
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
+from ollim_bot.domain.forks import entry_id
 from ollim_bot.domain.text import with_program
 from ollim_bot.errors import StorageError
-from ollim_bot.ports import OpenFork, Status
+from ollim_bot.ports import Clock, OpenFork, Status
+from ollim_bot.store.steps import was_a_job_set
 from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
 
 _logger = logging.getLogger(__name__)
 
@@ -25,13 +29,19 @@ class StatusBoard:
     """
 
     def __init__(
-        self, store: Store, state: ConversationState, fanout: SurfaceFanout, status: Status
+        self,
+        store: Store,
+        state: ConversationState,
+        fanout: SurfaceFanout,
+        status: Status,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._state = state
         self._fanout = fanout
         self._status = status
         self._default = status
+        self._clock = clock
         self._unkept = ""
 
     @property
@@ -41,25 +51,35 @@ class StatusBoard:
             self._status,
             is_busy=self._state.is_busy,
             model=self._state.answering or self._status.model,
-            fork=None if fork is None else OpenFork(fork.topic, cards.entry_id(fork.id)),
+            fork=None if fork is None else OpenFork(fork.topic, entry_id(fork.id)),
             trouble=with_program(" ".join(filter(None, trouble)), self._status.program),
         )
 
     async def run(self) -> None:
-        """Show a model or names that were just chosen, until cancelled."""
-        with self._store.changes("config", "names") as changed:
+        """Show what was just chosen, and that the first job was set, until cancelled."""
+        # The clock has moved when the zone is noted.
+        with self._store.changes("config", "names", "zone") as changed, ExitStack() as first_job:
+            first_job.enter_context(self._store.changes("ledger", event=changed))
             while True:
                 await changed.wait()
                 changed.clear()
                 before = self._status
                 await self.load()
+                if self._status.has_jobs:
+                    first_job.close()
                 if self._status != before:
                     await self._fanout.changed(self.current)
 
     async def load(self) -> None:
-        """Read what the owner has chosen."""
+        """Read what the owner has chosen, and whether a job was set."""
+
+        def has_jobs(tx: Transaction) -> bool:
+            return self._status.has_jobs or was_a_job_set(tx)
+
         try:
-            config, names = await self._store.read(lambda tx: (tx.config.get(), tx.names.get()))
+            config, names, is_set = await self._store.read(
+                lambda tx: (tx.config.get(), tx.names.get(), has_jobs(tx))
+            )
         except StorageError:  # the status keeps what was last known
             _logger.warning("The settings could not be read", exc_info=True)
             return
@@ -71,6 +91,8 @@ class StatusBoard:
             model=chosen,
             user_name=names.user or self._default.user_name,
             bot_name=names.bot or self._default.bot_name,
+            zone=str(zone_of(self._clock)),
+            has_jobs=is_set,
         )
 
     async def tell(self) -> None:

@@ -54,7 +54,11 @@ class CommandSpec:
 
 @dataclass(frozen=True, slots=True)
 class CommandAnswer:
-    """What the caller is shown; empty if the answer went into the conversation."""
+    """What the caller is shown; empty if the answer went into the conversation.
+
+    `is_shown`: the card that was clicked says it already, so it is only spoken.
+    """
 
     text: str = ""
     is_error: bool = False
+    is_shown: bool = False

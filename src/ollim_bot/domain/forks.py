@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum
 
+from ollim_bot.domain.cards import Card
+from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
@@ -15,6 +17,9 @@ _DAY = 86400
 LIVE_FOR = 7 * _DAY
 REMEMBERED_FOR = LIVE_FOR + 30 * _DAY
 REPORT_LENGTH = 500
+TOPIC = "Topic: "
+_ENTRY = "fork-"
+_END = "fork-end-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,20 @@ class ForkMessage:
     fork_session_id: SessionId
     parent_session_id: SessionId | None
     ts: float
+
+
+def entry_id(fork_id: str) -> MessageId:
+    return MessageId(f"{_ENTRY}{fork_id}")
+
+
+def end_id(fork_id: str) -> MessageId:
+    return MessageId(f"{_END}{fork_id}")
+
+
+def fork_of(message_id: MessageId) -> str:
+    """The id of the fork whose entry card has this message id; empty for any other message."""
+    is_entry = message_id.startswith(_ENTRY) and not message_id.startswith(_END)
+    return message_id.removeprefix(_ENTRY) if is_entry else ""
 
 
 class ForkStatus(StrEnum):
@@ -158,7 +177,7 @@ class Fork:
     def summary(self) -> str:
         """The summary for the main session, used if the agent has left none."""
         about = f" about “{self.topic}”" if self.topic else ""
-        ended = f"A side conversation{about} ended without a summary"
+        ended = f"A side conversation{about} ended"
         if not self.last_answer:
             return f"{ended}; nothing was answered in it."
         return f"{ended}. Its last answer began: {self.last_answer}"
@@ -186,5 +205,35 @@ ForkExit = Save | Report | Discard
 ENDINGS = {Save: "all of it kept", Report: "summary kept", Discard: "left"}
 
 
+_ENDED = "Side conversation ended — "
+
+
 def end_title(how: ForkExit) -> str:
-    return f"Side conversation ended — {ENDINGS[type(how)]}"
+    return f"{_ENDED}{ENDINGS[type(how)]}"
+
+
+@dataclass(frozen=True, slots=True)
+class ForkStory:
+    """What a fork was about, and how it ended; `end` is empty while it is open."""
+
+    topic: str
+    end: str
+
+    @classmethod
+    def of(cls, entry: Card, end: Card | None, said: str, *, is_open: bool) -> ForkStory:
+        """Of the cards with which it began and ended; without the last, it was left by the way.
+
+        Without a topic, it is called by what the owner said first in it.
+        """
+        first = entry.description.partition("\n")[0]
+        topic = first.removeprefix(TOPIC) if first.startswith(TOPIC) else said
+        how = end.title.removeprefix(_ENDED) if end else ENDINGS[Discard]
+        return cls(" ".join(topic.split()), "" if is_open else how)
+
+    @property
+    def is_left(self) -> bool:
+        return self.end == ENDINGS[Discard]
+
+    @property
+    def is_kept_whole(self) -> bool:
+        return self.end == ENDINGS[Save]

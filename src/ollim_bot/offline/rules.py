@@ -289,7 +289,7 @@ def open_fork(situation: Situation) -> Part:
 def hear_program(situation: Situation) -> Part:
     """Report where the program asks for a report."""
     if "report_updates" in situation.prompt.text:
-        return _reported(situation, texts.FORK_REPORT)
+        return _reported(situation, texts.fork_report(_in_short(situation.said_in_fork)))
     return Say(texts.PROGRAM_SPOKE)
 
 

@@ -159,13 +159,15 @@ def _to_mention(updates: re.Match[str] | None) -> tuple[str, ...]:
 class Situation:
     """`outcomes` are the results of this turn's tool calls, by call.
 
-    `said_before` is what the owner said earlier, oldest first.
+    `said_before` is what the owner said earlier, oldest first; `said_in_fork` is what they said
+    since the last side conversation began.
     """
 
     prompt: ParsedPrompt
     tools: tuple[str, ...]
     outcomes: Mapping[str, ToolResult]
     said_before: tuple[str, ...] = ()
+    said_in_fork: tuple[str, ...] = ()
 
     def may_call(self, tool: str) -> bool:
         """Whether the tool exists and was not tried in this turn yet."""
@@ -179,13 +181,24 @@ def situation_of(request: ModelRequest) -> Situation:
     prompts = [(start, read_prompt(text)) for start, text in _prompts(request.messages)]
     start, prompt = _to_answer(prompts)
     outcomes = dict(_outcomes(request.messages[start:]))
-    return Situation(prompt, request.tools, outcomes, said_by_owner(request)[:-1])
+    before = said_by_owner(request)[:-1]
+    return Situation(prompt, request.tools, outcomes, before, _said_in_fork(prompts))
 
 
 def said_by_owner(request: ModelRequest) -> tuple[str, ...]:
     """Everything that the owner said in the conversation, oldest first."""
     spoken = (message.texts for message in request.messages if message.role == "user")
     return tuple(said for texts in spoken for text in texts for said in _of_owner(text))
+
+
+def _said_in_fork(prompts: Sequence[tuple[int, ParsedPrompt]]) -> tuple[str, ...]:
+    said: list[str] = []
+    for _, prompt in prompts:
+        if prompt.tag == "fork-started":
+            said.clear()
+        elif prompt.text and not prompt.tag:
+            said.append(prompt.text)
+    return tuple(said)
 
 
 def _to_answer(prompts: Sequence[tuple[int, ParsedPrompt]]) -> tuple[int, ParsedPrompt]:

@@ -52,7 +52,6 @@ SAID_LAST = "The owner said last:"
 FORK_WITHOUT_TOPIC = "What is said here stays apart from the main conversation, unless you keep it."
 FORK_RESUMED = "This side conversation goes on from what you replied to."
 FORK_IDLE = "The side conversation was idle; nothing in it is left to do."
-FORK_REPORT = "The side conversation ended. The offline model kept no notes of it."
 PROGRAM_SPOKE = "Noted."
 DONE = "Done."
 
@@ -208,6 +207,12 @@ def no_such_task(subject: str) -> str:
 
 def updates_to_mention(updates: tuple[str, ...]) -> str:
     return "\n".join(["Meanwhile:", *(f"- {update}" for update in updates)])
+
+
+def fork_report(said: tuple[str, ...]) -> str:
+    """The summary of a side conversation: what the owner said in it."""
+    quoted = ", ".join(f"“{each}”" for each in said)
+    return f"Said in it: {quoted}." if quoted else "Nothing was said in it."
 
 
 def fork_about(topic: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ollim_bot.domain.chat import ChatMessage, MessageId, TurnId
+from ollim_bot.domain.forks import end_id, entry_id
 from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.search import Search
 from ollim_bot.domain.sessions import SessionId
@@ -122,6 +123,23 @@ class MessageLog:
     def newest_of_session(self, session: SessionId, limit: int) -> list[LoggedMessage]:
         """The newest messages of the session, newest first."""
         return self._found("WHERE session = ? ORDER BY seq DESC LIMIT ?", escaped(session), limit)
+
+    def count_of_session(self, session: SessionId) -> int:
+        """How many answers were given in the session."""
+        count = "SELECT count(*) FROM messages WHERE session = ?"
+        return self._statements.number(count, escaped(session))
+
+    def entry_of_fork(self, session: SessionId) -> ChatMessage | None:
+        """The card with which the fork of this session began; None before its first answer."""
+        bound = "SELECT min(seq) FROM messages WHERE session = ?"
+        first = self._statements.number(bound, escaped(session))
+        found = self._found(
+            "WHERE seq < ? AND id LIKE ? AND id NOT LIKE ? ORDER BY seq DESC LIMIT 1",
+            first,
+            f"{entry_id('')}%",
+            f"{end_id('')}%",
+        )
+        return found[0].message if found else None
 
     def session_of(self, logged: LoggedMessage) -> SessionId | None:
         """The session that the message belongs to; None if it was never answered."""

@@ -10,8 +10,9 @@ from uuid import uuid4
 
 from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.definitions import holder_among
+from ollim_bot.domain.definitions import ARMED, ROSTER, holder_among
 from ollim_bot.domain.digest import HeldMessage
+from ollim_bot.domain.forks import ForkStory, end_id, entry_id, fork_of
 from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.item_messages import delivery_id
 from ollim_bot.domain.jobs import Job, JobKind
@@ -23,13 +24,14 @@ from ollim_bot.domain.run_history import CUT_SHORT, DROPPED, EFFECT, HELD, NEWER
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.session_use import answers
-from ollim_bot.domain.sessions import ClearedConversation
+from ollim_bot.domain.sessions import ClearedConversation, SessionId
 from ollim_bot.domain.taint import Taint, marked_taint
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.transaction import Transaction
 
 _LONGEST_SAID = 200
+_LOOKED_AT = 10
 # What a stop of the bot writes about an attempt, without its cost, which counts once.
 _OF_CUT_OFF = (
     *("started", "ended", "session", "pings", "refused_pings", "report", "tools", "subagents"),
@@ -248,6 +250,28 @@ def change_provider(tx: Transaction, kind: str) -> None:
 def armed_marks(tx: Transaction) -> Mapping[JobKey, str]:
     """Of the jobs that are armed; by them a file is known again after a restart."""
     return tx.ledger.armed().marks
+
+
+def was_a_job_set(tx: Transaction) -> bool:
+    """Whether a reminder or routine is known, or was the last job to become known."""
+    newest, roster = tx.ledger.newest(ARMED), tx.ledger.newest(ROSTER)
+    listed = roster.facts.get("jobs") if roster else None
+    known = [newest.facts if newest else {}, *(listed if isinstance(listed, list) else ())]
+    return any(each.get("kind") in (JobKind.REMINDER, JobKind.ROUTINE) for each in known)
+
+
+def story_of_fork(tx: Transaction, session: SessionId) -> ForkStory | None:
+    """The story of the fork with this session; None if its cards are not known."""
+    fork = tx.fork.get()
+    is_open = fork is not None and fork.session == session
+    own = tx.messages.get(entry_id(fork.id)) if fork is not None and is_open else None
+    entry = own or tx.messages.entry_of_fork(session)
+    if entry is None or entry.card is None:
+        return None
+    end = tx.messages.get(end_id(fork_of(entry.id)))
+    said = (each.message for each in tx.messages.of_session(session, _LOOKED_AT))
+    typed = (each.text for each in said if each.author is Author.OWNER and each.untrusted is None)
+    return ForkStory.of(entry.card, end.card if end else None, next(typed, ""), is_open=is_open)
 
 
 def holder_of_id(tx: Transaction, rivals: Sequence[Job]) -> int:

@@ -110,7 +110,7 @@ async def test_a_cleared_conversation_is_listed_proposed_and_resumed(scene: Disc
     listed = await scene.card("Conversations")
     assert listed.embeds[0]["description"].startswith("today ")
     assert " · my cat is Miso · " in listed.embeds[0]["description"]
-    assert listed.embeds[0]["description"].endswith(" kB (this one)")
+    assert listed.embeds[0]["description"].endswith(" · 1 answer (this one)")
     assert not listed.buttons
     same = await scene.command("resume", id=first[:8])
     assert same.is_deleted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
@@ -21,7 +21,7 @@ from ollim_bot.domain.cards import Button, Card, CardLine
 from ollim_bot.domain.chat import ChatMessage, MessageId, TurnCost
 from ollim_bot.domain.commands import LINK, CommandAnswer
 from ollim_bot.domain.events import EndCause
-from ollim_bot.domain.forks import Fork
+from ollim_bot.domain.forks import Fork, ForkStory
 from ollim_bot.domain.inbox import Accepted
 from ollim_bot.domain.inputs import CommandCall, InputId
 from ollim_bot.domain.moments import describe
@@ -35,12 +35,12 @@ from ollim_bot.domain.session_use import (
     thousands,
 )
 from ollim_bot.domain.sessions import Cause, ClearedConversation, SessionChange, SessionId
-from ollim_bot.domain.text import counted, literal
+from ollim_bot.domain.text import counted, literal, shortened
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import AgentEngine, Clock, StoredSession
 from ollim_bot.prompts.first_words import first_words
 from ollim_bot.store.messages import LoggedMessage
-from ollim_bot.store.steps import Spending, end_clear_undo, spending_since
+from ollim_bot.store.steps import Spending, end_clear_undo, spending_since, story_of_fork
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -192,6 +192,8 @@ class Compaction:
 RESUME = "resume"
 
 _LISTED = 10
+_LONGEST_TOPIC = 60
+_LEFT = "Side conversations that you left"
 _LOOKED_AT = 200
 _SHOWN_ID = 8
 _FOUND = 5
@@ -223,6 +225,34 @@ class CostCommands:
         return f"Today: {number}, {cost}.{_fullness([each.message for each in logged])}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Conversation:
+    """A session in the owner's words: the topic of a fork, or what was said first."""
+
+    id: SessionId
+    at: datetime
+    words: str
+    answers: int
+    is_left: bool
+
+    @classmethod
+    def of(
+        cls, stored: StoredSession, words: str, story: ForkStory | None, answers: int
+    ) -> _Conversation:
+        if story is not None and story.topic:
+            words = _called(story, words)
+        is_left = story is not None and story.is_left
+        return cls(stored.id, stored.changed_at, words, answers, is_left)
+
+
+def _called(story: ForkStory, words: str) -> str:
+    """What a fork is called; one that took the place of the main session keeps its words."""
+    topic = shortened(story.topic, _LONGEST_TOPIC)
+    if story.is_left:
+        return topic
+    return f"{words}, with {topic}" if story.is_kept_whole else f"side conversation: {topic}"
+
+
 class SessionCommands:
     def __init__(
         self,
@@ -244,15 +274,19 @@ class SessionCommands:
         self.actions: Mapping[str, Action] = {RESUME: Action(self._click, Uses.NOTHING)}
 
     async def list(self, _: CommandCall) -> str:
-        stored = (await self._conversations())[:_LISTED]
-        if not stored:
+        newest = (await self._conversations())[:_LISTED]
+        if not newest:
             return "There are no earlier conversations."
+        shown = sorted(newest, key=lambda each: each.is_left)
         buttons = (
             Button("Go back to it", RESUME, each.id, line=line)
-            for line, each in enumerate(stored, 1)
+            for line, each in enumerate(shown, 1)
             if each.id != self._forks.current.id
         )
-        lines = tuple(CardLine(self._line(each)) for each in stored)
+        first_left = next((each for each in shown if each.is_left), None)
+        lines = tuple(
+            CardLine(self._line(each), _LEFT if each is first_left else "") for each in shown
+        )
         note = self._posting.note(Card("Conversations", lines=lines, buttons=tuple(buttons)))
         await self._store.transact(lambda tx: self._posting.add_note(tx, note))
         return ""
@@ -264,7 +298,7 @@ class SessionCommands:
     async def resume(self, call: CommandCall) -> CommandChange:
         """Make another session the main one; an open fork is left, as by `/clear`."""
         found, now = await self._found(call.arguments["id"].strip()), self._clock.now()
-        words = f"of {self._when(found)}: “{first_words(found.first_prompt)}”"
+        words = f"of {self._when(found)}: “{found.words}”"
 
         def step(tx: Transaction) -> str:
             fork, main = tx.fork.get(), tx.session.get()
@@ -280,49 +314,53 @@ class SessionCommands:
     async def names(self) -> Sequence[str]:
         """The beginning of each id, with the first words of the conversation."""
         stored = (await self._conversations())[:_LISTED]
-        words = ((each.id[:_SHOWN_ID], first_words(each.first_prompt)) for each in stored)
-        return [" ".join(each).strip() for each in words]
+        return [f"{each.id[:_SHOWN_ID]} {each.words}".strip() for each in stored]
 
-    async def _found(self, words: str) -> StoredSession:
-        """The conversation by the beginning of its id, or else by words of its first message."""
+    async def _found(self, words: str) -> _Conversation:
+        """The conversation by the beginning of its id, or else by its words."""
         stored, prefix = await self._conversations(), words.partition(" ")[0].lower()
         if len(prefix) >= _SHORTEST_PREFIX:
             by_id = [each for each in stored if each.id.startswith(prefix)]
             if len(by_id) == 1:
                 return by_id[0]
-        by_words = [
-            each for each in stored if words.lower() in first_words(each.first_prompt).lower()
-        ]
+        by_words = [each for each in stored if words.lower() in each.words.lower()]
         if not by_words:
             raise WrongInput(f"There is no conversation `{words}`. `/sessions` shows them.")
         if len(by_words) > 1:
             raise WrongInput(f"Several conversations have `{words}`. Choose one in `/sessions`.")
         return by_words[0]
 
-    async def _conversations(self) -> Sequence[StoredSession]:
+    async def _conversations(self) -> Sequence[_Conversation]:
         """Sessions in which the owner talked; background runs are left out.
 
         A session without words of the owner shows those of the session it branched off from.
         """
-        events = await self._store.read(lambda tx: tx.session_history.all())
-        background = {event.session_id for event in events if event.event in _BACKGROUND}
         stored = await self._engine.sessions(self._folder, _LOOKED_AT)
         prompts = {each.id: each.first_prompt for each in stored}
-        parents = {event.session_id: event.parent_session_id for event in events}
-        return [
-            replace(each, first_prompt=_spoken(each.id, prompts, parents))
-            for each in stored
-            if each.id not in background
-        ]
 
-    def _line(self, stored: StoredSession) -> str:
-        mark = " (this one)" if stored.id == self._forks.current.id else ""
-        size = f"{max(1, stored.size // 1000)} kB"
-        words = first_words(stored.first_prompt) or "no words yet"
-        return f"{self._when(stored)} · {words} · {size}{mark}"
+        def question(tx: Transaction) -> list[_Conversation]:
+            events = tx.session_history.all()
+            background = {event.session_id for event in events if event.event in _BACKGROUND}
+            parents = {event.session_id: event.parent_session_id for event in events}
+            forks = {e.session_id for e in events if e.event is SessionChange.INTERACTIVE_FORK}
+            found = []
+            for each in stored:
+                words = first_words(_spoken(each.id, prompts, parents))
+                story = story_of_fork(tx, each.id) if each.id in forks else None
+                answers = tx.messages.count_of_session(each.id)
+                found.append(_Conversation.of(each, words, story, answers))
+            return [each for each in found if each.id not in background]
 
-    def _when(self, stored: StoredSession) -> str:
-        return describe(stored.changed_at.replace(second=0, microsecond=0), self._clock.now())
+        return await self._store.read(question)
+
+    def _line(self, conversation: _Conversation) -> str:
+        mark = " (this one)" if conversation.id == self._forks.current.id else ""
+        count = conversation.answers
+        size = f" · {counted(count, 'answer')}" if count else ""
+        return f"{self._when(conversation)} · {conversation.words or 'no words yet'}{size}{mark}"
+
+    def _when(self, conversation: _Conversation) -> str:
+        return describe(conversation.at.replace(second=0, microsecond=0), self._clock.now())
 
 
 class SearchCommands:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
-from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.forks import Discard, Fork, ForkExit, Report, Save, end_title
+from ollim_bot.domain.forks import TOPIC, Discard, Fork, ForkExit, Report, Save, end_title
 from ollim_bot.domain.text import shortened
 
-_CARD = "fork-"
 _LONGEST_TOPIC = 300
 _LONGEST_SUMMARY = 1000
 
@@ -21,29 +19,19 @@ LOST = "What was said here before could not be found, so this side conversation 
 TAKEN_HERE = "You are in a side conversation, so your reply is taken here, with what it quotes."
 
 
-def entry_id(fork_id: str) -> MessageId:
-    return MessageId(f"{_CARD}{fork_id}")
-
-
-def fork_of(message_id: MessageId) -> str:
-    """The id of the fork whose entry card has this message id."""
-    return message_id.removeprefix(_CARD)
-
-
 def entry_card(fork: Fork, wanted_model: str | None) -> Card:
-    lines = [f"Topic: {_cut(fork.topic, _LONGEST_TOPIC)}" if fork.topic else SEPARATE]
+    lines = [f"{TOPIC}{_cut(fork.topic, _LONGEST_TOPIC)}" if fork.topic else SEPARATE]
     if fork.model is not None:
         lines.append(f"The history does not fit into {wanted_model}, so {fork.model} answers here.")
+    return Card("Side conversation", "\n".join(lines), Color.PURPLE, buttons=ways_out(fork))
+
+
+def ways_out(fork: Fork) -> tuple[Button, ...]:
     keep_all = Button("Keep all of it", "fork_save", style=ButtonStyle.SUCCESS)
-    return Card(
-        "Side conversation",
-        "\n".join(lines),
-        Color.PURPLE,
-        buttons=(
-            *([keep_all] if fork.may_become_main else []),
-            Button("Keep a summary", "fork_report", style=ButtonStyle.PRIMARY),
-            Button("Leave it", "fork_exit", style=ButtonStyle.DANGER),
-        ),
+    return (
+        *([keep_all] if fork.may_become_main else []),
+        Button("Keep a summary", "fork_report", style=ButtonStyle.PRIMARY),
+        Button("Leave it", "fork_exit", style=ButtonStyle.DANGER),
     )
 
 

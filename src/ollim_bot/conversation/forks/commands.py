@@ -18,7 +18,7 @@ from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.forks import Discard, Fork, IdleAction, Report, Save
+from ollim_bot.domain.forks import Discard, Fork, IdleAction, Report, Save, fork_of
 from ollim_bot.domain.inbox import Accepted
 from ollim_bot.domain.inputs import CommandCall, InputId, ProgramTurn, ProgramTurnReason
 from ollim_bot.domain.runs import EnterFork, Intent
@@ -223,7 +223,7 @@ class ForkButtons:
     ) -> Callable[[str, ChatMessage, Button], Awaitable[CommandAnswer]]:
         async def put(surface: str, message: ChatMessage, button: Button) -> CommandAnswer:
             fork = self._state.fork
-            if fork is None or fork.id != (button.data or cards.fork_of(message.id)):
+            if fork is None or fork.id != (button.data or fork_of(message.id)):
                 return CommandAnswer(texts.BUTTON_USED, is_error=True)
             await self._requests.put(command, surface=surface, fork=fork.id)
             return CommandAnswer()

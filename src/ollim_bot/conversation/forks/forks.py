@@ -23,6 +23,8 @@ from ollim_bot.domain.forks import (
     ForkStatus,
     Report,
     Save,
+    end_id,
+    entry_id,
     lookup_fork_session,
 )
 from ollim_bot.domain.inbox import Accepted
@@ -110,7 +112,7 @@ class Forks:
             tx.fork.put(fork)
             if first is not None:
                 tx.inbox.append(Accepted(first.at, first))
-            entry = _card_message(cards.entry_id(fork.id), cards.entry_card(fork, wanted), now)
+            entry = _card_message(entry_id(fork.id), cards.entry_card(fork, wanted), now)
             self._add_card(tx, entry)
 
         await self._state.transact(step)
@@ -123,7 +125,7 @@ class Forks:
         await self._session.close()
         if isinstance(how, Save):
             await self._main.close()
-        farewell = _card_message(MessageId(f"fork-end-{fork.id}"), cards.end_card(how), now)
+        farewell = _card_message(end_id(fork.id), cards.end_card(how), now)
 
         def step(tx: Transaction) -> None:
             self._set_entry(tx, fork, is_open=False)
@@ -160,11 +162,11 @@ class Forks:
             self._poster.add_to_log(tx, message)
 
     def _set_entry(self, tx: Transaction, fork: Fork, *, is_open: bool) -> None:
-        """Enable or disable the buttons of the entry card."""
-        entry = tx.messages.get(cards.entry_id(fork.id))
+        """Give the entry card its buttons, or take them: the card at the end says what was done."""
+        entry = tx.messages.get(entry_id(fork.id))
         if entry is None or entry.card is None:
             return
-        buttons = tuple(replace(button, is_used=not is_open) for button in entry.card.buttons)
+        buttons = cards.ways_out(fork) if is_open else ()
         self._poster.add_to_log(tx, replace(entry, card=replace(entry.card, buttons=buttons)))
 
     async def _length_of(self, session: SessionId | None) -> int:

@@ -215,7 +215,8 @@ class JobButtons:
                 await self._overviews.refresh()
             except StorageError:  # as in `_leave`
                 _logger.warning("A click could not be shown on its card", exc_info=True)
-            return CommandAnswer(done.text)
+                return CommandAnswer(done.text)
+            return CommandAnswer(done.text, is_shown=True)
 
         return Action(run, Uses.NOTHING)
 

@@ -152,7 +152,8 @@ class ButtonInteractions:
             message = await self._reception.by_ref(NAME, _ref(interaction))
             if message is None:
                 return UNKNOWN
-            return (await self._reception.click(NAME, message.id, custom_id, words)).text
+            answer = await self._reception.click(NAME, message.id, custom_id, words)
+            return "" if answer.is_shown else answer.text
         except OllimError as error:
             return str(error)
         except Exception:  # the owner must get an answer to every click

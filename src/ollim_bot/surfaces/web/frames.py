@@ -100,6 +100,8 @@ def status_json(status: Status) -> Json:
         "fork": None if status.fork is None else _fork(status.fork),
         "quiet": "" if status.quiet_until is None else clock_time(status.quiet_until),
         "trouble": " ".join(plain(status.trouble).split()),
+        "zone": status.zone,
+        "has_jobs": status.has_jobs,
     }
 
 
@@ -127,7 +129,12 @@ def _argument(argument: Argument) -> Json:
 
 
 def answer_json(answer: CommandAnswer, html: str) -> Json:
-    return {"text": answer.text, "html": html, "is_error": answer.is_error}
+    return {
+        "text": answer.text,
+        "html": html,
+        "is_error": answer.is_error,
+        "is_shown": answer.is_shown,
+    }
 
 
 def live_json(

@@ -7,28 +7,29 @@ USED_ADDRESS = (
     "That address was used already, or is too old. Run `ollim-bot web url` and open the new one."
 )
 WRONG_HOST = (
-    "This page does not go by that name. Open it as 127.0.0.1, or add the name to OLLIM_WEB_HOSTS."
+    "The page does not answer to that name. "
+    "Open it as 127.0.0.1, or add the name to OLLIM_WEB_HOSTS."
 )
-WRONG_ORIGIN = "This came from another site, so nothing was done. Use the page itself."
+WRONG_ORIGIN = "Another site sent this, so the bot did nothing. Use the page itself."
 NOT_FOUND = "There is nothing here. The page is at `/`."
-NO_MESSAGE = "That message is not there any more."
-NO_BUTTON = "That button is not there any more."
-NO_ATTACHMENT = "That file is not there any more. Files are kept for 30 days."
+NO_MESSAGE = "That message is gone."
+NO_BUTTON = "That button is gone."
+NO_ATTACHMENT = "That file is gone. The bot keeps files for 30 days."
 NO_PAGE = "The page is missing from this installation. Install ollim-bot again."
 FAILED = "The bot could not do that. Its log says why."
-NOT_UNDERSTOOD = "That was not understood. Reload the page."
-NO_FORM = "That was not a message. Reload the page."
+NOT_UNDERSTOOD = "The bot did not understand the page. Reload it."
+NO_FORM = "The bot expected a message and got something else. Reload the page."
 NOTHING_SAID = "Write something, or add a file."
 TOO_SLOW = "The connection was too slow. Send it again."
-TOO_MANY_TABS = "The page is open too often. Close some of its tabs."
+TOO_MANY_TABS = "The page is open in too many tabs. Close some of them."
 
 
 def too_many_files(most: int) -> str:
-    return f"Those are too many files. A message takes {most}."
+    return f"A message takes up to {most} files."
 
 
 def file_too_large(name: str, most: int) -> str:
-    return f"{name} is too large. A file may have {_size(most)}."
+    return f"{name} is too large. Files can be up to {_size(most)}."
 
 
 def not_saved(name: str, reason: str) -> str:
@@ -36,15 +37,15 @@ def not_saved(name: str, reason: str) -> str:
 
 
 def text_too_long(most: int) -> str:
-    return f"That text is too long. A message may have {most:,} characters; send more as a file."
+    return f"That message is too long. Send up to {most:,} characters, or a file."
 
 
 def body_too_large(most: int) -> str:
-    return f"That is too large. Up to {_size(most)} are right here."
+    return f"That is too much at once. The limit is {_size(most)}."
 
 
 def wrong_method(allowed: str) -> str:
-    return f"That cannot be done here. Right: {allowed}."
+    return f"This address takes only {allowed}."
 
 
 def port_taken(port: int) -> str:
@@ -60,4 +61,4 @@ def port_refused(port: int, reason: str) -> str:
 
 def _size(count: int) -> str:
     megabytes, rest = divmod(count, 1024 * 1024)
-    return f"{megabytes} MB" if megabytes and not rest else f"{count / 1024:.3g} kB"
+    return f"{megabytes} MB" if megabytes and not rest else f"{count / 1024:.3g} KB"

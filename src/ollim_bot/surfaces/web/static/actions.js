@@ -30,8 +30,8 @@ import {
 const SEARCH = /^\/search\b\s*(.*)$/is;
 const COPIED_MS = 1500;
 const LONGEST_EXCERPT = 140;
-const COMMAND_NOT_RUN = "The bot cannot be reached now, so this was not run.";
-const BUTTON_NOT_PRESSED = "The bot cannot be reached now, so nothing was done. Try again later.";
+const COMMAND_NOT_RUN = "The bot does not answer, so the command did not run. Try again later.";
+const BUTTON_NOT_PRESSED = "The bot does not answer, so nothing was done. Try again later.";
 
 /**
  * Run a command and show its answer as a note. A search has its own view.
@@ -78,12 +78,12 @@ export async function pressCardButton(store, { id, card }, customId) {
     store.change(noteRemoved, key);
     store.change(buttonChanged, id, customId, { isPressed: true });
     const answer = await answerTo(pressButton(id, customId), BUTTON_NOT_PRESSED);
-    const { html, is_error: isError } = answer;
+    const { html, is_error: isError, is_shown: isShown } = answer;
     store.change(buttonChanged, id, customId, { isPressed: false });
-    if (html !== "" || isError) {
+    if (!isShown && (html !== "" || isError)) {
         addButtonNote(store, { key, after: id, title: button.label, html, isError });
-        announce(plain(html));
     }
+    announce(plain(html));
 }
 
 /**
@@ -140,7 +140,7 @@ async function answerTo(request, notReached) {
         return await request;
     } catch (error) {
         const sentence = error instanceof Refused ? error.message : notReached;
-        return { html: escaped(sentence), is_error: true };
+        return { html: escaped(sentence), is_error: true, is_shown: false };
     }
 }
 

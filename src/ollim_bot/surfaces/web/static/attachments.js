@@ -18,7 +18,7 @@ const MOST_PICTURES = 100;
 const NEAR = "800px";
 const RETRY_MS = 5000;
 const SAVED_MS = 60_000;
-const NOT_REACHED = "The bot cannot be reached now, so the file could not be loaded.";
+const NOT_REACHED = "The bot does not answer, so the page could not load the file. Try again later.";
 
 /** @type {Map<string, Promise<string>>} addresses within this page, by those at the server */
 const pictures = new Map();
@@ -164,10 +164,10 @@ export class ChosenFiles {
     /** @param {File} file */
     #refusal({ name, size }) {
         if (this.#files.length >= MOST_FILES) {
-            return `${name} is one too many. A message takes ${MOST_FILES} files.`;
+            return `${name} is one file too many. A message takes up to ${MOST_FILES}.`;
         }
         return size > LARGEST_BYTES
-            ? `${name} is larger than 25 MB, the most that a file may have.`
+            ? `${name} is too large. Files can be up to 25 MB.`
             : null;
     }
 
@@ -180,7 +180,7 @@ export class ChosenFiles {
             const blob = new Blob([await file.arrayBuffer()], { type: file.type });
             this.#files.push({ name: file.name, blob, url: URL.createObjectURL(blob) });
         } catch {
-            return `${file.name} could not be read. Folders cannot be sent.`;
+            return `The browser could not read ${file.name}. Folders cannot be sent.`;
         }
         return null;
     }

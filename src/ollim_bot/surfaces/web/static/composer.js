@@ -18,12 +18,13 @@ import { replyChosen } from "./reducers.js";
 const DRAFT_KEY = "ollim.draft";
 const LONGEST = 100_000;
 const TOO_LONG =
-    "That text is too long. A message may have 100,000 characters; send more as a file.";
+    "That message is too long. Send up to 100,000 characters, or a file.";
 
 export class Composer {
     #store;
     #outbox;
     #onSent;
+    #resizing;
     #box = byId("box", HTMLTextAreaElement);
     #reply = byId("reply");
     #files;
@@ -34,11 +35,13 @@ export class Composer {
      * @param {Store} store
      * @param {Outbox} outbox
      * @param {() => void} onSent  called when the owner has sent a message or a command
+     * @param {(change: () => void) => void} resizing  changes the height of the box
      */
-    constructor(store, outbox, onSent) {
+    constructor(store, outbox, onSent, resizing) {
         this.#store = store;
         this.#outbox = outbox;
         this.#onSent = onSent;
+        this.#resizing = resizing;
         this.#files = new ChosenFiles((sentence) => this.complain(sentence));
         this.menu = new CommandMenu(
             () => store.state.commands,
@@ -123,8 +126,10 @@ export class Composer {
     #changed() {
         sessionStorage.setItem(DRAFT_KEY, this.#box.value);
         this.complain("");
-        this.#box.style.height = "auto";
-        this.#box.style.height = `${this.#box.scrollHeight}px`;
+        this.#resizing(() => {
+            this.#box.style.height = "auto";
+            this.#box.style.height = `${this.#box.scrollHeight}px`;
+        });
         this.menu.update();
     }
 

@@ -19,8 +19,8 @@ const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 10_000;
 const PAGE_SIZE = 50;
 const MOST_PAGES = 20;
-const NOT_REACHED = "The bot cannot be reached now, so that message could not be loaded.";
-const TOO_FAR = "That message is too far back to be shown.";
+const NOT_REACHED = "The bot does not answer, so the page could not load that message. Try again later.";
+const TOO_FAR = "That message is too far back. Search for its words to see it.";
 
 /** Opens the socket, and opens it again after growing pauses. */
 export class Connection {

@@ -15,7 +15,7 @@
  */
 
 import { arrange, byId, make } from "./dom.js";
-import { botName, isApart, momentInWords, speakerNames } from "./format.js";
+import { botName, dayIn, isApart, momentInWords, speakerNames, zoneOf } from "./format.js";
 import { LiveElement, fillMessage, messageElement, noteElement, unsentElement } from "./message.js";
 import { placeChanged, viewChanged } from "./reducers.js";
 import { Scroll } from "./scroll.js";
@@ -215,7 +215,7 @@ function* itemsOf(state, context) {
             yield liveItem(message, isInFork);
             continue;
         }
-        yield* momentItems(before, message, context.now);
+        yield* momentItems(before, message, context);
         yield messageItem(message);
         yield* noteItems(state, message.id);
         if (state.unreadLine === message.id && message !== shown.at(-1)) {
@@ -236,7 +236,7 @@ function* itemsOf(state, context) {
  */
 function* placeItems(messages, context) {
     for (const [place, message] of messages.entries()) {
-        yield* momentItems(messages[place - 1] ?? null, message, context.now);
+        yield* momentItems(messages[place - 1] ?? null, message, context);
         yield messageItem(message);
     }
 }
@@ -278,15 +278,15 @@ function* noteItems(state, id) {
  * The time of a message, if it is shown above it. A background message shows its time itself.
  * @param {Message | null} before
  * @param {Message} message
- * @param {Date} now
+ * @param {Context} context
  * @returns {Generator<Item>}
  */
-function* momentItems(before, message, now) {
+function* momentItems(before, message, { now, zone }) {
     const at = new Date(message.at);
-    if (message.author === "background" || (before && !isApart(new Date(before.at), at))) {
+    if (message.author === "background" || (before && !isApart(new Date(before.at), at, zone))) {
         return;
     }
-    const words = momentInWords(at, now);
+    const words = momentInWords(at, now, zone);
     const isInFork = Boolean(before?.in_fork && message.in_fork);
     const time = () => make("time", { datetime: message.at }, words);
     const build = () => make("p", { class: isInFork ? "moment in-fork" : "moment" }, time());
@@ -318,9 +318,10 @@ function isWriting(live) {
  */
 function contextOf(state, old) {
     const bot = botName(state);
+    const zone = zoneOf(state);
     const now = new Date();
-    if (old?.bot === bot && old.now.toDateString() === now.toDateString()) {
+    if (old?.bot === bot && old.zone === zone && dayIn(zone, old.now) === dayIn(zone, now)) {
         return old;
     }
-    return { bot, now, names: speakerNames(bot) };
+    return { bot, now, zone, names: speakerNames(bot) };
 }

@@ -14,17 +14,17 @@ const EXCLUSIONS = {
     stale:
         "That address was used already, or is too old. " +
         "Run `ollim-bot web url` and open the new one.",
-    insecure: "Browsers open this page by https only. Open it so, or as 127.0.0.1.",
+    insecure: "This page works only over https, or on 127.0.0.1. Open it there.",
     foreign:
-        "Who answers here could not show that it is your bot, so nothing is sent to it. " +
-        "When the bot is back, the page goes on by itself; if it does not, reload it.",
+        "This address is not answered by your bot. Nothing was sent. " +
+        "Open the address that `ollim-bot web url` prints.",
 };
 
 /** @type {Set<ConnectionState>} */
 const NEEDS_ADDRESS = new Set(["locked", "stale"]);
 const WAY_IN = [
-    "Open a terminal on the computer on which the bot runs, in the folder from which you start it.",
-    "Run `ollim-bot web url`. If the terminal does not know it, run `.venv/bin/ollim-bot web url`.",
+    "On the computer that runs your bot, open a terminal in the folder where you start it.",
+    "Run `ollim-bot web url`. If the terminal does not know that command, run `.venv/bin/ollim-bot web url`.",
     "Open the address in this browser within 15 minutes; it works once. " +
         "This page then goes on by itself.",
     "If no address comes, the bot is not running: start it first.",

@@ -7,6 +7,12 @@
 
 const WEEKDAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const CLOCK_PARTS = Object.freeze({
+    hourCycle: "h23", year: "numeric", month: "numeric", day: "numeric", hour: "numeric",
+    minute: "numeric",
+});
+/** @type {Map<string, Intl.DateTimeFormat>} by zone */
+const clocks = new Map();
 const NEAR = new Map([[-1, "yesterday"], [0, "today"], [1, "tomorrow"]]);
 const LONG_PAUSE_MS = 30 * 60 * 1000;
 const DAY_MS = 86_400_000;
@@ -15,26 +21,29 @@ const DAY_MS = 86_400_000;
  * `today 15:00`, `yesterday 9:05`, `Tue 26 Oct 09:00`; with the year unless it is the current one.
  * @param {Date} moment
  * @param {Date} now
+ * @param {string} zone
  */
-export function momentInWords(moment, now) {
-    const near = NEAR.get(daysBetween(now, moment));
+export function momentInWords(moment, now, zone) {
+    const { year, month, day, hour, minute } = wallClock(moment, zone);
+    const near = NEAR.get(dayIn(zone, moment) - dayIn(zone, now));
     if (near) {
-        return `${near} ${moment.getHours()}:${twoDigits(moment.getMinutes())}`;
+        return `${near} ${hour}:${twoDigits(minute)}`;
     }
-    const year = moment.getFullYear() === now.getFullYear() ? "" : ` ${moment.getFullYear()}`;
-    const weekday = WEEKDAYS[moment.getDay()];
-    const day = `${moment.getDate()} ${MONTHS[moment.getMonth()]}${year}`;
-    return `${weekday} ${day} ${twoDigits(moment.getHours())}:${twoDigits(moment.getMinutes())}`;
+    const weekday = WEEKDAYS[new Date(Date.UTC(year, month - 1, day)).getUTCDay()];
+    const ofYear = year === wallClock(now, zone).year ? "" : ` ${year}`;
+    const date = `${weekday} ${day} ${MONTHS[month - 1]}${ofYear}`;
+    return `${date} ${twoDigits(hour)}:${twoDigits(minute)}`;
 }
 
 /**
  * Whether the time of the second message is shown, because of a long pause or a new day.
  * @param {Date} before
  * @param {Date} after
+ * @param {string} zone
  */
-export function isApart(before, after) {
+export function isApart(before, after, zone) {
     const pause = after.getTime() - before.getTime();
-    return pause >= LONG_PAUSE_MS || daysBetween(before, after) !== 0;
+    return pause >= LONG_PAUSE_MS || dayIn(zone, before) !== dayIn(zone, after);
 }
 
 /**
@@ -62,6 +71,14 @@ export function botName(state) {
     return state.status?.bot_name ?? "Ollim";
 }
 
+/**
+ * The owner's time zone, which the bot knows; the browser may be in another one.
+ * @param {import("./state.js").State} state
+ */
+export function zoneOf(state) {
+    return state.status?.zone ?? "UTC";
+}
+
 /** @param {Fork} fork */
 export function forkName(fork) {
     return fork.topic
@@ -83,14 +100,45 @@ export function speakerNames(bot) {
 }
 
 /**
- * The days between two calendar dates; clock changes between them do not count.
- * @param {Date} one
- * @param {Date} other
+ * The number of the calendar day; clock changes between two days do not count.
+ * @param {string} zone
+ * @param {Date} moment
  */
-function daysBetween(one, other) {
-    const day = (/** @type {Date} */ date) =>
-        Date.UTC(date.getFullYear(), date.getMonth(), date.getDate());
-    return (day(other) - day(one)) / DAY_MS;
+export function dayIn(zone, moment) {
+    const { year, month, day } = wallClock(moment, zone);
+    return Date.UTC(year, month - 1, day) / DAY_MS;
+}
+
+/**
+ * What the clocks of the zone show.
+ * @param {Date} moment
+ * @param {string} zone
+ */
+function wallClock(moment, zone) {
+    const shown = clockOf(zone).formatToParts(moment);
+    const part = (/** @type {Intl.DateTimeFormatPartTypes} */ name) =>
+        Number(shown.find(({ type }) => type === name)?.value);
+    return {
+        year: part("year"), month: part("month"), day: part("day"), hour: part("hour"),
+        minute: part("minute"),
+    };
+}
+
+/** @param {string} zone */
+function clockOf(zone) {
+    const known = clocks.get(zone);
+    if (known) {
+        return known;
+    }
+    let clock;
+    try {
+        clock = new Intl.DateTimeFormat("en", { ...CLOCK_PARTS, timeZone: zone });
+    } catch {
+        // A zone that this browser does not know.
+        clock = new Intl.DateTimeFormat("en", CLOCK_PARTS);
+    }
+    clocks.set(zone, clock);
+    return clock;
 }
 
 /** @param {number} number */

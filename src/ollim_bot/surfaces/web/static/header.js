@@ -5,7 +5,7 @@
  * @typedef {import("./state.js").State} State
  */
 
-import { byId, icon, present, say } from "./dom.js";
+import { byId, icon, make, present, say } from "./dom.js";
 import { exclusionSentence, withCode } from "./empty_states.js";
 import { botName } from "./format.js";
 import { isAnswerNeeded, openFork, unreadMessages } from "./state.js";
@@ -13,6 +13,8 @@ import { isAnswerNeeded, openFork, unreadMessages } from "./state.js";
 // `theme.js` reads it.
 const THEME_KEY = "ollim.theme";
 const AWAY_AFTER_MS = 10_000;
+// A longer name would be cut off in the box of a small phone.
+const LONGEST_IN_BOX = 12;
 const ICON = "/static/icon.svg";
 // Inside the page: while the bot is away, nothing can be loaded.
 const AWAY_ICON = `data:image/svg+xml,${encodeURIComponent(
@@ -97,8 +99,8 @@ class AwayNotice {
 /** @param {Status | null} status */
 function awaySentence(status) {
     return (
-        "The bot is away: reminders and routines do not come until it is back. "
-        + `To start it, run \`${status?.program ?? "ollim-bot"}\` in a terminal, in its folder.`
+        "Your bot does not answer. If it has stopped, reminders wait until you start it again; "
+        + `then you get the ones you missed. To start it, run \`${status?.program ?? "ollim-bot"}\` in a terminal, in its folder.`
     );
 }
 
@@ -120,15 +122,20 @@ function showStatus(status) {
     say(byId("name"), status.bot_name);
     const offline = byId("offline");
     offline.hidden = !status.is_offline;
-    say(offline, `${status.provider} — not a language model`);
+    if (offline.dataset.provider !== status.provider) {
+        offline.dataset.provider = status.provider;
+        const more = make("span", { class: "more" }, " — not a language model");
+        offline.replaceChildren(status.provider, more);
+    }
     say(byId("login-command"), `${status.program} auth login`);
     byId("provider").hidden = status.is_offline;
     say(byId("provider"), present(status.provider, status.model).join(" · "));
     byId("quiet").hidden = !status.quiet;
     say(byId("quiet"), `quiet until ${status.quiet}`);
     say(byId("trouble"), status.trouble);
+    const isShort = status.bot_name.length <= LONGEST_IN_BOX;
     byId("box", HTMLTextAreaElement).placeholder =
-        status.fork ? "Write in the side conversation" : `Write to ${status.bot_name}`;
+        status.fork || !isShort ? "Write here" : `Write to ${status.bot_name}`;
 }
 
 /** Let the owner switch between dark and light; a theme other than the system's is remembered. */

@@ -22,7 +22,12 @@ const connection = new Connection(store);
 const outbox = new Outbox(store, () => connection.reset());
 const history = new History(store);
 const conversation = new Conversation(store, () => history.load());
-const composer = new Composer(store, outbox, () => conversation.toEnd());
+const composer = new Composer(
+    store,
+    outbox,
+    () => conversation.toEnd(),
+    (change) => conversation.scroll.around(change),
+);
 
 showHeader(store);
 showExclusion(store);

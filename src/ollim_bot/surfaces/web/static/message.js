@@ -13,7 +13,7 @@
  * @typedef {import("./state.js").Note} Note
  * @typedef {import("./state.js").Unsent} Unsent
  * @typedef {Record<Author, string>} Names
- * @typedef {{names: Names, now: Date}} Context
+ * @typedef {{names: Names, now: Date, zone: string}} Context
  */
 
 import { attachmentList, unsentFileList } from "./attachments.js";
@@ -41,7 +41,7 @@ export function fillMessage(article, message, context) {
     const body = article.querySelector(":scope > .body") ?? make("div", { class: "body" });
     const focused = article.contains(document.activeElement) ? document.activeElement : null;
     patch(body, rich(message.html));
-    const when = momentInWords(new Date(message.at), context.now);
+    const when = momentInWords(new Date(message.at), context.now, context.zone);
     article.className = `message ${message.author}${message.in_fork ? " in-fork" : ""}`;
     article.dataset.id = message.id;
     const place = message.in_fork && "in a side conversation";
@@ -177,7 +177,7 @@ export function unsentElement(unsent, names, isInFork) {
             { class: "actions is-shown" },
             (unsent.error || unsent.isWaiting) && make("span", { class: "unsent" }, state),
             unsent.error && textButton("Try again", "again"),
-            unsent.error && textButton("Write anew", "take-back"),
+            unsent.error && textButton("Edit", "take-back"),
             unsent.error && textButton("Discard", "discard"),
         ),
     );
@@ -196,8 +196,8 @@ export function noteElement(note) {
             "p",
             { class: "typed" },
             make(note.isCommand ? "code" : "span", {}, note.title),
-            note.isRunning && " runs...",
-            !note.isRunning && note.isError && make("b", {}, " was not done"),
+            note.isRunning && " is running…",
+            !note.isRunning && note.isError && make("b", {}, " did not work"),
         ),
         !note.isRunning && make("div", { class: "body" }, rich(note.html)),
         note.isCommand && note.isError && textButton("What I can do", "help"),

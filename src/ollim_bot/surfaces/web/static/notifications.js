@@ -14,12 +14,11 @@ import { isOpenQuestion, onArrival, openFork, unreadMessages } from "./state.js"
 const SPOKEN_MS = 10_000;
 const KEY = "ollim.notify";
 const LONGEST_BODY = 200;
-const REMINDER_SET = "Reminder added: ";
 const BLOCKED = "Notifications are blocked in the browser's settings";
 const HOW_TO_UNBLOCK =
     "The browser blocks notifications here. Allow them in its settings for this site, then press " +
     "the bell again.";
-const NOT_ALLOWED = "The browser was not allowed to notify you, so the bell stays off.";
+const NOT_ALLOWED = "You have not allowed notifications yet, so the bell stays off.";
 // The time in which another tab that shows the message can mark it as read.
 const GRACE_MS = 400;
 
@@ -80,7 +79,10 @@ export class DesktopNotifications {
         byId("offer-yes").addEventListener("click", () => this.#switch());
         byId("offer-no").addEventListener("click", () => this.#decline());
         onArrival(store, (message) => this.#arrived(message));
-        store.watch(() => this.#closeRead());
+        store.watch((state) => {
+            this.#closeRead();
+            this.#offer(state);
+        });
     }
 
     get #isOn() {
@@ -93,14 +95,12 @@ export class DesktopNotifications {
     }
 
     /**
-     * Offer notifications when a reminder is set, until the owner has decided.
-     * @param {Message} message
+     * Offer notifications once a reminder is set, in whatever way, until the owner has decided.
+     * @param {import("./state.js").State} state
      */
-    #offer({ card }) {
+    #offer({ status }) {
         const isUndecided = Notification.permission === "default" && !localStorage.getItem(KEY);
-        if (isUndecided && card?.title.startsWith(REMINDER_SET)) {
-            byId("offer").hidden = false;
-        }
+        byId("offer").hidden = !(isUndecided && status?.has_jobs);
     }
 
     async #switch() {
@@ -125,7 +125,6 @@ export class DesktopNotifications {
 
     /** @param {Message} message */
     #arrived(message) {
-        this.#offer(message);
         const isFromBot = message.author === "assistant" || message.author === "background";
         if ((isFromBot || isOpenQuestion(message)) && document.hidden && this.#isOn) {
             setTimeout(() => this.#notify(message), GRACE_MS);

@@ -19,8 +19,8 @@ import {
 const TEMPORARY = [Unreachable, Locked, Foreign];
 const PREFIX = "ollim.unsent.";
 const MOST_TRIES = 3;
-const NOT_TAKEN = "The bot is there but did not take it.";
-const FILES_GONE = "Its files are no longer in this browser. Write it anew.";
+const NOT_TAKEN = "The bot answered, but did not take the message. Try again.";
+const FILES_GONE = "This browser no longer has the files of this message. Add them again.";
 
 /** @type {Database<OutgoingFile[]>} */
 const database = new Database("ollim", "files");

@@ -59,6 +59,8 @@
  * @property {Fork | null} fork
  * @property {string} quiet  until when it is quiet, such as 7:00; empty if it is not
  * @property {string} trouble
+ * @property {string} zone  the owner's time zone, in which all times are shown
+ * @property {boolean} has_jobs  whether a reminder or routine was set, in whatever way
  *
  * @typedef {"running" | "done" | "refused" | "failed"} ToolState
  * @typedef {{id: string, label: string, state: ToolState, reason: string}} Tool
@@ -80,7 +82,10 @@
  * @property {boolean} takes_rest
  *
  * @typedef {{name: string, about: string, usage: string, arguments: Argument[]}} Command
- * @typedef {{html: string, is_error: boolean}} Answer  to a command or a button
+ * @typedef {object} Answer  to a command or a button
+ * @property {string} html
+ * @property {boolean} is_error
+ * @property {boolean} is_shown  whether the card that was pressed says it already
  * @typedef {{messages: Message[], has_more: boolean}} Page
  *
  * @typedef {object} Result  a message that a search has found

@@ -47,22 +47,29 @@ export class Scroll {
     }
 
     /**
-     * Change the content, or the elements above it, and keep the visible messages where they are.
+     * Change the content, or the elements around it, and keep the visible messages where they are,
+     * or the end of them in view: what the browser scrolls while the sizes change is not the reader.
      * @param {() => void} change
      */
     around(change) {
+        // The browser reports a scroll only with the next frame; the reader is not pulled back.
+        this.#update();
         const anchor = this.isFollowing ? undefined : this.#firstVisible();
         const before = anchor?.getBoundingClientRect().top ?? 0;
         change();
         if (anchor?.isConnected) {
             this.#scroller.scrollTop += anchor.getBoundingClientRect().top - before;
         }
-        this.#settle();
+        this.isFollowing ||= this.#isAtEnd;
+        this.#keepEnd();
     }
 
     #settle() {
-        // The browser reports a scroll only with the next frame; the reader is not pulled back.
         this.#update();
+        this.#keepEnd();
+    }
+
+    #keepEnd() {
         if (this.isFollowing) {
             this.#scroller.scrollTop = this.#scroller.scrollHeight;
         }

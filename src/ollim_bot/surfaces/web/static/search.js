@@ -9,14 +9,14 @@
 
 import { messagesAround, searchMessages } from "./api.js";
 import { byId, icon, make, say } from "./dom.js";
-import { botName, momentInWords, speakerNames } from "./format.js";
+import { botName, momentInWords, speakerNames, zoneOf } from "./format.js";
 import { Refused } from "./http.js";
 import { placeChanged, searchClosed, searchOpened } from "./reducers.js";
 
 const PAUSE_MS = 150;
-const EMPTY = "Everything that was said can be found, also from before a /clear.";
-const NOTHING = "Nothing was said with these words.";
-const NOT_REACHED = "The bot cannot be reached now. Try again later.";
+const EMPTY = "Search everything that you and the bot said, also before a /clear.";
+const NOTHING = "No message has these words.";
+const NOT_REACHED = "The bot does not answer. Try again later.";
 
 /**
  * @param {Store} store
@@ -145,7 +145,7 @@ class SearchView {
         const names = speakerNames(botName(this.#store.state));
         this.#results.replaceChildren(...results.map((result) => this.#item(result, names)));
         const count = results.length === 1 ? "1 result" : `${results.length} results`;
-        say(this.#status, sentence || `${count}, the best first`);
+        say(this.#status, sentence || `${count}, best first`);
     }
 
     /**
@@ -155,7 +155,7 @@ class SearchView {
     #item(result, names) {
         const words = result.parts.map((part) =>
             (part.is_match ? make("mark", {}, part.text) : part.text));
-        const when = momentInWords(new Date(result.at), new Date());
+        const when = momentInWords(new Date(result.at), new Date(), zoneOf(this.#store.state));
         const button = make(
             "button",
             { type: "button" },

@@ -227,17 +227,20 @@ export function isForkExitOpen(state, customId) {
     if (fork === null || currentForkExit(state)?.isRequested) {
         return false;
     }
-    const button = forkCard(state)?.buttons.find((one) => one.custom_id === customId);
-    return !button?.is_used && !button?.isPressed;
+    const buttons = forkCard(state)?.buttons;
+    const button = buttons?.find((one) => one.custom_id === customId);
+    return buttons?.length !== 0 && !button?.is_used && !button?.isPressed;
 }
 
 /**
- * Whether the card of the fork has this way out; true while the card is not loaded.
+ * Whether the card of the fork has this way out; true while the card is not loaded, and once the
+ * fork has ended.
  * @param {State} state
  * @param {string} customId
  */
 export function isForkExitOffered(state, customId) {
-    return forkCard(state)?.buttons.some((one) => one.custom_id === customId) ?? true;
+    const buttons = forkCard(state)?.buttons ?? [];
+    return buttons.length === 0 || buttons.some((one) => one.custom_id === customId);
 }
 
 /** @param {State} state */

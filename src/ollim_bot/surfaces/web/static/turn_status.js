@@ -13,7 +13,7 @@ import { byId, make, patch, present, say } from "./dom.js";
 import { durationInWords } from "./format.js";
 import { isAnswerNeeded } from "./state.js";
 
-const NOT_STOPPED = "The bot cannot be reached now, so this was not stopped.";
+const NOT_STOPPED = "The bot does not answer, so the page could not stop this. Try again later.";
 const SECOND_MS = 1000;
 
 /** @type {Record<ToolState, string>} */
