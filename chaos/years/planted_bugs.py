@@ -86,8 +86,8 @@ NIGHT_BUGS = (
     PlantedBug(
         "what was answered is asked again",
         "store/item_answers.py",
-        "    if not item.is_open:\n        card =",
-        "    if not item.is_open:\n        return held\n        card =",
+        "    if not item.is_open:\n        forget",
+        "    if not item.is_open:\n        return held\n        forget",
     ),
     PlantedBug(
         "a nag that waited has no end",

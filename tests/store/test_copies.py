@@ -9,15 +9,18 @@ from datetime import datetime, timedelta
 import pytest
 from tests.store.scene import NOW, StoreScene
 
+from ollim_bot.cli.runs import page, run_records
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.digest import HeldMessage, HeldMessages
-from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.digest import HeldMessage
+from ollim_bot.domain.due_items import NO_CARD, DueItem
 from ollim_bot.domain.inbox import Accepted, InputEnd
 from ollim_bot.domain.inputs import InputId, OwnerMessage
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.item_messages import card_message, delivery_id
+from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
+from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.quiet import QuietChoice
-from ollim_bot.domain.run_history import planned_row
+from ollim_bot.domain.run_history import NOTES, PLAINLY, planned_row
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.store.copies import (
     KEPT,
@@ -27,6 +30,8 @@ from ollim_bot.store.copies import (
     is_copy_due,
     settle_return,
 )
+from ollim_bot.store.item_answers import add_item
+from ollim_bot.store.steps import hold
 from ollim_bot.store.transaction import Transaction
 
 HOUR = timedelta(hours=1)
@@ -154,11 +159,10 @@ def leave_to_come(tx: Transaction) -> None:
 @pytest.mark.parametrize("end", [NOW + HOUR / 2, NOW + 2 * HOUR])
 def test_after_a_return_only_what_is_still_ahead_comes(scene: StoreScene, end: datetime) -> None:
     quiet = QuietChoice(until=end)
-    waiting = HeldMessage(ChatMessage(MessageId("h"), NOW, Author.BACKGROUND, "It rains."))
     database = scene.open()
     database.run(leave_to_come)
     database.run(lambda tx: tx.quiet.put(quiet))
-    database.run(lambda tx: tx.held.put(HeldMessages((waiting,))))
+    database.run(lambda tx: hold_ping(tx, end))
     scene.return_to_copy(NOW)
     database = scene.open(now=lambda: NOW + HOUR)
     settled = database.run(lambda tx: settle_return(tx, NOW + HOUR))
@@ -174,6 +178,39 @@ def test_after_a_return_only_what_is_still_ahead_comes(scene: StoreScene, end: d
     is_ahead = end > NOW + HOUR
     assert database.run(lambda tx: tx.held.get().has(MessageId("h"))) is is_ahead
     assert len(settled.held) is int(not is_ahead)
+    rows = database.run(lambda tx: tx.ledger.story(MUST)).rows
+    noted = [(row.state, row.facts["message"]) for row in rows if row.state in NOTES]
+    assert noted == [("held", "h")] + [("dropped", "h")] * (not is_ahead)
+    (record,) = run_records(rows)
+    became = "waits until" if is_ahead else "did not come, because it may have come"
+    assert became in page(record, NOW + HOUR)
+    assert check(rows, NOW + HOUR) == []
+
+
+def hold_ping(tx: Transaction, until: datetime) -> None:
+    said = ChatMessage(MessageId("h"), NOW, Author.BACKGROUND, "It rains.", occurrence=MUST.id)
+    hold(tx, HeldMessage(said), until)
+
+
+def test_after_a_return_an_item_whose_card_waited_is_open_and_waits_for_nothing(
+    scene: StoreScene,
+) -> None:
+    now, job = NOW + HOUR, Reminder(JobSpec(id="past", message="Drink water."), NOW)
+
+    def hold_card(tx: Transaction) -> None:
+        item = DueItem.of(job, PAST, delivery_id(PAST), NOW)
+        hold(tx, HeldMessage(card_message(item, PAST, NOW)), NOW + HOUR / 2)
+        add_item(tx, item)
+        tx.ledger.append(LedgerRow(NOW, "due", PAST), LedgerRow(NOW, "done", PAST, PLAINLY))
+
+    scene.open().run(hold_card)
+    scene.return_to_copy(NOW)
+    database = scene.open(now=lambda: now)
+    database.run(lambda tx: settle_return(tx, now))
+    (item,) = database.run(lambda tx: tx.due_items.open())
+    assert (item.card, item.waiting) == (NO_CARD, None)
+    states = [row.state for row in database.run(lambda tx: tx.ledger.story(PAST)).rows]
+    assert states == ["held", "due", "done", "dropped"]
 
 
 def test_after_a_return_what_a_session_has_read_counts_as_unknown_until_the_owner_writes(

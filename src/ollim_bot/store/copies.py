@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from ollim_bot.domain.digest import HeldMessage, HeldMessages
+from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.inbox import Ended, InputEnd
 from ollim_bot.domain.inputs import Input
 from ollim_bot.domain.occurrences import (
@@ -32,7 +32,7 @@ from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import ran_until
 from ollim_bot.store.schema import SCHEMA, migrate, schema_of
 from ollim_bot.store.search import TABLES
-from ollim_bot.store.steps import known_deeds, quiet_settings
+from ollim_bot.store.steps import drop_all_waiting, known_deeds, quiet_settings
 from ollim_bot.store.transaction import Transaction
 
 KEPT = 3
@@ -374,10 +374,7 @@ def _brought(tx: Transaction, since: datetime, until: datetime) -> tuple[HeldMes
     end = quiet_until(quiet_settings(tx), since)
     if since >= until or (end is not None and end > until):
         return ()
-    waiting = tx.held.get().waiting
-    if waiting:
-        tx.held.put(HeldMessages())
-    return waiting
+    return drop_all_waiting(tx, "it may have come before the return to an earlier copy")
 
 
 def _interrupted(tx: Transaction, until: datetime) -> Iterator[RunStory]:

@@ -16,7 +16,7 @@ from functools import reduce
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.digest import HeldMessage
-from ollim_bot.domain.due_items import NO_CARD, Answer, DueItem, item_key
+from ollim_bot.domain.due_items import Answer, DueItem, item_key
 from ollim_bot.domain.item_cards import open_card, passed_card, settled_card, unanswered_card
 from ollim_bot.domain.item_messages import card_message, delivery_id
 from ollim_bot.domain.item_replies import settlement
@@ -46,6 +46,7 @@ from ollim_bot.store.job_files import (
 )
 from ollim_bot.store.steps import (
     carry_agent_skills,
+    forget_message,
     hold,
     leave_update,
     note_dropped,
@@ -189,8 +190,10 @@ def bring_card(tx: Transaction, item: DueItem, card: MessageId) -> None:
 
 
 def _drop_waiting(tx: Transaction, item: DueItem) -> None:
+    if item.waiting is None:
+        return
     waiting = tx.held.get()
-    for each in waiting.waiting if item.waiting else ():
+    for each in waiting.waiting:
         if each.message.id == item.waiting:
             tx.held.put(waiting.without(item.waiting))
             note_dropped(tx, each.message, NEWER_CAME)
@@ -264,8 +267,7 @@ def release_card(tx: Transaction, held: HeldMessage, now: datetime) -> HeldMessa
         note_dropped(tx, message, NEWER_CAME)
         return None
     if not item.is_open:
-        card = NO_CARD if item.card == message.id else item.card
-        tx.due_items.put(replace(item, card=card, waiting=None))
+        forget_message(tx, item, message.id)
         note_dropped(tx, message, NEWER_CAME if item.answer is None else "you had answered it")
         return None
     bring_card(tx, item, message.id)

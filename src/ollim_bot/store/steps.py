@@ -11,7 +11,8 @@ from uuid import uuid4
 from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.definitions import ARMED, ROSTER, holder_among
-from ollim_bot.domain.digest import HeldMessage
+from ollim_bot.domain.digest import HeldMessage, HeldMessages
+from ollim_bot.domain.due_items import NO_CARD, DueItem
 from ollim_bot.domain.forks import ForkStory, end_id, entry_id, fork_of
 from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.item_messages import delivery_id
@@ -228,6 +229,25 @@ def note_dropped(tx: Transaction, message: ChatMessage, why: str) -> None:
     if message.occurrence:
         facts = {"message": message.id, "why": why}
         tx.ledger.append(LedgerRow(tx.now, DROPPED, Occurrence.parse(message.occurrence), facts))
+
+
+def drop_all_waiting(tx: Transaction, why: str) -> tuple[HeldMessage, ...]:
+    """Let nothing come of what waits, and return it; an open item stays open, without a card."""
+    waiting = tx.held.get().waiting
+    tx.held.put(HeldMessages())
+    for each in waiting:
+        item = tx.due_items.get(each.item) if each.item else None
+        if item is not None:
+            forget_message(tx, item, each.message.id)
+        note_dropped(tx, each.message, why)
+    return waiting
+
+
+def forget_message(tx: Transaction, item: DueItem, message_id: MessageId) -> None:
+    """Note in the item that a message which waited does not come."""
+    card = NO_CARD if item.card == message_id else item.card
+    waiting = None if item.waiting == message_id else item.waiting
+    tx.due_items.put(replace(item, card=card, waiting=waiting))
 
 
 def was_held(tx: Transaction, message: ChatMessage) -> bool:
