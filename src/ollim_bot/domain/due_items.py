@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -14,7 +13,7 @@ from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.jobs import ItemKind, JobKind, Nag, Reminder, Routine, short_title
 from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.snoozing import note_of, reminder_from, root_in
+from ollim_bot.domain.snoozing import nag_in, note_fields, note_of, reminder_from, root_in
 
 # The row of an answer, which follows the end row of the occurrence; the newest one counts.
 ANSWERED = "answered"
@@ -125,7 +124,7 @@ class DueItem:
     @property
     def untrusted(self) -> str:
         """What the run that set the job had read; empty if that was nothing untrusted."""
-        return str(json.loads(self.note)["spec"].get("untrusted") or "")
+        return str(note_fields(self.note)["spec"].get("untrusted") or "")
 
     @property
     def is_open(self) -> bool:
@@ -143,7 +142,7 @@ class DueItem:
 
     @property
     def nag(self) -> Nag | None:
-        return self.as_reminder.spec.nag
+        return nag_in(self.note)
 
     @property
     def is_of_routine(self) -> bool:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 
 from ollim_bot.domain.jobs import JobKind, length_text, parse_length
 
@@ -153,6 +154,7 @@ class Occurrence:
         return _DELIVERED if self.key.endswith((_BY_HAND, _DELIVERED)) else ""
 
     @classmethod
+    @lru_cache(maxsize=512)
     def parse(cls, text: str) -> Occurrence:
         """The inverse of `id`; raises `ValueError` for anything else."""
         kind, _, rest = text.partition(":")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 from datetime import date, datetime, timedelta
+from functools import lru_cache
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.jobs import (
@@ -70,22 +72,35 @@ def note_of(job: Reminder | Routine) -> str:
     return json.dumps({"spec": known, "chain": asdict(chain)})
 
 
+@lru_cache(maxsize=256)
+def note_fields(note: str) -> dict[str, dict[str, Any]]:
+    """The fields of the note; those of open items are asked for again and again."""
+    fields: dict[str, dict[str, Any]] = json.loads(note)
+    return fields
+
+
+@lru_cache(maxsize=256)
+def nag_in(note: str) -> Nag | None:
+    """How often the job comes again until it is answered."""
+    written = note_fields(note)["spec"].get("nag")
+    return Nag.parse(written) if written else None
+
+
 def root_in(note: str) -> str:
     """The id that all checks of the chain share."""
-    known = json.loads(note)
+    known = note_fields(note)
     return str(known["chain"]["parent"] or known["spec"]["id"])
 
 
 def first_step_in(note: str) -> str:
     """The smallest step towards it; empty if the job names none."""
-    return str(json.loads(note)["spec"].get("first_step", ""))
+    return str(note_fields(note)["spec"].get("first_step", ""))
 
 
 def reminder_from(note: str, new_id: str, run_at: datetime) -> Reminder:
     """The reminder of the note, with the rest of its chain, at another moment."""
-    known = json.loads(note)
-    spec, chain = known["spec"], known["chain"]
-    zone = spec.pop("timezone")
+    spec, chain = note_fields(note)["spec"], note_fields(note)["chain"]
+    zone = spec["timezone"]
     made = JobSpec(
         **spec
         | {
@@ -96,7 +111,7 @@ def reminder_from(note: str, new_id: str, run_at: datetime) -> Reminder:
             "allowed_tools": tuple(spec["allowed_tools"]),
             "skills": tuple(spec["skills"]),
             "kind": ItemKind(spec["kind"]) if spec.get("kind") else None,
-            "nag": Nag.parse(spec["nag"]) if spec.get("nag") else None,
+            "nag": nag_in(note),
             "before": tuple(timedelta(seconds=each) for each in spec.get("before", ())),
             "timezone": ZoneInfo(zone) if zone else None,
         },

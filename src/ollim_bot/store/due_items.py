@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.jobs import JobKind
@@ -89,7 +90,13 @@ def _number(moment: datetime | None) -> int | None:
 
 
 def _decoded(rows: Sequence[Row]) -> list[DueItem]:
-    return [_with_safe_title(decode_plain(DueItem, row[0].encode())) for row in rows]
+    return [_item(row[0]) for row in rows]
+
+
+@lru_cache(maxsize=256)
+def _item(value: str) -> DueItem:
+    """All open items are read whenever one of them changes."""
+    return _with_safe_title(decode_plain(DueItem, value.encode()))
 
 
 def _with_safe_title(item: DueItem) -> DueItem:

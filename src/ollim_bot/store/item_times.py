@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
@@ -17,7 +16,7 @@ _LAST = 9999
 
 def plan_next(tx: Transaction, item: DueItem, at: datetime) -> DueItem:
     """Plan the next time; the returned item has none if all of them are used up."""
-    stories = [*_stories(tx, item)]
+    stories = _stories(tx, item)
     if len(stories) + 1 >= _LAST or not _left(item, stories):
         return replace(item, again_at=None)
     time = Occurrence.parse(item.occurrence).again(len(stories) + 2)
@@ -42,7 +41,7 @@ def skip_passed(tx: Transaction, item: DueItem, now: datetime) -> DueItem:
     """Of several times that are due at `now`, leave only the newest."""
     while item.nag is not None and item.again_at is not None:
         following = item.again_at + item.nag.pause
-        if following > now or _left(item, [*_stories(tx, item)]) == 1:
+        if following > now or _left(item, _stories(tx, item)) == 1:
             break
         skip_planned(tx, item, SkipReason.SUPERSEDED, NEWER_CAME)
         item = plan_next(tx, item, following)
@@ -51,18 +50,15 @@ def skip_passed(tx: Transaction, item: DueItem, now: datetime) -> DueItem:
 
 def last_end(tx: Transaction, item: DueItem) -> LedgerRow | None:
     """The end of the last time that was planned."""
-    last = [*_stories(tx, item)][-1:]
+    last = _stories(tx, item)[-1:]
     return last[0].end if last else None
 
 
-def _stories(tx: Transaction, item: DueItem) -> Iterator[RunStory]:
+def _stories(tx: Transaction, item: DueItem) -> list[RunStory]:
     """The times that were planned, in order."""
-    first = Occurrence.parse(item.occurrence)
-    for number in range(2, _LAST + 1) if item.nag is not None else ():
-        story = tx.ledger.story(first.again(number))
-        if not story.rows:
-            return
-        yield story
+    if item.nag is None:
+        return []
+    return tx.ledger.stories_again(Occurrence.parse(item.occurrence))
 
 
 def _left(item: DueItem, stories: list[RunStory]) -> int:

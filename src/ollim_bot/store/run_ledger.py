@@ -59,6 +59,17 @@ class LedgerRows:
         )
         return RunStory(occurrence, _decoded(rows))
 
+    def stories_again(self, first: Occurrence) -> list[RunStory]:
+        """The times that the occurrence was planned to come again, in order."""
+        start = escaped(first.id)
+        rows = self._statements.rows(
+            "SELECT value FROM ledger WHERE occurrence > ? AND occurrence < ? ORDER BY seq + 0",
+            f"{start}#",
+            f"{start}$",
+        )
+        stories = History.of(_decoded(rows)).stories.values()
+        return [each for each in stories if each.occurrence.is_again]
+
     def open_history(self) -> History:
         """The stories of the occurrences that have no end, or are still to be delivered."""
         # A cross join keeps the order of the tables: the few open occurrences come first.
