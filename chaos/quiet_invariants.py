@@ -66,6 +66,26 @@ def _what_was_answered_is_not_asked_again(evidence: Evidence) -> Iterator[Findin
             yield wrong(f"{base} was answered in the quiet, and asked again in {row['digest']}")
 
 
+def _what_is_dropped_was_answered_or_replaced(evidence: Evidence) -> Iterator[Finding]:
+    """By a later message of its job, or of its chain, that came or was held at that moment."""
+    answers = _rows_by(evidence, "answered", "occurrence")
+    holds = {row["message"]: moment(row["ts"]) for row in _held(evidence)}
+    came = [(row["occurrence"], moment(row["ts"])) for row in _held(evidence)]
+    said = (row for row in evidence.messages if row.get("occurrence"))
+    came += [(row["occurrence"], moment(row["at"])) for row in said]
+    for row in (each for each in evidence.ledger if each["state"] == "dropped"):
+        one, at = row["occurrence"], moment(row["ts"])
+        before = [each for each in answers[one.partition("#")[0]] if moment(each["ts"]) <= at]
+        is_answered = bool(before) and before[-1]["answer"] != "undone"
+        since, job = holds.get(row["message"], at), one.split(":")[1]
+        is_replaced = any(
+            other != one and (when == at or (since <= when <= at and f":{job}:" in other))
+            for other, when in came
+        )
+        if not (is_answered or is_replaced):
+            yield wrong(f"{one} was held, and dropped without an answer or a later one")
+
+
 def _what_was_held_is_only_in_its_digest(evidence: Evidence) -> Iterator[Finding]:
     """Unless the owner has it shown."""
     shown = {row["message"] for row in evidence.noted("shown")}
@@ -155,6 +175,7 @@ def _nothing_waits(evidence: Evidence) -> Iterator[Finding]:
 INVARIANTS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _each_held_message_comes_once,
     _what_was_answered_is_not_asked_again,
+    _what_is_dropped_was_answered_or_replaced,
     _what_was_held_is_only_in_its_digest,
     _a_digest_has_its_lines_in_order,
     _a_quiet_ends_with_one_digest,

@@ -90,6 +90,12 @@ NIGHT_BUGS = (
         "    if not item.is_open:\n        return held\n        forget",
     ),
     PlantedBug(
+        "what waited is let go of",
+        "store/item_answers.py",
+        "    if not item.is_open:\n        forget",
+        "    if held.item:\n        forget",
+    ),
+    PlantedBug(
         "a nag that waited has no end",
         "store/item_answers.py",
         "        hold(tx, HeldMessage(message), until)\n        tx.ledger.append(done)\n",
