@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.framework import Given, json_flag, plain, print_json
 from ollim_bot.cli.parser import Parser
-from ollim_bot.cli.terminal import typed, width_of, wrapped
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.plain_files import size_in_words
@@ -37,7 +36,7 @@ def run(words: Sequence[str], caller: Caller) -> None:
         print_json(as_object(report))
     else:
         for line in _lines(report, caller):
-            print(wrapped(typed(plain(line)), width_of(sys.stdout)))
+            show(plain(line))
     if not report.is_complete:
         raise OllimError(incomplete(report))
 

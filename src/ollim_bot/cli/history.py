@@ -20,6 +20,7 @@ from ollim_bot.cli.framework import (
     run_verb,
     title,
 )
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.search import Search, Speaker, Term, excerpt, terms_of, who_spoke
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
@@ -92,9 +93,9 @@ def _search(given: Given, caller: Caller) -> None:
     if "json" in given:
         _print_objects("messages", found, caller)
     elif found:
-        print(_excerpts(found, wanted.terms, now, caller))
+        show(_excerpts(found, wanted.terms, now, caller))
     else:
-        print(plain(f"Nothing was said with “{title(words)}”."))
+        show(plain(f"Nothing was said with “{title(words)}”."))
 
 
 def _found(wanted: Search, caller: Caller) -> list[FoundRow]:
@@ -140,7 +141,7 @@ def _show(given: Given, caller: Caller) -> None:
     if "json" in given:
         _print_objects("messages", said, caller)
     elif said:
-        print("\n\n".join(_told(said, data.now, caller)))
+        show("\n\n".join(_told(said, data.now, caller)))
     else:
         raise OllimError(f"Nothing is left of the session {session[:_SHOWN_ID]}.")
 
@@ -152,9 +153,9 @@ def _sessions(given: Given, caller: Caller) -> None:
     if "json" in given:
         print_json({"sessions": rows})
     elif rows:
-        print(columns([_session_line(row, data.now) for row in rows]))
+        show(columns([_session_line(row, data.now) for row in rows]))
     else:
-        print("No conversations yet.")
+        show("No conversations yet.")
 
 
 def _prompts(given: Given, caller: Caller) -> None:
@@ -166,9 +167,9 @@ def _prompts(given: Given, caller: Caller) -> None:
     if "json" in given:
         _print_objects("prompts", found, caller)
     elif found:
-        print(_task_lines(found, data.now, for_agent=caller.agent is not None))
+        show(_task_lines(found, data.now, for_agent=caller.agent is not None))
     else:
-        print("Nothing was asked by jobs or by the program.")
+        show("Nothing was asked by jobs or by the program.")
 
 
 def _until(given: Given, now: datetime) -> datetime | None:

@@ -64,6 +64,23 @@ _PAGES: Mapping[str, str] = {
     "help": "this page, or `ollim-bot help routine`, or `ollim-bot help routine add`",
 }
 
+# Words that people type alone, and the command that does it.
+_OF_WHICH_COMMAND: Mapping[str, str] = {
+    "add": "reminder add",
+    "cancel": "reminder cancel",
+    "calendar": "cal",
+    "done": "tasks done",
+    "list": "reminder list",
+    "login": "auth login",
+    "logs": "service logs",
+    "pause": "routine pause",
+    "remind": "reminder add",
+    "resume": "routine resume",
+    "search": "history search",
+    "snooze": "reminder snooze",
+    "status": "service status",
+    "task": "tasks",
+}
 _EXAMPLE = "ollim-bot help routine add"
 _MOST_NAMES = 2
 _ABOUT_VERSION = "usage: ollim-bot version\n\nwhich version this is"
@@ -155,7 +172,7 @@ def _explain(topic: Sequence[str], caller: Caller) -> None:
     if len(names) > _MOST_NAMES or any(name.startswith("-") for name in names):
         raise WrongInput(f"`ollim-bot help` takes a command and its verb. Example: {_EXAMPLE}")
     if not names:
-        print(_help())
+        _show(_help())
     elif names[0] == "version":
         print(_ABOUT_VERSION)
     elif names[0] in COMMANDS:
@@ -177,9 +194,18 @@ def _help() -> str:
     return _HELP.format(commands=commands)
 
 
+def _show(text: str) -> None:
+    from ollim_bot.cli.terminal import show
+
+    show(text)
+
+
 def _unknown(word: str) -> OllimError:
     from ollim_bot.cli.unknown_words import no_such
 
+    if word in _OF_WHICH_COMMAND:
+        meant = f"Did you mean `ollim-bot {_OF_WHICH_COMMAND[word]}`?"
+        return WrongInput(f"There is no command `{word}`. {meant}")
     known = [*COMMANDS, *_PAGES]
     return no_such(f"There is no command `{word}`.", word, known, "ollim-bot help")
 
@@ -204,10 +230,10 @@ def _note(warnings: Sequence[str]) -> None:
 
 def _failed(sentences: str, exit_code: int) -> int:
     from ollim_bot.cli.framework import plain
-    from ollim_bot.cli.terminal import typed, width_of, wrapped
+    from ollim_bot.cli.terminal import show
 
     with suppress(OSError):
         print(end="", flush=True)
     for sentence in sentences.splitlines():
-        print(wrapped(typed(plain(sentence)), width_of(sys.stderr), "  "), file=sys.stderr)
+        show(plain(sentence), "  ", stream=sys.stderr)
     return exit_code

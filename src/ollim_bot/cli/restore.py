@@ -12,7 +12,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import json_flag, plain, print_json
 from ollim_bot.cli.parser import Parser
-from ollim_bot.cli.terminal import typed, width_of, wrapped
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
@@ -117,7 +117,7 @@ def _verify(file: Path, paths: DataPaths, caller: Caller, now: datetime, *, is_j
 
 def _print(lines: Iterator[str]) -> None:
     for line in lines:
-        print(wrapped(typed(plain(line)), width_of(sys.stdout), "  "))
+        show(plain(line), "  ")
 
 
 def _moment(restored: Restored, now: datetime) -> str:

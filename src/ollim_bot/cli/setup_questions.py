@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ollim_bot.cli import routine
 from ollim_bot.cli.framework import plain
 from ollim_bot.cli.setup_changes import MODEL_SETTINGS, Installation, ModelInUse, judged_bot
-from ollim_bot.cli.terminal import typed, width_of, wrapped
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.calendar import added_words
 from ollim_bot.domain.moments import near_zone
 from ollim_bot.errors import BadPhrase, CalendarFailed, EngineError, OllimError, WrongInput
@@ -64,7 +63,7 @@ class Console(Protocol):
 
 class TerminalConsole:
     def say(self, line: str, indent: str = "") -> None:
-        print(wrapped(typed(plain(line)), width_of(sys.stdout), indent), flush=True)
+        show(plain(line), indent)
 
     def ask(self, question: str) -> str:
         return input(question)

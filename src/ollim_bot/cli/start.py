@@ -15,7 +15,7 @@ from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.app.surfaces import MakeChannel
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
-from ollim_bot.cli.terminal import Style, own_name, painted, typed, width_of, wrapped
+from ollim_bot.cli.terminal import Style, own_name, painted, show, typed, width_of, wrapped
 from ollim_bot.clock import SystemClock
 from ollim_bot.connections import allow_many_descriptors
 from ollim_bot.domain.provider import Provider
@@ -78,7 +78,7 @@ def run(caller: Caller, *, is_trial: bool = False) -> None:
         reason = redacting.redacted(f"{type(fault).__name__}: {fault}") if is_trial else _FAULT
         raise OllimError(reason) from None
     if ending is Ending.STOPPED and not is_trial:
-        print(wrapped(_STOPPED, width_of(sys.stdout)), flush=True)
+        show(_STOPPED)
     if ending is Ending.RESTART:
         if asked := asked_to_hand_over(settings.paths, os.getpid()):
             # The version in place afterwards is the one that the command starts.
@@ -98,8 +98,8 @@ async def _until_stopped(
     def announce(provider: Provider, page: WebSurface | None) -> None:
         root = caller.shown(settings.paths.root)
         running = _RUNNING.format(version=__version__, root=root)
-        print(wrapped(running, width_of(sys.stdout)), flush=True)
-        print(wrapped(typed(provider.who_answers), width_of(sys.stdout)), flush=True)
+        show(running)
+        show(provider.who_answers)
         if page is not None:
             redacting.learn(page.secret.reveal())
             print(_page(page, caller.environ), flush=True)

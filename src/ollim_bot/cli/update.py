@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.framework import plain
+from ollim_bot.cli.framework import Given, plain
 from ollim_bot.cli.parser import Parser
-from ollim_bot.cli.terminal import typed, width_of, wrapped
+from ollim_bot.cli.terminal import show
 from ollim_bot.errors import OllimError
+
+if TYPE_CHECKING:
+    from ollim_bot.upkeep.installed_program import InstalledProgram
+    from ollim_bot.upkeep.updater import Updater
 
 _COMMAND = "ollim-bot update"
 _ABOUT = "puts a newer version in the place of this one, after a backup, and only if it works"
@@ -30,10 +34,9 @@ def run(words: Sequence[str], caller: Caller) -> None:
         "--when-idle", action="store_true", help="let the running bot choose an idle moment"
     )
     given = parser.read(words)
-    from ollim_bot.upkeep.hand_over import Phase
     from ollim_bot.upkeep.installed_program import find_installation
     from ollim_bot.upkeep.releases import release_source
-    from ollim_bot.upkeep.updater import Updater
+    from ollim_bot.upkeep.updater import NothingNewer, Updater
 
     installation, place = find_installation(), caller.place()
     updater = Updater(
@@ -44,6 +47,16 @@ def run(words: Sequence[str], caller: Caller) -> None:
         lambda: caller.now().astimezone(place.zone),
         _print,
     )
+    try:
+        _update(updater, installation, given)
+    except NothingNewer as newest:
+        _print(str(newest))
+
+
+def _update(updater: Updater, installation: InstalledProgram, given: Given) -> None:
+    """Raises `NothingNewer`, which is no failure, and `OllimError` unless the new version runs."""
+    from ollim_bot.upkeep.hand_over import Phase
+
     if "check" in given:
         available = updater.check()
         _print(
@@ -66,6 +79,4 @@ def run(words: Sequence[str], caller: Caller) -> None:
 
 
 def _print(text: str) -> None:
-    width = width_of(sys.stdout)
-    for line in typed(plain(text)).splitlines():
-        print(wrapped(line, width), flush=True)
+    show(plain(text))

@@ -12,7 +12,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note, open_data
 from ollim_bot.cli.framework import Given, columns, is_past, plain, print_json, title
 from ollim_bot.cli.jobs.fields import JobNoun, S
-from ollim_bot.cli.terminal import typed, width_of, wrapped
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.jobs import (
     ItemKind,
     JobSpec,
@@ -226,7 +226,7 @@ def show_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         print_json(page_object(noun, stored, data.now))
     else:
         for_agent, file = caller.agent is not None, caller.shown(stored.path)
-        print(page(noun, stored.item, file, data.now, for_agent=for_agent))
+        show(page(noun, stored.item, file, data.now, for_agent=for_agent))
 
 
 def _as_seen(stored: StoredJob[S], caller: Caller) -> StoredJob[S]:
@@ -250,14 +250,13 @@ def _print_list(
 ) -> None:
     if report.jobs:
         jobs = [(stored.item, moment) for stored, moment in _by_moment(noun, report, now)]
-        print(listing(noun, jobs, now, for_agent=for_agent), flush=True)
+        show(listing(noun, jobs, now, for_agent=for_agent))
     elif report.problems:
-        print(f"No {noun.name} can run: every file has a problem.", flush=True)
+        show(f"No {noun.name} can run: every file has a problem.")
     else:
-        none = typed(f"No {noun.plural}. Add one: {noun.add_example}")
-        print(wrapped(none, width_of(sys.stdout), "  "), flush=True)
+        show(f"No {noun.plural}. Add one: {noun.add_example}")
     for problem in report.problems:
-        print(plain(problem), file=sys.stderr)
+        show(plain(problem), "  ", stream=sys.stderr)
     for warning in report.warnings:
         note(warning)
 
