@@ -58,7 +58,7 @@ WRONG: dict[str, list[Any]] = {
     "critical_daily_cap": [-1, "-1", "none", None, 0.5, True, HUGE],
     "daily_cost_cap": ["", "free", "$2", "2,50", "1_000", "nan", "inf", 0, -1, "0", True, HUGE, []],
     "nag_default": ["", "10m", "10 x 4", "1m x 4", "25h x 2", "10m x 9", "10m x 0", 10, [], HUGE],
-    "quiet_hours": ["", "night", "22-07", "22:00", "24:00-07:00", "7:00-7:00", 22, True, [], HUGE],
+    "quiet_hours": ["", "night", "10-7", "22:00", "24:00-07:00", "7:00-7:00", 22, True, [], HUGE],
     "timezone": ["", "Berlin", "Europe", "../UTC", "UTC+1", 1, True, [], HUGE],
     "webhook_per_minute": [0, -1, "0", "many", None, True, HUGE],
     "webhook_total_per_minute": [0, "0", "none", None, 1.5, HUGE],
