@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.framework import Given, plain
+from ollim_bot.cli.framework import plain
 from ollim_bot.cli.parser import Parser
 from ollim_bot.cli.terminal import show
 from ollim_bot.errors import OllimError
-
-if TYPE_CHECKING:
-    from ollim_bot.upkeep.installed_program import InstalledProgram
-    from ollim_bot.upkeep.updater import Updater
 
 _COMMAND = "ollim-bot update"
 _ABOUT = "puts a newer version in the place of this one, after a backup, and only if it works"
@@ -34,6 +29,7 @@ def run(words: Sequence[str], caller: Caller) -> None:
         "--when-idle", action="store_true", help="let the running bot choose an idle moment"
     )
     given = parser.read(words)
+    from ollim_bot.upkeep.hand_over import Phase
     from ollim_bot.upkeep.installed_program import find_installation
     from ollim_bot.upkeep.releases import release_source
     from ollim_bot.upkeep.updater import NothingNewer, Updater
@@ -48,34 +44,23 @@ def run(words: Sequence[str], caller: Caller) -> None:
         _print,
     )
     try:
-        _update(updater, installation, given)
+        available = updater.check() if "check" in given else None
+        outcome = None if available else updater.run(when_idle="when_idle" in given)
     except NothingNewer as newest:
         _print(str(newest))
-
-
-def _update(updater: Updater, installation: InstalledProgram, given: Given) -> None:
-    """Raises `NothingNewer`, which is no failure, and `OllimError` unless the new version runs."""
-    from ollim_bot.upkeep.hand_over import Phase
-
-    if "check" in given:
-        available = updater.check()
-        _print(
-            _PLAN.format(
-                new=available.release.version,
-                old=installation.version,
-                installation=installation,
-                changes=available.changes or "It has no changelog.",
-            )
-        )
-        if available.release.trust:
-            _print(f"\n{available.release.trust}")
-        if available.obstacle:
-            _print(f"\n{available.obstacle}")
         return
-    outcome = updater.run(when_idle="when_idle" in given)
-    if outcome.phase is not Phase.DONE:
+    if outcome is not None and outcome.phase is not Phase.DONE:
         raise OllimError(str(outcome))
-    _print(str(outcome))
+    if available is None:
+        _print(str(outcome))
+        return
+    plan = _PLAN.format(
+        new=available.release.version,
+        old=installation.version,
+        installation=installation,
+        changes=available.changes or "It has no changelog.",
+    )
+    _print("\n\n".join(filter(None, [plan, available.release.trust, available.obstacle])))
 
 
 def _print(text: str) -> None:

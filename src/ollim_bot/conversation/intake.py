@@ -12,6 +12,7 @@ from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.forks.forks import Replies
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.posting import Posting, answer_name, note_of
+from ollim_bot.conversation.set_up_talk import SetUpTalk
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.turns.runner import TurnRunner
@@ -71,7 +72,10 @@ class OwnerMessages:
 
 
 class MessageIntake:
-    """Accepts, edits and withdraws; each decision is made inside one step."""
+    """Accepts, edits and withdraws; each decision is made inside one step.
+
+    `set_up` asks the set-up questions where no model can.
+    """
 
     def __init__(
         self,
@@ -82,7 +86,9 @@ class MessageIntake:
         board: StatusBoard,
         items: ItemAnswers,
         clock: Clock,
+        set_up: SetUpTalk | None = None,
     ) -> None:
+        self._set_up = set_up
         self._state = state
         self._messages = messages
         self._poster = poster
@@ -184,21 +190,25 @@ class MessageIntake:
             raise WrongInput(texts.NOTHING_IN_IT)
         accepted, copy = await self._messages.made(message), new_copy()
 
-        def step(tx: Transaction) -> tuple[ChatMessage, DueItem | None]:
+        def step(tx: Transaction) -> tuple[ChatMessage, DueItem | None, bool]:
             if known := tx.messages.get(MessageId(message.id)):
-                return known, None
+                return known, None, False
             shown = replace(accepted.as_message(), in_fork=tx.fork.get() is not None)
             item = _answered(tx, accepted, copy)
-            if item is None:
+            asks = self._set_up.answered(tx, accepted) if self._set_up and not item else None
+            is_for_agent = item is None and asks is None
+            if is_for_agent:
                 tx.inbox.append(Accepted(accepted.at, accepted))
             self._poster.add_received(tx, shown, message.surface, message.refs)
             also(tx)
-            return shown, item
+            if asks is not None:
+                asks(tx)
+            return shown, item, is_for_agent
 
-        shown, item = await self._state.transact(step)
+        shown, item, is_for_agent = await self._state.transact(step)
         if item is not None:
             await self._carry_out(item)
-        else:
+        elif is_for_agent:
             await self._runner.make_way(accepted.id)
             await self._board.tell()
         return shown
