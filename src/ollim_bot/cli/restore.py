@@ -25,7 +25,7 @@ from ollim_bot.upkeep.backup_reports import (
     RestoreReport,
     TrialReport,
 )
-from ollim_bot.upkeep.doctor import Level, summary
+from ollim_bot.upkeep.doctor import summary
 
 _COMMAND = "ollim-bot restore"
 _ABOUT = "put a backup in the place of the data directory, which is moved aside"
@@ -135,7 +135,7 @@ def _trial_lines(trial: TrialReport, now: datetime) -> Iterator[str]:
         trial.restored.brought,
     )
     for finding in trial.findings:
-        if finding.level is not Level.PASS:
+        if not finding.level.is_right:
             yield f"{finding.level}  {finding.name}: {finding.detail}"
     yield f"The doctor there: {summary(trial.findings).removeprefix('SUMMARY: ')}"
 

@@ -29,8 +29,14 @@ from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.upkeep.hand_over import asked_to_hand_over, hand_over
 
 _RUNNING = "ollim-bot {version} is running with its data in {root}. Ctrl-C stops it."
-_STOPPED = "ollim-bot has stopped. Until it runs again, nothing comes; what was due is told then."
-_ONCE = "It opens one browser, once, within 15 minutes. `ollim-bot web url` prints another."
+_STOPPED = (
+    "ollim-bot has stopped. Reminders wait until you start it again; then you get the ones you "
+    "missed."
+)
+_HERE = (
+    "Talk to it here. The address opens one browser, once, within 15 minutes; `ollim-bot web url` "
+    "prints another."
+)
 _AT_PORT = "Its page is at port {port}; `ollim-bot web url` prints an address that opens it."
 _NO_SURFACE = (
     "There is no page and no Discord, so nobody can talk to it. Take OLLIM_WEB_PORT=0 out of the "
@@ -144,6 +150,5 @@ def _page(page: WebSurface, environ: Mapping[str, str]) -> str:
     """Print an address that admits a browser only to a terminal: other outputs may be stored."""
     if sys.stdout.isatty():
         address = painted(page.address(), Style.BOLD, sys.stdout, environ)
-        again = wrapped(typed(_ONCE), width_of(sys.stdout))
-        return f"\nTalk to it here:\n\n{address}\n\n{again}\n"
+        return f"\n{wrapped(typed(_HERE), width_of(sys.stdout))}\n\n{address}\n"
     return typed(_AT_PORT.format(port=page.port))
