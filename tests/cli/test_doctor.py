@@ -199,7 +199,7 @@ def test_the_command_says_what_it_mended_and_looks_again(terminal: Terminal) -> 
     assert stat.S_IMODE(terminal.paths.env_file.stat().st_mode) == 0o600
     report = terminal.run("doctor", "--fix", "--json").out
     assert '"fixed": []' in report
-    assert terminal.run("doctor", "--fix").out.startswith("Nothing was wrong that --fix mends.\n\n")
+    assert terminal.run("doctor", "--fix").out.startswith("There was nothing to mend.\n\n")
 
 
 def test_no_secret_is_ever_shown(terminal: Terminal) -> None:

@@ -111,7 +111,7 @@ def test_enter_at_every_question_changes_nothing_at_all(scene: SetupScene) -> No
     assert person.answers == []
     assert sorted(scene.home.iterdir()) == before
     assert person.screen.rstrip().endswith("Start the bot now: `ollim-bot`.")
-    assert "when today has cost 5 US dollars, jobs stop using the model" in person.screen
+    assert "when jobs have cost 5 US dollars today, they stop using the model" in person.screen
 
 
 WRONG = {

@@ -73,7 +73,7 @@ def test_the_outcome_is_the_last_line_and_the_exit_code(
     assert answer.out.splitlines()[-1] == f"Handing over to {NEW} …"
     assert answer.err == (
         f"Version {NEW} did not start, so {OLD} goes on with all data as it was: "
-        "The bot stopped because of a fault in itself, told above.\n"
+        "A fault in the program stopped the bot.\n"
     )
     fake.behaviour.clear()
     fake.write_plan()

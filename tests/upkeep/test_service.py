@@ -336,7 +336,7 @@ def test_without_lingering_the_bot_ends_at_log_out_and_that_is_said(
     warning = systemd.doctor()
     assert (warning.level, warning.detail) == (
         Level.WARN,
-        "the bot lives, but ends when you log out",
+        "the bot is running, but ends when you log out",
     )
     manager.log_out()
     assert running_pid(systemd.paths.bot_pid) is None

@@ -15,7 +15,7 @@ from ollim_bot.plain_files import size_in_words
 from ollim_bot.upkeep.backup_reports import BackupReport, incomplete
 
 _COMMAND = "ollim-bot backup"
-_ABOUT = "write all that the bot knows into one file, also while it runs"
+_ABOUT = "save everything the bot knows in one file, also while it runs"
 _NAMED = 6
 
 
@@ -81,11 +81,12 @@ def _lines(report: BackupReport, caller: Caller) -> Iterator[str]:
     yield f"{'Backup' if report.is_complete else 'Backup with gaps'}: {caller.shown(report.path)}"
     yield f"It has {what}. Only you can read it."
     if manifest.with_keys:
-        yield "Your keys are in it: keep it where nobody else gets at it."
+        yield "Your keys are in it: keep it where nobody else can read it."
     elif manifest.left_out:
-        yield f"Keys are not in it: {_named(manifest.left_out)}. `--with-keys` takes them along."
+        named = _named(manifest.left_out)
+        yield f"Left out, because they are keys: {named}. `--with-keys` takes them along."
     if manifest.links:
-        yield f"Links and pipes are not in it, nor what they lead to: {_named(manifest.links)}."
+        yield f"Left out, because they are links or pipes: {_named(manifest.links)}."
     if report.removed:
         yield f"Removed: {_named([path.name for path in report.removed])}."
 

@@ -364,7 +364,7 @@ _VERBS = {
         "one event, with all its text", "ollim-bot cal show 3f2a91c04b7d", _show_flags, _show
     ),
     "calendars": Verb(
-        "the calendars, and how old what is known of each is",
+        "your calendars, and when each was last read",
         "ollim-bot cal calendars",
         json_flag,
         _calendars,

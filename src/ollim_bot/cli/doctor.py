@@ -31,13 +31,13 @@ _COMMAND = "ollim-bot doctor"
 _INDENT = "      "
 _STYLES = {"PASS": Style.GREEN, "WARN": Style.YELLOW, "FAIL": Style.RED, "FIXED": Style.GREEN}
 _FIXED = "FIXED"
-_NOTHING = "Nothing was wrong that --fix mends."
+_NOTHING = "There was nothing to mend."
 _LEVEL = re.compile(rf"^(?:{'|'.join(_STYLES)})\b")
 _FIX = "mend what is safe to mend (permissions, links, stale locks), then look again"
 _FOR_OWNER = (
     "Not looked at, because you have no keys here: {}. The owner's `/doctor` looks at them too."
 )
-_ABOUT = "whether everything is as it should be, and what to do where it is not"
+_ABOUT = "check everything, and say what to do where something is wrong"
 
 
 def run(words: Sequence[str], caller: Caller) -> None:

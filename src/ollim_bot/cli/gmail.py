@@ -182,7 +182,7 @@ _VERBS = {
         _read,
     ),
     "search": Verb(
-        "mail that fits, in Gmail's own language of searches",
+        "search your mail, with Gmail's own search words",
         "ollim-bot gmail search from:ada invoice",
         _search_flags,
         _search,

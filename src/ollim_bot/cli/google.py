@@ -197,7 +197,7 @@ _VERBS = {
         needs_words=False,
     ),
     "status": Verb(
-        "whether it is connected, as whom and with what",
+        "whether it is connected, and as whom",
         "ollim-bot google status",
         json_flag,
         _status,

@@ -28,39 +28,39 @@ if TYPE_CHECKING:
 
 # The description of each group and its module. Groups have verbs.
 GROUPS: Mapping[str, tuple[str, str]] = {
-    "routine": ("what the bot does again and again", "ollim_bot.cli.routine"),
-    "reminder": ("what the bot does once, at a moment", "ollim_bot.cli.reminder"),
-    "webhook": ("what another program starts by a call", "ollim_bot.cli.webhook"),
-    "tasks": ("what there is to do, with or without a date", "ollim_bot.cli.tasks"),
-    "cal": ("what is in your calendars", "ollim_bot.cli.cal"),
-    "skill": ("instructions that the agent loads by name", "ollim_bot.cli.skill"),
+    "routine": ("things that repeat", "ollim_bot.cli.routine"),
+    "reminder": ("things that come once, at their time", "ollim_bot.cli.reminder"),
+    "webhook": ("jobs that another program starts", "ollim_bot.cli.webhook"),
+    "tasks": ("your to-do list", "ollim_bot.cli.tasks"),
+    "cal": ("your calendars", "ollim_bot.cli.cal"),
+    "skill": ("instructions the agent loads by name", "ollim_bot.cli.skill"),
     "runs": ("what the bot did by itself", "ollim_bot.cli.runs"),
-    "history": ("what was said, found again by its words", "ollim_bot.cli.history"),
-    "gmail": ("your mail at Google, read-only", "ollim_bot.cli.gmail"),
-    "messages": ("what was said, by you and by the bot", "ollim_bot.cli.messages"),
-    "google": ("the connection to Google", "ollim_bot.cli.google"),
+    "history": ("search and read past conversations", "ollim_bot.cli.history"),
+    "gmail": ("read your mail at Google", "ollim_bot.cli.gmail"),
+    "messages": ("export every message", "ollim_bot.cli.messages"),
+    "google": ("connect your Google account", "ollim_bot.cli.google"),
     "mcp": ("your own tool servers", "ollim_bot.cli.mcp"),
-    "config": ("what can be changed while the bot runs", "ollim_bot.cli.config"),
-    "auth": ("the login at Claude", "ollim_bot.cli.auth"),
-    "web": ("the address of the local page", "ollim_bot.cli.web"),
-    "service": ("the bot as a service of this machine", "ollim_bot.cli.service"),
-    "completion": ("completion of all this in your shell", "ollim_bot.cli.completion"),
+    "config": ("settings you can change while the bot runs", "ollim_bot.cli.config"),
+    "auth": ("sign in at Claude", "ollim_bot.cli.auth"),
+    "web": ("print an address that opens the page", "ollim_bot.cli.web"),
+    "service": ("start the bot with this machine", "ollim_bot.cli.service"),
+    "completion": ("complete commands with Tab in your shell", "ollim_bot.cli.completion"),
 }
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "setup": ("the first questions: names, model, Discord, calendar", "ollim_bot.cli.setup"),
+    "setup": ("set the bot up by a few questions", "ollim_bot.cli.setup"),
     "today": ("what waits for you, what comes today, what is done", "ollim_bot.cli.today"),
     **GROUPS,
-    "backup": ("all that the bot knows, in one file", "ollim_bot.cli.backup"),
-    "restore": ("a backup put back, or tried out", "ollim_bot.cli.restore"),
-    "doctor": ("whether everything is as it should be", "ollim_bot.cli.doctor"),
-    "update": ("a newer version in the place of this one", "ollim_bot.cli.update"),
-    "sentinel": ("brings what must come while the bot is away", "ollim_bot.cli.sentinel"),
-    "rehearse": ("what the bot would do in the days to come", "ollim_bot.cli.rehearse"),
+    "backup": ("save everything the bot knows in one file", "ollim_bot.cli.backup"),
+    "restore": ("put a backup back, or try it out", "ollim_bot.cli.restore"),
+    "doctor": ("check everything, and say what to do", "ollim_bot.cli.doctor"),
+    "update": ("install a newer version", "ollim_bot.cli.update"),
+    "sentinel": ("deliver reminders while the bot is away", "ollim_bot.cli.sentinel"),
+    "rehearse": ("preview the coming days", "ollim_bot.cli.rehearse"),
 }
 
 # What is answered here.
 _PAGES: Mapping[str, str] = {
-    "version": "which version this is",
+    "version": "print the version",
     "help": "this page, or `ollim-bot help routine`, or `ollim-bot help routine add`",
 }
 
@@ -83,11 +83,11 @@ _OF_WHICH_COMMAND: Mapping[str, str] = {
 }
 _EXAMPLE = "ollim-bot help routine add"
 _MOST_NAMES = 2
-_ABOUT_VERSION = "usage: ollim-bot version\n\nwhich version this is"
+_ABOUT_VERSION = "usage: ollim-bot version\n\nprint the version"
 _HELP = """\
 usage: ollim-bot [COMMAND] [...]
 
-Alone, it runs the bot. Commands:
+Without a command, it starts the bot. Commands:
 {commands}
 
 Example:

@@ -121,7 +121,7 @@ def _remove(given: Given, caller: Caller) -> None:
         remove_server(changed.paths, name)
         with changed.database() as database:
             database.run(lambda tx: tx.tool_servers.change(lambda known: known.without(name)))
-    show(f"{name} is removed. The agent has its tools no more from the next message on.")
+    show(f"{name} is removed. From the next message on, the agent no longer has its tools.")
 
 
 def _specs(data: Data, problems: list[str] | None = None) -> Mapping[str, ServerSpec]:
@@ -260,7 +260,7 @@ def _approve_flags(parser: Flags) -> None:
 
 _VERBS = {
     "list": Verb(
-        "all servers of mcp.json, or one, with all that the agent is offered",
+        "the servers of mcp.json, or one with all its tools",
         "ollim-bot mcp list notes",
         _list_flags,
         _list,

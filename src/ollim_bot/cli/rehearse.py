@@ -80,7 +80,7 @@ Row = tuple[str, str, str]
 
 
 _COMMAND = "ollim-bot rehearse"
-_ABOUT = "what would happen in the days to come, as the jobs stand now"
+_ABOUT = "preview the coming days: what comes when, and what gets in its way"
 _EXAMPLE = "ollim-bot rehearse --days 14"
 _USUAL_DAYS = 7
 _MOST_DAYS = 366

@@ -548,7 +548,7 @@ _VERBS = {
     ),
     "show": Verb("one run, whole", "ollim-bot runs show morning", _show_flags, _show),
     "check": Verb(
-        "whether every run that was due has its end",
+        "prove that every run that was due has ended",
         "ollim-bot runs check",
         json_flag,
         _check,

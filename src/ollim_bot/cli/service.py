@@ -50,7 +50,7 @@ _OTHER_DATA = (
     "The service runs the bot of {there}; this installation replaces it by that of {here}."
 )
 _INSTALLED = (
-    "The bot lives, as process {pid}. It starts with this machine, and again if it dies. "
+    "The bot is running, as process {pid}. It starts with this machine, and again if it dies. "
     "`ollim-bot service logs` shows what it says."
 )
 _ALREADY = "The service is installed as it should be, and the bot lives, as process {pid}."
@@ -272,7 +272,7 @@ def _status(given: Given, caller: Caller) -> None:
     elif health.installed is not None:
         show(columns(_rows(supervisor, health, caller)))
         if health.is_alive:
-            show("The bot lives.")
+            show("The bot is running.")
     if not health.is_alive:
         raise OllimError("" if "json" in given else _why_dead(health))
 
@@ -377,14 +377,14 @@ _VERBS = {
         needs_words=False,
     ),
     "status": Verb(
-        "whether the bot lives: what the machine says, and its heartbeat",
+        "whether the bot is running: what the machine says, and its heartbeat",
         "ollim-bot service status --json",
         json_flag,
         _status,
         needs_words=False,
     ),
     "logs": Verb(
-        "what the bot said last as a service",
+        "the last lines of the bot's log",
         "ollim-bot service logs -f -n 100",
         _log_flags,
         _logs,

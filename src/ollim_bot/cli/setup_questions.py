@@ -417,7 +417,7 @@ def _ask_service(at: Interview) -> None:
         return
     at.say("The bot can start with this machine, and again whenever it dies.")
     if at.of.is_running:
-        at.say("The one that runs now is stopped for it.")
+        at.say("This stops the bot that is running now.")
     if at.agrees("Set that up?"):
         try:
             at.service.install()

@@ -218,7 +218,7 @@ _VERBS = {
     "add": Verb("add one from elsewhere", "ollim-bot skill add ./mail", _source_flags, _add),
     "remove": Verb("remove one", "ollim-bot skill remove mail", _remove_flags, _remove),
     "check": Verb(
-        "whether added ones are as they were added",
+        "whether added skills were changed since",
         "ollim-bot skill check",
         json_flag,
         _check,

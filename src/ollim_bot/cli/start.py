@@ -43,7 +43,8 @@ _NO_SURFACE = (
     "settings, or set DISCORD_TOKEN."
 )
 _FAULT = (
-    "The bot stopped because of a fault in itself, told above. Nothing is lost: start it again."
+    "A fault in the program stopped the bot; the log above says which. Nothing is lost: start it "
+    "again."
 )
 
 # A thread that looks at ten thousand files lets the others go on at each, and beside a busy one

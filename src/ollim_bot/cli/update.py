@@ -11,7 +11,7 @@ from ollim_bot.cli.terminal import show
 from ollim_bot.errors import OllimError
 
 _COMMAND = "ollim-bot update"
-_ABOUT = "puts a newer version in the place of this one, after a backup, and only if it works"
+_ABOUT = "install a newer version, after a backup; if it does not work, the old one stays"
 _PLAN = """\
 {new} is there; this is {old}, {installation}.
 `ollim-bot update` makes a backup, installs {new} beside this version, tries it on a copy of your \

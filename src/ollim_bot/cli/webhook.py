@@ -310,7 +310,7 @@ _RUN = Verb(
     _test,
 )
 _TEST = Verb(
-    "the same, as the service would call it; or only show what would come",
+    "call it as the service would, or only show what would come",
     "ollim-bot webhook test wash --sign github --dry-run",
     _test_flags,
     _test,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.moments import instant
-from ollim_bot.domain.text import FROM_UNTRUSTED, has_words, shortened
+from ollim_bot.domain.text import FROM_UNTRUSTED, as_code, has_words, shortened
 from ollim_bot.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -86,12 +86,25 @@ class Nag:
 
     @classmethod
     def parse(cls, text: str) -> Nag:
-        """Raises `ValueError` for anything but a pause of 2 min to 24 h, at most 8 times."""
+        """Raises `ValueError`, with a sentence, for anything but 2 min to 24 h and 1 to 8 times."""
         pause, _, times = text.partition("x")
-        nag = cls(parse_length(pause), int(times))
-        if not (timedelta(minutes=2) <= nag.pause <= timedelta(days=1) and 1 <= nag.times <= 8):
-            raise ValueError(f"{text!r} is out of range")
-        return nag
+        try:
+            nag = cls(parse_length(pause), int(times))
+        except ValueError:
+            raise ValueError(
+                f"{as_code(text, 40)} is no pause and number. Try `10m x 4`."
+            ) from None
+        shortest, longest, most = timedelta(minutes=2), timedelta(days=1), 8
+        right = cls(min(max(nag.pause, shortest), longest), min(max(nag.times, 1), most))
+        if right == nag:
+            return nag
+        if nag.pause < shortest:
+            why = "too often: the shortest pause is 2 minutes"
+        elif nag.pause > longest:
+            why = "too rare: the longest pause is 24 hours"
+        else:
+            why = f"not possible: it can come again 1 to {most} times"
+        raise ValueError(f"{as_code(text, 40)} is {why}. Try `{right}`.")
 
     def __str__(self) -> str:
         return f"{length_text(self.pause)} x {self.times}"

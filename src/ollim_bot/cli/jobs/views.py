@@ -119,9 +119,9 @@ def _marks(noun: JobNoun[S], job: S) -> str:
 def _common_facts(job: S, now: datetime) -> Iterator[tuple[str, str]]:
     spec = job.spec
     if not spec.enabled:
-        yield "paused", "it does nothing until it is resumed"
+        yield "paused", "it waits until you resume it"
     if spec.plain:
-        yield "runs", "not at all: the text comes as it is, without a model"
+        yield "sent", "as written, no model involved"
     elif not (isinstance(job, WebhookSpec) and job.is_plain):
         yield from _run_facts(spec)
     if not isinstance(job, WebhookSpec):
@@ -179,7 +179,7 @@ def _if_missed(job: S) -> str:
         return _IF_MISSED[job.spec.late]
     if isinstance(job, Reminder):
         return _IF_MISSED[Late.RUN]
-    return "it runs late if not much time has passed, else you are told"
+    return "it runs late if it is not very late, else you are told"
 
 
 def job_object(noun: JobNoun[S], stored: StoredJob[S], now: datetime) -> dict[str, object]:

@@ -57,6 +57,7 @@ def clock(now: datetime, zone: str, last_seen: datetime | None) -> Iterator[Doct
 
 
 ZONE = "time zone"
+_ZONE_SETTING = "OLLIM_TIMEZONE"
 
 
 def check_time_zone(given: DoctorInput) -> Iterator[DoctorFinding]:
@@ -66,7 +67,7 @@ def check_time_zone(given: DoctorInput) -> Iterator[DoctorFinding]:
     zone, machine = str(given.data.zone), system_zone(given.environ)
     if chosen is not None:
         source = "set with `config`"
-    elif zone != str(machine) or "OLLIM_TIMEZONE" in (given.environ | _own_settings(paths)):
+    elif zone != str(machine) or _ZONE_SETTING in {*given.environ, *_own_settings(paths)}:
         source = "from the settings"
     else:
         source = "this machine's; `ollim-bot setup timezone` sets yours"

@@ -70,9 +70,9 @@ def service(supervisor: str, health: ServiceHealth) -> DoctorFinding:
         told = f"the last heartbeat is {age} old" if age else "there was no heartbeat yet"
         return failed(SERVICE, f"the bot runs, but {told}", _RESTART)
     if not status.is_enabled:
-        return warned(SERVICE, "the bot lives, but does not start with this machine", _INSTALL)
+        return warned(SERVICE, "the bot is running, but does not start with this machine", _INSTALL)
     if status.lingers is False:
-        told = "the bot lives, but ends when you log out"
+        told = "the bot is running, but ends when you log out"
         return warned(SERVICE, told, "Run `sudo loginctl enable-linger $USER`.")
     return passed(SERVICE, f"{supervisor} runs the bot (process {status.pid}), heartbeat {age} ago")
 
