@@ -418,7 +418,7 @@ def test_what_is_unusual_about_a_moment_is_shown(terminal: Terminal) -> None:
     terminal.done(*REMINDER, "--in", "1h", *unusual, "--first-step", "fill a glass")
     shown = terminal.done("reminder", "show", "dentist")
     for line in (
-        "  runs        not at all: the text comes as it is, without a model",
+        "  sent        as written, no model involved",
         "  heads-up    30 min before",
         "  kind        a dose, answered with Taken or Skipped",
         "  again       every 10 min until you answer, at most 4 times",

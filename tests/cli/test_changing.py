@@ -133,7 +133,8 @@ def test_a_job_can_be_named_by_its_words(terminal: Terminal) -> None:
     for verb in ("pause", "resume", "show"):
         assert "drink water" in terminal.done("reminder", verb, "drink")
     several = (
-        "Several fit “water”: a1 (drink water); b2 (water the plants). Say which one by its id.\n"
+        "Several fit “water”: a1 (drink water, today 15:30); b2 (water the plants, today 17:30). "
+        "Say which one by its id.\n"
     )
     assert terminal.refused("reminder", "cancel", "water") == several
     assert (

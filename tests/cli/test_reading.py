@@ -173,7 +173,7 @@ def test_a_reminder_is_shown_with_its_chain(terminal: Terminal) -> None:
         "  id          x\n"
         "  when        overdue since today 14:00 (30 min ago)\n"
         "  follow-ups  check 2 of 4; the first was root\n"
-        "  paused      it does nothing until it is resumed\n"
+        "  paused      it waits until you resume it\n"
         "  runs        in the conversation\n"
         "  tools       the usual ones\n"
         "  skills      none\n"

@@ -11,6 +11,7 @@ from ollim_bot.conversation import texts
 from ollim_bot.conversation.forks.forks import Replies
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.posting import answer_name, note_of
+from ollim_bot.conversation.set_up_talk import SetUpTalk
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.turns.runner import TurnRunner
@@ -42,7 +43,7 @@ class MessageIntake:
 
     A message that is only a secret address goes to its taker, and the log shows what it was. The
     address is used before the message is acknowledged, so a crash loses none: the surface sends the
-    message again.
+    message again. `set_up` asks the set-up questions where no model can.
     """
 
     def __init__(
@@ -56,7 +57,9 @@ class MessageIntake:
         items: ItemAnswers,
         takers: Mapping[AddressKind, TakeAddress],
         clock: Clock,
+        set_up: SetUpTalk | None = None,
     ) -> None:
+        self._set_up = set_up
         self._state = state
         self._keeper = keeper
         self._replies = replies
@@ -173,21 +176,25 @@ class MessageIntake:
             new_copy(),
         )
 
-        def step(tx: Transaction) -> tuple[ChatMessage, DueItem | None]:
+        def step(tx: Transaction) -> tuple[ChatMessage, DueItem | None, bool]:
             if known := tx.messages.get(MessageId(message.id)):
-                return known, None
+                return known, None, False
             shown = replace(accepted.as_message(), in_fork=tx.fork.get() is not None)
             item = _answered(tx, accepted, copy)
-            if item is None:
+            asks = self._set_up.answered(tx, accepted) if self._set_up and not item else None
+            is_for_agent = item is None and asks is None
+            if is_for_agent:
                 tx.inbox.append(Accepted(accepted.at, accepted))
             self._poster.add_received(tx, shown, message.surface, message.refs)
             also(tx)
-            return shown, item
+            if asks is not None:
+                asks(tx)
+            return shown, item, is_for_agent
 
-        shown, item = await self._state.transact(step)
+        shown, item, is_for_agent = await self._state.transact(step)
         if item is not None:
             await self._carry_out(item)
-        else:
+        elif is_for_agent:
             await self._runner.make_way(accepted.id)
             await self._board.tell()
         return shown

@@ -29,7 +29,13 @@ from ollim_bot.domain.initiative import (
     shortest_pause,
 )
 from ollim_bot.domain.jobs import Chain, ItemKind, JobKind, Reminder, named_by_words
-from ollim_bot.domain.moments import clock_time, describe_with_distance, duration_in_words, later
+from ollim_bot.domain.moments import (
+    clock_time,
+    describe,
+    describe_with_distance,
+    duration_in_words,
+    later,
+)
 from ollim_bot.domain.phrases import moment_to_keep
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, move_button, quiet_until
@@ -215,7 +221,8 @@ LIST_REMINDERS = OwnTool(
 async def _cancel_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
     words = str(given["reminder_id"]).strip()
     try:
-        found = await asyncio.to_thread(_named, context.repositories.reminders, words)
+        now = context.clock.now()
+        found = await asyncio.to_thread(_named, context.repositories.reminders, words, now)
     except NotFound:
         message = f"There is no reminder {words}. `list_reminders` shows them all."
         return ToolAnswer(message, is_error=True)
@@ -225,12 +232,13 @@ async def _cancel_reminder(context: ToolContext, given: Arguments) -> ToolAnswer
     return ToolAnswer(f"Cancelled: {found.spec.title}.")
 
 
-def _named(repository: JobRepository[Reminder], words: str) -> Reminder:
+def _named(repository: JobRepository[Reminder], words: str, now: datetime) -> Reminder:
     """The reminder by its id or by its words. Raises `NotFound` or `WrongInput`."""
     try:
         return repository.get(words).item
     except NotFound:
-        found = named_by_words(words, [each.item for each in repository.all()])
+        jobs = [each.item for each in repository.all()]
+        found = named_by_words(words, jobs, lambda job: describe(job.due(now.tzinfo or UTC), now))
         if found is None:
             raise
         return found

@@ -312,7 +312,7 @@ class TurnRunner:
         for note in turn.notes:
             turn.show(Noted(note))
         with log_fields(session=session_id, run=turn.start.turn):
-            _logger.info("A turn begins (attempt %d)", question.attempt)
+            _logger.debug("A turn begins (attempt %d)", question.attempt)
             now = self._clock.now()
             waiting = await self._state.read(lambda tx: tx.due_items.open())
             updates = joined(
@@ -322,7 +322,7 @@ class TurnRunner:
             prompt = Prompt(text, question.images_for(session_id), prompt_id)
             events = turn.heard(dialogue.turn(prompt))
             end = await turn.follow(self._current.watched(events, in_fork=dialogue.in_fork))
-            _logger.info("The turn ended: %s", end.cause)
+            _logger.debug("The turn ended: %s", end.cause)
         return end
 
     @asynccontextmanager

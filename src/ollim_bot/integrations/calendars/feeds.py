@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -32,6 +33,14 @@ EXPAND_SECONDS = 60.0
 _EXPANSION = "ollim_bot.integrations.calendars.expansion"
 _NO_TEXT = "The address answered 304, though it was not asked for changes only."
 _TOO_MUCH = "The calendar needs more time or memory to be read than it may have."
+
+
+# Others wrote it, and the agent sees it: a name is one to three plain words.
+_OWN_NAME = re.compile(
+    rb"^(?:X-WR-CALNAME|NAME)(?:;[^:\r\n]{0,60})?:([^\r\n]{1,120})\r?$", re.MULTILINE
+)
+_PLAIN_NAME = re.compile(r"\w[\w'’&.-]{0,19}(?: [\w'’&.-]{1,20}){0,2}")
+_BEFORE_EVENTS = 4096
 
 
 class NewCalendar(NamedTuple):
@@ -89,6 +98,8 @@ class CalendarFeeds:
         fetched = self._fetched(source, FETCH_SECONDS)
         if fetched is None:
             raise CalendarFailed(_NO_TEXT)
+        if name is None and not name_problem(own := _own_name(fetched.text), taken):
+            source = replace(source, name=own)
         origin = source.file or shown_host(source.address)
         copy = self._expanded(CalendarCopy(source.name, origin), fetched.text, now)
         marked = replace(source, etag=fetched.etag, modified=fetched.modified)
@@ -196,3 +207,10 @@ class CalendarFeeds:
         return CalendarCopy(
             copy.name, copy.origin, events, as_of, first, last, str(now.tzinfo), limits=limits
         )
+
+
+def _own_name(text: bytes) -> str:
+    """The name that the calendar gives itself; empty if it has none that is plain."""
+    found = _OWN_NAME.search(text[:_BEFORE_EVENTS].partition(b"BEGIN:VEVENT")[0])
+    name = found[1].decode("utf-8", "replace").strip() if found else ""
+    return name if _PLAIN_NAME.fullmatch(name) else ""
