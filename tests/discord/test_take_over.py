@@ -236,6 +236,7 @@ async def test_the_next_turn_does_not_make_an_answer_jump_that_comes_at_once(
 async def test_the_status_of_the_next_turn_moves_once_for_all_parts_of_an_answer(
     scene: DraftScene,
 ) -> None:
+    scene.channel.pause = 0.0
     first = await scene.begin()
     answer = scene.answer(first, LONG)
     scene.post(answer)
@@ -295,6 +296,7 @@ async def test_answers_stand_in_order_though_the_first_draft_came_after_the_seco
     scene: DraftScene,
 ) -> None:
     """For example because sending the first draft took several tries."""
+    scene.channel.pause = 0.0
     scene.channel.fail("send", Unreachable("not yet"))
     first = await scene.begin()
     second = await scene.begin()

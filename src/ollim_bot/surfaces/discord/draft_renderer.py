@@ -84,7 +84,16 @@ class DraftRenderer:
             task.cancel()
 
     async def _draw(self) -> None:
+        """Every request waits for room, also the first: in a burst the typing sign is enough."""
+        self._news.set()
         while True:
+            await self._news.wait()
+            await self._clock.sleep(
+                max(self._channel.pause_before_edit(), retry_delay(self._failures))
+            )
+            # A more important request may have used the allowance in the meantime.
+            await self._clock.sleep(self._channel.pause_before_edit())
+            self._make_way()
             self._news.clear()
             step = self._next()
             if step is not None:
@@ -94,13 +103,6 @@ class DraftRenderer:
                 self._request = self._background.begin(self._drawn(draft, outgoing))
                 await asyncio.shield(self._request)
                 self._news.set()
-            await self._news.wait()
-            await self._clock.sleep(
-                max(self._channel.pause_before_edit(), retry_delay(self._failures))
-            )
-            # A more important request may have used the allowance in the meantime.
-            await self._clock.sleep(self._channel.pause_before_edit())
-            self._make_way()
 
     def _next(self) -> tuple[int, OutgoingMessage] | None:
         """The first draft that must be sent or edited, and its new content."""
@@ -183,9 +185,13 @@ class DraftRenderer:
 
     async def _type(self) -> None:
         while True:
-            with suppress(DeliveryFailed, Unreachable, DeliveryUncertain):
-                await self._channel.show_typing()
+            # Shielded: a call cancelled while Discord asks to wait would block all later calls.
+            await asyncio.shield(self._background.begin(self._show_typing()))
             await self._clock.sleep(_TYPING)
+
+    async def _show_typing(self) -> None:
+        with suppress(DeliveryFailed, Unreachable, DeliveryUncertain):
+            await self._channel.show_typing()
 
 
 class DiscordPresenter:
