@@ -292,6 +292,19 @@ async def test_a_status_line_moves_below_what_comes_while_no_word_can_be_read(
     assert scene.channel.texts == ["may I?", "whole"]
 
 
+async def test_a_status_line_that_a_card_overtook_costs_a_second_message_only_if_the_turn_lasts(
+    scene: DraftScene,
+) -> None:
+    turn = await scene.begin()
+    await scene.deliver(scene.answer(None, "a card"))
+    await scene.clock.advance(3)
+    assert scene.channel.texts == ["a card"]
+    await scene.clock.advance(3)
+    assert scene.channel.texts == ["a card", "-# Thinking… (5s)"]
+    [_, draft] = scene.channel.bot
+    assert await scene.deliver(scene.answer(turn, "whole")) == [draft]
+
+
 async def test_answers_stand_in_order_though_the_first_draft_came_after_the_second(
     scene: DraftScene,
 ) -> None:

@@ -17,6 +17,7 @@ from ollim_bot.surfaces.discord.background_tasks import (
 )
 from ollim_bot.surfaces.discord.drafts import DraftMessage, Drafts, TurnDrafts
 from ollim_bot.surfaces.discord.messages import DmChannel, OutgoingMessage, without_previews
+from ollim_bot.surfaces.discord.rendering import is_small
 from ollim_bot.surfaces.discord.status_line import pieces
 
 # Seconds between updates of the elapsed time while no event arrives.
@@ -109,7 +110,11 @@ class DraftRenderer:
         turn_drafts, now = self._turn_drafts, self._clock.monotonic()
         if self._is_drawn(self._drawn_at) and now - self._drawn_at < _TICK:
             return None
-        for index, outgoing in enumerate(self._wanted(now)):
+        wanted = self._wanted(now)
+        was_moved = turn_drafts.made > 0 and not turn_drafts.drafts
+        if was_moved and is_small(wanted[0].text) and now - self._drawn_at < _TICK:
+            return None  # a status line is worth a second message only if the turn lasts
+        for index, outgoing in enumerate(wanted):
             draft = turn_drafts.drafts[index] if index < len(turn_drafts.drafts) else None
             if draft is not None and draft.is_lost:
                 return None
