@@ -18,6 +18,7 @@ from ollim_bot.surfaces.discord.messages import (
     without_previews,
 )
 from ollim_bot.surfaces.discord.split import LONGEST, Fence, Pieces, opened_by, shortened, split
+from ollim_bot.surfaces.discord.tables import with_tables
 
 FORK = "side conversation · apart from the main one"
 
@@ -225,7 +226,7 @@ def _texts(message: ChatMessage) -> tuple[str, ...]:
         case Author.PROGRAM:
             return _line_by_line(message.text, _small, head, foot)
         case _:
-            pieces = Pieces().added("\n".join([*head, message.text.strip()]))
+            pieces = Pieces().added("\n".join([*head, with_tables(message.text.strip())]))
             return pieces.closed().added("\n".join(["", *foot])).shown if foot else pieces.shown
 
 
