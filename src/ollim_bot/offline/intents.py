@@ -425,7 +425,7 @@ def _cron(words: str) -> str | AmbiguousIntent | None:
     try:
         return read_rhythm(normalized(words))
     except Unclear as unclear:
-        refused = unclear.about(words, unclear.examples or RHYTHM_EXAMPLES)
+        refused = unclear.about(words, unclear.examples, RHYTHM_EXAMPLES)
         return AmbiguousIntent(texts.unclear_moment(str(refused)))
 
 

@@ -57,11 +57,19 @@ def _readings(found: re.Match[str]) -> tuple[int, ...]:
 
 
 def _beside_the_hour(found: re.Match[str]) -> ClockTime:
-    """`half past nine`; in `quarter to nine` the hour is the one before."""
-    if not 1 <= _hour(found) <= 12:
+    """`half past nine`, `twenty past six pm`; in `quarter to nine` the hour is the one before."""
+    minutes = _FRACTIONS.get(found["fraction"]) or _minutes(found["fraction"])
+    is_before = found["side"] == "to"
+    if not 1 <= _hour(found) <= 12 or not 1 <= minutes <= 59:
         raise _no_such_time()
-    minute, before = _FRACTIONS[found["fraction"]]
-    return ClockTime(tuple(hour - before for hour in _readings(found)), minute)
+    hours = _with_half(found).hours if found["half"] else _readings(found)
+    return ClockTime(
+        tuple((hour - is_before) % 24 for hour in hours), 60 - minutes if is_before else minutes
+    )
+
+
+def _minutes(words: str) -> int:
+    return int(words) if words.isdigit() else sum(NUMBERS[word] for word in words.split())
 
 
 def _hour(found: re.Match[str]) -> int:
@@ -79,7 +87,8 @@ def _no_such_time() -> Unclear:
     return Unclear("names a time that does not exist")
 
 
-_FRACTIONS = {"quarter past": (15, 0), "half past": (30, 0), "quarter to": (45, 1)}
+_FRACTIONS = {"quarter": 15, "half": 30}
+_FRACTION = r"(?P<fraction>quarter|half(?= past)|[0-9]{1,2}|twenty five|five|ten|twenty)"
 
 _HOUR = rf"(?P<hour>[0-9]{{1,2}}|{'|'.join(SMALL_NUMBERS[:12])})"
 _MINUTE = r":(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2}))?"
@@ -89,7 +98,11 @@ _TIME_FORMS: tuple[tuple[str, Callable[[re.Match[str]], ClockTime]], ...] = (
     (rf"(?:at )?{_HOUR}{_MINUTE}", _without_half),
     (rf"(?:at )?{_HOUR} o'?clock", _full_hour),
     (rf"at {_HOUR}", _full_hour),
-    (rf"(?:at )?(?:a )?(?P<fraction>{'|'.join(_FRACTIONS)}) {_HOUR}", _beside_the_hour),
+    (
+        rf"(?:at )?(?:a )?{_FRACTION}(?: minutes?)? (?P<side>past|to) {_HOUR}"
+        r"(?: ?(?P<half>am|pm))?(?P<minute>)(?P<second>)",
+        _beside_the_hour,
+    ),
     (r"(?:at )?(?:noon|midday)", lambda _: ClockTime((12,))),
     (r"(?:at )?midnight", lambda _: ClockTime((MIDNIGHT,))),
 )
@@ -213,7 +226,7 @@ def _on_weekday(dates: Sequence[date], weekday: str | None) -> Sequence[date]:
     return dates[:1]
 
 
-_NEAR_DAYS = {"today": 0, "tomorrow": 1, "tmrw": 1, "tmr": 1, "day after tomorrow": 2}
+_NEAR_DAYS = {"today": 0, "tomorrow": 1, "day after tomorrow": 2}
 _PARTS_OF_TODAY = {"tonight": "today night"} | {f"this {part}": f"today {part}" for part in PARTS}
 
 WEEKDAY = (

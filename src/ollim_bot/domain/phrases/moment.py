@@ -78,6 +78,7 @@ _CHANGES = (
     (r"\b(1[3-9]|2[0-3])(:[0-5][0-9]) ?[ap]m\b", r"\1\2"),
     (r"\b(1[3-9]|2[0-3]) ?[ap]m\b", r"\1:00"),
     (r"\b24(?::00)?$", "23:59"),
+    (r"\b(?:at )?([0-9]{1,2}(?::[0-9]{2})?) ?ish\b", r"at \1"),
     (r"\bhalf (?!past|an?\b)", "half past "),
     (r"(?<![:.0-9])([0-9]{1,2})$", r"at \1"),
     (r"\b(?:3[01]|29)(?=(?:st|th)? )", "30", "28"),
@@ -111,7 +112,7 @@ def parse_moment(text: str, now: datetime) -> datetime:
     try:
         return _moment(phrase, now)
     except Unclear as unclear:
-        raise unclear.about(text, _near(phrase, unclear, now) or _EXAMPLES) from None
+        raise unclear.about(text, _near(phrase, unclear, now), _EXAMPLES) from None
 
 
 def moment_to_keep(text: str, now: datetime) -> datetime:
@@ -138,7 +139,7 @@ def parse_day(text: str, today: date) -> date:
     try:
         return _day_in(phrase, today)
     except Unclear as unclear:
-        raise unclear.about(text, unclear.examples or _DAY_EXAMPLES) from None
+        raise unclear.about(text, unclear.examples, _DAY_EXAMPLES) from None
 
 
 def _day_in(phrase: str, today: date) -> date:
@@ -204,9 +205,14 @@ def _months_ahead(found: re.Match[str], today: date) -> Iterator[date]:
         yield date(year, month + 1, today.day)
 
 
+def _last_of_month(_: re.Match[str], today: date) -> Iterator[date]:
+    yield (today.replace(day=28) + timedelta(days=4)).replace(day=1) - timedelta(days=1)
+
+
 _DATES: tuple[tuple[str, Callable[[re.Match[str], date], Iterable[date]]], ...] = (
     (rf"\bnext {WEEKDAY}\b", lambda found, today: weekday_dates(found, today + timedelta(days=1))),
     (r"\bnext week\b", lambda _, today: (today + timedelta(days=7),)),
+    (r"\b(?:(?:at|by) )?(?:the )?end of (?:the|this) month\b", _last_of_month),
     (r"^(?:in (?P<count>an?|[0-9]{1,2})|next) months?\b", _months_ahead),
     (TWO_NUMBERS, lambda found, today: (dates[0] for dates in readings(found, today))),
 )

@@ -60,7 +60,7 @@ def parse_rhythm(text: str, quiet: QuietHours | None = None) -> str:
         if cron is None:
             raise Unclear(_NOT_KNOWN)
     except Unclear as unclear:
-        raise unclear.about(text, unclear.examples or RHYTHM_EXAMPLES) from None
+        raise unclear.about(text, unclear.examples, RHYTHM_EXAMPLES) from None
     return cron
 
 
