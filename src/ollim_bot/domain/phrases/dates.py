@@ -12,6 +12,9 @@ from ollim_bot.domain.moments import MONTHS, WEEKDAYS
 from ollim_bot.domain.phrases.durations import NUMBERS, SMALL_NUMBERS, Unclear
 
 WRONG_WEEKDAY = "names the wrong weekday"
+PASSED = "has passed this year"
+# A date that comes again later than this has just passed.
+_HALF_A_YEAR = timedelta(days=183)
 MIDNIGHT = 24  # the end of a day; its beginning is hour 0
 
 
@@ -88,7 +91,11 @@ def _no_such_time() -> Unclear:
 
 
 _FRACTIONS = {"quarter": 15, "half": 30}
-_FRACTION = r"(?P<fraction>quarter|half(?= past)|[0-9]{1,2}|twenty five|five|ten|twenty)"
+_FRACTION = (
+    r"(?P<fraction>quarter|half(?= past)|[0-9]{1,2}|twenty five|five|ten|twenty)"
+    r"(?: minutes?)? (?P<side>past|to)"
+)
+_HALF = r"(?: ?(?P<half>am|pm))?"
 
 _HOUR = rf"(?P<hour>[0-9]{{1,2}}|{'|'.join(SMALL_NUMBERS[:12])})"
 _MINUTE = r":(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2}))?"
@@ -98,11 +105,7 @@ _TIME_FORMS: tuple[tuple[str, Callable[[re.Match[str]], ClockTime]], ...] = (
     (rf"(?:at )?{_HOUR}{_MINUTE}", _without_half),
     (rf"(?:at )?{_HOUR} o'?clock", _full_hour),
     (rf"at {_HOUR}", _full_hour),
-    (
-        rf"(?:at )?(?:a )?{_FRACTION}(?: minutes?)? (?P<side>past|to) {_HOUR}"
-        r"(?: ?(?P<half>am|pm))?(?P<minute>)(?P<second>)",
-        _beside_the_hour,
-    ),
+    (rf"(?:at )?(?:a )?{_FRACTION} {_HOUR}{_HALF}(?P<minute>)(?P<second>)", _beside_the_hour),
     (r"(?:at )?(?:noon|midday)", lambda _: ClockTime((12,))),
     (r"(?:at )?midnight", lambda _: ClockTime((MIDNIGHT,))),
 )
@@ -171,7 +174,9 @@ def _date_without_year(found: re.Match[str], today: date) -> Sequence[date]:
     month, day = _place(found["month"], MONTHS) + 1, int(found["day"])
     # Nine years contain a 29th of February, even around a century without one.
     dates = _real(((today.year + ahead, month, day) for ahead in range(9)), today)
-    return _on_weekday(dates, found["weekday"])
+    if dates[0] - today > _HALF_A_YEAR and dates[0].year == today.year + 1:
+        raise Unclear(PASSED)
+    return _on_weekday(dates[:1], found["weekday"])
 
 
 def _date_with_year(found: re.Match[str], _today: date) -> Sequence[date]:
@@ -247,18 +252,18 @@ TWO_NUMBERS = (
     r"(?:on )?(?P<one>[0-9]{1,2})(?P<mark>[/.])(?P<other>[0-9]{1,2})"
     rf"(?:(?P=mark){YEAR}|\.(?= |$)|(?<=/[0-9])|(?<=/[0-9][0-9])|(?<=(?:2[4-9]|3[01])\.[0-9]{{2}}))"
 )
-_DAY_MONTH = rf"(?:on )?(?:{WEEKDAY} )?{_DAY}{_ORDINAL}?(?: of)? {_MONTH}"
-_MONTH_DAY = rf"(?:on )?(?:{WEEKDAY} )?{_MONTH} {_DAY}{_ORDINAL}?"
+DAY_MONTH = rf"(?:on )?(?:{WEEKDAY} )?{_DAY}{_ORDINAL}?(?: of)? {_MONTH}"
+MONTH_DAY = rf"(?:on )?(?:{WEEKDAY} )?{_MONTH} {_DAY}{_ORDINAL}?"
 
 _DAY_FORMS: tuple[tuple[str, Callable[[re.Match[str], date], Sequence[date]]], ...] = (
     (rf"(?:the )?(?P<name>{'|'.join(_NEAR_DAYS)})", _near_day),
     (rf"(?:on )?{WEEKDAY}", weekday_dates),
     (rf"(?:on )?(?:this|the coming|coming) {WEEKDAY}", _this_weekday),
     (rf"(?:on )?{_DAY}{_ORDINAL}", _day_of_month),
-    (_DAY_MONTH, _date_without_year),
-    (_MONTH_DAY, _date_without_year),
-    (rf"{_DAY_MONTH} {YEAR}", _date_with_year),
-    (rf"{_MONTH_DAY} {YEAR}", _date_with_year),
+    (DAY_MONTH, _date_without_year),
+    (MONTH_DAY, _date_without_year),
+    (rf"{DAY_MONTH} {YEAR}", _date_with_year),
+    (rf"{MONTH_DAY} {YEAR}", _date_with_year),
     (rf"(?:on )?{YEAR}-(?P<month>[0-9]{{2}})-(?P<day>[0-9]{{2}})", _date_in_numbers),
     (TWO_NUMBERS, _date_in_either_order),
 )

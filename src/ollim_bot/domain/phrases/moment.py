@@ -22,8 +22,11 @@ from datetime import UTC, date, datetime, timedelta
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, duration_in_words, instant, later
 from ollim_bot.domain.phrases import durations
 from ollim_bot.domain.phrases.dates import (
+    DAY_MONTH,
     IN_PART,
     MIDNIGHT,
+    MONTH_DAY,
+    PASSED,
     TWO_NUMBERS,
     WEEKDAY,
     WRONG_WEEKDAY,
@@ -54,7 +57,7 @@ _ISO = (
 )
 
 _DAY_EXAMPLES = ("tomorrow", "fri", "2026-11-20")
-_EXAMPLES = ("tomorrow 9am", "in 20 minutes", "24 dec 18:00")
+_EXAMPLES = ("tomorrow 9am", "in 20 minutes", "friday 18:00")
 _NO_TIME = "has no time of day"
 _TWO_WAYS = "can be read two ways"
 _NOT_UNDERSTOOD = "is not understood"
@@ -189,6 +192,9 @@ def _changed(phrase: str, why: str, now: datetime) -> Iterator[str]:
         yield from respelled(phrase, _NAMES)
     if why == WRONG_WEEKDAY:
         yield re.sub(rf"\b{WEEKDAY} ", "", phrase, count=1)
+    if why == PASSED:
+        found = re.search(rf"{DAY_MONTH}(?![a-z])", phrase) or re.search(MONTH_DAY, phrase)
+        yield f"{phrase[: found.end()]} {now.year + 1}{phrase[found.end() :]}" if found else ""
     for pattern, dates_of in _DATES:
         if found := re.search(pattern, phrase):
             for day in dates_of(found, now.date()):
