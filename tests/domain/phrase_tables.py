@@ -302,6 +302,7 @@ REFUSED_MOMENTS = {
     "tomorrow at 1": "can be read two ways. Write `tomorrow 1am` or `tomorrow 1pm`",
     "tomorrow 3:30": "can be read two ways. Write `tomorrow 3:30am` or `tomorrow 3:30pm`",
     "tomorrow at quarter to seven": "two ways. Write `tomorrow 6:45am` or `tomorrow 6:45pm`",
+    "tomorrow at half past seven": "two ways. Write `tomorrow 7:30am` or `tomorrow 7:30pm`",
     "quarter to one": "can be read two ways. Write `12:45am` or `12:45pm`",
     "wed at 9": "can be read two ways. Write `wed 9am` or `wed 9pm`",
     "tomorrow midnight": "can be read two ways. Write `tomorrow 00:00` or `tomorrow 23:59`",

@@ -59,6 +59,7 @@ REFUSED = {
     "every minute": "is not a rhythm that I know",
     "every 5 hours": "is not a rhythm that I know. Write `every 2 hours`",
     "every other day at 9am": "a rhythm that I cannot keep yet. Write `every day at 9am`",
+    "every day at half past seven": "Write `every day at 7:30am` or `every day at 7:30pm`",
     "every other friday at 9am": "I cannot keep yet. Write `every friday at 9am`",
     "every 2 weeks on friday at 9am": "I cannot keep yet. Write `every friday at 9am`",
     "every 3 days": "I cannot keep yet. Write `every day at 8am` or `every day at 8pm`",

@@ -15,15 +15,20 @@ WRONG_WEEKDAY = "names the wrong weekday"
 PASSED = "has passed this year"
 # A date that comes again later than this has just passed.
 _HALF_A_YEAR = timedelta(days=183)
+_BREAKFAST_OR_DINNER = 7
 MIDNIGHT = 24  # the end of a day; its beginning is hour 0
 
 
 class ClockTime(NamedTuple):
-    """A time of day; without am or pm it has two hours, that of the 24-hour clock first."""
+    """A time of day; without am or pm it has two hours, that of the 24-hour clock first.
+
+    `is_open`: nothing but am or pm decides between them, as in `half past seven`.
+    """
 
     hours: tuple[int, ...]
     minute: int = 0
     second: int = 0
+    is_open: bool = False
 
 
 def read_time(words: str) -> ClockTime | None:
@@ -66,9 +71,9 @@ def _beside_the_hour(found: re.Match[str]) -> ClockTime:
     if not 1 <= _hour(found) <= 12 or not 1 <= minutes <= 59:
         raise _no_such_time()
     hours = _with_half(found).hours if found["half"] else _readings(found)
-    return ClockTime(
-        tuple((hour - is_before) % 24 for hour in hours), 60 - minutes if is_before else minutes
-    )
+    hours = tuple((hour - is_before) % 24 for hour in hours)
+    minute = 60 - minutes if is_before else minutes
+    return ClockTime(hours, minute, is_open=hours[0] == _BREAKFAST_OR_DINNER)
 
 
 def _minutes(words: str) -> int:

@@ -29,8 +29,10 @@ _SHORT_FORMS = dict.fromkeys(("tmrw", "tmr", "tmw", "tmrrw", "2moro", "2morrow")
 _SHORT = re.compile(rf"\b(?:{'|'.join(_SHORT_FORMS)})\b", re.IGNORECASE)
 # Times of day in other forms: `19 uhr`, `at 1400`, `at 14.30`, `6.15pm`.
 _GERMAN_CLOCK = re.compile(r"\b([0-9]{1,2})(?:[:.]([0-5][0-9]))? ?uhr\b")
-_CLOCK_BEHIND_AT = re.compile(r"(?<=\bat )([01][0-9]|2[0-3])\.?([0-5][0-9])\b(?![-.:/])")
-_CLOCK_WITH_POINT = re.compile(r"\b([0-9]{1,2})\.([0-5][0-9])(?= ?[ap]m\b)")
+_OTHER_CLOCK = re.compile(
+    r"\b(?:(?<=\bat )(?=[01][0-9]|2[0-3])|(?=[0-9]{1,2}\.[0-9]{2} ?[ap]m\b))"
+    r"([0-9]{1,2})\.?([0-5][0-9])(?![-.:/0-9])"
+)
 
 Changes = Iterable[tuple[str, ...]]
 
@@ -91,9 +93,8 @@ def normalized(text: str) -> str:
         return ""
     words = re.sub(r"(?<=[a-z])\.|\.$|,(?= |$)", "", words)
     words = re.sub(r"(?<=[a-z])-(?=[a-z])", " ", words)
-    for clock in (_GERMAN_CLOCK, _CLOCK_BEHIND_AT, _CLOCK_WITH_POINT):
-        words = clock.sub(lambda found: f"{found[1]:>02}:{found[2] or '00'}", words)
-    return words
+    words = _GERMAN_CLOCK.sub(lambda found: f"{found[1]:>02}:{found[2] or '00'}", words)
+    return _OTHER_CLOCK.sub(r"\1:\2", words)
 
 
 def spelled_out(text: str) -> str:

@@ -278,7 +278,7 @@ def _meant(day: Day, time: ClockTime, now: datetime) -> datetime:
     if hours == (MIDNIGHT,) and day.words:
         _refuse_two_midnights(day, now)
     early, *late = (_next(day, time, hour, now) for hour in hours)
-    if late and not _reads_one_way(hours[0], early, late[0], now):
+    if late and (time.is_open or not _reads_one_way(hours[0], early, late[0], now)):
         clock = f"{hours[0] % 12 or 12}" + (f":{time.minute:02}" if time.minute else "")
         halves = {"am": late[0], "pm": early} if hours[0] == 12 else {"am": early, "pm": late[0]}
         ahead = (half for half, moment in halves.items() if moment > now)

@@ -45,6 +45,7 @@ _COUNT = rf"(?:other|second|[2-9]|\d\d|{'|'.join(NUMBERS)}|third|fourth|[2-9](?:
 _NTH = r"(?:first|second|third|fourth|last|1st|2nd|3rd|4th)"
 _A_MONTH = r"(?:of|in) (?:the|every|each|a) month"
 _A_DAY = r"(?:a|each|every|per) day"
+_BETWEEN = r"(?:between|from) \S+(?: [ap]m)? (?:and|to|until|till) \S+(?: [ap]m)?"
 _NOT_HELD = "is a rhythm that I cannot keep yet"
 _NO_MOMENT = "does not say when"
 # Rhythms that no schedule can hold, or that leave something open, each with the one nearest to it.
@@ -58,6 +59,11 @@ _BEYOND = tuple(
         (
             rf"(?:on )?the last day {_A_MONTH}|(?:at )?(?:the )?end of (?:every|each) month",
             "every month on the 28th",
+            _NOT_HELD,
+        ),
+        (
+            rf"(?:every|each) ((?:\w+ )?(?:hour|minute)s?) {_BETWEEN}",
+            r"every \1",
             _NOT_HELD,
         ),
         (rf"(?:twice|2 times|two times) {_A_DAY}", "every day at 8am and 8pm", _NO_MOMENT),
@@ -103,8 +109,8 @@ def read_rhythm(phrase: str, quiet: QuietHours | None = None) -> str | None:
     if every := _INTERVAL.fullmatch(phrase):
         return _interval(every, quiet)
     for form, nearest, why in _BEYOND:
-        if form.search(phrase):
-            raise Unclear(why, *_readings(form.sub(nearest, phrase)))
+        if form.search(phrase) and (readings := _readings(form.sub(nearest, phrase))):
+            raise Unclear(why, *readings)
     left_out = _EXCEPT.search(phrase)
     if left_out:
         phrase = f"{phrase[: left_out.start()]}{phrase[left_out.end() :]}"
@@ -208,7 +214,7 @@ def _hour(time: ClockTime, days: str, part: str) -> int:
     hours = [hour for hour in time.hours if not part or hour in PARTS[part].hours]
     if not hours:
         raise Unclear("names a time outside that part of the day", f"{days}")
-    if len(hours) > 1 and hours[0] not in _DAYTIME:
+    if len(hours) > 1 and (time.is_open or hours[0] not in _DAYTIME):
         clock = f"{hours[0]}:{time.minute:02}" if time.minute else f"{hours[0]}"
         raise Unclear(_TWO_WAYS, f"{days} at {clock}am", f"{days} at {clock}pm")
     # The midnight of a day can be its start or its end.
