@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ollim_bot.domain.item_replies import ReplyMeaning
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.phrases import parse_duration
+from ollim_bot.domain.wishes import wish_from_words, without_nag
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts
 from ollim_bot.offline.messages import CallTool, Part, Say, ToolResult
@@ -28,7 +29,9 @@ _MOST_SHOWN = 15
 _REMINDER = re.compile(
     r"- (?P<id>\S+) · (?P<when>[^·\n]+?)(?P<paused> · paused)? · (?P<title>.*) \([^()\n]*\)"
 )
-_ROUTINE = re.compile(r"(?P<id>\S+) {2,}(?P<when>\S+(?: \S+)*) {2,}(?P<title>\S.*)")
+_ROUTINE = re.compile(
+    r"(?P<id>\S+) {2,}(?P<when>\S+(?: \S+)*) {2,}(?P<title>\S.*?)(?: {2}\([^()]*\))?"
+)
 _TASK = re.compile(
     r"(?P<id>\S+) {2}(?P<title>\S.*?)(?: · (?P<when>(?:due |overdue |with notes|\(file\)).*))?"
 )
@@ -48,6 +51,7 @@ _SETTLING = {
     "let go": ("let_go", ""),
 }
 _REMINDER_SET = re.compile(r"Reminder \S+ set: (?P<when>.+)\. File: .*", re.DOTALL)
+_COMES_AGAIN = re.compile(r"^It comes again .*$", re.MULTILINE)
 _DISTANCE = re.compile(r" \([^()]*\)$")
 _WHERE_IT_IS = re.compile(r"id \S+, file .*")
 
@@ -225,7 +229,10 @@ def _remind(intent: Remind, situation: Situation) -> Part:
     if not isinstance(done, ToolResult):
         return done
     found = _REMINDER_SET.fullmatch(done.text)
-    return Say(texts.reminder_set(intent.task, _moment_of(found["when"])) if found else done.text)
+    if found is None:
+        return Say(done.text)
+    news = texts.reminder_set(without_nag(intent.task)[0], _moment_of(found["when"]))
+    return Say("\n".join([news, *_COMES_AGAIN.findall(done.text)]))
 
 
 def _arguments(when: str) -> dict[str, object]:
@@ -244,8 +251,8 @@ def _repeat(intent: Repeat, situation: Situation) -> Part:
     if not isinstance(done, ToolResult):
         return done
     said = _without_place(done.text)
-    is_a_reminder = intent.message.startswith("remind me ")
-    return Say(said if is_a_reminder else f"{said}\n{texts.ONLY_ITS_WORDS}")
+    comes_as_it_is = "plain" in wish_from_words(intent.message, JobKind.ROUTINE, {}).fields
+    return Say(said if comes_as_it_is else f"{said}\n{texts.ONLY_ITS_WORDS}")
 
 
 def _outcome_once(

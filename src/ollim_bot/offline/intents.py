@@ -11,6 +11,7 @@ from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
 from ollim_bot.domain.phrases.durations import Unclear, normalized
 from ollim_bot.domain.phrases.rhythm import RHYTHM_EXAMPLES, is_interval, read_rhythm
+from ollim_bot.domain.wishes import without_nag
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts, vocabulary
 from ollim_bot.offline.phrasings import is_courteous
@@ -444,6 +445,9 @@ def schedule_intent(text: str, now: datetime) -> ScheduleIntent | None:
 def _of_line(line: str, now: datetime) -> ScheduleIntent | None:
     core = _without_courtesies(line)
     words = core.rstrip(" .!?…")
+    said, again = without_nag(words)
+    if again and (wish := routine_intent(said) or reminder_intent(said, now)):
+        return _coming_again(wish, again)
     intent = (
         task_intent(words, now)
         or change_intent(words, now)
@@ -452,6 +456,16 @@ def _of_line(line: str, now: datetime) -> ScheduleIntent | None:
     )
     if intent and core.endswith("?") and not _ASKED.match(core):
         return AmbiguousIntent(texts.ASKED_OR_TOLD)
+    return intent
+
+
+def _coming_again(intent: ScheduleIntent, again: str) -> ScheduleIntent:
+    """The intent with what the owner said of its coming again, which the tools read."""
+    match intent:
+        case Remind():
+            return replace(intent, task=intent.task + again)
+        case Repeat():
+            return replace(intent, message=intent.message + again)
     return intent
 
 
