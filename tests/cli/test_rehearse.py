@@ -15,7 +15,7 @@ HEAVY = ("aiohttp", "asyncio", "claude_agent_sdk", "discord", "jsonschema", "log
 
 
 def add(terminal: Terminal, name: str, cron: str, *more: str) -> str:
-    words = ("routine", "add", "-m", f"do {name}", "--id", name, "--cron", cron, *more)
+    words = ("routine", "add", "-m", f"do {name}", "--id", name, "--cron", cron, "--agent", *more)
     return terminal.run(*words).err
 
 

@@ -23,7 +23,7 @@ CALL = ("reminder", "add", "-m", "call Ann", "--in", "20m")
 def background(terminal: Terminal) -> Terminal:
     """A terminal inside a run of the routine `plan`."""
     terminal.write("routines/plan.md", PLAN.format(more=""))
-    terminal.done("reminder", "add", "-m", "take the pill", "--in", "1h", "--id", "pill")
+    terminal.done("reminder", "add", "-m", "buy the pill", "--in", "1h", "--id", "pill")
     terminal.environ[CALLED_BY] = RUN
     return terminal
 
@@ -158,7 +158,10 @@ def test_after_reading_text_of_others_the_conversation_orders_nothing_by_a_comma
     shown = background.json("reminder", "show", "ann")
     assert (shown["untrusted"], shown["must"], shown["nag"]) == ("web page", False, None)
     background.done("reminder", "edit", "pill", "-m", "take two pills")
-    background.done(*CALL)
+    words = "remind me to take my pills, and nag me every 10 minutes"
+    added = background.json("reminder", "add", "-m", words, "--in", "20m")
+    ordered = ("must", "kind", "nag")
+    assert [added[name] for name in ("message", *ordered)] == ["take my pills", False, None, None]
     background.done(*CALL)
     assert "a turn sets 3 reminders at most" in background.refused(*CALL)
     as_owner(background)

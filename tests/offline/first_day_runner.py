@@ -35,6 +35,7 @@ from ollim_bot.domain.events import AgentEvent, EndCause, SessionNamed, TextComp
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.phrases import parse_day, parse_duration, parse_moment, parse_rhythm
+from ollim_bot.domain.wishes import wish_from_words
 from ollim_bot.errors import OllimError
 from ollim_bot.offline import texts
 from ollim_bot.offline.messages import CallTool, Message, ModelRequest, Reply, Say
@@ -268,10 +269,6 @@ def _reminder(reminder: Reminder) -> str:
 
 def _wished(message: str, when: str) -> str:
     """The text and the fields that the command makes of the words."""
-    try:
-        from ollim_bot.domain.wishes import wish_from_words
-    except ImportError:
-        return f"{re.sub('^remind me (?:to|of|about|that) ', '', message)} @ {when}"
     wish = wish_from_words(message, JobKind.ROUTINE, {})
     signs = ["+dose" if wish.fields.get("kind") else "", "" if wish.fields.get("plain") else "+run"]
     nag = wish.fields.get("nag")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,9 +21,9 @@ from ollim_bot.cli.framework import (
     zone_of,
 )
 from ollim_bot.cli.jobs.changes import amend
-from ollim_bot.cli.jobs.fields import Flag, JobNoun, whole_number
+from ollim_bot.cli.jobs.fields import AGENT, Flag, JobNoun, whole_number
 from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
-from ollim_bot.domain.jobs import Reminder, is_plain_wish
+from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.moments import clock_time, describe_with_distance
 from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
@@ -49,12 +49,7 @@ class ReminderNoun(JobNoun[Reminder]):
             "how often it may follow up by itself",
             {"metavar": "N", "type": whole_number},
         ),
-        Flag(
-            "--agent",
-            "plain",
-            "the agent does it then, instead of sending your words",
-            {"action": "store_const", "const": False},
-        ),
+        AGENT,
     )
     main_flags = '(--in 20m | --at "tomorrow 9am" | --delay 20)'
     add_example = 'ollim-bot reminder add -m "call the dentist" --in 20m'
@@ -77,9 +72,6 @@ class ReminderNoun(JobNoun[Reminder]):
             return {}
         moment = ways[said[0]](given[said[0]], now)
         return {"run-at": moment.isoformat()}
-
-    def as_owner_means(self, fields: Mapping[str, object]) -> Mapping[str, object]:
-        return {"plain": True, **fields} if is_plain_wish(fields) else fields
 
     def upcoming(self, job: Reminder, now: datetime) -> Iterator[datetime]:
         yield job.due(zone_of(now))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import Given, run_verb, small, zone_of
-from ollim_bot.cli.jobs.fields import EITHER, Flag, JobNoun, fields_given
+from ollim_bot.cli.jobs.fields import AGENT, EITHER, Flag, JobNoun, fields_given
 from ollim_bot.cli.jobs.verbs import job_verbs
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import describe, describe_with_distance
@@ -33,6 +33,7 @@ class RoutineNoun(JobNoun[Routine]):
         Flag("--every", "every", "when, as a rhythm in words", {"metavar": '"weekday at 9"'}),
         Flag("--cron", "cron", "when, as a cron line in quotes", {"metavar": '"30 8 * * 1-5"'}),
         Flag("--quiet --no-quiet", "quiet", "whether it waits for the end of the quiet", EITHER),
+        AGENT,
     )
     main_flags = '(--every "weekday at 9" | --cron "30 8 * * 1-5")'
     add_example = 'ollim-bot routine add -m "plan my day" --every "weekday at 9"'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
-from ollim_bot.domain.moments import instant
+from ollim_bot.domain.moments import duration_in_words, instant
 from ollim_bot.domain.text import FROM_UNTRUSTED, shortened
 from ollim_bot.errors import WrongInput
 
@@ -94,6 +94,11 @@ class Nag:
         if not (timedelta(minutes=2) <= nag.pause <= timedelta(days=1) and 1 <= nag.times <= 8):
             raise ValueError(f"{text!r} is out of range")
         return nag
+
+    @property
+    def in_words(self) -> str:
+        times = "once" if self.times == 1 else f"{self.times} times"
+        return f"every {duration_in_words(self.pause)} until you answer, at most {times}"
 
     def __str__(self) -> str:
         return f"{length_text(self.pause)} x {self.times}"
@@ -240,28 +245,6 @@ class Reminder:
 
     def due(self, default_zone: tzinfo) -> datetime:
         return instant(self.run_at, self.spec.zone(default_zone))
-
-
-# Fields that only a run of the agent can have, or that say how it runs.
-_OF_RUNS = frozenset(
-    (
-        *("model", "thinking", "isolated", "update-main-session", "allow-ping", "allowed-tools"),
-        *("skills", "max-chain", "background"),
-    )
-)
-
-
-def is_plain_wish(fields: Iterable[str]) -> bool:
-    """Whether the owner's words come as they are: where no field of the reminder asks for a run."""
-    return _OF_RUNS.isdisjoint(fields)
-
-
-def with_nag_default(job: J, default: str | None) -> J:
-    """A new reminder with the owner's usual nag, if it must come and has no nag and no chain."""
-    is_single = isinstance(job, Reminder) and job.chain.max == 0
-    if default is None or not (is_single and job.must) or job.spec.nag is not None:
-        return job
-    return replace(job, spec=replace(job.spec, nag=Nag.parse(default)))
 
 
 # Not a variable such as LANG, which strangers can guess, and none of the engine's login.

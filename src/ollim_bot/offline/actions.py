@@ -11,6 +11,7 @@ from datetime import UTC
 from ollim_bot.domain.item_replies import ReplyMeaning, meaning_of
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.phrases import parse_duration
+from ollim_bot.domain.wishes import wish_from_words, without_nag
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts
 from ollim_bot.offline.dialogue import time_question
@@ -31,7 +32,9 @@ _MOST_SHOWN = 15
 _REMINDER = re.compile(
     r"- (?P<id>\S+) · (?P<when>[^·\n]+?)(?P<paused> · paused)? · (?P<title>.*) \([^()\n]*\)"
 )
-_ROUTINE = re.compile(r"(?P<id>\S+) {2,}(?P<when>\S+(?: \S+)*) {2,}(?P<title>\S.*)")
+_ROUTINE = re.compile(
+    r"(?P<id>\S+) {2,}(?P<when>\S+(?: \S+)*) {2,}(?P<title>\S.*?)(?: {2}\([^()]*\))?"
+)
 _TASK = re.compile(
     r"(?P<id>\S+) {2}(?P<title>\S.*?)(?: · (?P<when>(?:due |overdue |with notes|\(file\)).*))?"
 )
@@ -56,6 +59,7 @@ _SETTLED = re.compile(
 )
 _REMINDER_SET = re.compile(r"Reminder (?P<id>\S+) set: (?P<when>.+)\. File: .*", re.DOTALL)
 _NEW_ID = re.compile(r"^id (?P<id>\S+), file ", re.MULTILINE)
+_COMES_AGAIN = re.compile(r"^It comes again .*$", re.MULTILINE)
 _DISTANCE = re.compile(r" \([^()]*\)$")
 _WHERE_IT_IS = re.compile(r"id \S+, file .*")
 
@@ -255,8 +259,9 @@ def _remind(intent: Remind, situation: Situation) -> Part:
         return Say(done.text)
     name, now = found["id"], situation.prompt.moment
     moves = time_question(f"snooze {name} until {{}}", (), intent.when, now).forms
-    follow_up = FollowUp(moves=moves, about=name, undo=f"cancel {name}")
-    return Say(texts.reminder_set(intent.task, _moment_of(found["when"])), follow_up)
+    news = texts.reminder_set(without_nag(intent.task)[0], _moment_of(found["when"]))
+    news = "\n".join([news, *_COMES_AGAIN.findall(done.text)])
+    return Say(news, FollowUp(moves=moves, about=name, undo=f"cancel {name}"))
 
 
 def _arguments(when: str) -> dict[str, object]:
@@ -275,10 +280,10 @@ def _repeat(intent: Repeat, situation: Situation) -> Part:
     if not isinstance(done, ToolResult):
         return done
     said = _without_place(done.text)
-    is_a_reminder = intent.message.startswith("remind me ")
+    comes_as_it_is = "plain" in wish_from_words(intent.message, JobKind.ROUTINE, {}).fields
     name = "".join(_NEW_ID.findall(done.text)[:1])
     follow_up = FollowUp(about=name, undo=f"cancel {name}") if name else FollowUp()
-    return Say(said if is_a_reminder else f"{said}\n{texts.ONLY_ITS_WORDS}", follow_up)
+    return Say(said if comes_as_it_is else f"{said}\n{texts.ONLY_ITS_WORDS}", follow_up)
 
 
 def _outcome_once(

@@ -12,6 +12,7 @@ from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
 from ollim_bot.domain.phrases.durations import Unclear, normalized, spelled_out
 from ollim_bot.domain.phrases.rhythm import RHYTHM_EXAMPLES, is_interval, read_rhythm
 from ollim_bot.domain.text import nearest
+from ollim_bot.domain.wishes import without_nag
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts, vocabulary
 from ollim_bot.offline.dialogue import time_question
@@ -96,6 +97,7 @@ _SAME = tuple(
         (r"i (?:need|want|have) to be reminded ", "remind me "),
         (rf"{_NEW}reminder: ?", "remind me to "),
         (r"remember to ", "remind me to "),
+        (r"keep (?:on )?\w+ing me (?:until|till) i(?:['’]?ve| have)? ", "remind me of "),
         (rf"{_NEW}{_TIMER}:? (?:for |of )?{_TIME}$", r"remind me in \1: the timer is over"),
         (rf"{_NEW}(\w+ \w+) {_TIMER}$", r"remind me in \1: the timer is over"),
         (rf"{_NEW}alarm (?:for )?{_TIME}$", r"remind me \1: alarm"),
@@ -526,6 +528,9 @@ def _of_line(line: str, now: datetime) -> ScheduleIntent | None:
         return SettleItem(found["key"], found["words"])
     core = _without_courtesies(_MISSPELLED.sub(_reminded, spelled_out(line)))
     words = core.rstrip(" .!?…")
+    said, again = without_nag(re.sub(r"\bive\b", "i've", words))
+    if again and (wish := routine_intent(said) or reminder_intent(said, now)):
+        return _coming_again(wish, again)
     intent = (
         task_intent(words, now)
         or change_intent(words, now)
@@ -540,6 +545,20 @@ def _of_line(line: str, now: datetime) -> ScheduleIntent | None:
 def _reminded(found: re.Match[str]) -> str:
     """`remindme`, `remnd me`."""
     return "remind me" if nearest(found[1].lower(), ("remind",)) else found[0]
+
+
+def _coming_again(intent: ScheduleIntent, again: str) -> ScheduleIntent:
+    """The intent with what the owner said of its coming again, which the tools read."""
+    match intent:
+        case Remind():
+            return replace(intent, task=intent.task + again)
+        case Repeat():
+            return replace(intent, message=intent.message + again)
+        case AmbiguousIntent(_, asked):
+            choices = tuple((label, sentence + again) for label, sentence in asked.choices)
+            forms = tuple(form + again for form in asked.forms)
+            return replace(intent, follow_up=replace(asked, choices=choices, forms=forms))
+    return intent
 
 
 def _without_courtesies(line: str) -> str:

@@ -192,15 +192,15 @@ _ERRAND = re.compile(
     r"|eat|email|empty|feed|fetch|fill|finish|fix|get|give(?! up)|go(?! away)|iron|leave|lock|look"
     r"|mail|make|move|mow|open|order|pack|pay|phone|pick|plan|post|prepare|print|put|read|renew"
     r"|reply|return|ring|send|sign|stand|start|stretch|study|submit|switch|take|tidy|text|throw"
-    r"|turn|unload|update|vacuum|walk|wash|water|write)\b(?! (?:me|us|you|it|that|this)\b)"
+    r"|turn|unload|update|use|vacuum|walk|wash|water|write)\b(?! (?:me|us|you|it|that|this)\b)"
     r"(?!.*\b(?:reminder|routine)s?\b).*",
     re.IGNORECASE,
 )
 _AND_AN_ERRAND = re.compile(rf"{_LINK}\s*(?:and |then )?{_ERRAND.pattern}", re.IGNORECASE)
 _THING = re.compile(
-    r"(?:(?:the|my) )?(?:bins?|bread|cake|coffee|cookies|dishes|dishwasher|dryer|eggs|laundry"
-    r"|medicine|medication|meds|oven|pasta|pills|pizza|potatoes|rice|rubbish|soup|stretching|tea|trash"
-    r"|vitamins|washing|washing machine|water)",
+    r"(?:(?:the|my) )?(?:bins?|bread|cake|coffee|cookies|dishes|dishwasher|dryer|eggs|inhaler"
+    r"|insulin|laundry|medicine|medication|meds|oven|pasta|pills|pizza|potatoes|rice|rubbish|soup|stretching|tablets"
+    r"|tea|trash|vitamins|washing|washing machine|water)",
     re.IGNORECASE,
 )
 _LONG_DAYS = ("tomorrow", "tonight", "tuesday", "wednesday", "thursday", "saturday")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ from ollim_bot.domain.initiative import (
     setter_of,
     shortest_pause,
 )
-from ollim_bot.domain.jobs import Chain, ItemKind, Reminder, named_by_words, with_nag_default
+from ollim_bot.domain.jobs import Chain, ItemKind, JobKind, Reminder, named_by_words
 from ollim_bot.domain.moments import clock_time, describe_with_distance, duration_in_words, later
 from ollim_bot.domain.phrases import moment_to_keep
 from ollim_bot.domain.pings import PingBudget
@@ -36,6 +36,7 @@ from ollim_bot.domain.quiet import IN_QUIET_HOURS, move_button, quiet_until
 from ollim_bot.domain.rehearsal import Assumptions, warnings
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.domain.wishes import wish_from_words
 from ollim_bot.errors import DuplicateId, NotFound, StorageError, WrongInput
 from ollim_bot.ports import JobRepository, ToolAnswer
 from ollim_bot.store.job_formats import REMINDERS
@@ -82,11 +83,19 @@ _LIMITS = (
 
 async def _add_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
     config = await context.store.read(lambda tx: tx.config.get())
-    reminder = marked(_reminder(given, context.clock.now()), context.run.taint)
     setter = setter_of(context.run)
+    words, fields = _fields(given, context.clock.now())
     if setter is None:
-        reminder = with_nag_default(reminder, config.nag_default)
-    else:
+        words, fields = wish_from_words(
+            words,
+            JobKind.REMINDER,
+            fields,
+            nag_default=config.nag_default,
+            is_tainted=bool(context.run.taint.sources),
+        )
+    reminder = REMINDERS.made({"id": os.urandom(4).hex(), **fields}, words)
+    reminder = marked(reminder, context.run.taint)
+    if setter is not None:
         reminder = set_by(reminder, setter)
     if refusal := await _refusal(context, reminder, setter):
         return ToolAnswer(refusal, is_error=True)
@@ -101,6 +110,8 @@ async def _add_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
     answer = f"Reminder {reminder.spec.id} set: {when}{where}. File: {path}"
     if end is not None and setter is None and await _offer_to_move(context, reminder, when, end):
         answer += f"\n{_OFFERED.format(clock_time(end))}"
+    if reminder.spec.nag is not None and "nag" not in given:
+        answer += f"\nIt comes again {reminder.spec.nag.in_words}."
     limits = [_BY_ITSELF] if setter else [HELD_BACK] if may_be_held_back(reminder) else []
     return ToolAnswer("\n".join([answer, *warned, *limits]))
 
@@ -149,10 +160,13 @@ async def _offer_to_move(
 
 ADD_REMINDER = OwnTool(
     "add_reminder",
-    f"Promise something for a moment. Confirm to the owner what this answers. {_LIMITS}",
+    "Promise something for a moment. Confirm to the owner what this answers. The words decide what "
+    "is left out: what the owner wants to be reminded of is `plain`, what is to be looked up, read "
+    "or judged is a run of yours, a medicine is a `dose`, `keep at it until I have` and `nag me "
+    f"every 10 minutes` are `nag`; `remind me to` is dropped. {_LIMITS}",
     arguments(
         ["prompt"],
-        prompt=text("what to remind of or to do then, in full"),
+        prompt=text("what to remind of, in the owner's words, or what to do then"),
         delay_minutes=number("in how many minutes"),
         run_at=text("or at which moment: ISO 8601, or words such as `tomorrow 9am`"),
         description=text("one line for lists"),
@@ -160,16 +174,15 @@ ADD_REMINDER = OwnTool(
         max_chain=whole("how many follow-up checks it may set itself", 0),
         must=flag("whether it is delivered whatever happens"),
         plain=flag(
-            "true: `prompt` itself comes to the owner at the moment, without you; it costs nothing "
-            "and cannot fail. Prefer it where nothing is to be looked up or judged then"
+            "true: `prompt` itself comes to the owner, without you, and cannot fail. false: a run"
         ),
         nag=text(
-            "where it matters that it is done: the pause and how often it comes again until the "
-            "owner answers, such as `10m x 4`; not with `max_chain`"
+            "the pause and how often it comes again until the owner answers, such as `10m x 4`; "
+            "not with `max_chain`"
         ),
         first_step=text("with `nag`: the smallest first step, said the second time"),
         before=listed("heads-ups so long before, such as `30m`", text("such as 30m, 2h or 1d")),
-        kind=choice("`dose` for a medicine: the owner answers with Taken or Skipped", _KINDS),
+        kind=choice("a `dose` is answered with Taken or Skipped", _KINDS),
     ),
     _add_reminder,
     background=BackgroundUse.DEFAULT_PATTERN,
@@ -266,31 +279,26 @@ FOLLOW_UP_CHAIN = OwnTool(
 )
 
 
-def _reminder(given: Arguments, now: datetime) -> Reminder:
-    """Raises `WrongInput` with all problems."""
+def _fields(given: Arguments, now: datetime) -> tuple[str, Mapping[str, object]]:
+    """The words, and the fields that the call names. Raises `WrongInput`."""
     words = str(given["prompt"]).strip()
     if not words:
         raise WrongInput("A reminder needs words.")
-    must = given.get("must")
-    fields = {
+    said = {
         "description": " ".join(str(given.get("description") or "").split()),
         "max-chain": whole_of(given.get("max_chain")) or 0,
-        "plain": given.get("plain") is True,
         "nag": given.get("nag"),
         "first-step": " ".join(str(given.get("first_step") or "").split()),
         "before": given.get("before"),
         "kind": given.get("kind"),
     }
-    return REMINDERS.made(
-        {
-            "id": os.urandom(4).hex(),
-            "run-at": _moment(given, now).isoformat(),
-            "background": given.get("foreground") is not True,
-            **({"must": must} if isinstance(must, bool) else {}),
-            **{name: value for name, value in fields.items() if value},
-        },
-        words,
-    )
+    switches = {name: given.get(name) for name in ("must", "plain")}
+    return words, {
+        "run-at": _moment(given, now).isoformat(),
+        **({"background": False} if given.get("foreground") is True else {}),
+        **{name: value for name, value in switches.items() if isinstance(value, bool)},
+        **{name: value for name, value in said.items() if value},
+    }
 
 
 def _moment(given: Arguments, now: datetime) -> datetime:

@@ -94,13 +94,16 @@ async def test_it_says_when_the_pings_would_not_suffice(tool_scene: MakeToolScen
     assert answers[5].endswith("The ping budget would run dry tomorrow.")
 
 
-async def test_what_is_not_said_is_a_background_reminder_that_must_come(
-    tool_scene: MakeToolScene,
+@pytest.mark.parametrize(
+    ("prompt", "is_plain"), [("Call mum", True), ("Look up the trains to Bern.", False)]
+)
+async def test_what_is_not_said_the_words_decide_and_it_must_come(
+    tool_scene: MakeToolScene, prompt: str, is_plain: bool
 ) -> None:
     at = tool_scene(RunKind.MAIN)
-    await at.works("add_reminder", prompt=" Call mum ", delay_minutes=90)
+    await at.works("add_reminder", prompt=f" {prompt} ", delay_minutes=90)
     (one,) = at.stores.reminders.all()
-    spec = JobSpec(id=one.item.spec.id, message="Call mum", background=True)
+    spec = JobSpec(id=one.item.spec.id, message=prompt, background=True, plain=is_plain)
     assert one.item == Reminder(spec, NOW + timedelta(minutes=90))
     assert one.item.must
 

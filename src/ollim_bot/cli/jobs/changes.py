@@ -24,7 +24,6 @@ from ollim_bot.domain.jobs import (
     WebhookSpec,
     ignores_late,
     job_key,
-    with_nag_default,
 )
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, OllimError, WrongInput
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.occurrences import Occurrence
     from ollim_bot.domain.quiet import QuietHours
     from ollim_bot.domain.taint import Taint
+    from ollim_bot.domain.wishes import Wish
 
 _WAIT_SECONDS = 5.0
 _BETWEEN_LOOKS = 0.02
@@ -89,14 +89,12 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         raise WrongInput(f"Say when: {noun.main_flags}. Example: {noun.add_example}")
     _refuse_more_power(fields, (), data, caller)
     by, taint = setter(caller, data), data.standing_taint()
-    if by is None:
-        fields = noun.as_owner_means(fields)
+    if by is None and noun.form.kind is not JobKind.WEBHOOK:
+        message, fields = _wish(noun, fields, message, data, is_tainted=taint is not None)
     job = _new_job(noun.form, fields, message)
     named = _judged_skills(job.spec.skills, data, caller)
     if taint is not None:
         job = _marked(job, taint)
-    if by is None and (config := data.read(lambda tx: tx.config.get())) is not None:
-        job = with_nag_default(job, config.nag_default)
     with writable(data) as data:
         job = _set_in_background(job, by, data)
         if taint is not None:
@@ -109,6 +107,8 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
             print_json(job_object(noun, added, data.now))
         else:
             print(_news(noun, "set", added.item, data.now))
+            if (nag := added.item.spec.nag) and "nag" not in given:
+                print(f"It comes again {nag.in_words}.")
             print(f"id {added.item.spec.id}, file {caller.shown(added.path)}", flush=True)
         _note_quiet(added.item, data)
         if taint is not None:
@@ -116,6 +116,18 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         _warn(added.item, data)
         _caution(noun, added.item, caller)
         _note_if_bot_is_stopped(added.item, data)
+
+
+def _wish(
+    noun: JobNoun[S], fields: Mapping[str, object], message: str, data: Data, *, is_tainted: bool
+) -> Wish:
+    from ollim_bot.domain.wishes import wish_from_words
+
+    config = data.read(lambda tx: tx.config.get())
+    usual = None if config is None else config.nag_default
+    return wish_from_words(
+        message, noun.form.kind, fields, nag_default=usual, is_tainted=is_tainted
+    )
 
 
 def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:

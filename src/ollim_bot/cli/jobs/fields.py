@@ -132,6 +132,12 @@ COMMON = (
     ),
     Flag("--enabled --disabled", "enabled", "disabled: kept, but paused", EITHER),
 )
+AGENT = Flag(
+    "--agent",
+    "plain",
+    "the agent does it then, instead of sending your words",
+    {"action": "store_const", "const": False},
+)
 ID = Flag("--id", "id", "its name in commands; a new job gets one anyway", {"metavar": "ID"})
 
 
@@ -240,10 +246,6 @@ class JobNoun(ABC, Generic[S]):
         message: str,  # noqa: ARG002
     ) -> Mapping[str, object]:
         """The fields of a new job with this message, and those that could be left out."""
-        return fields
-
-    def as_owner_means(self, fields: Mapping[str, object]) -> Mapping[str, object]:
-        """The fields of a new job that the owner sets, with what goes without saying."""
         return fields
 
     def cautions(self, job: S, caller: Caller) -> Iterator[str]:  # noqa: ARG002

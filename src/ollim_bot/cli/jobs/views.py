@@ -24,7 +24,7 @@ from ollim_bot.domain.jobs import (
     WebhookSpec,
 )
 from ollim_bot.domain.moments import describe, duration_in_words
-from ollim_bot.domain.text import FROM_UNTRUSTED, counted
+from ollim_bot.domain.text import FROM_UNTRUSTED
 from ollim_bot.store.job_formats import written_value
 
 _REPORTS = {
@@ -103,7 +103,7 @@ def _marks(noun: JobNoun[S], job: S) -> str:
         marks.append("silent")
     if job.spec.set_by:
         marks.append(f"set by {job.spec.set_by}")
-    if job.spec.plain and not isinstance(job, Reminder):
+    if job.spec.plain and not job.must and not isinstance(job, Reminder):
         marks.append("plain")
     if job.spec.kind:
         marks.append(job.spec.kind)
@@ -157,8 +157,7 @@ def _moment_facts(spec: JobSpec) -> Iterator[tuple[str, str]]:
     if spec.kind is ItemKind.DOSE:
         yield "kind", "a dose, answered with Taken or Skipped"
     if spec.nag:
-        pause, times = duration_in_words(spec.nag.pause), counted(spec.nag.times, "time")
-        yield "again", f"every {pause} until you answer, at most {times}"
+        yield "again", spec.nag.in_words
     if spec.first_step:
         yield "first step", spec.first_step
 
