@@ -138,8 +138,13 @@ class OfflineSession(ModelSession):
             return {"type": "text", "text": part.text}, None
         assert isinstance(part, CallTool)
         name, (text, is_error) = self._engine.new_call_id(), await self._called(part)
-        use = {"type": "tool_use", "id": name, "name": part.name, "input": part.arguments}
-        told = {
+        use: dict[str, object] = {
+            "type": "tool_use",
+            "id": name,
+            "name": part.name,
+            "input": part.arguments,
+        }
+        told: dict[str, object] = {
             "type": "tool_result", "tool_use_id": name, "content": text, "is_error": is_error
         }  # fmt: skip
         return use, told
@@ -207,10 +212,12 @@ class Day:
 
     def look(self) -> None:
         self.reminders = {each.item.spec.id: each.item for each in self.at.stores.reminders.all()}
-        read = self.at.store.query
-        known = [read(lambda tx, key=key: tx.due_items.get(key)) for key in self.items]
-        found = (*read(lambda tx: tx.due_items.open()), *known)
+        known = [self._item(key) for key in self.items]
+        found = (*self.at.store.query(lambda tx: tx.due_items.open()), *known)
         self.items = {each.key: each for each in found if each is not None}
+
+    def _item(self, key: str) -> DueItem | None:
+        return self.at.store.query(lambda tx: tx.due_items.get(key))
 
     def _changes(self, said: str, *, named: bool) -> Iterator[str]:
         reminders, items = self.reminders, self.items
@@ -244,9 +251,10 @@ class Day:
                 return f"{'end' if verb == 'done' else verb} task {NAMES[name]}"
             case ["reminder", "snooze", name, flag, until]:
                 known = self.reminders[name]
-                due = known.due(UTC)
                 moment = (
-                    due + parse_duration(until) if flag == "--for" else parse_moment(until, NOW)
+                    known.due(UTC) + parse_duration(until)
+                    if flag == "--for"
+                    else parse_moment(until, NOW)
                 )
                 return f"snooze {NAMES.get(name) or known.spec.message} until {moment:%m-%d %H:%M}"
             case [_, verb, name, *_]:

@@ -242,8 +242,8 @@ def _settle_task(intent: SettleTask, situation: Situation) -> Part:
         about = matching(due, intent.subject) if intent.verb == "done" else ()
         if len(about) == 1:
             return settle(about[0].id, ReplyMeaning("done"), situation)
-        none = texts.no_such_task(intent.subject) if intent.is_sure else texts.NOT_UNDERSTOOD
-        return Say(none)
+        none = texts.no_such_task if intent.is_sure else texts.nothing_open
+        return Say(none(intent.subject))
     done = _outcome(shell_call("tasks", intent.verb, found[0].id), situation, texts.not_changed)
     return Say(done.text.strip()) if isinstance(done, ToolResult) else done
 
@@ -321,6 +321,12 @@ def _change(intent: Change, situation: Situation) -> Part:
         jobs = [job for _, job in found]
         choices = tuple((each.title, intent.command.format(each.id)) for each in jobs)
         return Say(texts.several_match(shown(jobs, intent.command)), FollowUp(choices))
+    if intent.verb == "snooze":
+        listed = _outcome(LIST_ROUTINES, situation, texts.not_seen)
+        if not isinstance(listed, ToolResult):
+            return listed
+        if routines := matching(routines_in(listed.text), intent.subject):
+            return Say(texts.routine_stays(routines[0].title))
     return Say(texts.none_matches(intent.kind or "reminder or routine", intent.subject))
 
 

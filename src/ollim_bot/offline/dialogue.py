@@ -86,15 +86,24 @@ def answered(asked: FollowUp, words: str, read: Read) -> str | Unanswered | None
 def _chosen(choices: Sequence[tuple[str, str]], plain: str) -> str:
     """The sentence of the one choice that the words name, by its place or by words of its label."""
     wanted = _pieces(plain) - _FILLING
-    is_in_label = any(wanted & _pieces(label) for label, _ in choices)
+    labels = [_pieces(label) for label, _ in choices]
+    if len({each - {"am", "pm"} for each in labels}) == 1:
+        wanted = frozenset(_PARTS.get(each, each) for each in wanted)
+    is_in_label = any(wanted & label for label in labels)
     if len(choices) > 1 and not is_in_label and (found := _PLACE.fullmatch(plain)):
         last = len(choices) - 1
         place = last if found["place"] in ("last", "latter") else _number(found["place"])
         return choices[place][1] if place <= last else ""
-    named = [sentence for label, sentence in choices if wanted and wanted <= _pieces(label)]
+    named = [sentence for label, sentence in choices if wanted and _names(wanted, _pieces(label))]
     exact = [sentence for label, sentence in choices if wanted == _pieces(label) - _FILLING]
     fitting = exact or named
     return fitting[0] if len(fitting) == 1 else ""
+
+
+def _names(wanted: frozenset[str], label: frozenset[str]) -> bool:
+    """Whether the words are some of the label's; of its weekdays, they name all or none."""
+    days = frozenset(each for each in label if vocabulary.names_day(each))
+    return wanted <= label and (days <= wanted or not days & wanted)
 
 
 def _number(name: str) -> int:
@@ -103,8 +112,7 @@ def _number(name: str) -> int:
 
 def _pieces(text: str) -> frozenset[str]:
     """The words of a text; `6:30pm` is a time and a half of the day."""
-    found = re.findall(r"[0-9]+(?::[0-9]+)?|[^\W\d_]+", text.casefold())
-    return frozenset(_PARTS.get(each, each) for each in found)
+    return frozenset(re.findall(r"[0-9]+(?::[0-9]+)?|[^\W\d_]+", text.casefold()))
 
 
 def _best(sentences: Sequence[str], read: Read) -> str | None:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
-from ollim_bot.domain.phrases.durations import Unclear, normalized, spelled_out
+from ollim_bot.domain.phrases.durations import Unclear, is_duration, normalized, spelled_out
 from ollim_bot.domain.phrases.rhythm import RHYTHM_EXAMPLES, is_interval, read_rhythm
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.wishes import without_nag
@@ -68,7 +68,16 @@ _CHANGES = tuple(
         ("resume", r"(?:resume|unpause) {}", _BY_WORDS),
         ("resume", r"(?:re)?start {} again", _BY_WORDS),
         ("snooze", rf"(?:snooze|postpone) {{}}{_UNTIL}", _BY_WORDS),
+        ("snooze", r"(?:snooze|postpone) {}", _BY_WORDS),
         ("move", rf"(?:push|move|change|reschedule|delay|shift) {{}}{_UNTIL}", _BY_WORDS),
+        ("move", r"(?:push|move) {} back (?P<until>.+)", _BY_WORDS),
+        ("pause", r"(?:stop|(?:turn|switch) off) (?:my )?(?P<subject>\w+)", ("",)),
+        (
+            "stop",
+            r"(?:stop|quit) (?:reminding|nagging|bugging|telling) me (?:about|to|of) {}",
+            _BY_WORDS,
+        ),
+        ("pause for", r"pause {} (?:for|until|till) (?!now).+", _BY_WORDS),
         ("move", r"{} (?P<until>(?:at|on|in|tomorrow|today|tonight)\b.*) instead", _BY_WORDS),
         ("skip", r"skip {} (?:today|tomorrow|tonight|this time|once|next time)", _BY_WORDS),
     )
@@ -94,10 +103,10 @@ _SAME = tuple(
         (rf"{_FORGET} (?=to )", "remind me "),
         (rf"{_FORGET} ", "remind me of "),
         (r"(?:ping|nudge|tell|message|text|bug|poke|buzz|alert) me (?=.*\bto )", "remind me "),
-        (r"i (?:need|want|have) to be reminded ", "remind me "),
         (rf"{_NEW}reminder: ?", "remind me to "),
         (r"remember to ", "remind me to "),
         (r"keep (?:on )?\w+ing me (?:until|till) i(?:['’]?ve| have)? ", "remind me of "),
+        (rf"{_NEW}(\d+ ?\w+) {_TIMER} for (.+)$", r"remind me in \1: \2"),
         (rf"{_NEW}{_TIMER}:? (?:for |of )?{_TIME}$", r"remind me in \1: the timer is over"),
         (rf"{_NEW}(\w+ \w+) {_TIMER}$", r"remind me in \1: the timer is over"),
         (rf"{_NEW}alarm (?:for )?{_TIME}$", r"remind me \1: alarm"),
@@ -120,6 +129,9 @@ _AT_SOME_EVENT = re.compile(
     rf"|to (?P<first>.+?) (?P<later>{_EVENT})",
     re.IGNORECASE,
 )
+# `at 11 to go to bed` is not eleven in the morning, whatever the clock shows.
+_BARE_HOUR = re.compile(r"(?:\bat )?\b((?:[7-9]|1[0-2])(?::[0-5]\d)?)$")
+_OF_THE_EVENING = re.compile(r"\b(?:bed|sleep|dinner|supper|pyjamas|night)\b", re.IGNORECASE)
 _VAGUELY = re.compile(r"next|last|by|before|around|about|after|until|till|coming", re.IGNORECASE)
 _ORDER = re.compile(
     rf"{POLITELY}?(?P<verb>(?:remind|ask|tell|show|give|send|message|ping|nudge|wish"
@@ -138,6 +150,7 @@ _REMINDED = re.compile(r"(?:to|that|about|of) \S.*", re.IGNORECASE)
 _LONGEST = 400
 # What a question about a due item becomes once it is answered.
 _SETTLING = re.compile(r"answer (?P<key>[0-9a-f]{12}): (?P<words>.+)")
+_TO_BE_REMINDED = re.compile(r"^i (?:need|want|have|would like) to be reminded\b", re.IGNORECASE)
 _MISSPELLED = re.compile(r"\b(r[eimnd]{3,6}) ?me\b", re.IGNORECASE)
 _PIECES = re.compile(r"(?<=[.,!?;…])\s+")
 _OPENING = re.compile(
@@ -171,8 +184,8 @@ def reminder_intent(text: str, now: datetime) -> Remind | AmbiguousIntent | None
 def _framed(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
     frame = _FRAME.search(text)
     if _REMIND_ME_BEHIND.search(text):
-        words = _REMIND_ME_BEHIND.sub("", text)
-        return _errand(words, now) or _without_link(words.split(), now)
+        said = _REMIND_ME_BEHIND.sub("", text)
+        return _errand(said, now) or _without_link(said.split(), now)
     if frame is None:
         return _errand(text, now)
     before, words = text[: frame.start()].split(), text[frame.end() :].split()
@@ -209,7 +222,7 @@ def _errand(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
             return _asked(_checked_reminder(when, words[end:], now))
     for end in range(len(words) - 1, 0, -1):
         is_errand = vocabulary.is_errand(" ".join(words[end:]))
-        if is_errand and vocabulary.tells_time(words[:end]) and _names_clock(words[:end]):
+        if is_errand and _is_about_time(words[:end]):
             return _checked_reminder(words[:end], words[end:], now)
     task = " ".join(words)
     if not vocabulary.is_errand(task) and not vocabulary.begins_with_event(task):
@@ -218,8 +231,8 @@ def _errand(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
     return None if intent == _ask_when(task) and not duty else intent
 
 
-def _names_clock(words: Sequence[str]) -> bool:
-    return vocabulary.names_clock(" ".join(words))
+def _is_about_time(words: Sequence[str]) -> bool:
+    return vocabulary.tells_time(words) and vocabulary.names_time(" ".join(words))
 
 
 def _linked(words: Sequence[str], now: datetime) -> Remind | AmbiguousIntent | None:
@@ -245,13 +258,14 @@ def _moment_in_front(words: Sequence[str], now: datetime) -> Remind | AmbiguousI
     if found := _AT_SOME_EVENT.fullmatch(" ".join(words)):
         when, task = found["when"] or found["later"], found["task"] or found["first"]
         return AmbiguousIntent(texts.when_is(when), time_question(f"remind me {{}}: {task}"))
-    splits = [split for split in _splits(words) if vocabulary.tells_time(split[0])]
+    # The longest first: `at ten to five to leave`.
+    splits = [split for split in _splits(words) if vocabulary.tells_time(split[0])][::-1]
     for head, task in splits:
         if _is_moment(head, now):
             return _checked_reminder(head, task, now)
     if splits:
         return _checked_reminder(*splits[0], now)
-    if words and _is_moment(words, now):
+    if words and (_is_moment(words, now) or _is_about_time(words)):
         return AmbiguousIntent(texts.SAY_WHAT, FollowUp(blank=f"remind me {' '.join(words)}: {{}}"))
     return _without_link(words, now)
 
@@ -277,28 +291,37 @@ def _moment_behind(
 ) -> AmbiguousIntent | Remind | None:
     """`remind me to call mum at 5pm`: only where the moment cannot belong to the task itself."""
     place = vocabulary.misspelled_day(words)
+    starts = range(1, len(words))
+    start = next((each for each in starts if _is_moment(words[each:], now)), None)
+    if start is not None and place is None:
+        place = _start_of_time(words, start)
+    if start is not None and place == start:
+        task, when = words[:start], words[start:]
+        reminder = _checked_reminder(when, task, now)
+        return _asked(reminder) if _may_belong_to_task(link, task, when) else reminder
+    if place is None:
+        place = next((each for each in starts if _is_about_time(words[each:])), None)
     if place is not None:
         unclear = _unclear(words[place:], " ".join(words[:place]), now)
         return unclear or AmbiguousIntent(texts.MOMENT_FIRST)
-    for start in range(1, len(words)):
-        if _is_moment(words[start:], now):
-            task, when = words[:start], words[start:]
-            if _VAGUELY.fullmatch(words[start - 1]):
-                unclear = _unclear(words[start - 1 :], " ".join(words[: start - 1]), now)
-                return unclear or AmbiguousIntent(texts.MOMENT_FIRST)
-            reminder = _checked_reminder(when, task, now)
-            return _asked(reminder) if _may_belong_to_task(link, task, when) else reminder
-    for start in range(1, len(words)):
-        when = words[start:]
-        if vocabulary.tells_time(when) and vocabulary.names_time(" ".join(when)):
-            unclear = _unclear(when, " ".join(words[:start]), now)
-            return unclear or AmbiguousIntent(texts.MOMENT_FIRST)
     if not words:
         return None
     task = " ".join(words)
     if vocabulary.names_time(task):
         return AmbiguousIntent(texts.MOMENT_FIRST)
     return _doubt(task, task) or _ask_when(task)
+
+
+def _start_of_time(words: Sequence[str], start: int) -> int:
+    """Where the time begins, with what stands before the moment: a date, or another time."""
+    if words[start - 1].lower() in ("and", "or"):
+        return next((each for each in range(1, start) if _is_about_time(words[each:])), start)
+    if _VAGUELY.fullmatch(words[start - 1]):
+        return start - 1
+    first = start
+    while first > 2 and vocabulary.tells_date(words[first - 2 : first]):
+        first -= 1
+    return first - 1 if first < start and words[first - 1].lower() == "on" else first
 
 
 def _asked(intent: Remind | AmbiguousIntent) -> AmbiguousIntent:
@@ -339,6 +362,10 @@ def _checked_reminder(
     phrase, task = " ".join(when).rstrip(",:"), " ".join(words)
     if problem := _unclear(when, task, now):
         return problem
+    if (hour := _BARE_HOUR.search(phrase)) and _OF_THE_EVENING.search(task):
+        readings = [f"{phrase[: hour.start()]}{hour[1]}{half}" for half in ("am", "pm")]
+        question = time_question(f"remind me {{}}: {task}", readings)
+        return AmbiguousIntent(texts.which_half(phrase, readings), question)
     if doubt := _doubt(task, task):
         return doubt
     if _FRAME.search(task):
@@ -393,12 +420,15 @@ def _checked_change(
         return AmbiguousIntent(texts.ONE_AT_A_TIME)
     if vocabulary.is_negated(subject):
         return AmbiguousIntent(texts.WHICH_ONE)
-    is_event = vocabulary.names_event(subject) and not said.get("thing")
+    is_event = vocabulary.names_event(subject) and not said.get("thing") and verb != "move"
     if kind is None and (_POINTERS.fullmatch(subject) or is_event):
         return None
     until = said.get("until") or ""
     if verb == "skip":
         return AmbiguousIntent(texts.no_single_skip(subject))
+    if verb in ("stop", "pause for"):
+        choices = (("Pause it", f"pause {subject}"), ("Cancel it", f"cancel {subject}"))
+        return AmbiguousIntent(texts.stop_how(subject), FollowUp(choices))
     if verb == "move" and not vocabulary.tells_time(until.split()):
         return None
     if verb in ("snooze", "move"):
@@ -416,7 +446,7 @@ def _snooze(
     )
     if not until:
         return AmbiguousIntent(texts.until_when(subject or "the reminder"), time_question(form))
-    is_length = how.lower() in ("by", "for")
+    is_length = how.lower() in ("by", "for") or (not how and is_duration(until))
     try:
         _ = parse_duration(until) if is_length else parse_moment(until, now)
     except BadPhrase as refused:
@@ -440,6 +470,9 @@ def routine_intent(text: str) -> Repeat | AmbiguousIntent | None:
         if is_doubtful:
             return AmbiguousIntent(texts.RHYTHM_FIRST)
         wish = _checked_routine(order, cron)
+        if wish == AmbiguousIntent(texts.ORDER) and not is_behind and isinstance(cron, str):
+            whole = f"{rhythm} remind me of {order}"
+            return AmbiguousIntent(texts.ORDER, FollowUp(((f"remind me of {order}", whole),)))
         every = rhythm if is_interval(normalized(rhythm)) else ""
         return replace(wish, every=every) if isinstance(wish, Repeat) else wish
     is_order = _ORDER.fullmatch(text) or text.lower().startswith(("every ", "each ", "daily "))
@@ -526,7 +559,8 @@ def schedule_intent(text: str, now: datetime) -> ScheduleIntent | None:
 def _of_line(line: str, now: datetime) -> ScheduleIntent | None:
     if found := _SETTLING.fullmatch(line):
         return SettleItem(found["key"], found["words"])
-    core = _without_courtesies(_MISSPELLED.sub(_reminded, spelled_out(line)))
+    line = _TO_BE_REMINDED.sub("remind me", _MISSPELLED.sub(_reminded, spelled_out(line)))
+    core = _without_courtesies(line)
     words = core.rstrip(" .!?…")
     said, again = without_nag(re.sub(r"\bive\b", "i've", words))
     if again and (wish := routine_intent(said) or reminder_intent(said, now)):
@@ -534,7 +568,7 @@ def _of_line(line: str, now: datetime) -> ScheduleIntent | None:
     intent = (
         task_intent(words, now)
         or change_intent(words, now)
-        or routine_intent(words)
+        or routine_intent(_DUTY.sub("", words, count=1) if _DUTY.match(words) else words)
         or reminder_intent(words, now)
     )
     if intent and core.endswith("?") and not _ASKED.match(core):

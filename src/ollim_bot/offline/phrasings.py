@@ -180,6 +180,7 @@ def _lists(noun: str) -> tuple[str, ...]:
         rf"(?:what|which) (?:{_SET} )?{noun} (?:do i have|have i got|are there|are (?:set|open))",
         rf"(?:what|which) (?:{_SET} )?{noun} (?:have i|did i|have you|did you) set(?: up)?",
         rf"(?:what|which) are my (?:{_SET} )?{noun}",
+        rf"how many (?:{_SET} )?{noun} (?:do i have|have i got|are there)(?: (?:set|open))?",
         rf"(?:do i have|are there|have i got) (?:any |some )?(?:{_SET} )?{noun}(?: (?:set|open))?",
     )
 
@@ -257,7 +258,7 @@ PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
     Intent.TODAY: (
         *_on("today"),
         r"my day|(?:what|how) does my day look(?: like)?|how is my day(?: looking)?|today",
-        r"what (?:did i miss|have i missed|is (?:open|overdue|left)(?: today)?)",
+        r"what (?:did i miss|have i (?:missed|forgotten)|is (?:on|open|overdue|left)(?: today)?)",
         r"what (?:do|should|must) i (?:need to |have to )?do(?: today| now| next)",
     ),
     Intent.TOMORROW: (*_on("tomorrow"), r"(?:what|how) does (?:my )?tomorrow look(?: like)?"),
@@ -281,7 +282,7 @@ PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
         *_lists(r"(?:tasks|to ?dos|to-dos)"),
         r"what (?:do i have|have i got|is there|is left) to do",
         rf"(?:{_SHOW} )?(?:my |the )?(?:task|to ?do|to-do) list",
-        r"what is on (?:my |the )?(?:task|to ?do|to-do) list",
+        r"what is on (?:my |the )?(?:(?:task|to ?do|to-do|shopping) )?list",
     ),
     Intent.DONE: (
         r"(?:all |its |it is |thats |that is |i am |ok )?done(?: it| that| with (?:it|that))?",

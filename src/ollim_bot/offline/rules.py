@@ -62,6 +62,11 @@ _ASKING_WHEN = re.compile(
     r" (?P<subject>\S.*?)(?: (?:due|again|coming up|next))*",
     re.IGNORECASE,
 )
+_QUIET = re.compile(
+    r"(?:please )?(?:(?:be |stay |keep )?quiet|(?:do not|don['’]?t) disturb(?: me)?|shut up|hush"
+    r"|leave me (?:alone|in peace))(?: for (?P<length>.+)| (?P<until>(?:until|till) .+))?",
+    re.IGNORECASE,
+)
 _POINTING = re.compile(r"\b(?:this|that)\b", re.IGNORECASE)
 _STANDING_FOR_IT = re.compile(r"\b(?:this|that|it|these|those|them)\b", re.IGNORECASE)
 # Without a clock nothing is scheduled, but a schedule intent is still recognised.
@@ -140,7 +145,7 @@ def _by_words(situation: Situation, before: FollowUp) -> Part:
 
 
 def _by_sentence(situation: Situation) -> Part:
-    if settled := settled_by_words(situation) or _named(situation) or _travelling(situation):
+    if settled := settled_by_words(situation) or _named(situation) or _asked_aside(situation):
         return settled
     intents = intents_in(situation.prompt.text)
     when = _ASKING_WHEN.fullmatch(situation.prompt.text.strip(" .?!"))
@@ -169,6 +174,16 @@ def _named(situation: Situation) -> Part | None:
     if outcome.is_error:
         return Say(texts.not_changed(outcome.text))
     return Say(texts.owner_named(name) if found["owner"] else texts.bot_named(name))
+
+
+def _asked_aside(situation: Situation) -> Part | None:
+    """What only the owner can do, by a command."""
+    return _travelling(situation) or _quiet(situation)
+
+
+def _quiet(situation: Situation) -> Part | None:
+    found = _QUIET.fullmatch(situation.prompt.text.strip(" .!"))
+    return Say(texts.quiet(found["length"] or found["until"] or "")) if found else None
 
 
 def _travelling(situation: Situation) -> Part | None:

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 
 from ollim_bot.domain.item_replies import meaning_of
-from ollim_bot.offline import texts
+from ollim_bot.offline import texts, vocabulary
 from ollim_bot.offline.actions import ListedJob, matching, settle
 from ollim_bot.offline.messages import FollowUp, Part, Say
 from ollim_bot.offline.situation import ParsedPrompt, Situation
@@ -41,7 +41,11 @@ _SAID_OF = tuple(
         ("", rf"{_LATER} (?:to|until|till|for|by|in) (?P<until>.+)"),
     )
 )
-_FINISHED = re.compile(rf"i{_JUST}{_NOT_DONE}{_PAST} (?P<subject>\S+(?: \S+){{0,5}})", re.I)
+_FINISHED = re.compile(
+    rf"(?:i{_JUST}{_NOT_DONE}{_PAST}|finished)"
+    r" (?!.*\b(?:it|that|this|them|so|you|me)\b)(?P<subject>\S+(?: \S+){0,5})",
+    re.IGNORECASE,
+)
 _BEHIND = re.compile(r"(?: (?:already|now|just now|today|this morning|a minute ago))+$", re.I)
 _SNOOZE = re.compile(r"snooze(?: (?:it|that|this))?", re.IGNORECASE)
 _WAITS = ("in 10 minutes", "in 1 hour", "tomorrow 9am")
@@ -64,7 +68,9 @@ def about_it(prompt: ParsedPrompt, before: FollowUp) -> str:
         return prompt.text
     if is_end:
         return f"{found['verb']} {before.about}"
-    return (before.moves[0] if before.moves else "{}").replace("{}", until)
+    keeps_day = before.moves and not vocabulary.names_day(until)
+    form = before.moves[0] if keeps_day else f"snooze {before.about} until {{}}"
+    return form.replace("{}", until)
 
 
 def settled_by_words(situation: Situation) -> Part | None:

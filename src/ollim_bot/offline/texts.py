@@ -182,6 +182,33 @@ def when(task: str) -> str:
     return f"When? {_NOTHING_DONE} Say the time for “{task}”, such as `tomorrow 9am`."
 
 
+def which_half(phrase: str, readings: list[str]) -> str:
+    either = " or ".join(f"`{each}`" for each in readings)
+    return f"`{phrase}` can be read two ways: {either}. {_NOTHING_DONE}"
+
+
+def stop_how(subject: str) -> str:
+    return (
+        f"Shall I pause {subject}, which you can resume, or cancel it? {_NOTHING_DONE} "
+        "I cannot pause it for a length of time."
+    )
+
+
+def routine_stays(title: str) -> str:
+    return (
+        f"“{title}” is a routine, whose time I cannot change. {_NOTHING_DONE} "
+        "Cancel it, and set it anew, as in `every day at 9am remind me to take my meds`."
+    )
+
+
+def nothing_open(subject: str) -> str:
+    return f"I find nothing open about {subject}. {_NOTHING_DONE} `/today` shows what is open."
+
+
+def quiet(length: str) -> str:
+    return f"Only you can do that, by `/quiet {length or '2h'}`. `/quiet off` ends it."
+
+
 def when_is(event: str) -> str:
     return f"When is {event} for you? {_NOTHING_DONE} Say a time, such as `13:30`."
 

@@ -112,7 +112,7 @@ _VAGUE = (
 _TIME_WORD = re.compile(
     rf"\d\S*|{_NUMBER}|{_UNIT}|{_WEEKDAY}|(?:mon|tues?|wed|thur?s?|fri|sat|sun)|{_MONTH}|{_VAGUE}"
     r"|in|at|on|the|an?|and|of|half|quarter|quarters|past|to|from|now|this|today|tomorrow|tonight"
-    r"|end|uhr|fortnights?|every|each|daily|weekdays?|weekends?|mondays|fridays|saturdays|sundays"
+    r"|end|um|uhr|fortnights?|every|each|daily|weekdays?|weekends?|mondays|fridays|saturdays|sundays"
     r"|am|pm|noon|midday|midnight|o'?clock|morning|afternoon|evening|night",
     re.IGNORECASE,
 )
@@ -128,6 +128,11 @@ _LENGTH = re.compile(rf"\bin (?:an?|{_NUMBER}|half)\b[\w ]*?\b{_UNIT}\b", re.IGN
 _LOOSE = (
     r"\bin \d+$|\bend of (?:the|this) month\b|\bfortnight\b"
     r"|\b(?:later|soon|morning|afternoon|evening|night|in a (?:bit|while|moment|sec))\b"
+)
+_DATE = re.compile(
+    rf"\d+(?:st|nd|rd|th)?(?: of)? {_MONTH}|{_MONTH} \d+(?:st|nd|rd|th)?|(?:on|the) \d\S*"
+    rf"|{_MONTH} \d{{4}}|(?:on )?{_WEEKDAY} \d+\S*|of {_MONTH}|\d+\S* of",
+    re.IGNORECASE,
 )
 _DAY_NAMED = re.compile(_DAY, re.IGNORECASE)
 _RHYTHM_NAMED = re.compile(_RHYTHM, re.IGNORECASE)
@@ -155,6 +160,9 @@ _EVENTS = re.compile(
     r"|reservation|booking|tables?|tickets?|pick-?up|opening|closing|launch|release|trip|holidays?"
     r"|ceremony|performance|service|training|practice|rehearsal|tour|hearing|trial)\b",
     re.IGNORECASE,
+)
+_CALLING = re.compile(
+    r"(?:call|phone|ring|text|e-?mail|message|write to) (?:(?:the|my|our) )?\w+", re.IGNORECASE
 )
 _CLAUSE = re.compile(
     r"\b(?:that|which|who|whose|when|where|because|before|after|until|till|since|while|how|what"
@@ -218,6 +226,11 @@ def tells_time(words: Sequence[str]) -> bool:
     )
 
 
+def tells_date(words: Sequence[str]) -> bool:
+    """Whether the words are a date, as in `31 november`, right or wrong."""
+    return _DATE.fullmatch(" ".join(words)) is not None
+
+
 def names_time(text: str) -> bool:
     return _TIME_NAMED.search(text) is not None
 
@@ -243,7 +256,8 @@ def may_own_the_moment(task: str) -> bool:
     """Whether a moment after the task could belong to something in the task."""
     if not task or _DANGLING.fullmatch(task):
         return True
-    return any(found.search(task) for found in (_EVENTS, _CLAUSE, _TIME_NAMED))
+    events = () if _CALLING.fullmatch(task) else (_EVENTS,)
+    return any(found.search(task) for found in (*events, _CLAUSE, _TIME_NAMED))
 
 
 def is_negated(text: str) -> bool:

@@ -28,7 +28,7 @@ _SHORT_FORMS = dict.fromkeys(("tmrw", "tmr", "tmw", "tmrrw", "2moro", "2morrow")
 )
 _SHORT = re.compile(rf"\b(?:{'|'.join(_SHORT_FORMS)})\b", re.IGNORECASE)
 # Times of day in other forms: `19 uhr`, `at 1400`, `at 14.30`, `6.15pm`.
-_GERMAN_CLOCK = re.compile(r"\b([0-9]{1,2})(?:[:.]([0-5][0-9]))? ?uhr\b")
+_GERMAN_CLOCK = re.compile(r"\b(?:um )?([0-9]{1,2})(?:[:.]([0-5][0-9]))? ?uhr\b")
 _OTHER_CLOCK = re.compile(
     r"\b(?:(?<=\bat )(?=[01][0-9]|2[0-3])|(?=[0-9]{1,2}\.[0-9]{2} ?[ap]m\b))"
     r"([0-9]{1,2})\.?([0-5][0-9])(?![-.:/0-9])"
@@ -166,6 +166,11 @@ def parse_duration(text: str) -> timedelta:
     except Unclear as unclear:
         near = suggestions(phrase, _changed, lambda other: [other] if seconds_in(other) else [])
         raise unclear.about(text, near, _EXAMPLES) from None
+
+
+def is_duration(text: str) -> bool:
+    """Whether `parse_duration` accepts the text."""
+    return bool(seconds_in(normalized(text)))
 
 
 def length_of(phrase: str) -> timedelta:

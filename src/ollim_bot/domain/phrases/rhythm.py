@@ -44,6 +44,7 @@ _EXCEPT = re.compile(
 _COUNT = rf"(?:other|second|[2-9]|\d\d|{'|'.join(NUMBERS)}|third|fourth|[2-9](?:nd|rd|th))"
 _NTH = r"(?:first|second|third|fourth|last|1st|2nd|3rd|4th)"
 _A_MONTH = r"(?:of|in) (?:the|every|each|a) month"
+_OF_A_WEEK = re.compile(rf"\b(?:every|each|once a) week on (?:an? )?({_DAY})s?(?![a-z])")
 _A_DAY = r"(?:a|each|every|per) day"
 _BETWEEN = r"(?:between|from) \S+(?: [ap]m)? (?:and|to|until|till) \S+(?: [ap]m)?"
 _NOT_HELD = "is a rhythm that I cannot keep yet"
@@ -68,6 +69,7 @@ _BEYOND = tuple(
         ),
         (rf"(?:twice|2 times|two times) {_A_DAY}", "every day at 8am and 8pm", _NO_MOMENT),
         (rf"(?:3|three) times {_A_DAY}", "every day at 8am and 2pm and 8pm", _NO_MOMENT),
+        (r"(?:twice|2 times|two times) (?:a|per) week", "every monday and thursday", _NO_MOMENT),
         (r"(?:once (?:a|per)|every|each) week|weekly", "every monday", _NO_MOMENT),
         (rf"once {_A_DAY}", "every day", _NO_MOMENT),
     )
@@ -108,6 +110,7 @@ def read_rhythm(phrase: str, quiet: QuietHours | None = None) -> str | None:
     """As `parse_rhythm`, for a normalized phrase; None if it names no rhythm, or `Unclear`."""
     if every := _INTERVAL.fullmatch(phrase):
         return _interval(every, quiet)
+    phrase = _OF_A_WEEK.sub(r"every \1", phrase)
     for form, nearest, why in _BEYOND:
         if form.search(phrase) and (readings := _readings(form.sub(nearest, phrase))):
             raise Unclear(why, *readings)
@@ -155,7 +158,7 @@ def _interval(every: re.Match[str], quiet: QuietHours | None) -> str:
     is_minutes = every["unit"] == "min"
     whole, shortest = (60, _SHORTEST_MINUTES) if is_minutes else (24, 1)
     if not shortest <= number < whole or whole % number:
-        raise Unclear(_NOT_KNOWN, *(["every 10 minutes"] if is_minutes else ["every 2 hours"]))
+        raise Unclear(_NOT_KNOWN, _near(number) if is_minutes else "every 2 hours")
     step = "*" if number == 1 else f"*/{number}"
     minutes, hours = (step, "*") if is_minutes else ("0", step)
     if quiet is not None:
@@ -163,6 +166,12 @@ def _interval(every: re.Match[str], quiet: QuietHours | None) -> str:
         pace = 1 if is_minutes else number
         hours = _awake(hours, pace, [time(0, minute) for minute in marks], quiet)
     return f"{minutes} {hours} * * *"
+
+
+def _near(minutes: int) -> str:
+    """The next longer interval that there is."""
+    known = next((each for each in (10, 15, 20, 30) if each >= minutes), None)
+    return f"every {known} minutes" if known else "every hour" if minutes <= 60 else "every 2 hours"
 
 
 def _awake(field: str, pace: int, marks: Sequence[time], quiet: QuietHours) -> str:
