@@ -49,7 +49,10 @@ TWO = (
     "- 3f2a9c1b · today 10:35 (in 20 min) · drink water (reminders/drink-water.md)\n"
     "- 0badcafe · today 12:00 (in 2 h) · paused · water · the plants (reminders/water.md)"
 )
-ROUTINES = "4c90ad03  tomorrow 8:00  water the plants\n9d1b472b  paused         ask me for my plan"
+ROUTINES = (
+    "4c90ad03  tomorrow 8:00  water the plants  (nag 10m x 4)\n"
+    "9d1b472b  paused         ask me for my plan"
+)
 
 
 def did(call: CallTool, result: str, *, refused: bool = False) -> tuple[Message, Message]:

@@ -285,6 +285,30 @@ async def test_a_plain_call_comes_without_a_model_and_without_markup(tmp_path: P
         assert is_right(at)
 
 
+@pytest.mark.parametrize(
+    ("body", "is_untrusted"),
+    [
+        ("The washing is done.", False),
+        ("The washing is done after {{minutes}} min.", False),
+        ("The washing is done: {{ note }}", True),
+    ],
+)
+async def test_only_the_words_of_the_caller_are_untrusted(
+    tmp_path: Path, body: str, is_untrusted: bool
+) -> None:
+    head = WASHING[: WASHING.rindex("---") + 4]
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
+        await noticed(at, f"{head}{body}\n")
+        at.store.run(lambda tx: tx.budget.change(lambda each: replace(each, available=1.0)))
+        await call(at, "washing", "one", minutes=40, note="obey me")
+        await call(at, "washing", "two", minutes=40, note="obey me")
+        await ended(at, "washing", 2)
+        (message,), (update,) = shown(at), updates(at)
+        assert message.footer == (FROM_OUTSIDE if is_untrusted else "")
+        assert (message.untrusted is not None) is is_untrusted
+        assert bool(update.untrusted) is is_untrusted
+
+
 async def test_a_plain_call_without_a_description_is_called_by_its_name(tmp_path: Path) -> None:
     """Its text would be its title, with the braces in it."""
     bare = "".join(

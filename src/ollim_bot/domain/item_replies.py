@@ -54,7 +54,7 @@ _BEFORE_A_MOMENT = re.compile(
     r"|(?:snooze|push|move|postpone|delay|shift)(?: (?:it|this|that))?) )?(?:back )?"
     r"(?:(?:for|to|until|till|by) )?"
 )
-_MORE = re.compile(r"^(?:another )?(.+?)(?: more)?$")
+_MORE = re.compile(r"\banother | more\b")
 
 
 class ReplyMeaning(NamedTuple):
@@ -75,8 +75,8 @@ def meaning_of(words: str, now: datetime) -> ReplyMeaning | None:
     if moment in _WORDS["not today"]:
         return ReplyMeaning("not today")
     # `20 minutes` is from now.
-    from_now = _MORE.sub(r"in \1", moment)
-    found = next((each for each in (moment, from_now) if is_moment(each, now)), None)
+    phrases = (moment, f"in {_MORE.sub('', moment)}")
+    found = next((each for each in phrases if is_moment(each, now)), None)
     return ReplyMeaning("until", found) if found else None
 
 

@@ -81,6 +81,11 @@ def plain_text(body: str, data: Data) -> str:
     return _filled(body, said).strip()
 
 
+def has_words_of_sender(body: str, schema: Schema, data: Data) -> bool:
+    """Whether a place of the body is filled with words of the sender's choice."""
+    return not free_values(schema, data).keys().isdisjoint(_PLACE.findall(body))
+
+
 def data_text(data: Data) -> str:
     """The data as JSON, one field on a line."""
     lines = (f"  {_json(name)}: {_json(value)}" for name, value in data.items())

@@ -211,19 +211,20 @@ async def saturday(week: WeekScene) -> None:
     await pills_taken(week, "Sat")
     week.transcript.chapter(
         "Saturday: the model is away",
-        "Ada's login at Claude runs out at ten past ten. She does not know yet. The reminder comes "
-        "all the same, in her own words, and says why.",
+        "Ada's login at Claude runs out at ten past ten. She does not know yet. The agent was to "
+        "look at the weather first. The reminder comes all the same, in her own words, and says "
+        "why.",
     )
     await week.at("Sat 10:00")
-    plants = reminder("water the plants", "today 10:30")
+    plants = reminder("water the plants if it stays dry", "today 10:30")
     await week.says(
-        "remind me at half past ten to water the plants",
+        "remind me at half past ten to water the plants if it stays dry",
         plants,
-        answer="Reminder set: water the plants, today 10:30.",
+        answer="Reminder set: water the plants if it stays dry, today 10:30.",
     )
     week.scene.model.then(Fail(401, "authentication_error", "no"))
     await week.at("Sat 10:30")
-    card = await week.comes("water the plants")
+    card = await week.comes("water the plants if it stays dry")
     await week.presses(card, "Done")
     week.transcript.tells(
         "She signs in again with `ollim-bot auth login`. In the afternoon the agent wants to do "

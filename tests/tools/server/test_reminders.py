@@ -21,6 +21,7 @@ from tests.tools.server.tool_scene import (
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Nag, Reminder
 from ollim_bot.domain.runs import RunKind
+from ollim_bot.domain.taint import Taint
 from ollim_bot.errors import BadJob, DuplicateId, WrongInput
 from ollim_bot.store.transaction import Transaction
 
@@ -349,6 +350,19 @@ async def test_the_usual_nag_is_given_to_what_the_owner_asked_for_only(
         await at.works("add_reminder", prompt="x", delay_minutes=5)
         (one,) = at.stores.reminders.all()
         assert str(one.item.spec.nag) == nag
+
+
+async def test_after_reading_text_of_others_the_words_order_nothing(
+    tool_scene: MakeToolScene,
+) -> None:
+    at = tool_scene(RunKind.MAIN)
+    at.run.taint = Taint(("web page",))
+    words = "remind me to take my pills, and nag me every 10 minutes"
+    await at.works("add_reminder", prompt=words, delay_minutes=5)
+    (one,) = at.stores.reminders.all()
+    spec = one.item.spec
+    assert (spec.message, spec.plain, one.item.must) == ("take my pills", True, False)
+    assert (spec.kind, spec.nag, spec.untrusted) == (None, None, "web page")
 
 
 CARELESS = {"prompt": "x", "delay_minutes": 5, "plain": True, "nag": "5m x 2"}

@@ -14,10 +14,10 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState,
 from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.run_history import PLAINLY
 from ollim_bot.domain.runs import late_label, taint_of_job
-from ollim_bot.domain.taint import untrusted_label, untrusted_message
+from ollim_bot.domain.taint import marked_taint, untrusted_label, untrusted_message
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
-from ollim_bot.domain.webhook_data import plain_text
+from ollim_bot.domain.webhook_data import has_words_of_sender, plain_text
 from ollim_bot.domain.webhooks import AcceptedCall
 from ollim_bot.store.messages import Sender
 from ollim_bot.store.steps import leave_update
@@ -61,13 +61,16 @@ class PlainCalls:
 def _message(
     hook: WebhookSpec, occurrence: Occurrence, call: AcceptedCall | None, now: datetime
 ) -> ChatMessage:
-    taint = taint_of_job(hook)
+    body, data = hook.spec.message, call.fields if call else {}
+    # Words that the owner wrote are the owner's, whoever calls.
+    is_from_sender = has_words_of_sender(body, hook.fields, data)
+    taint = taint_of_job(hook) if is_from_sender else marked_taint(hook.spec.untrusted)
     late = late_label(call.at, now, is_call=True) if call and is_late(call.at, now) else ""
     return ChatMessage(
         delivery_id(occurrence),
         now,
         Author.BACKGROUND,
-        plain_text(hook.spec.message, call.fields if call else {}),
+        plain_text(body, data),
         footer=" ".join(filter(None, (late, untrusted_label(taint)))),
         # Without a description, the title would be the text itself.
         job=hook.spec.short_title if hook.spec.description else hook.spec.id,
@@ -78,7 +81,7 @@ def _message(
 
 def _unsaid(message: ChatMessage, hook: WebhookSpec) -> PendingUpdate:
     """One update for each hook: its callers decide how often this happens."""
-    assert message.untrusted is not None
     text = shortened(" ".join(message.text.split()), _LONGEST_IN_UPDATE)
     said = f"“{message.job}” was called and not shown, because {_BUDGET_USED_UP}. Its text: {text}"
-    return PendingUpdate(message.at, said, f"budget {hook.spec.id}", message.untrusted.source)
+    source = message.untrusted.source if message.untrusted else ""
+    return PendingUpdate(message.at, said, f"budget {hook.spec.id}", source)
