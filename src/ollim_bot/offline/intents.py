@@ -342,6 +342,10 @@ def _unclear(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent 
     try:
         parse_moment(phrase, now)
     except BadPhrase as refused:
+        daily = f"every day {phrase}"
+        if " and " in phrase and isinstance(_cron(daily, ""), str):
+            whole = f"{daily} remind me {'to' if vocabulary.is_errand(task) else 'of'} {task}"
+            return AmbiguousIntent(texts.more_moments(phrase, daily), FollowUp(((daily, whole),)))
         question = time_question(f"remind me {{}}: {task}", refused.readings, phrase, now)
         return AmbiguousIntent(texts.unclear_moment(str(refused)), question if task else FollowUp())
     return None

@@ -6,8 +6,11 @@ import re
 from datetime import UTC, datetime
 
 from ollim_bot.domain.item_replies import meaning_of
+from ollim_bot.domain.phrases import parse_moment
+from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts, vocabulary
 from ollim_bot.offline.actions import ListedJob, matching, settle
+from ollim_bot.offline.dialogue import time_question
 from ollim_bot.offline.messages import FollowUp, Part, Say
 from ollim_bot.offline.situation import ParsedPrompt, Situation
 from ollim_bot.offline.vocabulary import SettleTask
@@ -47,6 +50,7 @@ _FINISHED = re.compile(
     re.IGNORECASE,
 )
 _BEHIND = re.compile(r"(?: (?:already|now|just now|today|this morning|a minute ago))+$", re.I)
+_UNSURE = re.compile(r"yes|yep|yeah|ok|okay|no|nope|not yet|soon|wait", re.IGNORECASE)
 _SNOOZE = re.compile(r"snooze(?: (?:it|that|this))?", re.IGNORECASE)
 _WAITS = ("in 10 minutes", "in 1 hour", "tomorrow 9am")
 # Without a clock no time is read.
@@ -90,7 +94,22 @@ def settled_by_words(situation: Situation) -> Part | None:
     meant = None if prompt.points_elsewhere else meaning_of(text, now)
     if meant is not None and items:
         return settle(newest[0].id, meant, situation) if newest else _which(items, text)
+    if newest and _UNSURE.fullmatch(text):
+        choices = tuple((each, f"answer {newest[0].id}: {each}") for each in ("Done", "Later"))
+        return Say(texts.what_of(newest[0].title), FollowUp(choices))
+    if newest and vocabulary.tells_time(text.split()):
+        return _unclear_time(newest[0], text, now)
     return _named(situation, items, text, now)
+
+
+def _unclear_time(item: ListedJob, text: str, now: datetime) -> Say | None:
+    """Ask about a time that puts off the newest card and can be read in two ways."""
+    try:
+        parse_moment(text, now)
+    except BadPhrase as refused:
+        question = time_question(f"answer {item.id}: {{}}", refused.readings, text, now)
+        return Say(f"“{item.title}”: {texts.unclear_moment(str(refused))}", question)
+    return None
 
 
 def _named(situation: Situation, items: list[ListedJob], text: str, now: datetime) -> Part | None:

@@ -183,6 +183,14 @@ def when(task: str) -> str:
     return f"When? {_NOTHING_DONE} Say the time for “{task}”, such as `tomorrow 9am`."
 
 
+def more_moments(phrase: str, daily: str) -> str:
+    return f"`{phrase}` is more than one moment. Do you mean `{daily}`? {_NOTHING_DONE}"
+
+
+def what_of(title: str) -> str:
+    return f"“{title}”: done, or later? {_NOTHING_DONE}"
+
+
 def which_half(phrase: str, readings: list[str]) -> str:
     either = " or ".join(f"`{each}`" for each in readings)
     return f"`{phrase}` can be read two ways: {either}. {_NOTHING_DONE}"

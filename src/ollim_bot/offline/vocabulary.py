@@ -122,6 +122,7 @@ _RHYTHM = r"\b(?:every|each|everyday|daily|weekly|monthly|yearly|hourly|weekdays
 _CLOCK = (
     r"\b\d{1,2}(?::\d\d)? ?[ap]\.?m\b|\b\d{1,2}:\d\d\b|\b(?:noon|midday|midnight|o'?clock|uhr)\b"
     rf"|\b(?:at|by|before|after|around|until|till) {_NUMBER}\b"
+    rf"|\b(?:(?:half|quarter|twenty|ten|five|\d{{1,2}}) (?:past|to)|at half) {_NUMBER}\b"
     rf"|\b(?:in|after|within|for) (?:an?|{_NUMBER}|half|few|some)\b.*?\b{_UNIT}\b"
 )
 _LENGTH = re.compile(rf"\bin (?:an?|{_NUMBER}|half)\b[\w ]*?\b{_UNIT}\b", re.IGNORECASE)
