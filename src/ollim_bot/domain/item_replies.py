@@ -75,8 +75,8 @@ def meaning_of(words: str, now: datetime) -> ReplyMeaning | None:
     if moment in _WORDS["not today"]:
         return ReplyMeaning("not today")
     # `20 minutes` is from now.
-    phrases = (moment, f"in {_MORE.sub('', moment)}")
-    found = next((each for each in phrases if is_moment(each, now)), None)
+    readings = (moment, f"in {_MORE.sub('', moment)}")
+    found = next((each for each in readings if is_moment(each, now)), None)
     return ReplyMeaning("until", found) if found else None
 
 
