@@ -42,7 +42,12 @@ TOMORROW = datetime(2026, 11, 17, 9, tzinfo=UTC)
         ("in an hour", Answer.SNOOZED, NOW + timedelta(hours=1)),
         ("remind me again in 20 minutes", Answer.SNOOZED, NOW + timedelta(minutes=20)),
         ("Tomorrow 9am.", Answer.SNOOZED, TOMORROW),
+        ("20 min", Answer.SNOOZED, NOW + timedelta(minutes=20)),
+        ("5 more minutes", Answer.SNOOZED, NOW + timedelta(minutes=5)),
+        ("push it back by an hour", Answer.SNOOZED, NOW + timedelta(hours=1)),
+        ("snooze it until 6pm", Answer.SNOOZED, NOW.replace(hour=18, minute=0)),
         ("not today", Answer.MOVED, TOMORROW),
+        ("push it to tomorrow", Answer.MOVED, TOMORROW),
         ("let it go", Answer.LET_GO, None),
     ],
 )
@@ -72,6 +77,8 @@ def test_the_same_words_take_or_skip_a_dose(words: str, answer: Answer) -> None:
         "did it rain?",
         "why?",
         "later than 9?",
+        "snooze",
+        "push it to someone else",
     ],
 )
 def test_other_words_are_for_the_agent(words: str) -> None:

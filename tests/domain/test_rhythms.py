@@ -15,6 +15,9 @@ from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.errors import BadPhrase
 
 RHYTHMS = {
+    "every day except sunday at 7am": "0 7 * * 1-6",
+    "every day at 7am except weekends": "0 7 * * 1-5",
+    "every weekday except wednesday at 9am": "0 9 * * 1,2,4,5",
     "every day at 8am": "0 8 * * *",
     "daily at 8": "0 8 * * *",
     "day at 8pm": "0 20 * * *",
@@ -55,7 +58,15 @@ REFUSED = {
     "every 7 minutes": "is not a rhythm that I know. Write `every 10 minutes`",
     "every minute": "is not a rhythm that I know",
     "every 5 hours": "is not a rhythm that I know. Write `every 2 hours`",
-    "every other day at 9am": "is not a rhythm that I know. Write `every day at 8am`",
+    "every other day at 9am": "a rhythm that I cannot keep yet. Write `every day at 9am`",
+    "every day at half past seven": "Write `every day at 7:30am` or `every day at 7:30pm`",
+    "every other friday at 9am": "I cannot keep yet. Write `every friday at 9am`",
+    "every 2 weeks on friday at 9am": "I cannot keep yet. Write `every friday at 9am`",
+    "every 3 days": "I cannot keep yet. Write `every day at 8am` or `every day at 8pm`",
+    "the first monday of the month at 9am": "I cannot keep yet. Write `every monday at 9am`",
+    "the last day of every month at 9am": "keep yet. Write `every month on the 28th at 9am`",
+    "twice a day": "does not say when. Write `every day at 8am and 8pm`",
+    "every monday except sunday at 9am": "is not a rhythm that I know",
     "every day at 25:00": "a time that does not exist",
     "every day at some time": "is not a rhythm that I know",
     "every full moon": "is not a rhythm that I know",

@@ -12,6 +12,7 @@ from tests.offline.test_rules import STAMP, answer, said
 from tests.tools.server.tool_scene import NOW, NOWHERE, make_tool_scene
 
 from ollim_bot.domain.chat import Attachment, TurnId
+from ollim_bot.domain.due_items import JUST_SHOWN
 from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.jobs import JobSpec, Reminder
@@ -30,7 +31,7 @@ from ollim_bot.offline.actions import (
     shell_call,
 )
 from ollim_bot.offline.messages import Block, CallTool, Message, Part, Say
-from ollim_bot.offline.rules import UPDATE_NAMES
+from ollim_bot.offline.rules import EMBED, UPDATE_NAMES
 from ollim_bot.offline.situation import SHELL
 from ollim_bot.prompts.context import owner_prompt
 from ollim_bot.prompts.turns import continued_prompt
@@ -71,6 +72,7 @@ def step(words: str, *done: tuple[Message, Message]) -> tuple[Part, ...]:
 
 OPEN = "OPEN REMINDERS (call `settle_reminder`)\n"
 ITEM = "- Drink water. (key 0123456789ab, due today 10:00)\n"
+NEWEST = ITEM.replace("10:00", f"10:00, {JUST_SHOWN}")
 OTHER_ITEM = "- Call mum. (key ba9876543210, due today 9:00)\n"
 
 
@@ -85,14 +87,16 @@ OTHER_ITEM = "- Call mum. (key ba9876543210, due today 9:00)\n"
         ("let it go", {"action": "let_go"}),
     ],
 )
-def test_the_one_open_reminder_is_answered_without_a_reply(
+def test_the_newest_thing_said_is_answered_without_a_reply_and_is_named(
     words: str, settled: dict[str, object]
 ) -> None:
-    prompt = f"{STAMP}{OPEN}{ITEM}\n{words}"
+    prompt = f"{STAMP}{OPEN}{NEWEST}{OTHER_ITEM}\n{words}"
     call = CallTool(SETTLE_REMINDER, {"item": "0123456789ab", **settled})
     tools = (*TOOLS, SETTLE_REMINDER)
     assert answer(said(prompt), tools=tools) == (call,)
-    assert answer(said(prompt), *did(call, "Settled."), tools=tools) == (Say(texts.SETTLED),)
+    result = "Settled, and shown to the owner: ⏱ Drink water · again at 11:15. One word is enough."
+    named = Say(texts.settled("Drink water", "again at 11:15"))
+    assert answer(said(prompt), *did(call, result), tools=tools) == (named,)
 
 
 def test_done_with_answers_the_open_reminder_where_no_task_is_meant() -> None:
@@ -104,9 +108,33 @@ def test_done_with_answers_the_open_reminder_where_no_task_is_meant() -> None:
     assert "0123456789ab" in call.arguments.values()
 
 
-def test_of_two_open_reminders_none_is_guessed() -> None:
-    prompt = f"{STAMP}{OPEN}{ITEM}{OTHER_ITEM}\ndone"
-    assert answer(said(prompt), tools=(*TOOLS, SETTLE_REMINDER)) == (Say(texts.TASK_DONE),)
+@pytest.mark.parametrize(
+    ("items", "titles"),
+    [(ITEM, ["Drink water"]), (f"{ITEM}{OTHER_ITEM}", ["Drink water", "Call mum"])],
+)
+def test_a_card_that_is_not_the_newest_thing_said_is_asked_about(
+    items: str, titles: list[str]
+) -> None:
+    prompt = said(f"{STAMP}{OPEN}{items}\ndone")
+    tools = (*TOOLS, SETTLE_REMINDER)
+    asked = texts.which_item(titles, "done")
+    assert answer(prompt, tools=tools) == (Say(asked),)
+    told = Message("assistant", ({"type": "text", "text": asked},))
+    (settled,) = answer(prompt, told, said(f"{STAMP}{OPEN}{items}\nthe water"), tools=tools)
+    assert settled == CallTool(SETTLE_REMINDER, {"item": "0123456789ab", "action": "done"})
+
+
+def test_two_readings_are_two_buttons() -> None:
+    prompt = said(f"{STAMP}\nremind me at half past 6 to start dinner")
+    (card,) = answer(prompt, tools=(*TOOLS, EMBED))
+    assert isinstance(card, CallTool)
+    assert card.name == EMBED
+    assert card.arguments["buttons"] == [
+        {"label": "6:30am", "action": "agent:remind me 6:30am: start dinner"},
+        {"label": "6:30pm", "action": "agent:remind me 6:30pm: start dinner"},
+    ]
+    shown = did(card, "Shown.")
+    assert answer(prompt, *shown, tools=(*TOOLS, EMBED)) == (Say(texts.PRESS_OR_WRITE),)
 
 
 @pytest.mark.parametrize(

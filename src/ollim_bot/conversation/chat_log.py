@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ollim_bot.domain.chat import Author, ChatMessage, TurnId
+from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.store.transaction import Transaction
 
 _NEWEST = 500
 _OF_SESSION = 20
+_NEAREST = 20
 
 
 def answer_of(tx: Transaction, turn: TurnId) -> ChatMessage | None:
@@ -16,6 +20,19 @@ def answer_of(tx: Transaction, turn: TurnId) -> ChatMessage | None:
         if each.message.author is Author.ASSISTANT and not each.message.is_cut_off:
             return each.message
     return None
+
+
+def open_items(tx: Transaction) -> tuple[Sequence[DueItem], DueItem | None]:
+    """The open items, and the one whose card is the newest thing that the bot has said.
+
+    None is, where another open card stands right above it.
+    """
+    waiting = tx.due_items.open()
+    cards = {each.card: each for each in waiting}
+    newest = (each.message for each in tx.messages.page(_NEAREST))
+    said = [each.id for each in newest if each.author is not Author.OWNER]
+    is_alone = not any(each in cards for each in said[-2:-1])
+    return waiting, cards.get(said[-1]) if said and is_alone else None
 
 
 def context_of(tx: Transaction, session: SessionId) -> int:

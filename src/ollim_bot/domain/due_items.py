@@ -25,6 +25,8 @@ _MARGIN = timedelta(seconds=5)
 _MOST_EARLIER = 5
 # The card of an item that no message has shown.
 NO_CARD = MessageId("")
+# Marks, towards the agent, the item whose card is the newest thing said.
+JUST_SHOWN = "just shown"
 
 
 class Answer(StrEnum):
