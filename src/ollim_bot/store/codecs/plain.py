@@ -209,7 +209,8 @@ def _writer(plan: Sequence[_PlannedField], rest: str) -> Write:
         stored: dict[str, object] = {}
         for name, stored_as, write_part, unless in parts:
             found = getattr(value, name)
-            if unless is _NO_DEFAULT or found != unless:
+            # Identity first: most fields of a message are their default.
+            if found is not unless and (unless is _NO_DEFAULT or found != unless):
                 stored[stored_as] = found if write_part is None else write_part(found)
         return {**stored, **getattr(value, rest), **stored} if rest else stored
 
