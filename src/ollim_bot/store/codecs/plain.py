@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from datetime import date, datetime
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, Generic, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from ollim_bot.store.file_store import Malformed
@@ -203,15 +204,16 @@ def _object_with(names: Mapping[str, None], value: object) -> dict[str, object]:
 
 
 def _writer(plan: Sequence[_PlannedField], rest: str) -> Write:
-    parts = [(each.name, each.stored_as, each.write, each.unless) for each in plan]
+    parts = [(each.stored_as, each.write, each.unless) for each in plan]
+    # All fields in one call. With a second name, also one field comes as a tuple.
+    values_of = attrgetter(*(each.name for each in plan), "__class__")
 
     def write(value: object) -> dict[str, object]:
         stored: dict[str, object] = {}
-        for name, stored_as, write_part, unless in parts:
-            found = getattr(value, name)
+        for found, (name, write_part, unless) in zip(values_of(value), parts, strict=False):
             # Identity first: most fields of a message are their default.
             if found is not unless and (unless is _NO_DEFAULT or found != unless):
-                stored[stored_as] = found if write_part is None else write_part(found)
+                stored[name] = found if write_part is None else write_part(found)
         return {**stored, **getattr(value, rest), **stored} if rest else stored
 
     return write
