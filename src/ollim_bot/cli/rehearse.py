@@ -43,7 +43,7 @@ from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import WrongInput
 from ollim_bot.store.calendars import readable_copies
-from ollim_bot.store.codecs.records import PingBudgetCodec, RuntimeConfigCodec
+from ollim_bot.store.codecs.records import RuntimeConfigCodec, ping_budget_codec
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.routine_format import ROUTINES
@@ -346,7 +346,7 @@ def _circumstances(data: Data) -> Assumptions:
     return Assumptions(
         data.now,
         zone_of(data.now),
-        data.stored(data.paths.ping_budget, PingBudgetCodec(lambda: data.now)),
+        data.stored(data.paths.ping_budget, ping_budget_codec(lambda: data.now)),
         data.stored(data.paths.config, RuntimeConfigCodec()),
         quiet=data.read(quiet_settings),
     )

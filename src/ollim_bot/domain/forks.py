@@ -105,11 +105,11 @@ class Fork:
     last_activity: datetime
     began: datetime
     resumed_from: SessionId | None = None
-    resumed_at: datetime | None = None
-    model: str | None = None
     is_prompted: bool = False
     has_answered: bool = False
     last_answer: str = ""
+    resumed_at: datetime | None = None
+    model: str | None = None
     seen: tuple[str, ...] = ()
 
     @property

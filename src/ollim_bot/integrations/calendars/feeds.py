@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -23,9 +22,9 @@ from ollim_bot.integrations.calendars.fetching import (
 )
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import UnsuitableFile, read_with_status
-from ollim_bot.store.calendars import CalendarFiles, CalendarSource, Stored, decode_event
+from ollim_bot.store.calendars import CalendarFiles, CalendarSource, Stored, copy_in
 from ollim_bot.store.file_store import Malformed
-from ollim_bot.store.json_fields import Fields
+from ollim_bot.store.json_fields import parse_object
 
 # For one calendar: fetching it, then computing its instances.
 FETCH_SECONDS = 20.0
@@ -195,18 +194,14 @@ class CalendarFeeds:
                 env={},
                 check=True,
             )
-            answer = Fields(json.loads(ran.stdout))
-            if problem := answer.text_or_none("problem"):
-                raise CalendarFailed(problem)
-            events = tuple(decode_event(each, copy.name) for each in answer.items("events"))
-            first, last = answer.day("first"), answer.day("last")
-            limits = answer.text("limits")
+            answer = parse_object(ran.stdout)
+            if answer.get("problem"):
+                raise CalendarFailed(str(answer["problem"]))
+            expanded = copy_in(answer | {"name": copy.name, "origin": copy.origin})
         except (subprocess.SubprocessError, OSError, ValueError, Malformed):
             raise CalendarFailed(_TOO_MUCH) from None
         as_of = now.replace(microsecond=0)
-        return CalendarCopy(
-            copy.name, copy.origin, events, as_of, first, last, str(now.tzinfo), limits=limits
-        )
+        return replace(expanded, as_of=as_of, zone=str(now.tzinfo))
 
 
 def _own_name(text: bytes) -> str:
