@@ -129,6 +129,9 @@ class FirstDay:
         """What the bot has said since the last act of the newcomer."""
         return "\n".join((await self._articles().all_inner_texts())[self._shown :])
 
+    async def new_count(self) -> int:
+        return await self._articles().count() - self._shown
+
     def new_on_discord(self) -> str:
         said = self.discord.said[self._said :]
         return "\n".join(f"{words(each)}\n{' '.join(labels(each))}" for each in said)
