@@ -126,7 +126,9 @@ class CallingSession(ModelSession):
             assert isinstance(reply, Reply)
             calls = [part for part in reply.parts if isinstance(part, CallTool)]
             if not calls:
-                return "\n\n".join(part.text for part in reply.parts if isinstance(part, Say))
+                said = "\n\n".join(part.text for part in reply.parts if isinstance(part, Say))
+                messages.append(Message("assistant", ({"type": "text", "text": said},)))
+                return said
             ids = [self._engine.new_call_id() for _ in calls]
             made = [
                 {"type": "tool_use", "id": each, "name": call.name, "input": call.arguments}
