@@ -41,6 +41,21 @@ def says(text: str, sees: str, *parts: str, lacks: str = "", messages: int = 1) 
     return Step(f"types: {text}", sees, lambda day: day.types(text), check)
 
 
+def lists(text: str, sees: str, *parts: str) -> Step:
+    """Types on the page; the answer has these words in this order."""
+
+    async def act(day: FirstDay) -> None:
+        await day.types(text)
+        await answer(day, *parts)
+
+    async def check(day: FirstDay) -> None:
+        seen = await day.new()
+        places = [seen.find(part) for part in parts]
+        assert places == sorted(places), seen
+
+    return Step(f"types: {text}", sees, act, check)
+
+
 def is_asked(text: str, sees: str, *parts: str) -> Step:
     """Types on the page; the bot asks back, on a card with the answers below it or in words."""
     return says(text, sees, *parts, messages=2)
@@ -122,6 +137,10 @@ async def _look_that_the_offer_is_gone(day: FirstDay) -> None:
     await expect(box(day.page)).to_be_visible()
 
 
+async def _look_that_it_is_answered(day: FirstDay) -> None:
+    await expect(day.page.get_by_role("button", name="6:30am", disabled=False)).to_have_count(0)
+
+
 async def _look_at_the_side_conversation(day: FirstDay) -> None:
     ways = day.page.locator("#fork")
     await expect(ways).to_contain_text("the holiday")
@@ -163,6 +182,7 @@ DAY = (
     at("Mon 8:00", "a card that waits", "take my pills", "Taken", "Skipped"),
     is_asked("remind me at half past 6 to start dinner", "the question, with two answers", "6:30"),
     says("6:30pm", "dinner is set, and nothing else", "start dinner", "18:30", lacks="pills"),
+    Step("looks at the question", "its buttons are gone", _nothing, _look_that_it_is_answered),
     says("I took my pills", "the pill is taken", "take my pills", lacks="dinner"),
     is_asked("remind me to buy bread", "when?", "When"),
     says("tomorrow 9am", "bread is set", "Reminder set: buy bread, tomorrow 9:00"),
@@ -171,7 +191,7 @@ DAY = (
     Step("types: /today", "what comes and what is done, on one screen",
          lambda day: day.types("/today"),
          new("start dinner", "20:00", "take my pills", "drink water")),
-    says("what's on today", "the same in words", "18:30", "start dinner", "20:00", "take my pills"),
+    lists("what's on today", "the same in words", "18:30", "start dinner", "20:00", "my pills"),
     says("my week", "tomorrow's things too", "buy bread", "call mum", lacks="24 Dec"),
     says("add a task buy cat food", "the task", "Task added: buy cat food"),
     says("done with the cat food", "the task is done", "Task done: buy cat food"),
@@ -188,6 +208,7 @@ DAY = (
     says("/config quiet_hours 22-7", "the quiet hours", "22:00", "7:00", lacks="was not done"),
     says("remind me at 11pm to lock the door", "these are quiet hours, and the morning is offered",
          "lock the door", "quiet hours", "Move to 7:00"),
+    lists("what's on today", "all of it, in order of time", "18:30", "20:00", "23:00"),
     Step("types: /fork the holiday", "a side conversation with its three ways out",
          lambda day: day.types("/fork the holiday"), _look_at_the_side_conversation),
     Step("presses Leave it", "the main conversation", _leave_the_side_conversation,
