@@ -91,6 +91,10 @@ async def check_that_a_sentence_becomes_a_file_and_a_line_and_is_moved(
     cancelled = await bot.ask("cancel the water reminder")
     assert cancelled.startswith("Reminder cancelled: drink water")
     assert reminders(bot) == []
+    await bot.press("Undo")
+    assert [each.spec.message for each in reminders(bot)] == ["drink water"]
+    await bot.ask("cancel the water reminder")
+    assert reminders(bot) == []
 
 
 async def check_that_a_rhythm_becomes_a_routine_whatever_its_words_are(bot: Bot) -> None:

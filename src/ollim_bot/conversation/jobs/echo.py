@@ -192,8 +192,7 @@ class ChangeWatch:
             refusal = await gate(call)
             if refusal is None and call.tool in WRITING:
                 await asyncio.to_thread(self._note_writing, call)
-            elif refusal is None and call.tool == _CANCELLING and self._by != CONVERSATION:
-                # In the conversation the agent's answer tells of it; a run needs a card.
+            elif refusal is None and call.tool == _CANCELLING:
                 await asyncio.to_thread(self._note_cancelling, call)
             return refusal
 
