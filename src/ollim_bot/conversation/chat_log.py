@@ -35,6 +35,17 @@ def open_items(tx: Transaction) -> tuple[Sequence[DueItem], DueItem | None]:
     return waiting, cards.get(said[-1]) if said and is_alone else None
 
 
+def open_question(tx: Transaction) -> ChatMessage | None:
+    """The card on which the agent has just asked something, with a button for each answer."""
+    for each in reversed(tx.messages.page(_NEAREST)):
+        message, card = each.message, each.message.card
+        if message.author is Author.OWNER:
+            return None
+        if message.author is Author.ASSISTANT and card is not None and card.is_question:
+            return message
+    return None
+
+
 def context_of(tx: Transaction, session: SessionId) -> int:
     """The number of tokens in a session at its last answer; 0 if unknown."""
     for each in tx.messages.newest_of_session(session, _OF_SESSION):

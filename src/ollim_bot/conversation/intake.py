@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ollim_bot.conversation import texts
+from ollim_bot.conversation.chat_log import open_question
 from ollim_bot.conversation.forks.forks import Replies
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.posting import answer_name, note_of
@@ -185,6 +186,9 @@ class MessageIntake:
             is_for_agent = item is None and asks is None
             if is_for_agent:
                 tx.inbox.append(Accepted(accepted.at, accepted))
+            if shown.is_typed and (asked := open_question(tx)) and asked.card:
+                answered = replace(asked, card=replace(asked.card, buttons=()))
+                self._poster.add_to_log(tx, answered)
             self._poster.add_received(tx, shown, message.surface, message.refs)
             also(tx)
             if asks is not None:

@@ -86,6 +86,13 @@ class Card:
         lines = (part for one in self.lines for part in (one.heading, one.text))
         return "\n".join(part for part in (self.title, self.description, *fields, *lines) if part)
 
+    @property
+    def is_question(self) -> bool:
+        """Whether the agent asks something that a button, or the next words, can answer."""
+        can_answer = bool(self.buttons) and not any(one.is_used for one in self.buttons)
+        is_agents = all(one.action in ("agent", "dismiss") for one in self.buttons)
+        return self.title.endswith("?") and can_answer and is_agents
+
     def problems(self) -> list[str]:
         """A sentence for each limit that the card exceeds."""
         found = [

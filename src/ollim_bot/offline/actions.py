@@ -11,6 +11,7 @@ from datetime import UTC
 from ollim_bot.domain.item_replies import ReplyMeaning, meaning_of
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.phrases import parse_duration
+from ollim_bot.domain.quiet import IN_QUIET_HOURS
 from ollim_bot.domain.wishes import wish_from_words, without_nag
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts
@@ -260,6 +261,8 @@ def _remind(intent: Remind, situation: Situation) -> Part:
     name, now = found["id"], situation.prompt.moment
     moves = time_question(f"snooze {name} until {{}}", (), intent.when, now).forms
     news = texts.reminder_set(without_nag(intent.task)[0], _moment_of(found["when"]))
+    if IN_QUIET_HOURS in found["when"]:
+        news = texts.COMES_IN_THE_QUIET
     news = "\n".join([news, *_COMES_AGAIN.findall(done.text)])
     return Say(news, FollowUp(moves=moves, about=name, undo=f"cancel {name}"))
 
@@ -279,11 +282,13 @@ def _repeat(intent: Repeat, situation: Situation) -> Part:
     done = _outcome_once(call, situation)
     if not isinstance(done, ToolResult):
         return done
-    said = _without_place(done.text)
+    # Its card says what was set, and when it comes.
+    _, *more = _without_place(done.text).splitlines()
     comes_as_it_is = "plain" in wish_from_words(intent.message, JobKind.ROUTINE, {}).fields
+    waits = texts.WAITS_EACH_TIME if comes_as_it_is else texts.ONLY_ITS_WORDS
     name = "".join(_NEW_ID.findall(done.text)[:1])
     follow_up = FollowUp(about=name, undo=f"cancel {name}") if name else FollowUp()
-    return Say(said if comes_as_it_is else f"{said}\n{texts.ONLY_ITS_WORDS}", follow_up)
+    return Say("\n".join([waits, *more]), follow_up)
 
 
 def _outcome_once(

@@ -97,6 +97,9 @@ ORDER = (
     f"I am not sure what I should do then. {_NOTHING_DONE} Write it as in "
     "`every day at 8am remind me to drink water` or `every weekday at 9 ask me for my plan`."
 )
+WAITS_EACH_TIME = "Each time, it waits for your answer."
+# A card shows what was set, and offers the morning.
+COMES_IN_THE_QUIET = "It comes then, in the quiet, unless you move it."
 ONLY_ITS_WORDS = "When it is due I say these words; more than that needs a real model."
 MAY_BE_SET = (
     "The program was restarted in the middle of this, so it may be set already. "
