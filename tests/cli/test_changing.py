@@ -33,7 +33,7 @@ def test_an_edit_changes_one_line_and_keeps_what_a_person_wrote(terminal: Termin
     path = terminal.write("routines/mine.md", COMMENTED)
     answer = terminal.done("routine", "edit", "plan", "--cron", "0 9 * * *")
     assert answer == (
-        "Routine changed: plan my day, at 09:00 every day. Next: tomorrow 9:00 (in 18 h 30 min).\n"
+        "Routine changed: plan my day, at 9:00 every day. Next: tomorrow 9:00 (in 18 h 30 min).\n"
     )
     assert path.read_text() == COMMENTED.replace("30 8 * * 1-5", "0 9 * * *")
 

@@ -144,7 +144,7 @@ def test_a_routine_is_shown_whole_and_in_words(terminal: Terminal) -> None:
     assert terminal.done("routine", "show", "plan") == (
         "Morning briefing\n"
         "  id         plan\n"
-        "  when       at 08:30 on Monday through Friday in Europe/London (cron 30 8 * * 1-5)\n"
+        "  when       at 8:30 on Monday through Friday in Europe/London (cron 30 8 * * 1-5)\n"
         "  next       tomorrow 9:30 (in 19 h), Tue 17 Nov 09:30, Wed 18 Nov 09:30\n"
         "  runs       in the background, without the conversation so far\n"
         "  model      sonnet\n"

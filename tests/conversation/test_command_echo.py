@@ -93,7 +93,7 @@ async def test_a_routine_that_a_command_added_is_told_and_undone(scene: EchoScen
     (card,) = scene.cards
     assert card.title == "Routine added: Plan"
     assert card.description == (
-        "At 08:30 on Monday through Friday.\n"
+        "At 8:30 on Monday through Friday.\n"
         "Next: tomorrow 8:30, Thu 26 Feb 08:30, Fri 27 Feb 08:30."
     )
     assert await scene.undo() == CommandAnswer("Undone. “Plan” is gone again.")

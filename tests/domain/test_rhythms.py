@@ -51,7 +51,7 @@ REFUSED = {
     "every day at 3": "two ways. Write `every day at 3am` or `every day at 3pm`",
     "every day at 3:30": "two ways. Write `every day at 3:30am` or `every day at 3:30pm`",
     "every weekend at 10": "Write `every saturday at 10` or `every saturday and sunday at 10`",
-    "every monday at midnight": "two ways. Write `every monday at 00:00`",
+    "every monday at midnight": "two ways. Write `every monday at 0:00`",
     "every day at 8:00 and 20:30": "different minutes",
     "every evening at 9am": "outside that part of the day",
     "every month on the 31st at 9am": "a day that some months do not have",

@@ -42,7 +42,7 @@ ADD_WATER = CallTool(ADD_REMINDER, {"prompt": "drink water", "delay_minutes": 20
 PLAN = shell_call("routine", "add", "--message=ask me for my plan", "--cron", "0 9 * * 1-5")
 SET = "Reminder 3f2a9c1b set: today 10:35 (in 20 min). File: reminders/drink-water.md"
 ROUTINE_SET = (
-    "Routine set: ask me for my plan, at 09:00 on Monday through Friday. "
+    "Routine set: ask me for my plan, at 9:00 on Monday through Friday. "
     "Next: tomorrow 9:00 (in 22 h).\nid 3f2a9c1b, file ~/routines/plan.md"
 )
 TWO = (

@@ -230,5 +230,5 @@ def _hour(time: ClockTime, days: str, part: str) -> int:
     if hours[0] == MIDNIGHT and not re.match(
         r"(?:every|each)(?: single)? day|everyday|daily", days
     ):
-        raise Unclear(_TWO_WAYS, f"{days} at 00:00", f"{days} at 23:59")
+        raise Unclear(_TWO_WAYS, f"{days} at 0:00", f"{days} at 23:59")
     return hours[0]
