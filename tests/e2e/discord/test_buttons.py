@@ -178,7 +178,7 @@ async def test_a_fork_is_left_by_its_button_even_while_it_answers(scene: Discord
     scene.discord.say("and where?")
     await scene.model.seen(3, patience())
     await scene.press(card, "Leave it")
-    await scene.card("Side conversation ended — left")
+    await scene.card("Side conversation ended — nothing kept")
     await shows(scene, card, "Side conversation")
     assert scene.bot.session() == main
 
