@@ -338,6 +338,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         board,
         items,
         {AddressKind.GOOGLE_REDIRECT: google.take, **deps.take_address},
+        echo.undo,
         clock,
     )
     services = _command_services(
@@ -477,7 +478,7 @@ def _button_router(
         receive=intake.receive,
         actions={
             "approve": Action(approvals.answer, Uses.NOTHING),
-            "undo": Action(echo.undo),
+            "undo": Action(echo.undo, Uses.NOTHING),
             **ItemButtons(items, clock).actions,
             **DigestButtons(deps.store, poster).actions,
             **jobs.actions,

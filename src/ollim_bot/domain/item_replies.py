@@ -43,6 +43,11 @@ _WORDS: Mapping[str, frozenset[str]] = {
     "let go": frozenset(("skip", "skip it", "skipped", "let it go", "never mind", "nevermind")),
 }
 _ENDS = ".!… "
+_UNDO = re.compile(
+    r"(?:(?:ok|no|oh|oops|please|actually|wait|sorry)[ ,]+)*"
+    r"(?:undo(?: (?:it|that|this))?|(?:take|bring) (?:it|that) back)(?:,? please)?",
+    re.IGNORECASE,
+)
 _COURTESY = re.compile(r"^(?:ok(?:ay)?|yes|yep|no|sorry),? |,? (?:please|thanks|thank you)$")
 _BEFORE_A_MOMENT = re.compile(r"^(?:remind me(?: again)?|snooze(?: it)?|again) (?:for )?")
 
@@ -63,6 +68,11 @@ def meaning_of(words: str, now: datetime) -> ReplyMeaning | None:
             return ReplyMeaning(kind)
     moment = _BEFORE_A_MOMENT.sub("", said)
     return ReplyMeaning("until", moment) if is_moment(moment, now) else None
+
+
+def is_undo(words: str) -> bool:
+    """Whether the words only say that what was just done is to be taken back."""
+    return _UNDO.fullmatch(words.strip(_ENDS)) is not None
 
 
 def settlement(words: str, item: DueItem, now: datetime) -> Settlement | None:
