@@ -60,6 +60,7 @@ def card_json(card: Card) -> dict[str, object]:
         ],
         "buttons": [_button_json(one) for one in card.buttons],
         "lines": [{"text": one.text, "heading": one.heading} for one in card.lines],
+        "earlier_of": card.earlier_of,
     }
     head: dict[str, object] = {"title": card.title, "color": card.color.value}
     return head | {name: value for name, value in rest.items() if value}
@@ -85,6 +86,7 @@ def card_of(fields: Fields) -> Card:
         fields=tuple(_field(value) for value in fields.items("fields")),
         buttons=tuple(_button(value) for value in fields.items("buttons")),
         lines=tuple(_line(value) for value in fields.items("lines")),
+        earlier_of=fields.text_or_none("earlier_of") or "",
     )
 
 
