@@ -270,6 +270,12 @@ def test_what_is_shortened_ends_with_a_whole_character(text: str, longest: int) 
         assert not is_torn or text[:kept].rstrip() != text[:kept]
 
 
+def test_an_earlier_card_of_a_thing_is_one_small_line() -> None:
+    line = Card("feed *the* cat · asked at 9:00", earlier_of="k1")
+    (shown,) = letters(replace(SAID, card=line, job="feed *the* cat", footer=""))
+    assert (shown.text, shown.card) == (r"-# feed \*the\* cat · asked at 9:00", None)
+
+
 def test_webhooks_are_listed_under_their_own_heading() -> None:
     bell = JobSpec(id="bell", message="x", description="The *bell*", background=True)
     hooks = [WebhookSpec(bell, {}), WebhookSpec(replace(bell, id="old", enabled=False), {})]

@@ -340,6 +340,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         board,
         items,
         {AddressKind.GOOGLE_REDIRECT: google.take, **deps.take_address},
+        echo.undo,
         clock,
         talk if deps.status.is_offline else None,
     )
@@ -480,7 +481,7 @@ def _button_router(
         receive=intake.receive,
         actions={
             "approve": Action(approvals.answer, Uses.NOTHING),
-            "undo": Action(echo.undo),
+            "undo": Action(echo.undo, Uses.NOTHING),
             **ItemButtons(items, clock).actions,
             **DigestButtons(deps.store, poster).actions,
             **jobs.actions,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
-from ollim_bot.domain.chat import Author, ChatMessage, TurnId
+from ollim_bot.conversation.jobs.cards import is_undo_of_change
+from ollim_bot.domain.cards import Button
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.store.transaction import Transaction
@@ -63,6 +66,24 @@ def with_open_button(tx: Transaction, action: str) -> list[ChatMessage]:
 def _can_be_clicked(message: ChatMessage, action: str) -> bool:
     buttons = message.card.buttons if message.card else ()
     return any(button.action == action and not button.is_used for button in buttons)
+
+
+def undo_of_change(
+    tx: Transaction, replied_to: MessageId | None
+) -> tuple[ChatMessage, Button] | None:
+    """The card of a change that can be undone: the one replied to, else the only one since the
+    owner's last message.
+    """
+    newest = (each.message for each in reversed(tx.messages.page(_NEAREST)))
+    since = takewhile(lambda each: each.author is not Author.OWNER, newest)
+    quoted = None if replied_to is None else tx.messages.get(replied_to)
+    found = [
+        (each, button)
+        for each in (since if replied_to is None else [quoted])
+        for button in (each.card.buttons if each and each.card else ())
+        if each is not None and is_undo_of_change(button)
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def newest_typed(tx: Transaction, most: int) -> list[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.chat_log import open_question
+from ollim_bot.conversation.chat_log import open_question, undo_of_change
 from ollim_bot.conversation.forks.forks import Replies
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.posting import answer_name, note_of
@@ -16,10 +16,13 @@ from ollim_bot.conversation.set_up_talk import SetUpTalk
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.turns.runner import TurnRunner
+from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.inbox import Accepted, Edited, Ended, InputEnd
 from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.item_replies import is_undo
 from ollim_bot.domain.pasted_addresses import (
     AddressAnswer,
     AddressKind,
@@ -35,6 +38,9 @@ from ollim_bot.store.database import Step
 from ollim_bot.store.item_answers import ItemAnswers, answer_reply, new_copy
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.transaction import Transaction
+
+# Answers a click on the Undo of a card that shows a change.
+Undo = Callable[[str, ChatMessage, Button], Awaitable[CommandAnswer]]
 
 _logger = logging.getLogger(__name__)
 
@@ -57,6 +63,7 @@ class MessageIntake:
         board: StatusBoard,
         items: ItemAnswers,
         takers: Mapping[AddressKind, TakeAddress],
+        undo: Undo,
         clock: Clock,
         set_up: SetUpTalk | None = None,
     ) -> None:
@@ -69,6 +76,7 @@ class MessageIntake:
         self._board = board
         self._items = items
         self._takers = takers
+        self._undo = undo
         self._clock = clock
 
     async def receive(
@@ -89,6 +97,8 @@ class MessageIntake:
         elif (text := without_secrets(message.text)) != message.text:
             also = self._answering(message.id, [AddressAnswer(texts.ADDRESS_AMONG_WORDS)])
             receiving = self._receive(replace(message, text=text), also)
+        elif meant := await self._undo_meant(message):
+            receiving = self._take_back(message, *meant)
         else:
             receiving = self._receive(message, also)
         return await asyncio.shield(asyncio.ensure_future(receiving))
@@ -221,10 +231,28 @@ class MessageIntake:
         if message.refs:
             answers.append(AddressAnswer(texts.address_stays_on(message.surface)))
         also, hidden = self._answering(message.id, answers), replace(message, text=pasted.shown_as)
-        if message.files:
-            return await self._receive(hidden, also)
+        return await (self._receive if message.files else self._show)(hidden, also)
+
+    async def _undo_meant(self, message: IncomingMessage) -> tuple[ChatMessage, Button] | None:
+        """The card of a change that the words take back, and its button."""
+        is_plain = not (message.files or message.untrusted)
+        if not is_plain or not is_undo(message.text):
+            return None
+        return await self._state.read(lambda tx: undo_of_change(tx, message.reply_to))
+
+    async def _take_back(
+        self, message: IncomingMessage, card: ChatMessage, button: Button
+    ) -> ChatMessage:
+        """Undo a change, as the button does, and say so below the owner's words."""
+        answer = await self._undo(message.surface, card, button)
+        note = note_of(answer.text, self._clock.now(), answer_name(message.id))
+        note = replace(note, in_fork=card.in_fork, untrusted=card.untrusted)
+        return await self._show(message, lambda tx: self._poster.add_to_log(tx, note))
+
+    async def _show(self, message: IncomingMessage, also: Step[None]) -> ChatMessage:
+        """Add a message that no turn answers."""
         shown = ChatMessage(
-            MessageId(message.id), self._clock.now(), Author.OWNER, hidden.text, message.reply_to
+            MessageId(message.id), self._clock.now(), Author.OWNER, message.text, message.reply_to
         )
 
         def step(tx: Transaction) -> ChatMessage:

@@ -72,12 +72,17 @@ class CardLine:
 
 @dataclass(frozen=True, slots=True)
 class Card:
+    """`earlier_of` names the thing for which a newer card asks: this one is then a quiet line, and
+    the page shows all lines of one thing as one.
+    """
+
     title: str
     description: str = ""
     color: Color = Color.BLUE
     fields: tuple[CardField, ...] = ()
     buttons: tuple[Button, ...] = ()
     lines: tuple[CardLine, ...] = ()
+    earlier_of: str = ""
 
     @property
     def text(self) -> str:

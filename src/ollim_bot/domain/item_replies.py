@@ -48,6 +48,11 @@ _WORDS: Mapping[str, frozenset[str]] = {
     "let go": frozenset(("skip", "skip it", "skipped", "let it go", "never mind", "nevermind")),
 }
 _ENDS = ".!… "
+_UNDO = re.compile(
+    r"(?:(?:ok|no|oh|oops|please|actually|wait|sorry)[ ,]+)*"
+    r"(?:undo(?: (?:it|that|this))?|(?:take|bring) (?:it|that) back)(?:,? please)?",
+    re.IGNORECASE,
+)
 _COURTESY = re.compile(r"^(?:ok(?:ay)?|yes|yep|no|sorry),? |,? (?:please|thanks|thank you)$")
 _BEFORE_A_MOMENT = re.compile(
     r"^(?:(?:remind me(?: again)?|again|make it"
@@ -78,6 +83,11 @@ def meaning_of(words: str, now: datetime) -> ReplyMeaning | None:
     readings = (moment, f"in {_MORE.sub('', moment)}")
     found = next((each for each in readings if is_moment(each, now)), None)
     return ReplyMeaning("until", found) if found else None
+
+
+def is_undo(words: str) -> bool:
+    """Whether the words only say that what was just done is to be taken back."""
+    return _UNDO.fullmatch(words.strip(_ENDS)) is not None
 
 
 def settlement(words: str, item: DueItem, now: datetime) -> Settlement | None:

@@ -28,7 +28,7 @@ from ollim_bot.domain.initiative import (
     setter_of,
     shortest_pause,
 )
-from ollim_bot.domain.jobs import Chain, ItemKind, JobKind, Reminder, named_by_words
+from ollim_bot.domain.jobs import Chain, ItemKind, JobKind, Reminder, StoredJob, named_by_words
 from ollim_bot.domain.moments import (
     clock_time,
     describe,
@@ -221,8 +221,8 @@ LIST_REMINDERS = OwnTool(
 async def _cancel_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
     words = str(given["reminder_id"]).strip()
     try:
-        now = context.clock.now()
-        found = await asyncio.to_thread(_named, context.repositories.reminders, words, now)
+        now, reminders = context.clock.now(), context.repositories.reminders
+        found = (await asyncio.to_thread(find_reminder, reminders, words, now)).item
     except NotFound:
         message = f"There is no reminder {words}. `list_reminders` shows them all."
         return ToolAnswer(message, is_error=True)
@@ -232,16 +232,20 @@ async def _cancel_reminder(context: ToolContext, given: Arguments) -> ToolAnswer
     return ToolAnswer(f"Cancelled: {found.spec.title}.")
 
 
-def _named(repository: JobRepository[Reminder], words: str, now: datetime) -> Reminder:
+def find_reminder(
+    repository: JobRepository[Reminder], words: str, now: datetime
+) -> StoredJob[Reminder]:
     """The reminder by its id or by its words. Raises `NotFound` or `WrongInput`."""
     try:
-        return repository.get(words).item
+        return repository.get(words.strip())
     except NotFound:
         jobs = [each.item for each in repository.all()]
-        found = named_by_words(words, jobs, lambda job: describe(job.due(now.tzinfo or UTC), now))
+        found = named_by_words(
+            words.strip(), jobs, lambda job: describe(job.due(now.tzinfo or UTC), now)
+        )
         if found is None:
             raise
-        return found
+        return repository.get(found.spec.id)
 
 
 CANCEL_REMINDER = OwnTool(

@@ -178,7 +178,7 @@ async def test_a_fork_is_left_by_its_button_even_while_it_answers(scene: Discord
     scene.discord.say("and where?")
     await scene.model.seen(3, patience())
     await scene.press(card, "Leave it")
-    await scene.card("Side conversation ended — left")
+    await scene.card("Side conversation ended — nothing kept")
     await shows(scene, card, "Side conversation")
     assert scene.bot.session() == main
 
@@ -214,9 +214,8 @@ async def test_a_new_routine_is_undone_by_its_button(scene: DiscordScene) -> Non
     title = "Routine added: Plan the day"
     card = await scene.card(title)
     await scene.said("Written.")
-    assert await answered(scene, card, "Undo") == "Undone. “Plan the day” is gone again."
+    await press_to_show(scene, card, "Undo", "Undone. “Plan the day” is gone again.")
     assert not read(scene, "routines/plan.md")
-    await shows(scene, card, title, Undo=False)
 
 
 async def test_a_routine_is_paused_resumed_skipped_and_cancelled(scene: DiscordScene) -> None:
@@ -234,7 +233,7 @@ async def test_a_routine_is_paused_resumed_skipped_and_cancelled(scene: DiscordS
     await press_to_show(scene, card, "Do not skip", title, **ready)
     await press_to_show(scene, card, "Cancel", "Routine cancelled: Plan the day", Undo=True)
     assert not read(scene, "routines/plan.md")
-    assert await answered(scene, card, "Undo") == "Undone. “Plan the day” is as it was before."
+    await press_to_show(scene, card, "Undo", "Undone. “Plan the day” is as it was before.")
     assert "What is the one thing today?" in read(scene, "routines/plan.md")
 
 
@@ -261,6 +260,30 @@ async def test_a_reminder_is_snoozed_and_cancelled_before_it_comes(scene: Discor
         assert pressed.followups == []
     await press_to_show(scene, card, "Cancel", "Reminder cancelled: Call the dentist.", Undo=True)
     assert not read(scene, "reminders/dentist.md")
+
+
+async def test_a_reminder_that_the_agent_cancels_comes_back_by_one_word(
+    scene: DiscordScene,
+) -> None:
+    """A reply means its card; the bare word means the only change since the owner's last words."""
+    for said, is_reply in (("Cancelled.", False), ("It is off.", True)):
+        write(scene, "reminders/dentist.md", REMINDER)
+        call = CallTool("mcp__discord__cancel_reminder", {"reminder_id": "dentist"})
+        scene.model.then(Reply((call,)), Reply((Say(said),)))
+        scene.discord.say("cancel the dentist thing")
+        await scene.said(said)
+        card = await scene.card("Reminder cancelled: Call the dentist.")
+        assert not read(scene, "reminders/dentist.md")
+        if is_reply:
+            await scene.ask("good morning", "Good morning.")
+        asked = len(scene.model.requests)
+        scene.discord.say("oh, undo that!", reply_to=card.id if is_reply else None)
+        back = "Undone. “Call the dentist.” is as it was before."
+        await shows(scene, card, back)
+        await scene.said(f"-# {back}")
+        assert read(scene, "reminders/dentist.md") == REMINDER
+        assert len(scene.model.requests) == asked
+    await scene.ask("undo", "Nothing to undo.")
 
 
 def _is_due(scene: DiscordScene, moment: str) -> bool:

@@ -193,7 +193,7 @@ async def test_a_fork_begins_at_rest_or_after_the_answer_and_never_in_a_fork(
     assert (await scene.command("fork")).text == ALREADY_OPEN
 
     await scene.press(card, "Leave it")
-    await scene.card("Side conversation ended — left")
+    await scene.card("Side conversation ended — nothing kept")
     await done(scene, "fork")
     await scene.until(lambda: scene.card_count("Side conversation") == 2)
     card = await scene.card("Side conversation")

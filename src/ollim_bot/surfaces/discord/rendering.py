@@ -214,6 +214,9 @@ def outgoing_of(part: ChatMessage) -> OutgoingMessage:
         if part.untrusted is None:
             return trusted
         return replace(without_previews(part.text), files=part.attachments)
+    if part.card.earlier_of:
+        line = _FOOTER_MARKUP.sub(_ESCAPED, one_line(part.card.title, _LONGEST_FOOTER))
+        return replace(without_previews(small(line)), files=part.attachments)
     footer = _card_footer(part)
     return OutgoingMessage("", fitted(part.card, footer), footer, part.attachments)
 
