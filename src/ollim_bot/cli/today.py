@@ -110,7 +110,9 @@ def _as_object(day: _Day, coming: Sequence[UpcomingToday], now: datetime) -> dic
             }
             for each in coming
         ],
-        "put_off": [_answered_object(item, now) for item in day.answered if item.is_put_off],
+        "put_off": [
+            _answered_object(item, now) for item in day.answered if item.is_still_put_off(now)
+        ],
         "done": [_answered_object(item, now) for item in day.answered if not item.is_put_off],
     }
 

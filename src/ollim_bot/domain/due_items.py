@@ -138,6 +138,10 @@ class DueItem:
         """Whether its answer was another moment, at which a reminder comes."""
         return self.answer in (Answer.SNOOZED, Answer.MOVED)
 
+    def is_still_put_off(self, now: datetime) -> bool:
+        """Whether that reminder has not come yet; since then it stands for itself."""
+        return self.is_put_off and self.until is not None and self.until > now
+
     @property
     def as_reminder(self) -> Reminder:
         """The job as a reminder for this moment."""
