@@ -9,7 +9,7 @@ import pytest
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import Answer, DueItem
-from ollim_bot.domain.item_replies import settlement
+from ollim_bot.domain.item_replies import is_undo, settlement
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
 
@@ -83,3 +83,18 @@ def test_the_same_words_take_or_skip_a_dose(words: str, answer: Answer) -> None:
 )
 def test_other_words_are_for_the_agent(words: str) -> None:
     assert settlement(words, WATER, NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "is_meant"),
+    [
+        ("undo", True),
+        ("Oh, undo that!", True),
+        ("take it back, please", True),
+        ("undo the last line of the poem", False),
+        ("how do I undo?", False),
+        ("take the bins back", False),
+    ],
+)
+def test_only_words_that_say_nothing_else_take_a_change_back(words: str, is_meant: bool) -> None:
+    assert is_undo(words) is is_meant

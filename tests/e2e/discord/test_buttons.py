@@ -262,6 +262,14 @@ async def test_a_reminder_is_snoozed_and_cancelled_before_it_comes(scene: Discor
     assert not read(scene, "reminders/dentist.md")
 
 
+async def forward_by_a_stranger(scene: DiscordScene, text: str) -> None:
+    """The owner forwards it, and the model is asked about it."""
+    ref = scene.discord.say(text, as_user=scene.discord.stranger, in_guild=True)
+    scene.model.answers("Somebody wrote that.")
+    scene.discord.forward(ref)
+    await scene.said("Somebody wrote that.")
+
+
 async def test_a_reminder_that_the_agent_cancels_comes_back_by_one_word(
     scene: DiscordScene,
 ) -> None:
@@ -275,7 +283,7 @@ async def test_a_reminder_that_the_agent_cancels_comes_back_by_one_word(
         card = await scene.card("Reminder cancelled: Call the dentist.")
         assert not read(scene, "reminders/dentist.md")
         if is_reply:
-            await scene.ask("good morning", "Good morning.")
+            await forward_by_a_stranger(scene, "undo")
         asked = len(scene.model.requests)
         scene.discord.say("oh, undo that!", reply_to=card.id if is_reply else None)
         back = "Undone. “Call the dentist.” is as it was before."
