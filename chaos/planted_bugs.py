@@ -58,8 +58,8 @@ PLANTED_BUGS = (
     PlantedBug(
         "acknowledged before it is on disk",
         "conversation/intake.py",
-        "        shown, item = await self._state.transact(step)\n",
-        "        shown, item = accepted.as_message(), None\n"
+        "        shown, item, is_for_agent = await self._state.transact(step)\n",
+        "        shown, item, is_for_agent = accepted.as_message(), None, True\n"
         "        later = asyncio.get_running_loop().call_later\n"
         "        later(1.0, lambda: asyncio.ensure_future(self._state.transact(step)))\n",
         focus=("kill", "say on the page"),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.clock import SystemClock, wait_until_set
+from ollim_bot.clock import Backoff, SystemClock, wait_until_set
 from ollim_bot.ports import Clock
 from ollim_bot.testing.clock import ManualClock
 
@@ -208,3 +208,21 @@ async def test_a_thread_that_is_held_does_not_hold_the_manual_clock() -> None:
     assert not task.done()
     goes_on.set()
     assert await task
+
+
+async def test_pauses_between_tries_grow_and_begin_anew_after_a_long_try() -> None:
+    clock, tried = manual_clock(), list[tuple[int, float]]()
+    began = clock.monotonic()
+    lasts = {4: 10.0}
+
+    async def try_often() -> None:
+        async for failures in Backoff(clock, 1.0, 5.0):
+            tried.append((failures, clock.monotonic() - began))
+            await clock.sleep(lasts.get(failures, 0.0))
+
+    task = asyncio.create_task(try_often())
+    for _ in range(40):
+        await clock.advance(1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert tried[:7] == [(0, 0), (1, 1), (2, 3), (3, 7), (4, 12), (5, 23), (6, 25)]

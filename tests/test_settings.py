@@ -124,6 +124,12 @@ def test_every_setting_is_read(machine: FakeMachine) -> None:
     }
 
 
+@pytest.mark.parametrize("address", ["localhost:11434", "127.0.0.1:11434/", "[::1]:11434"])
+def test_an_address_on_this_machine_needs_no_scheme(machine: FakeMachine, address: str) -> None:
+    given = machine.settings(ANTHROPIC_BASE_URL=address, ANTHROPIC_AUTH_TOKEN="none")
+    assert given.engine_environment()["ANTHROPIC_BASE_URL"] == f"http://{address.rstrip('/')}"
+
+
 @pytest.mark.parametrize(("name", "value", "sentence"), WRONG_VALUES)
 def test_a_wrong_value_is_told_with_its_place_and_what_would_be_right(
     machine: FakeMachine, name: str, value: str, sentence: str

@@ -42,6 +42,37 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
+class Backoff:
+    """Numbers tries from 0, and waits between them: `first` seconds, then twice as long each time.
+
+    After a try that took `recovered` seconds, or the longest pause, the pauses begin anew.
+    """
+
+    def __init__(
+        self, clock: Clock, first: float, longest: float, recovered: float | None = None
+    ) -> None:
+        self._clock = clock
+        self._first = first
+        self._longest = longest
+        self._recovered = longest if recovered is None else recovered
+        self._pause = first
+        self._tries = 0
+        self._began = 0.0
+
+    def __aiter__(self) -> Backoff:
+        return self
+
+    async def __anext__(self) -> int:
+        if self._tries:
+            if self._clock.monotonic() - self._began >= self._recovered:
+                self._pause = self._first
+            await self._clock.sleep(self._pause)
+            self._pause = min(2 * self._pause, self._longest)
+        self._tries += 1
+        self._began = self._clock.monotonic()
+        return self._tries - 1
+
+
 async def within(seconds: float, clock: Clock, work: Coroutine[Any, Any, R]) -> R | None:
     """The result of the work; None if the time was over first. The work has ended then."""
     return await result_before(clock.sleep(seconds), work)

@@ -65,9 +65,12 @@ class BadCron(WrongInput):
 
 
 class BadPhrase(WrongInput):
-    def __init__(self, text: str, reason: str) -> None:
+    """`readings` are the right phrases that may be meant by `text`."""
+
+    def __init__(self, text: str, reason: str, readings: Sequence[str] = ()) -> None:
         super().__init__(reason)
         self.text = text
+        self.readings = tuple(readings)
 
 
 class BadJob(WrongInput):

@@ -25,6 +25,7 @@ from ollim_bot.errors import BadSettings
 
 Choice = TypeVar("Choice", bound=StrEnum)
 _ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[\w.-]+)(:\d{1,5})?(/[\w./~%:-]*)?", re.ASCII)
+_ON_THIS_MACHINE = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?=[:/]|$)")
 # The keys that are sent to each address.
 _SENT: Mapping[str, tuple[str, ...]] = {
     "ANTHROPIC_BASE_URL": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
@@ -236,6 +237,8 @@ def _discord_id(text: str) -> int:
 
 
 def _address(text: str) -> str:
+    if _ON_THIS_MACHINE.match(text):
+        text = f"http://{text}"
     if not _ADDRESS.fullmatch(text):
         raise InvalidSetting("is not a plain web address. Right: http://127.0.0.1:9000/api.")
     return text.rstrip("/")

@@ -15,7 +15,7 @@ SAVE = Button("Keep all of it", "fork_save", style=ButtonStyle.SUCCESS)
 REPORT = Button("Keep a summary", "fork_report", style=ButtonStyle.PRIMARY)
 EXIT = Button("Leave it", "fork_exit", style=ButtonStyle.DANGER)
 ENTRY = Card("Side conversation", "Topic: taxes", Color.PURPLE, buttons=(SAVE, REPORT, EXIT))
-ENDED = Card("Side conversation ended — left", "", Color.PURPLE)
+ENDED = Card("Side conversation ended — nothing kept", "", Color.PURPLE)
 NO_TOPIC = "Side conversation, apart from the main one"
 NOT_SAVED = "The main conversation has gone on since. Use **Keep a summary** instead."
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.async_api import FloatRect, Locator, Page, Route, expect
@@ -333,3 +334,24 @@ async def each_line_has_its_buttons_beside_it(scene: PageScene, page: Page) -> N
     await later.click()
     await expect(later).to_be_disabled()
     assert [click[2] for click in scene.core.clicks[clicks:]] == [LATER.custom_id]
+
+
+async def test_the_earlier_cards_of_a_thing_are_one_quiet_line_above_the_newest(
+    scene: PageScene, page: Page
+) -> None:
+    at = datetime(2026, 2, 24, 9, 0, tzinfo=UTC)
+    pills = Card("Take the pills.", buttons=(DONE, LATER))
+    asked = [await said(scene, pills) for _ in range(4)]
+    await expect(messages(page)).to_have_count(4)
+    for number, each in enumerate(asked[:3]):
+        moment = at + timedelta(minutes=10 * number)
+        line = Card(f"Take the pills · asked at 9:{number}0", earlier_of="p1")
+        await scene.core.post(replace(each, at=moment, card=line))
+    await expect(messages(page)).to_have_count(2)
+    earlier = messages(page).first
+    await expect(earlier.locator("p").first).to_have_text(
+        "Take the pills · asked at 9:00, 9:10, 9:20"
+    )
+    await expect(earlier.locator(".card")).to_have_count(0)
+    await expect(messages(page).last.locator(".card")).to_contain_text("Take the pills.")
+    await expect(button(page, "Mark as done")).to_have_count(1)

@@ -126,7 +126,7 @@ async def is_announced_once(scene: PageScene, page: Page) -> ChatMessage:
     assert await announced(page) == [
         "Program: Side conversation\nTopic: taxes",
         "Ollim: an answer",
-        "Program: Side conversation ended — left",
+        "Program: Side conversation ended — nothing kept",
         "Side conversation: rent",
     ]
     return to_come
@@ -140,7 +140,7 @@ async def test_a_fork_is_announced_once_and_its_cards_look_like_cards(
     await end(scene, card)
     entry, ended, said = (messages(page).nth(place) for place in range(3))
     await expect(entry.locator(".card button")).to_have_count(0)
-    await expect(ended).to_contain_text("Side conversation ended — left")
+    await expect(ended).to_contain_text("Side conversation ended — nothing kept")
     await scene.core.say("an answer")
     await expect(said).to_contain_text("an answer")
     look = "it => [getComputedStyle(it).fontSize, getComputedStyle(it).color]"

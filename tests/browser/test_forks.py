@@ -228,7 +228,7 @@ async def test_two_tabs_agree_and_a_reload_or_an_absence_changes_nothing(
     await end(scene, card)
     for tab in (page, other):
         await expect(tab.locator("#fork")).to_be_hidden()
-        await expect(message(tab, "Side conversation ended — left")).to_be_visible()
+        await expect(message(tab, "Side conversation ended — nothing kept")).to_be_visible()
     await other.reload()
     await expect(messages(other)).to_have_count(2)
     await expect(other.locator("#fork")).to_be_hidden()

@@ -33,7 +33,7 @@ def test_an_edit_changes_one_line_and_keeps_what_a_person_wrote(terminal: Termin
     path = terminal.write("routines/mine.md", COMMENTED)
     answer = terminal.done("routine", "edit", "plan", "--cron", "0 9 * * *")
     assert answer == (
-        "Routine changed: plan my day, at 09:00 every day. Next: tomorrow 9:00 (in 18 h 30 min).\n"
+        "Routine changed: plan my day, at 9:00 every day. Next: tomorrow 9:00 (in 18 h 30 min).\n"
     )
     assert path.read_text() == COMMENTED.replace("30 8 * * 1-5", "0 9 * * *")
 
@@ -133,7 +133,8 @@ def test_a_job_can_be_named_by_its_words(terminal: Terminal) -> None:
     for verb in ("pause", "resume", "show"):
         assert "drink water" in terminal.done("reminder", verb, "drink")
     several = (
-        "Several fit “water”: a1 (drink water); b2 (water the plants). Say which one by its id.\n"
+        "Several fit “water”: a1 (drink water, today 15:30); b2 (water the plants, today 17:30). "
+        "Say which one by its id.\n"
     )
     assert terminal.refused("reminder", "cancel", "water") == several
     assert (

@@ -83,7 +83,7 @@ def test_json_tells_value_and_default_with_their_types(terminal: Terminal) -> No
         "value": True,
         "default": False,
         "takes": "on or off",
-        "about": "newer versions put in place, in the hour auto_update_hour",
+        "about": "install newer versions by itself, in the hour auto_update_hour",
     }
     assert terminal.json("config", "get", "auto_update") == settings["auto_update"]
 

@@ -53,6 +53,11 @@ def test_help_about_a_group_is_its_own_help_with_an_example_for_each_verb(
             ["fly"], "There is no command `fly`. `ollim-bot help` shows them all.", id="far off"
         ),
         pytest.param(
+            ["snooze", "oven"],
+            "There is no command `snooze`. Did you mean `ollim-bot reminder snooze`?",
+            id="a verb alone",
+        ),
+        pytest.param(
             ["reminder", "delete", "x"],
             "`ollim-bot reminder` has no `delete`. Did you mean `cancel`?",
             id="other word for it",
@@ -65,6 +70,8 @@ def test_help_about_a_group_is_its_own_help_with_an_example_for_each_verb(
             )
             for noun, word, meant in (
                 ("tasks", "remove", "delete"),
+                ("runs", "sho", "show"),
+                ("reminder", "lsit", "list"),
                 ("tasks", "create", "add"),
                 ("skill", "delete", "remove"),
                 ("history", "find", "search"),

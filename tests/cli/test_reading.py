@@ -144,7 +144,7 @@ def test_a_routine_is_shown_whole_and_in_words(terminal: Terminal) -> None:
     assert terminal.done("routine", "show", "plan") == (
         "Morning briefing\n"
         "  id         plan\n"
-        "  when       at 08:30 on Monday through Friday in Europe/London (cron 30 8 * * 1-5)\n"
+        "  when       at 8:30 on Monday through Friday in Europe/London (cron 30 8 * * 1-5)\n"
         "  next       tomorrow 9:30 (in 19 h), Tue 17 Nov 09:30, Wed 18 Nov 09:30\n"
         "  runs       in the background, without the conversation so far\n"
         "  model      sonnet\n"
@@ -173,7 +173,7 @@ def test_a_reminder_is_shown_with_its_chain(terminal: Terminal) -> None:
         "  id          x\n"
         "  when        overdue since today 14:00 (30 min ago)\n"
         "  follow-ups  check 2 of 4; the first was root\n"
-        "  paused      it does nothing until it is resumed\n"
+        "  paused      it waits until you resume it\n"
         "  runs        in the conversation\n"
         "  tools       the usual ones\n"
         "  skills      none\n"

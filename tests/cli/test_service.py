@@ -75,7 +75,7 @@ def test_the_real_bot_lives_as_a_service(shell: ServiceTerminal) -> None:
     installed = shell.service("install")
     assert installed.code == 0, installed
     assert "ExecStart=" in installed.out
-    assert "The bot lives, as process" in installed.out
+    assert "The bot is running, as process" in installed.out
     told = json.loads(shell.service("status", "--json").out)
     first = told["service_process"]
     assert told["alive"]
@@ -86,7 +86,7 @@ def test_the_real_bot_lives_as_a_service(shell: ServiceTerminal) -> None:
     status = shell.service("status")
     assert (status.code, status.err) == (0, "")
     assert "active (running)" in status.out
-    assert status.out.endswith("\nThe bot lives.\n")
+    assert status.out.endswith("\nThe bot is running.\n")
     assert shell.manager.services.starts(UNIT) == 1
 
     removed = shell.service("uninstall")

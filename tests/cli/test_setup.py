@@ -48,14 +48,14 @@ async def ran(scene: SetupScene, person: ScriptedPerson, *words: str, **options:
     return await asyncio.to_thread(lambda: scene.run(person, *words, **options))  # type: ignore[arg-type]
 
 
-async def test_a_person_with_a_claude_account_and_a_token_needs_ten_keys_and_a_paste(
+async def test_a_person_with_a_claude_account_and_a_token_needs_thirteen_keys_and_a_paste(
     scene: SetupScene,
 ) -> None:
     scene.service = FakeMachineStart()
     async with LocalDiscord(token=TOKEN) as discord:
         own_lines = f"# mine\nDISCORD_API_URL={discord.api_url}\n"
         scene.write(own_lines)
-        person = ScriptedPerson("", "", "", "1", TOKEN, "", "", "y")
+        person = ScriptedPerson("", "", "", "1", TOKEN, "", "", "", "", "", "y")
         assert await ran(scene, person) is None
     assert scene.claude.is_signed_in
     assert scene.service.is_there
@@ -64,7 +64,7 @@ async def test_a_person_with_a_claude_account_and_a_token_needs_ten_keys_and_a_p
     assert scene.reports == 1
     # The page promises both numbers.
     typed = person.keystrokes - len(TOKEN)
-    assert (len(person.questions), typed) == (8, 10)
+    assert (len(person.questions), typed) == (11, 13)
     assert f"{len(person.questions)} questions, {typed} keys" in DOCS.read_text()
     assert TOKEN not in person.screen
     assert "Signed in to Claude with the account ada@example.org." in person.screen
@@ -76,35 +76,42 @@ async def test_a_person_with_a_claude_account_and_a_token_needs_ten_keys_and_a_p
 def test_every_answer_can_be_given_and_the_files_are_said_before(scene: SetupScene) -> None:
     with served(CalendarAnswer(body=ics(DENTIST))) as server:
         person = ScriptedPerson(
-            "Ada \"the\" Lovelace", "Max $", "Europe/Paris", "3", "http://127.0.0.1:11434", "",
-            "qwen3:8b", "", server.address("/secret.ics"), "7am",
+            "Ada \"the\" Lovelace", "Max $", "Europe/Paris", "3", "localhost:1", "y", "",
+            "qwen3:8b", "", server.address("/secret.ics"), "7.00", "take my pills",
+            "sometime", "every day at 7.30", "y", "10-7", "22-7",
         )  # fmt: skip
         assert scene.run(person) is None
     assert scene.env == {
         "OLLIM_USER_NAME": 'Ada "the" Lovelace',
         "OLLIM_BOT_NAME": "Max $",
         "OLLIM_TIMEZONE": "Europe/Paris",
-        "ANTHROPIC_BASE_URL": "http://127.0.0.1:11434",
+        "ANTHROPIC_BASE_URL": "localhost:1",
         "ANTHROPIC_AUTH_TOKEN": "none",
         "ANTHROPIC_MODEL": "qwen3:8b",
     }
-    before, _, _ = person.screen.partition("1/7")
+    before, _, _ = person.screen.partition("1/10")
     assert "~/.ollim-bot/.env" in before
     assert "state/calendars" in before
     assert "secret.ics" not in person.screen
-    (routine,) = scene.paths.routines.glob("*.md")
-    assert "what is on today" in routine.read_text()
-    assert "0 7 * * *" in routine.read_text()
+    assert "Nothing answers at localhost:1 (Connection refused)." in person.screen
+    routines = {path.stem: path.read_text() for path in scene.paths.routines.glob("*.md")}
+    assert "what is on today" in routines["morning"]
+    assert "0 7 * * *" in routines["morning"]
+    assert "30 7 * * *" in routines["take-my-pills"]
+    assert "plain: true" in routines["take-my-pills"]
+    config = look_into(scene.paths, NOW, lambda tx: tx.config.get())
+    assert config is not None
+    assert (config.nag_default, config.quiet_hours) == ("10m x 4", "22:00-07:00")
 
 
 def test_enter_at_every_question_changes_nothing_at_all(scene: SetupScene) -> None:
-    person = ScriptedPerson(*[""] * 7)
+    person = ScriptedPerson(*[""] * 10)
     before = sorted(scene.home.iterdir())
     assert scene.run(person) is None
     assert person.answers == []
     assert sorted(scene.home.iterdir()) == before
     assert person.screen.rstrip().endswith("Start the bot now: `ollim-bot`.")
-    assert "when today has cost 5 US dollars, jobs stop using the model" in person.screen
+    assert "when jobs have cost 5 US dollars today, they stop using the model" in person.screen
 
 
 WRONG = {
@@ -115,6 +122,8 @@ WRONG = {
     "discord": (("two words", ""), "a space or a strange letter"),
     "calendar": (("my calendar", "https://127.0.0.1:1/x", ""), "not a web address"),
     "routine": (("25:00", "whenever", ""), "not a time of day"),
+    "reminder": (("take my pills", "sometime", ""), "I do not understand that."),
+    "quiet": (("10-7", ""), "not two times"),
 }
 
 
@@ -135,10 +144,10 @@ def test_a_near_zone_takes_one_enter(scene: SetupScene) -> None:
     assert scene.env == {"OLLIM_TIMEZONE": "Europe/Berlin"}
 
 
-@pytest.mark.parametrize(("at", "stop"), [*((at, STOP) for at in range(8)), (3, HANG_UP)])
+@pytest.mark.parametrize(("at", "stop"), [*((at, STOP) for at in range(11)), (3, HANG_UP)])
 def test_a_stop_at_any_step_keeps_what_was_confirmed(scene: SetupScene, at: int, stop: str) -> None:
     scene.service = FakeMachineStart()
-    answers = ["Ada", "Max", "Europe/Paris", "4", "", "", "8:30", ""]
+    answers = ["Ada", "Max", "Europe/Paris", "4", "", "", "8:30", "", "", "", ""]
     person = ScriptedPerson(*answers[:at], stop)
     assert isinstance(scene.run(person), KeyboardInterrupt)
     given = {"OLLIM_USER_NAME": "Ada", "OLLIM_BOT_NAME": "Max", "OLLIM_TIMEZONE": "Europe/Paris"}
@@ -153,13 +162,13 @@ def test_a_stop_at_any_step_keeps_what_was_confirmed(scene: SetupScene, at: int,
 
 def test_a_stop_inside_a_step_leaves_that_step_undone(scene: SetupScene) -> None:
     """The address of a server is not kept without its key."""
-    assert scene.run(ScriptedPerson("3", "http://127.0.0.1:1", STOP), "model") is not None
+    assert scene.run(ScriptedPerson("3", "http://127.0.0.1:1", "y", STOP), "model") is not None
     assert scene.text == ""
 
 
 def test_a_second_run_shows_what_is_there_and_asks_no_more_than_it_must(scene: SetupScene) -> None:
     scene.service = FakeMachineStart()
-    first = ScriptedPerson("Ada", "", "Europe/Paris", "4", "", "", "8:30", "y")
+    first = ScriptedPerson("Ada", "", "Europe/Paris", "4", "", "", "8:30", "", "y", "22-7", "y")
     assert scene.run(first) is None
     text = scene.text
     second = ScriptedPerson(*[""] * 6)
@@ -251,7 +260,10 @@ async def test_a_token_is_checked_with_discord_before_it_is_kept(scene: SetupSce
         assert await ran(scene, again, "discord") is None
         assert "Discord: the token is right." in again.screen
         await discord.refuse_connections()
-        away = ScriptedPerson("MTIz.another.token")
+        unsure = ScriptedPerson("MTIz.another.token", "", "")
+        assert await ran(scene, unsure, "discord") is None
+        assert scene.env["DISCORD_TOKEN"] == TOKEN
+        away = ScriptedPerson("MTIz.another.token", "y")
         assert await ran(scene, away, "discord") is None
     assert "Discord cannot be reached now." in away.screen
     assert scene.env["DISCORD_TOKEN"] == "MTIz.another.token"
@@ -353,7 +365,7 @@ def test_a_secret_on_the_command_line_is_refused_and_not_repeated(
 
 
 def test_flags_answer_their_questions_in_a_terminal_too(scene: SetupScene) -> None:
-    person = ScriptedPerson("", "4", "", "", "")
+    person = ScriptedPerson("", "4", *[""] * 6)
     words = ("--user-name", "Ada", "--bot-name", "Max", "--no-service")
     scene.service = FakeMachineStart()
     assert scene.run(person, *words) is None
@@ -372,9 +384,9 @@ def test_without_a_terminal_and_without_flags_it_says_what_to_do(scene: SetupSce
 
 def test_wrong_settings_are_named_and_can_be_mended(scene: SetupScene) -> None:
     scene.write("OLLIM_TIMEZONE=Berln\nOLLIM_USER_NAME='Ada\n")
-    person = ScriptedPerson("Ada", "", "Europe/Berlin", "", "", "", "")
+    person = ScriptedPerson("Ada", "", "Europe/Berlin", *[""] * 7)
     assert scene.run(person) is None
-    assert "Berln" in person.screen.partition("1/7")[0]
+    assert "Berln" in person.screen.partition("1/10")[0]
     assert scene.env == {"OLLIM_TIMEZONE": "Europe/Berlin", "OLLIM_USER_NAME": "Ada"}
 
 
@@ -416,7 +428,7 @@ def test_the_service_is_installed_by_its_own_command(
         assert scene.service.is_installed(), person.screen + scene.printed
         assert "ExecStart=" in scene.printed
         assert "The bot runs" in person.screen
-        again = ScriptedPerson(*[""] * 7)
+        again = ScriptedPerson(*[""] * 10)
         assert scene.run(again) is None
     assert "start with this machine" not in again.screen
 

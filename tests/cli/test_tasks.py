@@ -111,9 +111,23 @@ def test_an_id_that_fits_several_names_them(terminal: Terminal) -> None:
     known = ids(terminal)
     first = next(one for one in "0123456789abcdef" if sum(i[0] == one for i in known.values()) > 1)
     refused = terminal.refused("tasks", "done", first)
-    assert refused.startswith(f"{first} could mean {first}")
-    assert refused.endswith("Give more of the id.\n")
+    assert refused.startswith(f"Several fit “{first}”: {first}")
+    assert refused.endswith("Say which one by its id.\n")
     assert "- [x]" not in terminal.paths.tasks.read_text()
+
+
+def test_a_task_is_named_by_its_words_and_an_open_one_is_meant_first(terminal: Terminal) -> None:
+    terminal.write(
+        "tasks.md", "- [ ] buy cat food\n- [ ] buy cat litter\n- [x] call the cat sitter\n"
+    )
+    several = terminal.refused("tasks", "done", "cat")
+    assert several.startswith("Several fit “cat”: ")
+    assert "(buy cat food)" in several
+    assert "sitter" not in several
+    assert terminal.done("tasks", "done", "cat", "food") == "Task done: buy cat food.\n"
+    assert terminal.done("tasks", "done", "cat") == "Task done: buy cat litter.\n"
+    assert terminal.done("tasks", "reopen", "litter") == "Task open again: buy cat litter.\n"
+    assert terminal.done("tasks", "delete", "sitter") == "Task deleted: call the cat sitter.\n"
 
 
 def test_notes_are_data_for_the_agent_and_words_for_the_owner(terminal: Terminal) -> None:

@@ -9,14 +9,17 @@ import re
 import struct
 import subprocess
 import termios
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from tests.cli.terminal import PROGRAM, Terminal
+from tests.cli.test_runs import append, row
 
 from ollim_bot.cli.terminal import Style, painted, wrapped
 from ollim_bot.domain.text import with_program
 from ollim_bot.environment import called_program
+from ollim_bot.store.data_directory import prepare_data_directory
 
 SENTENCE = "The page cannot be opened. Run `ollim-bot web url`. Example: ollim-bot web url"
 
@@ -60,9 +63,25 @@ def test_a_line_is_broken_between_words_and_an_address_stays_whole() -> None:
 
 
 @pytest.mark.terminal
-@pytest.mark.parametrize("words", [("config",), ("remindr",), ("reminder", "add", "--help")])
+@pytest.mark.parametrize(
+    "words", [("config",), ("remindr",), ("reminder", "add", "--help"), ("rehearse",), ("runs",)]
+)
 def test_no_word_is_broken_at_80_columns(terminal: Terminal, words: tuple[str, ...]) -> None:
+    prepare_data_directory(terminal.paths)
+    append(terminal, *(_run_of(day, state) for day in (16, 17) for state in ("delivered", "done")))
+    text = "start dinner, and take the bread out of the freezer before it is too late"
+    terminal.write(
+        "routines/dinner.md", f'---\nid: dinner\ncron: "0 18 * * *"\nmust: true\n---\n{text}\n'
+    )
     assert_no_word_is_broken(seen(terminal, *words))
+
+
+def _run_of(day: int, state: str) -> str:
+    """One of several runs, the last step of which the sentinel did."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    job = "put the bins out, and bring the empty ones of last week back in"
+    name = f"routine:3f2a9c1b:2026-11-{day}T07:30:00Z"
+    return row(now.isoformat(), name, state, job=job, by="sentinel", silent_because="it was night")
 
 
 def assert_no_word_is_broken(shown: str) -> None:

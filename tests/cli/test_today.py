@@ -41,10 +41,14 @@ def test_today_shows_what_waits_comes_and_is_done(terminal: Terminal) -> None:
     answered = due("b", "call mum", 2).answered(Answer.DONE, SUNDAY - HOUR, "web")
     snoozed = due("c", "bins", 1).answered(Answer.SNOOZED, SUNDAY - HOUR, "web", SUNDAY + HOUR, "d")
 
+    come_again = due("e", "oven", 2).answered(
+        Answer.SNOOZED, SUNDAY - HOUR, "web", SUNDAY - HOUR / 2, "f"
+    )
+
     def step(tx: Transaction) -> None:
         tx.due_items.put(due("a", "drink water", 3))
-        tx.due_items.put(answered)
-        tx.due_items.put(snoozed)
+        for each in (answered, snoozed, come_again):
+            tx.due_items.put(each)
 
     database = open_database(terminal.paths, lambda: SUNDAY, is_holder=True, report=print)
     database.run(step)

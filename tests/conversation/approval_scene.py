@@ -104,4 +104,5 @@ def outcome(card: Card) -> str:
     """The answer that the card shows; empty while the question is open."""
     said = [field.value for field in card.fields if field.name == "Answer"]
     assert [each.is_used for each in card.buttons] == [bool(said)] * len(card.buttons)
+    assert not said or len(card.buttons) < 2
     return "".join(said)

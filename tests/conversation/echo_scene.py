@@ -16,7 +16,7 @@ from tests.stores import Stores, memory_stores
 from ollim_bot.cli.main import main
 from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.cards import Card
+from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import (
@@ -71,6 +71,7 @@ class EchoScene:
     is_full: bool = False
     refusals: list[WriteFailed] = field(default_factory=list)
     posted: dict[str, ChatMessage] = field(default_factory=dict)
+    pressed: list[Button] = field(default_factory=list)
     posts: int = 0
     may_wait: bool = False
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW, BERLIN))
@@ -168,6 +169,8 @@ class EchoScene:
             pass
 
     async def undo(self, message: ChatMessage | None = None) -> CommandAnswer:
+        """Press the Undo of the message, or the last one once more where it is gone."""
         message = message or self.message
         assert message.card is not None
-        return await self.started().undo("web", message, message.card.buttons[0])
+        self.pressed = [*message.card.buttons, *self.pressed][:1]
+        return await self.started().undo("web", message, self.pressed[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -42,9 +43,11 @@ def test_every_surface_takes_the_card_before_and_after_the_answer(
 ) -> None:
     card = asking_card(call, KEY, grant)
     assert card.problems() == []
-    said = answered_card(card, f"Allowed from now on: `{GRANT}`", Color.GREEN)
+    pressed = card.buttons[-1]
+    said = answered_card(card, f"Allowed from now on: `{GRANT}`", Color.GREEN, pressed)
     assert said.problems() == []
     assert (said.title, said.description) == (card.title, card.description)
+    assert said.buttons == (replace(pressed, is_used=True),)
     assert all(len(button.custom_id) <= 100 for button in card.buttons)
 
 

@@ -83,6 +83,7 @@ async def test_no_refuses_and_tells_the_model_to_leave_it(scene: ApprovalScene) 
     assert refusal is not None
     assert refusal.reason.startswith("The owner said no")
     await scene.until(lambda: outcome(scene.cards[0]) == "Refused.")
+    assert [each.label for each in scene.cards[0].buttons] == ["❌ Refuse"]
 
 
 async def test_always_is_remembered_and_listed_until_it_is_reset(scene: ApprovalScene) -> None:
@@ -152,10 +153,12 @@ async def test_cancelling_ends_all_that_is_open(scene: ApprovalScene) -> None:
 async def test_a_call_that_stops_waiting_leaves_no_open_card(scene: ApprovalScene) -> None:
     """The engine cancels a waiting call when its turn is interrupted."""
     (asking,) = await scene.asked()
+    asked = scene.shown[-1]
     asking.cancel()
     await scene.until(lambda: outcome(scene.cards[0]) == "No longer needed.")
     await scene.until(lambda: scene.clock.sleeping == 0)
-    assert (await scene.click("once")).is_error
+    late = scene.approvals.answer("web", asked, button(asked, "once"))
+    assert (await scene.within(late)).is_error
 
 
 async def test_the_first_answer_counts_and_the_second_is_told(scene: ApprovalScene) -> None:

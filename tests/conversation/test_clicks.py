@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from tests.conversation.scene import Scene, scene, scripted
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -24,9 +25,9 @@ async def shown_card(at: Scene) -> ChatMessage:
     return card
 
 
-def offering(*answers: str) -> ScriptedEngine:
+def offering(*answers: str, title: str = "The plan") -> ScriptedEngine:
     engine = ScriptedEngine()
-    engine.then(CallsTool(CARD, {"title": "The plan", "buttons": BUTTONS}), Says("See the card."))
+    engine.then(CallsTool(CARD, {"title": title, "buttons": BUTTONS}), Says("See the card."))
     return engine.answers(*answers)
 
 
@@ -65,6 +66,19 @@ async def test_a_used_button_is_shown_as_used_and_the_others_are_not() -> None:
         assert found is not None
         assert found.card is not None
         assert [button.is_used for button in found.card.buttons] == [True, False]
+
+
+@pytest.mark.parametrize(("title", "left"), [("Shall I?", 0), ("The plan", 2)])
+async def test_a_question_that_words_have_answered_has_no_buttons_left(
+    title: str, left: int
+) -> None:
+    async with scene(offering("Done.", title=title)) as at:
+        card = await shown_card(at)
+        await at.ask("yes, tell me")
+        found = await at.chat.message(card.id)
+        assert found is not None
+        assert found.card is not None
+        assert len(found.card.buttons) == left
 
 
 async def test_a_click_survives_a_restart_and_is_still_once() -> None:

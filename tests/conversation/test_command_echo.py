@@ -93,13 +93,13 @@ async def test_a_routine_that_a_command_added_is_told_and_undone(scene: EchoScen
     (card,) = scene.cards
     assert card.title == "Routine added: Plan"
     assert card.description == (
-        "At 08:30 on Monday through Friday.\n"
+        "At 8:30 on Monday through Friday.\n"
         "Next: tomorrow 8:30, Thu 26 Feb 08:30, Fri 27 Feb 08:30."
     )
-    assert await scene.undo() == CommandAnswer("Undone. “Plan” is gone again.")
+    assert await scene.undo() == CommandAnswer("Undone. “Plan” is gone again.", is_shown=True)
     assert not (scene.root / FILE).exists()
     (update,) = scene.stores.updates.read().entries
-    assert update.message == "The owner has undone a change: routines/plan.md was removed again."
+    assert update.message == "Known to the owner: undone: routines/plan.md was removed again."
     assert (await scene.undo()).is_error
 
 

@@ -53,8 +53,8 @@ async def wrong(at: Scene, line: str) -> str:
     [
         ("/cler", "There is no command `/cler`. Did you mean `/clear`?"),
         ("/xyzzy", "There is no command `/xyzzy`. `/help` shows what I can do."),
-        ("/resume", "Something is missing. Right: `/resume <id>`."),
-        ("/clear all", "That is too much. Right: `/clear`."),
+        ("/resume", "`/resume` needs more: write `/resume <id>`."),
+        ("/clear all", "`/clear` takes no words after it."),
         ("/resume ab", "There is no conversation `ab`. `/sessions` shows them."),
         ("/resume abcd", "There is no conversation `abcd`. `/sessions` shows them."),
         ("/config model.mian", "There is no setting `model.mian`. Did you mean `model.main`?"),

@@ -80,7 +80,7 @@ async def test_a_routine_is_shown_with_its_next_moment_and_its_buttons() -> None
         await opened(at, "/routines")
         card = cards(at)[-1]
         assert card.title == "Morning"
-        assert card.description == ("At 08:00 every day.\nNext: tomorrow 8:00 (in 21 h 45 min).")
+        assert card.description == ("At 8:00 every day.\nNext: tomorrow 8:00 (in 21 h 45 min).")
         assert labels(card) == ["Run now", "Skip once", "Pause", "Cancel"]
         assert card.problems() == []
 
@@ -101,7 +101,7 @@ async def test_all_jobs_are_one_message_with_an_action_for_each_line() -> None:
         assert await listed(at, "/routines") == CommandAnswer()
         (card,) = cards(at)
         assert card.problems() == []
-        assert card.text == "Routines\nMorning · At 08:00 every day · next tomorrow 8:00"
+        assert card.text == "Routines\nMorning · At 8:00 every day · next tomorrow 8:00"
         assert labels(card) == ["Skip once", "More"]
         said = (await press(at, "Skip once")).text
         assert said.startswith("Skipped: Morning, tomorrow 8:00.")
@@ -136,7 +136,7 @@ async def test_webhooks_are_listed_with_the_routines_and_have_their_buttons() ->
         assert card.problems() == []
         assert card.title == "Routines and webhooks"
         assert [(line.heading, line.text) for line in card.lines] == [
-            ("", "Morning · At 08:00 every day · next tomorrow 8:00"),
+            ("", "Morning · At 8:00 every day · next tomorrow 8:00"),
             ("Webhooks", "The bell"),
         ]
         assert labels(card) == ["Skip once", "More", "Pause", "More"]

@@ -37,7 +37,7 @@ async def test_a_new_routine_is_told_with_its_next_three_moments(scene: EchoScen
     (card,) = scene.cards
     assert card.title == "Routine added: Plan"
     assert card.description == (
-        "At 08:30 on Monday through Friday.\n"
+        "At 8:30 on Monday through Friday.\n"
         "Next: tomorrow 8:30, Thu 26 Feb 08:30, Fri 27 Feb 08:30."
     )
     assert [button.label for button in card.buttons] == ["Undo"]
@@ -62,7 +62,7 @@ async def test_a_reminder_for_a_quiet_moment_says_so_and_can_be_moved(scene: Ech
 async def test_the_moments_are_in_the_owners_zone_whatever_the_jobs_is(scene: EchoScene) -> None:
     await scene.turn((PATH, routine("timezone: Asia/Tokyo", cron="0 9 * * *")))
     assert scene.cards[0].description == (
-        "At 09:00 every day (Asia/Tokyo).\nNext: tomorrow 1:00, Thu 26 Feb 01:00, Fri 27 Feb 01:00."
+        "At 9:00 every day (Asia/Tokyo).\nNext: tomorrow 1:00, Thu 26 Feb 01:00, Fri 27 Feb 01:00."
     )
 
 

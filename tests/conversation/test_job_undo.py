@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.conversation.echo_scene import PATH, EchoScene, routine
 
+from ollim_bot.domain.cards import Card
 from ollim_bot.domain.commands import CommandAnswer
 
 
@@ -19,7 +20,8 @@ def scene(tmp_path: Path) -> EchoScene:
 async def test_undo_takes_a_new_job_away_even_after_a_restart(scene: EchoScene) -> None:
     await scene.turn((PATH, routine()))
     answer = await scene.undo()
-    assert answer == CommandAnswer("Undone. “Plan” is gone again.")
+    assert answer == CommandAnswer("Undone. “Plan” is gone again.", is_shown=True)
+    assert scene.cards == [Card("Undone. “Plan” is gone again.")]
     assert not (scene.root / PATH).exists()
     assert scene.journal.messages == ["undo: routines/daily.md"]
 
@@ -66,4 +68,4 @@ async def test_the_agent_hears_of_an_undo(scene: EchoScene) -> None:
     await scene.turn((PATH, routine()))
     await scene.undo()
     (update,) = scene.stores.updates.read().entries
-    assert update.message == ("The owner has undone a change: routines/daily.md was removed again.")
+    assert update.message == ("Known to the owner: undone: routines/daily.md was removed again.")

@@ -11,6 +11,7 @@ from ollim_bot.conversation.jobs.cards import undone
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.shared_files import UndoOutcome
+from ollim_bot.domain.text import literal
 from ollim_bot.surfaces.web.markdown import render
 
 SKILL = "skills/mail/SKILL.md"
@@ -29,10 +30,12 @@ async def test_who_the_bot_is_is_told_with_what_changed_and_undone(scene: EchoSc
     (card,) = scene.cards
     assert card.title == "I changed who I am: IDENTITY.md"
     assert card.description == "```diff\n- You are kind.\n+ You obey mail.\n```"
-    assert await scene.undo() == CommandAnswer("Undone. “IDENTITY.md” is as it was before.")
+    assert await scene.undo() == CommandAnswer(
+        "Undone. “IDENTITY.md” is as it was before.", is_shown=True
+    )
     assert path.read_text() == "# Who\n\nYou are kind.\nYou are brief.\n"
     (update,) = scene.stores.updates.read().entries
-    assert update.message == "The owner has undone a change: IDENTITY.md is as it was before."
+    assert update.message == "Known to the owner: undone: IDENTITY.md is as it was before."
     assert (await scene.undo()).is_error
 
 
@@ -188,5 +191,5 @@ async def test_many_tools_are_counted(scene: EchoScene) -> None:
 
 
 def test_an_answer_shows_a_title_as_it_is() -> None:
-    answer = undone("Routine added: *a* [b](https://c.example)", UndoOutcome.REMOVED)
+    answer = undone(literal("*a* [b](https://c.example)"), UndoOutcome.REMOVED)
     assert "“*a* [b](<a href" in render(answer)

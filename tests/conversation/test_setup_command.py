@@ -1,4 +1,4 @@
-"""`/setup` has the agent set the owner up; the built-in model says what to write instead."""
+"""`/setup` has the agent set the owner up; while the built-in model answers, the program asks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.conversation.failing_stores import FullDiskStore
 from tests.conversation.scene import NOW, STATUS, scene, scripted
+from tests.conversation.test_help import press
 from tests.stores import memory_stores, on_store
 
 from ollim_bot.domain.chat import Author, TurnId
@@ -36,6 +37,59 @@ async def test_the_agent_is_asked_and_the_owner_sees_what_they_wanted() -> None:
         assert prompt == button_prompt(read_set_up(), NOW)
         assert at.surface.posted_by(Author.OWNER) == ["Set up"]
         assert at.answers[-1].text == "What do you want to be called?"
+
+
+OFFLINE = replace(STATUS, is_offline=True)
+
+
+async def test_the_program_asks_itself_while_the_built_in_model_answers() -> None:
+    engine = scripted()
+    async with scene(engine, status=OFFLINE) as at:
+        await at.chat.command("web", "/setup")
+        assert at.log[-1].text.endswith("What shall I call you?")
+        for words, next_words in (
+            ("Ada", "Hello, Ada.\n\nDo I keep the name Ollim? Say yes, or give me another."),
+            ("yes", "It is 10:15 for you, in UTC. Is that right? If not, name your city."),
+            ("Atlantis", "I know no time zone of Atlantis. Name a large city near you, such as Be"),
+            ("Berlin", "Your time zone is Europe/Berlin.\n\nWhen shall I be quiet?"),
+            ("10-7", "I do not understand `10-7`. Two times, such as `22-7`."),
+            ("22-7", "Quiet from 22:00 to 07:00.\n\nWhat do you forget most?"),
+            ("skip", "That was all."),
+        ):
+            await at.send(words)
+            assert next_words in at.log[-1].text, words
+            buttons = [each.card.buttons for each in at.log[:-1] if each.card]
+            assert not any(buttons), "a question that has its answer keeps no button"
+        config, names = await at.stores.state.read(lambda tx: (tx.config.get(), tx.names.get()))
+        assert (config.timezone, config.quiet_hours) == ("Europe/Berlin", "22:00-07:00")
+        assert names.user == "Ada"
+        assert engine.prompts == []
+
+
+@pytest.mark.parametrize(
+    "words", ["remind me in 1 minute to drink water", "what is next?", "hello"]
+)
+async def test_words_about_something_else_are_for_the_model(words: str) -> None:
+    engine = scripted("Yes.")
+    async with scene(engine, status=OFFLINE) as at:
+        await at.chat.command("web", "/setup")
+        await at.send(words)
+        await at.quiet()
+        assert words in engine.prompts[-1]
+        names = await at.stores.state.read(lambda tx: tx.names.get())
+        assert names.user is None
+
+
+async def test_the_last_question_leaves_the_reminder_to_the_model() -> None:
+    engine = scripted("Routine set.")
+    async with scene(engine, status=OFFLINE) as at:
+        await at.chat.command("web", "/setup")
+        for label in ("Skip", "Yes", "Yes", "Skip"):
+            await press(at, label)
+        assert "What do you forget most?" in at.log[-1].text
+        await at.send("take my pills every day at 8am")
+        await at.quiet()
+        assert "take my pills every day at 8am" in engine.prompts[-1]
 
 
 async def test_it_can_be_asked_for_again() -> None:

@@ -50,7 +50,7 @@ STEPS_OF_THE_ENGINE = {
 WAYS_OUT = {
     "Keep all of it": ("fork_save", "Side conversation ended — all of it kept"),
     "Keep a summary": ("fork_report", "Side conversation ended — summary kept"),
-    "Leave it": ("fork_exit", "Side conversation ended — left"),
+    "Leave it": ("fork_exit", "Side conversation ended — nothing kept"),
 }
 LEFT = "the fork is to be left"
 QUESTION = ButtonPrompt("0a1b2c3d", "hello", NOW.timestamp())

@@ -36,7 +36,8 @@ class FakeChannel:
     `failures` has, by the name of a call, what its next calls raise; for a `None`, the call
     succeeds. `lost_answers` has, by name, how many of the next calls succeed but raise
     `DeliveryUncertain`. While `may_answer` is cleared, every call hangs. `calls` has the name of
-    each call, with the message that it was about. An optional edit should wait until `pause`
+    each call, with the message that it was about, and `cancelled` the names of those that were cut
+    short. An optional edit should wait until `pause`
     seconds after the last send or edit.
     """
 
@@ -47,12 +48,13 @@ class FakeChannel:
         self.calls: list[tuple[str, str]] = []
         self.failures: dict[str, deque[Exception | None]] = {}
         self.lost_answers: dict[str, int] = {}
+        self.cancelled: list[str] = []
         self.is_down = False
         self.pause = 1.2
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self._clock = clock
-        self._used_at = clock.monotonic()
+        self._used_at = float("-inf")
         self._ids = count(1001)
 
     def fail(self, call: str, *errors: Exception | None) -> None:
@@ -142,7 +144,11 @@ class FakeChannel:
         self.calls.append((name, about))
         if name in ("send", "edit"):
             self._used_at = self._clock.monotonic()
-        await self.may_answer.wait()
+        try:
+            await self.may_answer.wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(name)
+            raise
         if self.is_down:
             raise Unreachable("There is no network.")
         planned = self.failures.get(name)

@@ -118,6 +118,7 @@ async def test_a_presentation_that_is_cancelled_draws_no_more_and_leaves_its_dra
 async def test_a_turn_whose_events_break_off_is_not_shown_as_running(scene: DraftScene) -> None:
     async def broken() -> AsyncIterator[AgentEvent]:
         yield TextStreamed("half")
+        await scene.clock.advance(0)
         raise RuntimeError("a fault")
 
     start = TurnStart(TurnId("turn"), scene.clock.now(), ())

@@ -34,6 +34,31 @@ async def test_the_first_sign_comes_before_any_time_has_passed(scene: DraftScene
     assert ("show_typing", "") in scene.channel.calls
 
 
+async def test_in_a_burst_the_typing_sign_is_enough_and_each_answer_is_one_message(
+    scene: DraftScene,
+) -> None:
+    for number in range(5):
+        turn = await scene.begin()
+        assert scene.requests("show_typing") == ["show_typing"] * (number + 1)
+        await scene.clock.advance(0.4)
+        await scene.deliver(scene.answer(turn, f"answer {number}"))
+        await turn.end()
+    await scene.settle()
+    assert scene.channel.texts == [f"answer {number}" for number in range(5)]
+    assert scene.requests() == ["send", "edit", *["send"] * 4], "only the first had a status"
+    assert scene.requests("delete") == []
+
+
+async def test_a_turn_that_goes_on_after_a_burst_gets_its_status_line(scene: DraftScene) -> None:
+    first = await scene.begin()
+    await scene.deliver(scene.answer(first, "one"))
+    await first.end()
+    await scene.begin()
+    assert scene.channel.texts == ["one"]
+    await scene.clock.advance(1.3)
+    assert scene.channel.texts == ["one", "-# Thinking… (1s)"]
+
+
 async def test_the_nonce_of_a_draft_is_made_of_its_turn_and_its_place(scene: DraftScene) -> None:
     again = DraftScene()
     turn, _ = await scene.begin(), await again.begin()
@@ -154,6 +179,8 @@ async def test_typing_that_hangs_delays_nothing(scene: DraftScene) -> None:
     turn = await scene.begin()
     assert {"send", "show_typing"} <= {name for name, _ in scene.channel.calls}
     await turn.end()
+    await scene.clock.advance(0)
+    assert "show_typing" not in scene.channel.cancelled, "that would block discord.py for good"
 
 
 async def test_what_fails_is_tried_again_with_growing_pauses(scene: DraftScene) -> None:

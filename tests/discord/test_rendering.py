@@ -18,6 +18,7 @@ from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.surfaces.discord.messages import OutgoingMessage
 from ollim_bot.surfaces.discord.rendering import fitted, outgoing_of, parts_of
 from ollim_bot.surfaces.discord.split import LONGEST, is_character_boundary, shortened, split
+from ollim_bot.surfaces.discord.tables import with_tables
 from ollim_bot.surfaces.discord.translation import view_of
 
 FORK = "-# side conversation · apart from the main one"
@@ -88,7 +89,29 @@ def test_who_speaks_and_where_is_seen(message: ChatMessage, text: str) -> None:
 
 @given(TEXTS.filter(str.strip))
 def test_an_answer_stands_there_as_it_was_written(text: str) -> None:
-    assert texts(replace(SAID, text=text)) == list(split(text.strip()))
+    assert texts(replace(SAID, text=text)) == list(split(with_tables(text.strip())))
+
+
+@pytest.mark.parametrize(
+    ("table", "drawn"),
+    [
+        (
+            "| what | when |\n|:--|--:|\n| **iron** | `8:00` |\n| 漢字 | 9 \\| 10 |",
+            "```\nwhat  when\n────  ──────\niron  8:00\n漢字  9 | 10\n```",
+        ),
+        ("a | b\n--- | ---\n1 |\n\nafter", "```\na  b\n─  ─\n1\n```\n\nafter"),
+        (
+            f"| a | b |\n|-|-|\n| {'x' * 40} | y |",
+            f"```\na{' ' * 25}b\n{'─' * 24}  ─\n{'x' * 40}  y\n```",
+        ),
+        ("```\n| a |\n|---|\n| 1 |\n```", "```\n| a |\n|---|\n| 1 |\n```"),
+        ("| a |\n|---|\n| https://a.example |", "| a |\n|---|\n| https://a.example |"),
+        ("a | b\n---\nno table", "a | b\n---\nno table"),
+    ],
+)
+def test_a_table_is_drawn_with_even_columns_in_a_code_block(table: str, drawn: str) -> None:
+    """Discord shows no tables. Code shows no links, so a table with an address stays."""
+    assert texts(replace(SAID, text=table)) == [drawn]
 
 
 MESSAGES = st.builds(
@@ -245,6 +268,12 @@ def test_what_is_shortened_ends_with_a_whole_character(text: str, longest: int) 
             is_character_boundary(text, at) for at in range(1, kept + 1)
         )
         assert not is_torn or text[:kept].rstrip() != text[:kept]
+
+
+def test_an_earlier_card_of_a_thing_is_one_small_line() -> None:
+    line = Card("feed *the* cat · asked at 9:00", earlier_of="k1")
+    (shown,) = letters(replace(SAID, card=line, job="feed *the* cat", footer=""))
+    assert (shown.text, shown.card) == (r"-# feed \*the\* cat · asked at 9:00", None)
 
 
 def test_webhooks_are_listed_under_their_own_heading() -> None:

@@ -25,6 +25,7 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.surfaces.discord.split import LONGEST, split
 from ollim_bot.surfaces.discord.status_line import LiveText, elapsed, pieces
+from ollim_bot.surfaces.discord.tables import with_tables
 
 READ = ToolStarted("1", "Read", {"file_path": "/a/notes/today.md"})
 FORK = "-# side conversation · apart from the main one"
@@ -39,7 +40,7 @@ def after(*events: AgentEvent) -> LiveText:
 
 
 def words(live: LiveText) -> tuple[str, ...]:
-    return live.text.shown
+    return live.shown
 
 
 def test_the_first_sign_is_one_small_line() -> None:
@@ -121,10 +122,10 @@ def test_what_a_tool_was_given_stays_in_its_small_line(events: list[AgentEvent])
 def test_the_words_are_those_of_the_answer(one: str, two: str) -> None:
     """An answer has an empty line between its pieces."""
     answer = "\n\n".join(text.strip() for text in (one, two) if text.strip())
-    assert words(after(TextCompleted(one), TextCompleted(two))) == split(answer)
+    assert words(after(TextCompleted(one), TextCompleted(two))) == split(with_tables(answer))
     streamed = after(TextStreamed(one), TextCompleted(one), *map(TextStreamed, two.rstrip()))
-    assert words(streamed) == split(answer)
-    assert words(streamed.after(TextCompleted(two))) == split(answer)
+    assert words(streamed) == split(with_tables(answer))
+    assert words(streamed.after(TextCompleted(two))) == split(with_tables(answer))
 
 
 @given(TEXTS, TEXTS, TEXTS)
@@ -133,6 +134,16 @@ def test_what_was_withdrawn_leaves_no_trace(whole: str, wrong: str, right: str) 
     failed = start.after(TextStreamed(wrong)).after(TextWithdrawn())
     assert words(failed) == words(start)
     assert words(failed.after(TextStreamed(right))) == words(start.after(TextStreamed(right)))
+
+
+def test_a_table_is_drawn_as_soon_as_it_can_be_seen() -> None:
+    """Whatever comes piece by piece, it ends as the answer shows it."""
+    table = "Doses:\n\n| what | when |\n|---|---|\n| iron | 8:00 |\n\nThat is all."
+    live = LiveText()
+    for char in table:
+        live = live.after(TextStreamed(char))
+    assert words(live) == split(with_tables(table))
+    assert "```\nwhat  when\n────  ────\niron  8:00\n```" in words(live)[0]
 
 
 def test_white_space_that_a_piece_begins_with_makes_no_difference() -> None:
@@ -162,7 +173,7 @@ EVENTS = st.lists(
 def test_every_draft_can_be_shown_whatever_happens(events: list[AgentEvent], in_fork: bool) -> None:
     live = after(*events)
     shown = pieces(live, 4000, in_fork=in_fork)
-    text = live.text.shown
+    text = live.shown
     assert shown
     assert all(0 < len(piece) <= LONGEST and piece.strip() for piece in shown)
     assert len(text) <= len(shown) <= len(text) + 1

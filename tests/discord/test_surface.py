@@ -158,13 +158,13 @@ async def test_a_draft_that_was_not_noted_before_the_end_is_taken_away(scene: Su
     async with scene.started():
         scene.local.next_fail(SEND, AnswerHanging(), times=None)
         scene.local.say("hello")
-        await scene.until(lambda: "-# Thinking…" in scene.local.texts)
+        await scene.until(lambda: any("Thinking…" in text for text in scene.local.texts))
     scene.local.mend()
     scene.engine.answers("whole")
     async with scene.started() as bot:
         await scene.until(lambda: "whole" in scene.local.texts)
         await scene.quiet(bot)
-        await scene.until(lambda: "-# Thinking…" not in scene.local.texts)
+        await scene.until(lambda: not any("Thinking…" in text for text in scene.local.texts))
 
 
 async def test_nothing_is_left_running_when_it_has_stopped(scene: SurfaceScene) -> None:

@@ -236,6 +236,7 @@ async def test_the_next_turn_does_not_make_an_answer_jump_that_comes_at_once(
 async def test_the_status_of_the_next_turn_moves_once_for_all_parts_of_an_answer(
     scene: DraftScene,
 ) -> None:
+    scene.channel.pause = 0.0
     first = await scene.begin()
     answer = scene.answer(first, LONG)
     scene.post(answer)
@@ -291,10 +292,24 @@ async def test_a_status_line_moves_below_what_comes_while_no_word_can_be_read(
     assert scene.channel.texts == ["may I?", "whole"]
 
 
+async def test_a_status_line_that_a_card_overtook_costs_a_second_message_only_if_the_turn_lasts(
+    scene: DraftScene,
+) -> None:
+    turn = await scene.begin()
+    await scene.deliver(scene.answer(None, "a card"))
+    await scene.clock.advance(3)
+    assert scene.channel.texts == ["a card"]
+    await scene.clock.advance(3)
+    assert scene.channel.texts == ["a card", "-# Thinking… (5s)"]
+    [_, draft] = scene.channel.bot
+    assert await scene.deliver(scene.answer(turn, "whole")) == [draft]
+
+
 async def test_answers_stand_in_order_though_the_first_draft_came_after_the_second(
     scene: DraftScene,
 ) -> None:
     """For example because sending the first draft took several tries."""
+    scene.channel.pause = 0.0
     scene.channel.fail("send", Unreachable("not yet"))
     first = await scene.begin()
     second = await scene.begin()

@@ -65,10 +65,10 @@ def test_a_right_line_is_read(spec: CommandSpec, line: str, expected: dict[str, 
 @pytest.mark.parametrize(
     ("spec", "line", "sentence"),
     [
-        (CLEAR, "all", "That is too much. Right: `/clear`."),
-        (MODEL, "opus now", "That is too much. Right: `/model [name]`."),
-        (RESUME, " ", "Something is missing. Right: `/resume <id>`."),
-        (SAY, "Ada", "Something is missing. Right: `/say <who> <what>`."),
+        (CLEAR, "all", "`/clear` takes no words after it."),
+        (MODEL, "opus now", "`/model` takes fewer words: write `/model [name]`."),
+        (RESUME, " ", "`/resume` needs more: write `/resume <id>`."),
+        (SAY, "Ada", "`/say` needs more: write `/say <who> <what>`."),
     ],
 )
 def test_a_wrong_line_is_answered_with_what_is_right(

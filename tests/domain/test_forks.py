@@ -157,7 +157,7 @@ def test_what_was_never_answered_is_not_saved(fork: Fork) -> None:
     [
         (Save(), "Side conversation ended — all of it kept"),
         (Report("3 mails"), "Side conversation ended — summary kept"),
-        (Discard(), "Side conversation ended — left"),
+        (Discard(), "Side conversation ended — nothing kept"),
     ],
 )
 def test_the_end_card_says_how_it_ended(how: ForkExit, title: str) -> None:

@@ -42,7 +42,7 @@ from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.snoozing import note_of, reminder_from
 from ollim_bot.domain.taint import Taint
-from ollim_bot.store.codecs.plain import PlainCodec
+from ollim_bot.store.codecs.plain import plain_codec
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
 TODAY = NOW.date()
@@ -225,7 +225,7 @@ def test_what_was_set_is_remembered_as_it_was(
     entries: tuple[tuple[str, date], ...], origins: tuple[tuple[str, date], ...]
 ) -> None:
     known = SetByAgent(entries, origins)
-    codec = PlainCodec(SetByAgent)
+    codec = plain_codec(SetByAgent)
     encoded = codec.encode(known)
     assert encoded is None or codec.decode(encoded)[0] == known
 
@@ -234,7 +234,7 @@ def test_what_an_earlier_version_has_counted_still_counts() -> None:
     stored = (
         b'{"entries": [["run 1", "2026-11-16"], ["run 1", "2026-11-16"], ["run 1", "2026-11-16"]]}'
     )
-    known, _ = PlainCodec(SetByAgent).decode(stored)
+    known, _ = plain_codec(SetByAgent).decode(stored)
     assert "3 jobs at most" in known.one_more(by(1), TODAY)[1]
 
 

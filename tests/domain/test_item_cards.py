@@ -112,8 +112,13 @@ def test_undo_is_offered_for_ten_minutes_and_not_after_a_snooze_is_due() -> None
 
 
 def test_an_earlier_card_becomes_a_line_without_buttons() -> None:
-    card = passed_card(water(), NINE + 10 * MINUTE)
-    assert (card.title, labels(card)) == ("drink water · 9:00 · asked again below", [])
+    card = passed_card(water(), NINE, NINE + 10 * MINUTE)
+    assert (card.title, labels(card)) == ("drink water · asked at 9:00", [])
+    assert card.earlier_of == water().key
+    assert (
+        passed_card(water(), NINE, NINE + 24 * 60 * MINUTE).title
+        == "drink water · asked yesterday 9:00"
+    )
 
 
 @given(st.text(min_size=1), st.sampled_from([1, 2, 3]), st.booleans())

@@ -9,7 +9,7 @@ import pytest
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import Answer, DueItem
-from ollim_bot.domain.item_replies import settlement
+from ollim_bot.domain.item_replies import is_undo, settlement
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
 
@@ -42,7 +42,12 @@ TOMORROW = datetime(2026, 11, 17, 9, tzinfo=UTC)
         ("in an hour", Answer.SNOOZED, NOW + timedelta(hours=1)),
         ("remind me again in 20 minutes", Answer.SNOOZED, NOW + timedelta(minutes=20)),
         ("Tomorrow 9am.", Answer.SNOOZED, TOMORROW),
+        ("20 min", Answer.SNOOZED, NOW + timedelta(minutes=20)),
+        ("5 more minutes", Answer.SNOOZED, NOW + timedelta(minutes=5)),
+        ("push it back by an hour", Answer.SNOOZED, NOW + timedelta(hours=1)),
+        ("snooze it until 6pm", Answer.SNOOZED, NOW.replace(hour=18, minute=0)),
         ("not today", Answer.MOVED, TOMORROW),
+        ("push it to tomorrow", Answer.MOVED, TOMORROW),
         ("let it go", Answer.LET_GO, None),
     ],
 )
@@ -72,7 +77,24 @@ def test_the_same_words_take_or_skip_a_dose(words: str, answer: Answer) -> None:
         "did it rain?",
         "why?",
         "later than 9?",
+        "snooze",
+        "push it to someone else",
     ],
 )
 def test_other_words_are_for_the_agent(words: str) -> None:
     assert settlement(words, WATER, NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "is_meant"),
+    [
+        ("undo", True),
+        ("Oh, undo that!", True),
+        ("take it back, please", True),
+        ("undo the last line of the poem", False),
+        ("how do I undo?", False),
+        ("take the bins back", False),
+    ],
+)
+def test_only_words_that_say_nothing_else_take_a_change_back(words: str, is_meant: bool) -> None:
+    assert is_undo(words) is is_meant

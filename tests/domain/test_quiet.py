@@ -56,14 +56,27 @@ def test_hours_within_one_day_do_not_pass_midnight() -> None:
     assert not is_quiet(nap, at(16, 23))
 
 
-@pytest.mark.parametrize("text", ["", "22:00", "22-7", "25:00-07:00", "22:00-22:00", "a-b"])
+@pytest.mark.parametrize(
+    "text", ["", "22:00", "10-7", "25-7", "25:00-07:00", "22:00-22:00", "22pm-7am", "a-b"]
+)
 def test_what_is_no_span_of_a_day_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"no|length"):
+    with pytest.raises(ValueError, match=r"no|length|two ways"):
         QuietHours.parse(text)
 
 
-def test_a_span_is_written_in_one_way() -> None:
-    assert str(QuietHours.parse(" 9:30 – 17:00 ")) == "09:30-17:00"
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        (" 9:30 – 17:00 ", "09:30-17:00"),
+        ("22-7", "22:00-07:00"),
+        ("22 to 7.30", "22:00-07:30"),
+        ("10pm-7am", "22:00-07:00"),
+        ("from 10:30 PM until 12 am", "22:30-00:00"),
+        ("22h-7h", "22:00-07:00"),
+    ],
+)
+def test_a_span_is_read_as_people_write_it_and_written_in_one_way(text: str, written: str) -> None:
+    assert str(QuietHours.parse(text)) == written
 
 
 def test_an_end_that_comes_twice_in_autumn_ends_the_quiet_once() -> None:

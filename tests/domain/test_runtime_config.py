@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields
 from typing import Any
 
@@ -58,7 +59,7 @@ WRONG: dict[str, list[Any]] = {
     "critical_daily_cap": [-1, "-1", "none", None, 0.5, True, HUGE],
     "daily_cost_cap": ["", "free", "$2", "2,50", "1_000", "nan", "inf", 0, -1, "0", True, HUGE, []],
     "nag_default": ["", "10m", "10 x 4", "1m x 4", "25h x 2", "10m x 9", "10m x 0", 10, [], HUGE],
-    "quiet_hours": ["", "night", "22-07", "22:00", "24:00-07:00", "7:00-7:00", 22, True, [], HUGE],
+    "quiet_hours": ["", "night", "10-7", "22:00", "24:00-07:00", "7:00-7:00", 22, True, [], HUGE],
     "timezone": ["", "Berlin", "Europe", "../UTC", "UTC+1", 1, True, [], HUGE],
     "webhook_per_minute": [0, -1, "0", "many", None, True, HUGE],
     "webhook_total_per_minute": [0, "0", "none", None, 1.5, HUGE],
@@ -215,3 +216,18 @@ def test_a_directory_from_before_the_daily_limit_has_another_default(cap: float 
 def test_a_wrong_time_zone_is_answered_with_the_nearest(word: str) -> None:
     with pytest.raises(WrongInput, match=r"Did you mean Asia/Tokyo\?"):
         RuntimeConfig().with_value("timezone", word)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1m x 4", "`1m x 4` is too often: the shortest pause is 2 minutes. Try `2m x 4`."),
+        ("2d x 4", "`2d x 4` is too rare: the longest pause is 24 hours. Try `1d x 4`."),
+        ("10m x 9", "`10m x 9` is not possible: it can come again 1 to 8 times. Try `10m x 8`."),
+    ],
+)
+def test_a_pause_that_cannot_be_is_told_with_the_one_that_can(text: str, said: str) -> None:
+    with pytest.raises(WrongInput, match=re.escape(said)) as wrong:
+        RuntimeConfig().with_value("nag_default", text)
+    right = str(wrong.value).partition("Try `")[2].partition("`")[0]
+    assert RuntimeConfig().with_value("nag_default", right).nag_default == right

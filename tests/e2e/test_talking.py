@@ -154,7 +154,7 @@ async def check_that_a_fork_knows_what_main_knows_and_outlives_a_kill(scene: Sce
 async def check_that_a_fork_leaves_no_trace_in_main(scene: Scene, main: str | None) -> None:
     assert main is not None
     await scene.bot.press("Leave it")
-    await scene.bot.title("Side conversation ended — left")
+    await scene.bot.title("Side conversation ended — nothing kept")
     await scene.bot.ask("hello again")
     assert scene.bot.session() == main
     said = "\n".join(spoken(scene.model.requests[-1]))

@@ -66,7 +66,7 @@ WRONG_VALUES = [
     ),
     pytest.param(
         "DISCORD_API_URL",
-        "localhost:9000",
+        "my-server:9000",
         "the value is not a plain web address. Right: http://127.0.0.1:9000/api.",
         id="address-without-scheme",
     ),

@@ -157,7 +157,7 @@ async def test_one_whose_first_turn_fails_can_still_be_left() -> None:
         assert "It failed" in at.scene.told[-1]
         await at.press("Leave it")
         assert at.fork is None
-        assert at.titles[-1] == "Side conversation ended — left"
+        assert at.titles[-1] == "Side conversation ended — nothing kept"
 
 
 async def test_that_it_has_ended_is_said_in_the_main_conversation() -> None:
@@ -167,5 +167,5 @@ async def test_that_it_has_ended_is_said_in_the_main_conversation() -> None:
         cards = [each for each in at.scene.log if each.card is not None]
         assert [(each.card.title, each.in_fork) for each in cards if each.card] == [
             ("Side conversation", True),
-            ("Side conversation ended — left", False),
+            ("Side conversation ended — nothing kept", False),
         ]

@@ -83,7 +83,7 @@ async def test_leaving_drops_everything() -> None:
         await at.enter("Rome")
         await at.press("Leave it")
         assert (at.fork, at.main, at.scene.pending) == (None, before, [])
-        assert at.titles[-1] == "Side conversation ended — left"
+        assert at.titles[-1] == "Side conversation ended — nothing kept"
 
 
 async def test_the_agent_leaves_by_itself_when_its_turn_has_ended() -> None:
@@ -92,7 +92,7 @@ async def test_the_agent_leaves_by_itself_when_its_turn_has_ended() -> None:
         await at.enter("Rome")
         await at.scene.ask("that is all")
         assert at.fork is None
-        assert at.titles[-1] == "Side conversation ended — left"
+        assert at.titles[-1] == "Side conversation ended — nothing kept"
         assert at.scene.answers[-1].text == "Bye."
 
 
@@ -232,7 +232,7 @@ async def test_pressing_twice_is_leaving_once() -> None:
         await at.scene.quiet()
         assert at.fork is None
         ended = [title for title in at.titles if title.startswith("Side conversation ended")]
-        assert ended == ["Side conversation ended — left"] or len(ended) == 1
+        assert ended == ["Side conversation ended — nothing kept"] or len(ended) == 1
         assert len(at.scene.pending) <= 1
 
 
@@ -299,7 +299,7 @@ async def test_an_undone_clear_opens_the_fork_again_with_its_ways_out() -> None:
         assert await at.scene.ask("and?") == "Still Rome."
         await at.press("Leave it", entry)
         assert at.fork is None
-        assert at.titles[-1] == "Side conversation ended — left"
+        assert at.titles[-1] == "Side conversation ended — nothing kept"
 
 
 async def test_a_message_that_comes_while_the_fork_reports_goes_to_main() -> None:

@@ -14,7 +14,7 @@ import shlex
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
-from datetime import UTC, datetime
+from datetime import UTC
 from fnmatch import fnmatch
 from glob import glob
 from pathlib import Path
@@ -41,7 +41,7 @@ from ollim_bot.engine.bridge import hooks
 from ollim_bot.engine.commands import Programs
 from ollim_bot.errors import OllimError
 from ollim_bot.offline.messages import CallTool, ChatModel, Message, ModelRequest, Reply, Say
-from ollim_bot.ports import Prompt, SessionSpec, Toolset
+from ollim_bot.ports import Clock, Prompt, SessionSpec, Toolset
 
 Arguments = Mapping[str, Any]
 NO_CONTEXT = HookContext(signal=None)
@@ -57,9 +57,13 @@ class CallingEngine(ModelEngine):
     """Doubles `AgentEngine`. `environment` is that of the engine's programs."""
 
     def __init__(
-        self, model: ChatModel, environment: Mapping[str, str], canary_home: CanaryHome
+        self,
+        model: ChatModel,
+        environment: Mapping[str, str],
+        canary_home: CanaryHome,
+        clock: Clock | None = None,
     ) -> None:
-        super().__init__(model, SystemClock(UTC))
+        super().__init__(model, clock or SystemClock(UTC))
         self.environment = environment
         self.canary_home = canary_home
 
@@ -75,6 +79,7 @@ class CallingSession(ModelSession):
     def __init__(self, engine: CallingEngine, spec: SessionSpec, tools: Toolset) -> None:
         super().__init__(engine, spec, tools)
         self._ask = engine.model.reply
+        self._now = engine.clock.now
         self._events: asyncio.Queue[AgentEvent | None] = asyncio.Queue()
         called_by = {CALLED_BY: spec.occurrence or CONVERSATION}
         self._environment = {**os.environ, **engine.environment, **called_by}
@@ -121,7 +126,9 @@ class CallingSession(ModelSession):
             assert isinstance(reply, Reply)
             calls = [part for part in reply.parts if isinstance(part, CallTool)]
             if not calls:
-                return "\n\n".join(part.text for part in reply.parts if isinstance(part, Say))
+                said = "\n\n".join(part.text for part in reply.parts if isinstance(part, Say))
+                messages.append(Message("assistant", ({"type": "text", "text": said},)))
+                return said
             ids = [self._engine.new_call_id() for _ in calls]
             made = [
                 {"type": "tool_use", "id": each, "name": call.name, "input": call.arguments}
@@ -246,13 +253,9 @@ class CallingSession(ModelSession):
     def _ran_ours(self, words: Sequence[str]) -> str:
         output = io.StringIO()
         with redirect_stdout(output), redirect_stderr(output):
-            main(words, environ=self._environment, cwd=self._folder, now=_now)
+            main(words, environ=self._environment, cwd=self._folder, now=self._now)
         return output.getvalue()
 
 
 class _OutsideHome(Exception):
     """The call would touch the machine of the tests."""
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

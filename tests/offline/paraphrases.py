@@ -19,6 +19,8 @@ class Intent(StrEnum):
     REMINDERS = auto()
     ROUTINES = auto()
     DONE = auto()
+    OVERWHELMED = auto()
+    DESPAIR = auto()
     DECLINE = auto()
 
 
@@ -47,9 +49,21 @@ UPCOMING = Intent.UPCOMING
 REMINDERS = Intent.REMINDERS
 ROUTINES = Intent.ROUTINES
 DONE = Intent.DONE
+OVERWHELMED = Intent.OVERWHELMED
+DESPAIR = Intent.DESPAIR
 DECLINE = Intent.DECLINE
 
 UNDERSTOOD = (
+    phrase_of("overwhelmed", "I feel overwhelmed", OVERWHELMED),
+    phrase_of("overwhelmed-im", "I'm overwhelmed", OVERWHELMED),
+    phrase_of("too-much", "it's all too much", OVERWHELMED),
+    phrase_of("forgot-everything", "i forgot everything again", OVERWHELMED),
+    phrase_of("where-to-start", "I don't know where to start", OVERWHELMED),
+    phrase_of("crisis", "I don't want to be here any more", DESPAIR),
+    phrase_of("not-live", "i dont want to live anymore", DESPAIR),
+    phrase_of("die", "I want to die", DESPAIR),
+    phrase_of("go-on", "i can't go on", DESPAIR),
+    phrase_of("end", "I want to end it all", DESPAIR),
     phrase_of("hi", "hi", GREETING),
     phrase_of("hello-there", "Hello there!", GREETING),
     phrase_of("good-morning", "good morning", GREETING),
@@ -159,9 +173,7 @@ DECLINED = (
     phrase_of("sum", "what is 17 * 23?", DECLINE),
     phrase_of("joke", "tell me a joke", DECLINE),
     phrase_of("weather", "whats the weather like", DECLINE),
-    phrase_of("overwhelmed", "I feel overwhelmed", DECLINE),
     phrase_of("cannot-focus", "i can't focus today and everything is late", DECLINE),
-    phrase_of("crisis", "I don't want to be here any more", DECLINE),
     phrase_of("lonely-thanks", "thanks, I feel a bit less alone now but still sad", DECLINE),
     phrase_of("do-not-say-hello", "don't say hello", DECLINE),
     phrase_of("do-not-tell-the-time", "please don't tell me what time it is", DECLINE),
@@ -212,7 +224,7 @@ DECLINED = (
     phrase_of("ollama-is-slow", "ollama keeps crashing on my mac", DECLINE),
     phrase_of("claude-monet", "how do I use claude monet's palette", DECLINE),
     phrase_of("other-language-request", "kannst du mich morgen um acht wecken?", DECLINE),
-    phrase_of("typo-request", "remnid me to by mlik", DECLINE),
+    phrase_of("typo-request", "rmnmd me 2 by mlik", DECLINE),
     phrase_of("emoji-only", "😭😭😭", DECLINE),
     phrase_of("shouted-request", "SING ME A SONG AT SIX", DECLINE),
     phrase_of("dots", "...", DECLINE),

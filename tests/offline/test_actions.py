@@ -12,6 +12,7 @@ from tests.offline.test_rules import STAMP, answer, said
 from tests.tools.server.tool_scene import NOW, NOWHERE, make_tool_scene
 
 from ollim_bot.domain.chat import Attachment, TurnId
+from ollim_bot.domain.due_items import JUST_SHOWN
 from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.jobs import JobSpec, Reminder
@@ -30,7 +31,7 @@ from ollim_bot.offline.actions import (
     shell_call,
 )
 from ollim_bot.offline.messages import Block, CallTool, Message, Part, Say
-from ollim_bot.offline.rules import UPDATE_NAMES
+from ollim_bot.offline.rules import EMBED, UPDATE_NAMES
 from ollim_bot.offline.situation import SHELL
 from ollim_bot.prompts.context import owner_prompt
 from ollim_bot.prompts.turns import continued_prompt
@@ -41,7 +42,7 @@ ADD_WATER = CallTool(ADD_REMINDER, {"prompt": "drink water", "delay_minutes": 20
 PLAN = shell_call("routine", "add", "--message=ask me for my plan", "--cron", "0 9 * * 1-5")
 SET = "Reminder 3f2a9c1b set: today 10:35 (in 20 min). File: reminders/drink-water.md"
 ROUTINE_SET = (
-    "Routine set: ask me for my plan, at 09:00 on Monday through Friday. "
+    "Routine set: ask me for my plan, at 9:00 on Monday through Friday. "
     "Next: tomorrow 9:00 (in 22 h).\nid 3f2a9c1b, file ~/routines/plan.md"
 )
 TWO = (
@@ -71,6 +72,7 @@ def step(words: str, *done: tuple[Message, Message]) -> tuple[Part, ...]:
 
 OPEN = "OPEN REMINDERS (call `settle_reminder`)\n"
 ITEM = "- Drink water. (key 0123456789ab, due today 10:00)\n"
+NEWEST = ITEM.replace("10:00", f"10:00, {JUST_SHOWN}")
 OTHER_ITEM = "- Call mum. (key ba9876543210, due today 9:00)\n"
 
 
@@ -85,14 +87,16 @@ OTHER_ITEM = "- Call mum. (key ba9876543210, due today 9:00)\n"
         ("let it go", {"action": "let_go"}),
     ],
 )
-def test_the_one_open_reminder_is_answered_without_a_reply(
+def test_the_newest_thing_said_is_answered_without_a_reply_and_is_named(
     words: str, settled: dict[str, object]
 ) -> None:
-    prompt = f"{STAMP}{OPEN}{ITEM}\n{words}"
+    prompt = f"{STAMP}{OPEN}{NEWEST}{OTHER_ITEM}\n{words}"
     call = CallTool(SETTLE_REMINDER, {"item": "0123456789ab", **settled})
     tools = (*TOOLS, SETTLE_REMINDER)
     assert answer(said(prompt), tools=tools) == (call,)
-    assert answer(said(prompt), *did(call, "Settled."), tools=tools) == (Say(texts.SETTLED),)
+    result = "Settled, and shown to the owner: ⏱ Drink water · again at 11:15. One word is enough."
+    named = Say(texts.settled("Drink water", "again at 11:15"))
+    assert answer(said(prompt), *did(call, result), tools=tools) == (named,)
 
 
 def test_done_with_answers_the_open_reminder_where_no_task_is_meant() -> None:
@@ -104,9 +108,33 @@ def test_done_with_answers_the_open_reminder_where_no_task_is_meant() -> None:
     assert "0123456789ab" in call.arguments.values()
 
 
-def test_of_two_open_reminders_none_is_guessed() -> None:
-    prompt = f"{STAMP}{OPEN}{ITEM}{OTHER_ITEM}\ndone"
-    assert answer(said(prompt), tools=(*TOOLS, SETTLE_REMINDER)) == (Say(texts.TASK_DONE),)
+@pytest.mark.parametrize(
+    ("items", "titles"),
+    [(ITEM, ["Drink water"]), (f"{ITEM}{OTHER_ITEM}", ["Drink water", "Call mum"])],
+)
+def test_a_card_that_is_not_the_newest_thing_said_is_asked_about(
+    items: str, titles: list[str]
+) -> None:
+    prompt = said(f"{STAMP}{OPEN}{items}\ndone")
+    tools = (*TOOLS, SETTLE_REMINDER)
+    asked = texts.which_item(titles, "done")
+    assert answer(prompt, tools=tools) == (Say(asked),)
+    told = Message("assistant", ({"type": "text", "text": asked},))
+    (settled,) = answer(prompt, told, said(f"{STAMP}{OPEN}{items}\nthe water"), tools=tools)
+    assert settled == CallTool(SETTLE_REMINDER, {"item": "0123456789ab", "action": "done"})
+
+
+def test_two_readings_are_two_buttons() -> None:
+    prompt = said(f"{STAMP}\nremind me at half past 6 to start dinner")
+    (card,) = answer(prompt, tools=(*TOOLS, EMBED))
+    assert isinstance(card, CallTool)
+    assert card.name == EMBED
+    assert card.arguments["buttons"] == [
+        {"label": "6:30am", "action": "agent:remind me 6:30am: start dinner"},
+        {"label": "6:30pm", "action": "agent:remind me 6:30pm: start dinner"},
+    ]
+    shown = did(card, "Shown.")
+    assert answer(prompt, *shown, tools=(*TOOLS, EMBED)) == (Say(texts.PRESS_OR_WRITE),)
 
 
 @pytest.mark.parametrize(
@@ -143,11 +171,11 @@ def test_a_moment_that_is_over_is_told_and_nothing_is_called() -> None:
     assert "was 2 h 15 min ago" in part.text
 
 
-def test_a_rhythm_becomes_a_routine_and_is_repeated_in_words() -> None:
+def test_a_rhythm_becomes_a_routine_which_its_card_shows() -> None:
     words = "every weekday at 9 ask me for my plan"
     assert step(words) == (PLAN,)
     (part,) = step(words, did(PLAN, ROUTINE_SET))
-    assert part == Say(f"{ROUTINE_SET.splitlines()[0]}\n{texts.ONLY_ITS_WORDS}")
+    assert part == Say(texts.ONLY_ITS_WORDS)
 
 
 def test_where_there_are_no_tools_nothing_is_promised() -> None:

@@ -42,11 +42,25 @@ CALL = event("2026-11-17T09:00:00+00:00", "2026-11-17T09:00:00+00:00", "")
 OLD = event("2026-11-19T09:00:00+00:00", "2026-11-19T10:00:00+00:00", "Gym", "It did not answer.")
 
 
-def told(text: str, *events: object, cal: str | None = None, is_error: bool = False) -> str:
+XMAS = "- d4d4d4d4 · Thu 24 Dec 18:00 (in 5 wk) · call mum (reminders/mum.md)"
+TASKS = (
+    "2c2c2c2c  buy stamps · overdue since yesterday\n3d3d3d3d  tax form · due Fri 20 Nov\n"
+    "4e4e4e4e  buy milk\n"
+)
+LATE = "- overdue since yesterday: buy stamps\n"
+
+
+def told(
+    text: str, *events: object, cal: str | None = None, is_error: bool = False, stamp: str = STAMP
+) -> str:
     """The answer with these events in the calendars. `cal` replaces the output of the command."""
-    messages: list[Message] = [said(f"{STAMP}{text}")]
+    messages: list[Message] = [said(f"{stamp}{text}")]
     printed = json.dumps({"events": events}) if cal is None else cal
-    results = {LIST_REMINDERS.name: REMINDERS, "ollim-bot routine list": ROUTINES}
+    results = {
+        LIST_REMINDERS.name: f"{REMINDERS}\n{XMAS}",
+        "ollim-bot routine list": ROUTINES,
+        "ollim-bot tasks list": TASKS,
+    }
     while True:
         (part,) = answer(*messages, tools=TOOLS)
         if isinstance(part, Say):
@@ -59,51 +73,62 @@ def told(text: str, *events: object, cal: str | None = None, is_error: bool = Fa
 
 def test_today_has_events_reminders_and_routines() -> None:
     assert told("what is on today", PLANNING) == (
-        "Today:\n- 14:00–15:00: Planning (Work)\n- today 18:00 (in 7 h): water the plants"
+        f"Today:\n{LATE}- 14:00–15:00: Planning (Work)\n- 18:00: water the plants"
     )
+
+
+def test_today_begins_with_what_is_open() -> None:
+    waiting = "OPEN REMINDERS (call)\n- take the pill (key 0123456789ab, due today 9:00)\n"
+    said_now = told(f"{waiting}\nwhat is on today", PLANNING, stamp=f"{STAMP.strip()}\n")
+    assert said_now.startswith("Today:\n- open: take the pill\n")
 
 
 def test_tomorrow_has_what_is_on_then() -> None:
     assert told("what's on tomorrow", PLANNING, BIRTHDAY, CALL) == (
         "Tomorrow:\n"
         "- all day: Ada's birthday (Work)\n"
-        "- 09:00: no title (Work)\n"
-        "- tomorrow 9:30 (in 23 h): call the dentist\n"
-        "- tomorrow 12:00 (in 1 d): pay the rent\n"
-        "- tomorrow 8:00: remind me to take my meds\n"
-        "- tomorrow 9:00: ask me for my plan"
+        "- 8:00: remind me to take my meds\n"
+        "- 9:00: ask me for my plan\n"
+        "- 9:00: no title (Work)\n"
+        "- 9:30: call the dentist\n"
+        "- 12:00: pay the rent"
     )
 
 
 def test_the_week_has_its_days_and_says_what_may_have_changed() -> None:
-    week, _, jobs = told("my week", PLANNING, BIRTHDAY, OLD).partition("\n\n")
-    assert week == (
+    assert told("my week", PLANNING, BIRTHDAY, OLD) == (
         "The next seven days:\n"
         "- today\n"
+        "  - overdue since yesterday: buy stamps\n"
         "  - 14:00–15:00: Planning (Work)\n"
+        "  - 18:00: water the plants\n"
         "- tomorrow\n"
         "  - all day: Ada's birthday (Work)\n"
+        "  - 8:00: remind me to take my meds\n"
+        "  - 9:00: ask me for my plan\n"
+        "  - 9:30: call the dentist\n"
+        "  - 12:00: pay the rent\n"
         "- Thu 19 Nov\n"
-        "  - 09:00–10:00: Gym (Work)\n"
+        "  - 9:00–10:00: Gym (Work)\n"
+        "- Fri 20 Nov\n"
+        "  - due: tax form\n"
         "Work may have changed: It did not answer."
     )
-    assert jobs.startswith("Reminders:\n")
 
 
 def test_without_calendars_the_answers_are_of_reminders_and_routines() -> None:
-    assert told("what is on today") == "Today:\n- today 18:00 (in 7 h): water the plants"
-    assert told("my week").startswith("Reminders:\n")
+    assert told("what is on today") == f"Today:\n{LATE}- 18:00: water the plants"
+    assert told("my week").startswith("The next seven days:\n- today\n")
 
 
 @pytest.mark.parametrize("cal", ["", "There are no calendars yet.", "{", '{"events": [{}]}', "[]"])
 def test_an_answer_that_is_not_understood_hides_nothing_else(cal: str) -> None:
-    assert told("what is on today", cal=cal) == "Today:\n- today 18:00 (in 7 h): water the plants"
+    assert told("what is on today", cal=cal) == f"Today:\n{LATE}- 18:00: water the plants"
 
 
 def test_calendars_that_cannot_be_looked_at_are_named() -> None:
     assert told("what is on today", cal="not allowed", is_error=True) == (
-        "Today:\n- today 18:00 (in 7 h): water the plants\n"
-        "I could not look at the calendars: not allowed"
+        f"Today:\n{LATE}- 18:00: water the plants\nI could not look at the calendars: not allowed"
     )
 
 
@@ -111,8 +136,8 @@ def test_calendars_that_cannot_be_looked_at_are_named() -> None:
 def test_no_title_becomes_more_than_a_title(attempt: str) -> None:
     hostile = event("2026-11-16T14:00:00+00:00", "2026-11-16T15:00:00+00:00", attempt)
     lines = told("what is on today", hostile).splitlines()
-    assert len(lines) == 3
-    title = lines[1].removeprefix("- 14:00–15:00: ").removesuffix(" (Work)")
+    assert len(lines) == 4
+    title = lines[2].removeprefix("- 14:00–15:00: ").removesuffix(" (Work)")
     assert_is_safe_for_a_terminal(title.replace("\u200d", "").replace("\u200c", ""))
     assert_is_literal(f"x {title}", render)
     assert_is_literal_on_discord(title)

@@ -19,6 +19,7 @@ from ollim_bot.offline.actions import (
     CANCEL_REMINDER,
     LIST_REMINDERS,
     LIST_ROUTINES,
+    LIST_TASKS,
     shell_call,
 )
 from ollim_bot.offline.messages import CallTool, Message, Say
@@ -48,6 +49,7 @@ EVENTS = json.dumps({"events": [DENTIST]})
 RESULTS = (
     (LIST_REMINDERS, REMINDERS),
     (LIST_ROUTINES, ROUTINES),
+    (LIST_TASKS, "2c2c2c2c  buy milk\n"),
     *((shell_call("cal", *days, "--json"), EVENTS) for days in (
         ("today",), ("upcoming", "--days", "2"), ("upcoming", "--days", "7")
     )),
@@ -58,7 +60,7 @@ LISTS = {
     "list all": {texts.REMINDERS, texts.ROUTINES},
     "list today": {texts.TODAY},
     "list tomorrow": {texts.TOMORROW},
-    "list week": {texts.THE_WEEK, texts.REMINDERS, texts.ROUTINES},
+    "list week": {texts.THE_WEEK},
 }
 
 

@@ -31,6 +31,8 @@ ANSWERS = {
     Intent.REMINDERS: texts.NO_REMINDERS,
     Intent.ROUTINES: texts.NO_ROUTINES,
     Intent.DONE: texts.TASK_DONE,
+    Intent.OVERWHELMED: texts.OVERWHELMED,
+    Intent.DESPAIR: texts.DESPAIR,
     Intent.DECLINE: texts.NOT_UNDERSTOOD,
 }
 

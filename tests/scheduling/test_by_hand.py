@@ -188,7 +188,7 @@ async def test_a_dose_has_one_card_and_one_series_whoever_runs_it(tmp_path: Path
         asks(at, JobKind.ROUTINE, "pill", at.clock.now())
         await at.advance(2, step=1)
         assert cards(at) == [
-            ("Take the pill · 10:16 · asked again below", 0),
+            ("Take the pill · asked at 10:16", 0),
             ("Take the pill.", 5),
         ]
         await at.advance(15 * 60, step=60)
@@ -212,7 +212,7 @@ async def test_a_dose_that_was_run_by_hand_before_its_moment_is_asked_in_its_pla
         asks(at, JobKind.REMINDER, "pill")
         await at.advance(6 * 60, step=30)
         assert cards(at) == [
-            ("Take the pill · 10:15 · asked again below", 0),
+            ("Take the pill · asked at 10:15", 0),
             ("Take the pill.", 5),
         ]
         await at.advance(60 * 60, step=60)

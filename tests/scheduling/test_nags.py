@@ -52,7 +52,7 @@ async def test_it_comes_again_with_other_words_until_its_times_are_used_up(tmp_p
         await at.advance(10 * 60 + 50, step=30)
         assert shown(at) == ["Drink water."]
         await at.advance(20, step=5)
-        assert shown(at) == ["Drink water · 10:16 · asked again below", "Drink water · 10 min ago"]
+        assert shown(at) == ["Drink water · asked at 10:16", "Drink water · 10 min ago"]
         await at.advance(10 * 60, step=30)
         assert shown(at)[-1] == "Still open: Drink water?"
         assert labels(at.log[-1]) == ["Done", "Later today", "Tomorrow", "Let it go"]
@@ -207,7 +207,7 @@ async def test_what_need_not_come_waits_for_the_end_of_the_quiet(tmp_path: Path)
         (water,) = (each for each in items(at) if each.title == "Drink water.")
         assert water.shown == 2
         assert at.log[0].card is not None
-        assert at.log[0].card.title == "Drink water · 10:16 · asked again below"
+        assert at.log[0].card.title == "Drink water · asked at 10:16"
         assert is_right(at)
 
 

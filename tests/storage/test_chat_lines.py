@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
@@ -30,7 +31,8 @@ from ollim_bot.domain.inputs import CommandCall, InputId, OwnerMessage
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS, LineCodec
+from ollim_bot.store.codecs.plain import LineCodec
+from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS
 from ollim_bot.store.file_store import Malformed
 
 AT = datetime(2026, 2, 24, 10, 15, tzinfo=timezone(timedelta(hours=-8)))
@@ -276,3 +278,53 @@ def test_a_damaged_field_makes_a_malformed_line_or_a_right_one(
 def test_a_line_that_makes_no_sense_is_none(line: bytes) -> None:
     with pytest.raises(Malformed):
         INBOX_ROWS.decode(line)
+
+
+SHOWN = {
+    "at": STAMP,
+    "id": "m1",
+    "author": "background",
+    "text": "",
+    "spent": {"cost_usd": 0.01, "context": 900},
+    "attachments": [{"name": "a", "path": "b", "media_type": "c", "size": 1}],
+    "card": {
+        "title": "Mail",
+        "color": "green",
+        "buttons": [{"label": "Done", "action": "agent", "style": "success"}],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "sentence"),
+    [
+        ("at", "2026-02-24T10:15:00", "at is not a time with an offset such as +01:00"),
+        ("at", None, "at is not text"),
+        ("id", ..., "id is missing"),
+        ("author", "cat", "author is not one that is known"),
+        ("pings", [1], "pings is not a list of texts"),
+        ("refs", {"discord": 1}, "refs is not an object of texts"),
+        ("in_fork", None, "in_fork is not true or false"),
+        ("attachments", {}, "attachments is not a list"),
+        ("attachments.0.size", -1, f"an attachment.size is not a whole number from 0 to {2**63}"),
+        ("attachments.0", 5, "an attachment is not an object"),
+        ("spent.context", ..., "spent.context is missing"),
+        ("spent.cost_usd", True, "spent.cost_usd is not a number"),
+        ("card", [], "card is not an object"),
+        ("card.color", ..., "card.color is missing"),
+        ("card.buttons.0.label", 3, "a button of a card.label is not text"),
+    ],
+)
+def test_a_complaint_names_the_wrong_field(place: str, value: object, sentence: str) -> None:
+    line = copy.deepcopy(SHOWN)
+    *way, last = (int(name) if name.isdecimal() else name for name in place.split("."))
+    target: Any = line
+    for name in way:
+        target = target[name]
+    if value is ...:
+        del target[last]
+    else:
+        target[last] = value
+    with pytest.raises(Malformed) as told:
+        CHAT_MESSAGES.decode(json.dumps(line).encode())
+    assert str(told.value) == sentence

@@ -14,13 +14,12 @@ from tests.storage.chat_strategies import forks
 
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.store.codecs.records import ForkCodec
+from ollim_bot.store.codecs.records import FORK as CODEC
 from ollim_bot.store.file_store import FormatIsNewer, Malformed
 
 AT = datetime(2026, 2, 24, 10, 15, tzinfo=timezone(timedelta(hours=-8)))
 STAMP = "2026-02-24T10:15:00-08:00"
 FORK = Fork("f1", SessionId("fork-1"), SessionId("main-1"), "taxes", timedelta(minutes=10), AT, AT)
-CODEC = ForkCodec()
 
 
 def written(fork: Fork) -> bytes:

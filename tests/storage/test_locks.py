@@ -13,7 +13,7 @@ import pytest
 from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.errors import WriteFailed
-from ollim_bot.store.codecs.records import MemoryCodec
+from ollim_bot.store.codecs.records import MEMORY
 from ollim_bot.store.file_store import FileStore
 from ollim_bot.store.files import FileLock
 
@@ -32,12 +32,12 @@ COUNT_UP = """
 import sys
 from pathlib import Path
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.codecs.records import MemoryCodec
+from ollim_bot.store.codecs.records import MEMORY
 from ollim_bot.store.file_store import FileStore
 from ollim_bot.store.files import FileLock, OsDisk
 path = DataPaths(Path(sys.argv[1])).memory
 lock = FileLock(DataPaths(Path(sys.argv[1])).lock_of(path))
-store = FileStore(path, MemoryCodec(), lock, disk=OsDisk(), report=sys.exit)
+store = FileStore(path, MEMORY, lock, disk=OsDisk(), report=sys.exit)
 print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(50):
@@ -46,7 +46,7 @@ for _ in range(50):
 
 
 def facts_file(data: DataDirectory) -> FileStore[Mapping[str, object]]:
-    return data.file_store(data.paths.memory, MemoryCodec())
+    return data.file_store(data.paths.memory, MEMORY)
 
 
 def holder(lock: Path) -> subprocess.Popen[str]:

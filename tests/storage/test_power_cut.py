@@ -15,7 +15,7 @@ from tests.storage.data_directory import NOW, DataDirectory
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.ports import Disk
-from ollim_bot.store.codecs.records import MemoryCodec
+from ollim_bot.store.codecs.records import MEMORY
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_folder import FolderWatch
 from ollim_bot.store.job_formats import REMINDERS
@@ -45,7 +45,7 @@ class StoredFiles:
     """The values and job files of a data directory, on the given disk."""
 
     def __init__(self, data: DataDirectory, disk: Disk) -> None:
-        self.facts = data.file_store(data.paths.memory, MemoryCodec(), disk)
+        self.facts = data.file_store(data.paths.memory, MEMORY, disk)
         folder = data.paths.reminders
         lock = FileLock(data.paths.lock_of(folder))
         watch = FolderWatch(folder, REMINDERS, disk)

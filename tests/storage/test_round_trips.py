@@ -13,29 +13,29 @@ from tests.domain import strategies
 from tests.storage import chat_strategies
 from tests.storage.data_directory import NOW, DataDirectory, QuickDisk
 
+from ollim_bot.store.codecs.plain import LineCodec
 from ollim_bot.store.codecs.records import (
-    ForkMessagesCodec,
-    InquiriesCodec,
-    PendingUpdatesCodec,
-    PingBudgetCodec,
+    BUTTON_PROMPTS,
+    FORK_MESSAGES,
+    PENDING_UPDATES,
+    SESSION_ID,
     RuntimeConfigCodec,
-    SessionIdCodec,
+    ping_budget_codec,
 )
 from ollim_bot.store.codecs.rows import (
     CHAT_MESSAGES,
     INBOX_ROWS,
     LEDGER_ROWS,
     SESSION_EVENTS,
-    LineCodec,
 )
 from ollim_bot.store.file_store import Codec
 
 VALUES: list[tuple[Codec[Any], st.SearchStrategy[Any]]] = [
-    (SessionIdCodec(), strategies.session_ids | st.none()),
-    (PendingUpdatesCodec(), strategies.pending_updates()),
-    (ForkMessagesCodec(), st.lists(strategies.fork_messages, max_size=5).map(tuple)),
-    (InquiriesCodec(), strategies.inquiries),
-    (PingBudgetCodec(lambda: NOW), strategies.ping_budgets()),
+    (SESSION_ID, strategies.session_ids | st.none()),
+    (PENDING_UPDATES, strategies.pending_updates()),
+    (FORK_MESSAGES, st.lists(strategies.fork_messages, max_size=5).map(tuple)),
+    (BUTTON_PROMPTS, strategies.inquiries),
+    (ping_budget_codec(lambda: NOW), strategies.ping_budgets()),
     (RuntimeConfigCodec(), strategies.runtime_configs()),
 ]
 LINES: list[tuple[LineCodec[Any], st.SearchStrategy[Any]]] = [

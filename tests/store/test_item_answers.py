@@ -119,7 +119,7 @@ async def test_a_later_moment_of_a_routine_asks_in_the_place_of_the_earlier_ones
     for hour in range(1, 9):
         ask(stores, job, str(hour), NOW + hour * HOUR)
     assert [labels(stores, str(hour)) for hour in range(1, 8)] == [[]] * 7
-    assert title(stores, "7") == "Water · 16:00 · asked again below"
+    assert title(stores, "7") == "Water · asked at 16:00"
     assert labels(stores, "8")[0] == labels(stores, "0")[0] == "Done"
     tea, newest = stores.state.query(lambda tx: tx.due_items.open())
     assert (tea.earlier_count, newest.earlier_count) == (0, 7)
@@ -269,7 +269,7 @@ async def test_an_undo_ends_after_ten_minutes_and_its_button_goes() -> None:
 def test_a_later_check_asks_in_the_place_of_the_earlier_one() -> None:
     stores = stored()
     first, later = ask(stores, TEA, "1"), ask(stores, CHECK, "2", NOW + HOUR)
-    assert (title(stores, "1"), labels(stores, "1")) == ("Drink tea · 9:00 · asked again below", [])
+    assert (title(stores, "1"), labels(stores, "1")) == ("Drink tea · asked at 9:00", [])
     assert labels(stores, "2")[0] == "Done"
     assert stores.state.query(lambda tx: tx.due_items.open()) == [later]
     assert first.key != later.key

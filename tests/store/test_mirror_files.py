@@ -51,7 +51,7 @@ def test_what_cannot_be_understood_is_set_aside_with_its_bytes_and_told(
     garbage = b'\xff\x00{"ts": [tr\n'
     (scene.state / spec.file).write_bytes(garbage)
     database = scene.open()
-    assert value_of(database, spec) == spec.default(NOW)
+    assert value_of(database, spec) == spec.missing(NOW)
     (kept,) = scene.state.glob("*.corrupt-*")
     assert kept.name.startswith(f"{spec.file}.corrupt-")
     assert kept.read_bytes() == garbage
@@ -66,7 +66,7 @@ def test_a_folder_or_a_pipe_in_the_place_of_a_file_is_set_aside_too(
         (scene.state / spec.file).unlink(missing_ok=True)
         make(scene.state / spec.file)
         database = scene.open()
-        assert value_of(database, spec) == spec.default(NOW)
+        assert value_of(database, spec) == spec.missing(NOW)
         database.close()
     assert ["not a regular file" in sentence for sentence in scene.problems] == [True, True]
     assert len(list(scene.state.glob("*.corrupt-*"))) == 2
@@ -90,7 +90,7 @@ def test_a_newer_format_is_left_untouched_and_told(
     path = scene.state / spec.file
     path.write_bytes(content)
     database = scene.open()
-    assert value_of(database, spec) == spec.default(NOW)
+    assert value_of(database, spec) == spec.missing(NOW)
     database.run(lambda tx: set_concurrency(tx, 2))
     assert path.read_bytes() == content
     (sentence,) = scene.problems

@@ -19,14 +19,14 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.outgoing import NotSent, Sending, Tried
 from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
-from ollim_bot.store.codecs.records import PingBudgetCodec
+from ollim_bot.store.codecs.plain import LineCodec
+from ollim_bot.store.codecs.records import ping_budget_codec
 from ollim_bot.store.codecs.rows import (
     CHAT_MESSAGES,
     INBOX_ROWS,
     LEDGER_ROWS,
     OUTBOX_ROWS,
     SESSION_EVENTS,
-    LineCodec,
 )
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.takeover import BEFORE
@@ -163,7 +163,7 @@ def test_what_waits_in_the_inbox_alone_does_not_go_back_to_its_channel(older: St
 
 def test_a_payment_and_a_refund_that_a_crash_cut_off_are_made_once(older: StoreScene) -> None:
     budget = replace(PingBudget.full(NOW), available=3.0, payments=4)
-    older.paths.ping_budget.write_bytes(PingBudgetCodec(lambda: NOW).encode(budget))
+    older.paths.ping_budget.write_bytes(ping_budget_codec(lambda: NOW).encode(budget) or b"")
     write(
         older.paths.outbox,
         OUTBOX_ROWS,

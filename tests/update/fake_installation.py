@@ -98,7 +98,7 @@ def trial():
     if behaviour == "import":
         fail("ModuleNotFoundError: No module named 'nowhere'")
     if behaviour == "start":
-        fail("The bot stopped because of a fault in itself, told above.")
+        fail("A fault in the program stopped the bot.")
     if behaviour in ("migration", "migrates"):
         import sqlite3
         connection = sqlite3.connect(state + "/ollim.db")

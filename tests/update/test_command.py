@@ -47,8 +47,8 @@ def test_a_check_says_what_would_happen_and_what_is_new(
     assert not fake.paths.update.exists()
     fake.newest = str(OLD)
     fake.write_plan()
-    assert terminal.refused("update", "--check", code=1) == f"Version {OLD} is the newest one.\n"
-    assert terminal.refused("update", code=1) == f"Version {OLD} is the newest one.\n"
+    assert terminal.done("update", "--check") == f"Version {OLD} is the newest one.\n"
+    assert terminal.done("update") == f"Version {OLD} is the newest one.\n"
 
 
 def test_a_check_of_a_clone_says_what_cannot_be_proved(
@@ -73,12 +73,12 @@ def test_the_outcome_is_the_last_line_and_the_exit_code(
     assert answer.out.splitlines()[-1] == f"Handing over to {NEW} …"
     assert answer.err == (
         f"Version {NEW} did not start, so {OLD} goes on with all data as it was: "
-        "The bot stopped because of a fault in itself, told above.\n"
+        "A fault in the program stopped the bot.\n"
     )
     fake.behaviour.clear()
     fake.write_plan()
     assert terminal.done("update").splitlines()[-1] == f"Updated from {OLD} to {NEW}."
-    assert terminal.refused("update", code=1) == f"Version {NEW} is the newest one.\n"
+    assert terminal.done("update") == f"Version {NEW} is the newest one.\n"
 
 
 @pytest.mark.real_engine

@@ -115,7 +115,7 @@ def test_the_bot_and_the_updater_may_confirm_it_at_once(tmp_path: Path) -> None:
     ("behaviour", "reason"),
     [
         ("import", "ModuleNotFoundError: No module named 'nowhere'."),
-        ("start", "The bot stopped because of a fault in itself, told above."),
+        ("start", "A fault in the program stopped the bot."),
         ("migration", "sqlite3.OperationalError: no such column: x."),
         ("hang", "it gave no sign of life within 0.5 s."),
     ],

@@ -153,8 +153,9 @@ def test_in_the_chat_very_much_that_is_wrong_is_cut_and_says_so() -> None:
 def test_the_summary_counts_every_line_once(some: list[DoctorFinding]) -> None:
     found = examined([Check("all", lambda: some)], patience())
     lines = report(found).splitlines()
-    counts = [sum(line.startswith(f"{level}  ") for line in lines) for level in Level]
-    passes, warnings, failures = counts
+    counts = [sum(line.startswith(f"{level:<4}  ") for line in lines) for level in Level]
+    passes, warnings, failures, unused = counts
+    assert (f", {unused} off" in lines[-1]) == (unused > 0)
     assert sum(counts) == len(some)
     assert summary(found).startswith(f"SUMMARY: {passes} passed, {warnings} warning")
     assert f", {failures} failure" in lines[-1]

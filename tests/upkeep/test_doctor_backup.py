@@ -27,7 +27,7 @@ def made(hours_ago: float, *gaps: Unread) -> tuple[Path, Manifest]:
 
 
 GAP = Unread("data/USER.md", "Permission denied")
-NONE = "PASS none yet: `ollim-bot backup` makes one"
+NONE = "OFF none yet; `ollim-bot backup` makes one"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_is_said_of_the_backups(
 ) -> None:
     findings = list(backups(found, FOLDER, NOW, is_automatic=is_automatic))
     assert [f"{finding.level} {finding.detail}" for finding in findings] == lines
-    assert all(bool(finding.next) == (finding.level != "PASS") for finding in findings)
+    assert all(bool(finding.next) == (finding.level not in ("PASS", "OFF")) for finding in findings)
 
 
 @pytest.mark.real_process
@@ -62,7 +62,7 @@ def test_they_are_found_where_they_are_made(tmp_path: Path) -> None:
     home = Home(tmp_path / "home").prepare()
     zone = ZoneInfo("UTC")
     given = DoctorInput(None, Location(home.paths, zone), (), home.environment, NOW)
-    assert [finding.detail for finding in check_backup(given)] == [NONE.removeprefix("PASS ")]
+    assert [finding.detail for finding in check_backup(given)] == [NONE.removeprefix("OFF ")]
     database = home.open()
     database.run(lambda tx: tx.config.change(lambda each: each.with_value("auto_backup", "on")))
     database.close()

@@ -18,6 +18,7 @@ from tests.storage.data_directory import NOW, DataDirectory, QuickDisk
 
 from ollim_bot import __version__
 from ollim_bot.domain.calendar import CalendarCopy
+from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.presence import Presence
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.environment import Location
@@ -30,12 +31,15 @@ from ollim_bot.store.opening import open_database
 from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.checks.data import git_history, tool_policy
-from ollim_bot.upkeep.doctor import Check, DoctorFinding, DoctorInput, Level, examined, passed
+from ollim_bot.upkeep.doctor import Check, DoctorFinding, DoctorInput, Level, examined, off
 from ollim_bot.upkeep.examination import checks_of
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
 
 BERLIN = ZoneInfo("Europe/Berlin")
+
+
+NOT_RUNNING = (Level.OFF, "not running; `ollim-bot` starts it")
 
 
 @pytest.fixture
@@ -51,7 +55,7 @@ def checks_at(place: Location) -> list[Check]:
 def found(data: DataDirectory, name: str) -> list[DoctorFinding]:
     checks = checks_at(Location(data.paths, BERLIN))
     findings = examined([check for check in checks if check.name == name], patience())
-    assert all(bool(finding.next) is (finding.level is not Level.PASS) for finding in findings)
+    assert all(bool(finding.next) is (not finding.level.is_right) for finding in findings)
     return findings
 
 
@@ -186,11 +190,11 @@ def test_tool_servers_that_are_wrong_or_wait_are_named(data: DataDirectory) -> N
 
 
 def test_calendars_that_fail_or_are_old_are_named(data: DataDirectory) -> None:
-    assert said(data, "calendars") == [(Level.PASS, "none")]
+    assert said(data, "calendars") == [(Level.OFF, "none; `ollim-bot cal subscribe -` adds one")]
     copy = CalendarCopy("Work", "x.org (hidden)", as_of=NOW - timedelta(hours=2), limits="- cut.")
     write_copy(data.paths, copy)
     write_copy(data.paths, replace(copy, name="Home", limits="").failed("It is gone.", NOW))
-    age = f"as of {(NOW - timedelta(hours=2)).astimezone(BERLIN):%H:%M}"
+    age = f"as of {clock_time((NOW - timedelta(hours=2)).astimezone(BERLIN))}"
     ages = (Level.PASS, f"Home {age}, Work {age}")
     fails, cut = (Level.WARN, "Home cannot be read: It is gone"), (Level.WARN, "Work: - cut")
     assert said(data, "calendars") == [fails, cut, ages]
@@ -215,7 +219,7 @@ def test_tasks_are_counted_and_nothing_is_written(data: DataDirectory) -> None:
 
 
 def test_the_running_bot_is_told_of_with_its_version(data: DataDirectory) -> None:
-    assert said(data, "bot") == [(Level.PASS, "not running")]
+    assert said(data, "bot") == [NOT_RUNNING]
     begun = Presence().begun(NOW, None, __version__)
     data.run(lambda tx: tx.presence.put(begun), is_holder=True)
     HeartbeatFile(data.paths).write(NOW - timedelta(seconds=40))
@@ -240,17 +244,17 @@ def test_how_the_bot_ended_is_told_unless_it_was_stopped(data: DataDirectory) ->
     data.run(lambda tx: tx.presence.put(begun), is_holder=True)
     HeartbeatFile(data.paths).write(NOW - timedelta(hours=1))
     cut_off = (Level.WARN, "it was cut off without warning, last seen today 9:00")
-    assert said(data, "bot") == [cut_off, (Level.PASS, "not running")]
+    assert said(data, "bot") == [cut_off, NOT_RUNNING]
     data.paths.bot_pid.write_text("1\n")
     assert said(data, "bot")[0][1] == "state/bot.pid was left behind by a bot that was cut off"
     data.paths.bot_pid.unlink()
     data.run(lambda tx: tx.presence.put(failure))
     told = (Level.WARN, "it ended by itself today 10:00: The port is taken.")
-    assert said(data, "bot") == [told, (Level.PASS, "not running")]
+    assert said(data, "bot") == [told, NOT_RUNNING]
     with single_instance(data.paths.bot_pid):
         assert "was started again: The port is taken." in said(data, "bot")[0][1]
     data.run(lambda tx: tx.presence.put(failure.begun(NOW, None).ended(for_restart=False)))
-    assert said(data, "bot") == [(Level.PASS, "not running")]
+    assert said(data, "bot") == [NOT_RUNNING]
 
 
 def test_copies_that_are_damaged_or_late_are_named(data: DataDirectory) -> None:
@@ -528,8 +532,8 @@ def test_everything_is_left_as_it_was(data: DataDirectory) -> None:
 def test_nothing_there_at_all_passes_everywhere(tmp_path: Path) -> None:
     place = Location(DataPaths(tmp_path / "nowhere"), BERLIN)
     findings = examined(checks_at(place), patience())
-    assert {finding.level for finding in findings} == {Level.PASS}
-    assert passed("memory", "the bot is not running") in findings
+    assert {finding.level for finding in findings} == {Level.PASS, Level.OFF}
+    assert off("memory", "the bot is not running") in findings
     assert not place.paths.root.exists()
 
 

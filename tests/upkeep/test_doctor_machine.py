@@ -9,10 +9,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from ollim_bot.environment import Location
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.upkeep.checks.folder import data_directory, leftovers
 from ollim_bot.upkeep.checks.machine import (
+    check_time_zone,
     clock,
     disk_space,
     environment,
@@ -20,7 +22,7 @@ from ollim_bot.upkeep.checks.machine import (
     memory_of,
     time_zone,
 )
-from ollim_bot.upkeep.doctor import Level
+from ollim_bot.upkeep.doctor import DoctorInput, Level
 
 MB = 1000**2
 NOW = datetime(2026, 11, 15, 14, 30, tzinfo=ZoneInfo("Europe/Berlin"))
@@ -178,14 +180,31 @@ def test_each_wrong_setting_is_a_failure_and_each_doubtful_one_a_warning() -> No
 
 
 def test_the_time_zone_is_told_with_where_it_comes_from() -> None:
-    (own,) = time_zone("Europe/Berlin", "", ZoneInfo("Europe/Berlin"), is_chosen=False)
+    (own,) = time_zone("Europe/Berlin", "", ZoneInfo("Europe/Berlin"), "from the settings")
     assert (own.level, own.detail) == (Level.PASS, "Europe/Berlin, from the settings")
-    (away,) = time_zone("Asia/Tokyo", "Asia/Tokyo", ZoneInfo("Europe/Berlin"), is_chosen=True)
+    (away,) = time_zone("Asia/Tokyo", "Asia/Tokyo", ZoneInfo("Europe/Berlin"), "set with `config`")
     assert away.level is Level.PASS
     assert away.detail == "Asia/Tokyo, set with `config`; this machine is on Europe/Berlin"
 
 
 def test_a_bot_that_plans_in_another_time_zone_is_told_with_what_to_do() -> None:
-    (finding,) = time_zone("Asia/Tokyo", "Europe/Berlin", None, is_chosen=False)
+    (finding,) = time_zone("Asia/Tokyo", "Europe/Berlin", None, "")
     assert finding.level is Level.WARN
     assert finding.next == ("Run `ollim-bot config set timezone Asia/Tokyo`, or restart the bot.")
+
+
+def test_a_zone_that_nobody_set_is_the_machines(tmp_path: Path) -> None:
+    paths = DataPaths(tmp_path)
+
+    def told(**environ: str) -> str:
+        place = Location(paths, ZoneInfo("Europe/Berlin"))
+        environ["TZ"] = "Europe/Berlin"
+        now = datetime(2026, 11, 15, tzinfo=UTC)
+        (finding,) = check_time_zone(DoctorInput(None, place, (), environ, now))
+        return finding.detail
+
+    unset = "Europe/Berlin, this machine's; `ollim-bot setup timezone` sets yours"
+    assert told() == unset
+    assert told(OLLIM_TIMEZONE="Europe/Berlin") == "Europe/Berlin, from the settings"
+    paths.env_file.write_text("OLLIM_TIMEZONE=Europe/Berlin\n")
+    assert told() == "Europe/Berlin, from the settings"

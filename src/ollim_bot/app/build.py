@@ -66,6 +66,7 @@ from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.quiet import QuietCommands, QuietWatch
 from ollim_bot.conversation.sessions.conversation_tools import conversation_tools
 from ollim_bot.conversation.sessions.main_session import MainSession, main_run
+from ollim_bot.conversation.set_up_talk import SetUpTalk
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
@@ -324,8 +325,9 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         clock,
         hurry=inputs.hurry,
     )
+    set_up, program = with_program(read_set_up(), deps.status.program), deps.status.program
+    talk = SetUpTalk(set_up, posting, clock, name=deps.status.bot_name, program=program)
 
-    set_up = with_program(read_set_up(), deps.status.program)
     day = DaySources(deps.calendars, DueTasks(deps.tasks))
     overviews = Overviews(store, repositories, posting, poster, clock, day, deps.webhook_port)
     google = GoogleConnection(DataPaths(root), deps.google, store, posting, notices, clock)
@@ -338,7 +340,9 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         board,
         items,
         {AddressKind.GOOGLE_REDIRECT: google.take, **deps.take_address},
+        echo.undo,
         clock,
+        talk if deps.status.is_offline else None,
     )
     services = _command_services(
         deps,
@@ -477,7 +481,7 @@ def _button_router(
         receive=intake.receive,
         actions={
             "approve": Action(approvals.answer, Uses.NOTHING),
-            "undo": Action(echo.undo),
+            "undo": Action(echo.undo, Uses.NOTHING),
             **ItemButtons(items, clock).actions,
             **DigestButtons(deps.store, poster).actions,
             **jobs.actions,

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 from ollim_bot import __version__
 from ollim_bot.app.build import ConversationParts
+from ollim_bot.clock import Backoff
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Channel, ChatSurface, Clock, OpenAttachment, Surface
@@ -37,19 +38,13 @@ async def kept_up(
 
     `tell` is called with the reason, where a person can do something about it.
     """
-    pause = _FIRST_PAUSE
-    while True:
-        began = clock.monotonic()
+    async for _ in Backoff(clock, _FIRST_PAUSE, _LONGEST_PAUSE):
         try:
             await run()
         except OllimError as error:
             await tell(error)
         except Exception:  # a fault of one service must not end the bot
             _logger.exception("The service %s failed", name)
-        if clock.monotonic() - began > _LONGEST_PAUSE:
-            pause = _FIRST_PAUSE
-        await clock.sleep(pause)
-        pause = min(pause * 2, _LONGEST_PAUSE)
 
 
 class Surfaces:

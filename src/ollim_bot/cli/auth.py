@@ -16,6 +16,7 @@ from ollim_bot.cli.framework import (
     print_json,
     run_verb,
 )
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.provider import LoginStatus
 from ollim_bot.errors import OllimError, SignInNeeded
 
@@ -61,7 +62,7 @@ class ClaudeLogin:
 
 def _login(_: Given, caller: Caller) -> None:
     ClaudeLogin().log_in(caller.environ)
-    print(plain(_asked(caller).sentence))
+    show(plain(_asked(caller).sentence))
 
 
 def _status(given: Given, caller: Caller) -> None:
@@ -78,7 +79,7 @@ def _status(given: Given, caller: Caller) -> None:
     if not status.is_logged_in:
         raise SignInNeeded(status.sentence)
     if "json" not in given:
-        print(plain(status.sentence))
+        show(plain(status.sentence))
 
 
 def _logout(_: Given, caller: Caller) -> None:
@@ -88,7 +89,7 @@ def _logout(_: Given, caller: Caller) -> None:
         raise OllimError(_STILL_IN)
     status = _asked(caller)
     if status.is_logged_in:
-        print(plain(f"{status.sentence} {_SET_BY_HAND}"))
+        show(plain(f"{status.sentence} {_SET_BY_HAND}"))
 
 
 def _asked(caller: Caller) -> LoginStatus:

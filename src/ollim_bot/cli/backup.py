@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.framework import Given, json_flag, plain, print_json
 from ollim_bot.cli.parser import Parser
-from ollim_bot.cli.terminal import typed, width_of, wrapped
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.plain_files import size_in_words
 from ollim_bot.upkeep.backup_reports import BackupReport, incomplete
 
 _COMMAND = "ollim-bot backup"
-_ABOUT = "write all that the bot knows into one file, also while it runs"
+_ABOUT = "save everything the bot knows in one file, also while it runs"
 _NAMED = 6
 
 
@@ -37,7 +36,7 @@ def run(words: Sequence[str], caller: Caller) -> None:
         print_json(as_object(report))
     else:
         for line in _lines(report, caller):
-            print(wrapped(typed(plain(line)), width_of(sys.stdout)))
+            show(plain(line))
     if not report.is_complete:
         raise OllimError(incomplete(report))
 
@@ -82,11 +81,12 @@ def _lines(report: BackupReport, caller: Caller) -> Iterator[str]:
     yield f"{'Backup' if report.is_complete else 'Backup with gaps'}: {caller.shown(report.path)}"
     yield f"It has {what}. Only you can read it."
     if manifest.with_keys:
-        yield "Your keys are in it: keep it where nobody else gets at it."
+        yield "Your keys are in it: keep it where nobody else can read it."
     elif manifest.left_out:
-        yield f"Keys are not in it: {_named(manifest.left_out)}. `--with-keys` takes them along."
+        named = _named(manifest.left_out)
+        yield f"Left out, because they are keys: {named}. `--with-keys` takes them along."
     if manifest.links:
-        yield f"Links and pipes are not in it, nor what they lead to: {_named(manifest.links)}."
+        yield f"Left out, because they are links or pipes: {_named(manifest.links)}."
     if report.removed:
         yield f"Removed: {_named([path.name for path in report.removed])}."
 

@@ -24,6 +24,7 @@ from ollim_bot.cli.framework import (
     title,
     zone_of,
 )
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.calendar import (
     LONGEST_UPCOMING,
     NO_TITLE,
@@ -83,8 +84,8 @@ def _show(given: Given, caller: Caller) -> None:
     if "json" in given:
         print_json(_row(event, copy, data))
         return
-    print(_fenced(plain("\n".join(_details(event, data.now))), data))
-    print(plain(_age(copy, data.now)))
+    show(_fenced(plain("\n".join(_details(event, data.now))), data))
+    show(plain(_age(copy, data.now)))
 
 
 def _calendars(given: Given, caller: Caller) -> None:
@@ -101,9 +102,9 @@ def _calendars(given: Given, caller: Caller) -> None:
     elif copies or others:
         lines = [(copy.name, copy.origin, _age(copy, data.now, named=False)) for copy in copies]
         lines += [(title(each.name), "Google", f"not read, id {each.id}") for each in others]
-        print(plain(columns(lines)))
+        show(plain(columns(lines)))
     else:
-        print(_NONE)
+        show(_NONE)
 
 
 def _at_google(data: Data, caller: Caller) -> Sequence[GoogleCalendarEntry]:
@@ -126,13 +127,13 @@ def _subscribe(given: Given, caller: Caller) -> None:
         where = str(caller.path(where))
     with writable(open_data(caller)) as data:
         copy = _feeds(data).subscribe(where, given.get("name"), data.now)
-        print(plain(added_words(copy, data.now)))
+        show(plain(added_words(copy, data.now)))
 
 
 def _unsubscribe(given: Given, caller: Caller) -> None:
     with writable(open_data(caller)) as data:
         name = _feeds(data).unsubscribe(str(given["name"]))
-    print(plain(f"{name} is removed, with its address and its copy."))
+    show(plain(f"{name} is removed, with its address and its copy."))
 
 
 def _refresh(_: Given, caller: Caller) -> None:
@@ -144,14 +145,12 @@ def _refresh(_: Given, caller: Caller) -> None:
     read = [copy for copy in copies if copy is not None]
     for copy in read:
         if not copy.problem:
-            print(
-                plain(f"{copy.name}: {counted(len(copy.events), 'event')}. {copy.limits}").strip()
-            )
+            show(plain(f"{copy.name}: {counted(len(copy.events), 'event')}. {copy.limits}").strip())
     failed = [f"{copy.name}: {copy.problem}" for copy in read if copy.problem]
     if failed:
         raise OllimError("\n".join(failed))
     if not read:
-        print(_NONE)
+        show(_NONE)
 
 
 def current_copies(
@@ -227,11 +226,11 @@ def _print_events(
         print_json({"events": rows})
         return
     if not copies:
-        print(_NONE)
+        show(_NONE)
         return
     lines = "\n".join(_by_day(events, data.now))
-    print(_fenced(plain(lines), data) if events else nothing)
-    print(plain("\n".join(_age(copy, data.now) for copy in copies)))
+    show(_fenced(plain(lines), data) if events else nothing)
+    show(plain("\n".join(_age(copy, data.now) for copy in copies)))
 
 
 def _by_day(events: Sequence[CalendarEvent], now: datetime) -> Iterator[str]:
@@ -365,7 +364,7 @@ _VERBS = {
         "one event, with all its text", "ollim-bot cal show 3f2a91c04b7d", _show_flags, _show
     ),
     "calendars": Verb(
-        "the calendars, and how old what is known of each is",
+        "your calendars, and when each was last read",
         "ollim-bot cal calendars",
         json_flag,
         _calendars,

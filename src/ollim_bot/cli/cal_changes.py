@@ -7,6 +7,7 @@ from datetime import date, datetime
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, open_data, writable
 from ollim_bot.cli.framework import Flags, Given, json_flag, plain, print_json, title, zone_of
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.calendar import (
     CalendarCopy,
     CalendarEvent,
@@ -139,6 +140,6 @@ def _tell(done: str, event: CalendarEvent, data: Data, given: Given) -> None:
     begins = event.begins(zone_of(data.now)).astimezone(data.now.tzinfo).date()
     when = f"{day_words(begins, data.now)}, {time_words(event, data.now)}"
     what = when if hides_text else f"{title(event.summary)}, {when}"
-    print(plain(f"Event {done}: {what} ({event.calendar})."), flush=True)
+    show(plain(f"Event {done}: {what} ({event.calendar})."))
     if done == "added":
-        print(f"id {event.id}", flush=True)
+        show(f"id {event.id}")

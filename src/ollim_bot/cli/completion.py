@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ollim_bot.cli.completions import Completion, CompletionAsked, WordAtCursor
 from ollim_bot.cli.framework import Verb, no_flags, plain, run_verb
-from ollim_bot.cli.terminal import own_name
+from ollim_bot.cli.terminal import own_name, show
 from ollim_bot.domain.text import PROGRAM
 from ollim_bot.environment import program_path
 from ollim_bot.errors import OllimError, WrongInput
@@ -87,7 +87,7 @@ def run(words: Sequence[str], caller: Caller) -> None:
     if shell not in _LINES:
         raise WrongInput("Say for which shell: ollim-bot completion bash, zsh or fish.")
     file, line = _LINES[shell]
-    print(f"Put this line at the end of {file}, and open a new terminal:\n{line.format(_name())}")
+    show(f"Put this line at the end of {file}, and open a new terminal:\n{line.format(_name())}")
 
 
 def answer(

@@ -18,6 +18,7 @@ from ollim_bot.cli.framework import (
     print_json,
     run_verb,
 )
+from ollim_bot.cli.terminal import show
 from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, LISTED_KEYS, RuntimeConfig
 from ollim_bot.store.codecs.records import RuntimeConfigCodec
@@ -41,9 +42,9 @@ def _list(given: Given, caller: Caller) -> None:
         settings = [_setting(config, key) for key in CONFIG_KEYS]
         print_json({"settings": settings, "problems": problems})
         return
-    print(columns([_row(config, key) for key in CONFIG_KEYS if _is_listed(config, key)]))
+    show(columns([_row(config, key) for key in CONFIG_KEYS if _is_listed(config, key)]))
     if config.changed():
-        print("* differs from the default", flush=True)
+        show("* differs from the default")
     for problem in problems:
         note(problem)
 
@@ -54,7 +55,7 @@ def _get(given: Given, caller: Caller) -> None:
     if "json" in given:
         print_json(_setting(config, key))
     else:
-        print(plain(config.in_words(key)))
+        show(plain(config.in_words(key)))
 
 
 def _set(given: Given, caller: Caller) -> None:
@@ -62,20 +63,20 @@ def _set(given: Given, caller: Caller) -> None:
     # A wrong value must not create a data directory.
     RuntimeConfig().with_value(key, given["value"])
     if key == _ZONE:
-        print(_zone_changed(caller, given["value"]))
+        show(_zone_changed(caller, given["value"]))
         return
     old, new = _changed(caller, key, lambda config: config.with_value(key, given["value"]))
-    print(f"{key} is {new} already." if old == new else f"{key} is now {new} (it was {old}).")
+    show(f"{key} is {new} already." if old == new else f"{key} is now {new} (it was {old}).")
 
 
 def _unset(given: Given, caller: Caller) -> None:
     key = _known_key(given)
     if key == _ZONE:
-        print(_zone_changed(caller, None))
+        show(_zone_changed(caller, None))
         return
     old, new = _changed(caller, key, lambda config: config.with_default(key))
     before = "already" if old == new else f"again (it was {old})"
-    print(f"{key} has its default {before}: {new}.")
+    show(f"{key} has its default {before}: {new}.")
 
 
 def _zone_changed(caller: Caller, value: str | None) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ollim_bot.cli.framework import plain
-from ollim_bot.cli.terminal import typed, width_of, wrapped
+from ollim_bot.cli.terminal import show
 from ollim_bot.errors import AlreadyRunning
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
@@ -173,8 +173,7 @@ def opened_journal(paths: DataPaths) -> GitJournal:
 
 
 def note(sentence: str) -> None:
-    line = wrapped(typed(plain(f"note: {sentence}")), width_of(sys.stderr), "  ")
-    print(line, file=sys.stderr)
+    show(plain(f"note: {sentence}"), "  ", stream=sys.stderr)
 
 
 class _ReadOnlyJournal:

@@ -31,13 +31,13 @@ _COMMAND = "ollim-bot doctor"
 _INDENT = "      "
 _STYLES = {"PASS": Style.GREEN, "WARN": Style.YELLOW, "FAIL": Style.RED, "FIXED": Style.GREEN}
 _FIXED = "FIXED"
-_NOTHING = "Nothing was wrong that --fix mends."
-_LEVEL = re.compile(rf"^(?:{'|'.join((*Level, _FIXED))})\b")
+_NOTHING = "There was nothing to mend."
+_LEVEL = re.compile(rf"^(?:{'|'.join(_STYLES)})\b")
 _FIX = "mend what is safe to mend (permissions, links, stale locks), then look again"
 _FOR_OWNER = (
     "Not looked at, because you have no keys here: {}. The owner's `/doctor` looks at them too."
 )
-_ABOUT = "whether everything is as it should be, and what to do where it is not"
+_ABOUT = "check everything, and say what to do where something is wrong"
 
 
 def run(words: Sequence[str], caller: Caller) -> None:
@@ -73,7 +73,7 @@ def print_short_report(caller: Caller) -> bool:
     from ollim_bot.upkeep.examination import examine
 
     findings = examine(_doctor_input(caller))
-    wrong = [finding for finding in findings if finding.level is not Level.PASS]
+    wrong = [finding for finding in findings if not finding.level.is_right]
     lines = [*report(wrong).splitlines()[:-1], summary(findings)]
     print(_in_terminal(plain("\n".join(lines)), caller.environ), flush=True)
     return has_failures(findings)
@@ -118,6 +118,7 @@ def _object(
         "passed": levels.count(Level.PASS),
         "warnings": levels.count(Level.WARN),
         "failures": levels.count(Level.FAIL),
+        "off": levels.count(Level.OFF),
     }
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.framework import Flags, Given, plain, shown_json
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.errors import BadPhrase, OllimError, WriteFailed, WrongInput
 from ollim_bot.store.files import OsDisk
@@ -52,7 +53,7 @@ def export(given: Given, caller: Caller, read_page: PageReader) -> None:
     with _new_file(path, is_forced="force" in given) as file:
         count = sum(bool(file.write(line + b"\n")) for line in lines)
     rows = "1 row is" if count == 1 else f"{count} rows are"
-    print(plain(f"{rows} in {caller.shown(path)}."))
+    show(plain(f"{rows} in {caller.shown(path)}."))
 
 
 def past_moment(given: Given, flag: str, now: datetime) -> datetime | None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ollim_bot.cli.completions import Completion, CompletionAsked, WordAtCursor
-from ollim_bot.cli.terminal import width_of, wrapped
+from ollim_bot.cli.terminal import show, width_of, wrapped
 from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.domain.agent_caller import HELP_WORDS, split_verb
 from ollim_bot.errors import WrongInput
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Given = Mapping[str, Any]
 
 _LONGEST_TITLE = 60
+_NARROWEST_COLUMN = 30
 
 
 def plain(text: str) -> str:
@@ -43,15 +44,21 @@ def small(sentence: str) -> str:
 def columns(rows: Sequence[tuple[str, ...]]) -> str:
     """The rows as lines, with aligned columns; the last column is not padded.
 
-    In a terminal a long last column is continued below itself.
+    In a terminal a long last column is continued below itself. If the others leave it no room, it
+    begins on a line of its own.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     width, indent = width_of(sys.stdout), " " * sum(each + 2 for each in widths)
-    lines = (
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]])
-        for row in rows
-    )
-    return "\n".join(wrapped(line, width, indent) for line in lines)
+    has_room = width is None or len(indent) + _NARROWEST_COLUMN <= width
+    lines: list[str] = []
+    for row in rows:
+        head = "  ".join(cell.ljust(each) for cell, each in zip(row, widths, strict=False))
+        if has_room or len(head) + 2 + len(row[-1]) <= (width or 0):
+            lines.append(wrapped("  ".join(filter(None, [head, row[-1]])), width, indent))
+        else:
+            below = " " * (widths[0] + 2)
+            lines += [wrapped(head.rstrip(), width, below), wrapped(below + row[-1], width, below)]
+    return "\n".join(lines)
 
 
 def zone_of(moment: datetime) -> tzinfo:
@@ -114,7 +121,7 @@ def run_verb(noun: str, verbs: Mapping[str, Verb], words: Sequence[str], caller:
     if not word:
         word = "list" if "list" in verbs else words[0]
     if word in HELP_WORDS:
-        print(_overview(noun, verbs))
+        show(_overview(noun, verbs))
         return
     if word not in verbs:
         raise no_such(

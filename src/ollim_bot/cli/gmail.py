@@ -17,6 +17,7 @@ from ollim_bot.cli.framework import (
     run_verb,
     title,
 )
+from ollim_bot.cli.terminal import show
 from ollim_bot.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _read(given: Given, caller: Caller) -> None:
     if "json" in given:
         print_json({"mail": {**_row(mail.summary, caller), **_content(mail, caller)}})
     else:
-        print(_fenced(_whole(mail, _now(caller)), caller))
+        show(_fenced(_whole(mail, _now(caller)), caller))
 
 
 def _labels(given: Given, caller: Caller) -> None:
@@ -58,7 +59,7 @@ def _labels(given: Given, caller: Caller) -> None:
     if "json" in given:
         print_json({"labels": labels})
     else:
-        print(plain("\n".join(labels)))
+        show(plain("\n".join(labels)))
 
 
 def _gmail(caller: Caller) -> Gmail:
@@ -84,9 +85,9 @@ def _show(mails: Sequence[MailSummary], nothing: str, given: Given, caller: Call
         print_json({"mails": [_row(mail, caller) for mail in mails]})
     elif mails:
         now = _now(caller)
-        print(_fenced(columns([_line(mail, now) for mail in mails]), caller))
+        show(_fenced(columns([_line(mail, now) for mail in mails]), caller))
     else:
-        print(nothing)
+        show(nothing)
 
 
 def _line(mail: MailSummary, now: datetime) -> tuple[str, ...]:
@@ -181,7 +182,7 @@ _VERBS = {
         _read,
     ),
     "search": Verb(
-        "mail that fits, in Gmail's own language of searches",
+        "search your mail, with Gmail's own search words",
         "ollim-bot gmail search from:ada invoice",
         _search_flags,
         _search,

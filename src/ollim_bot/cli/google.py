@@ -22,7 +22,7 @@ from ollim_bot.cli.framework import (
     print_json,
     run_verb,
 )
-from ollim_bot.cli.terminal import typed, width_of, wrapped
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.google import GoogleRedirect, GoogleService
 from ollim_bot.errors import SignInNeeded, Unreachable, WrongInput
 
@@ -148,17 +148,14 @@ def _logout(_: Given, caller: Caller) -> None:
 
     data, addresses = open_data(caller), caller.google_addresses()
     if not data.paths.state.exists():
-        print("Google was not connected.")
+        show("Google was not connected.")
         return
     with writable(data):
         _say(disconnect(_tokens(caller), addresses))
 
 
 def _say(text: str, stream: TextIO | None = None) -> None:
-    stream = stream or sys.stdout
-    for line in text.splitlines():
-        print(wrapped(typed(plain(line)), width_of(stream)), file=stream)
-    stream.flush()
+    show(plain(text), stream=stream)
 
 
 def _tokens(caller: Caller) -> GoogleTokenStore:
@@ -200,7 +197,7 @@ _VERBS = {
         needs_words=False,
     ),
     "status": Verb(
-        "whether it is connected, as whom and with what",
+        "whether it is connected, and as whom",
         "ollim-bot google status",
         json_flag,
         _status,

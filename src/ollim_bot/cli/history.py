@@ -20,6 +20,7 @@ from ollim_bot.cli.framework import (
     run_verb,
     title,
 )
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.forks import ENDINGS, Discard, ForkStory
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.search import Search, Speaker, Term, excerpt, terms_of, who_spoke
@@ -95,9 +96,9 @@ def _search(given: Given, caller: Caller) -> None:
     if "json" in given:
         _print_objects("messages", found, caller)
     elif found:
-        print(_excerpts(found, wanted.terms, now, caller))
+        show(_excerpts(found, wanted.terms, now, caller))
     else:
-        print(plain(f"Nothing was said with “{title(words)}”."))
+        show(plain(f"Nothing was said with “{title(words)}”."))
 
 
 def _found(wanted: Search, caller: Caller) -> list[FoundRow]:
@@ -143,7 +144,7 @@ def _show(given: Given, caller: Caller) -> None:
     if "json" in given:
         _print_objects("messages", said, caller)
     elif said:
-        print("\n\n".join(_told(said, data.now, caller)))
+        show("\n\n".join(_told(said, data.now, caller)))
     else:
         raise OllimError(f"Nothing is left of the session {session[:_SHOWN_ID]}.")
 
@@ -161,9 +162,9 @@ def _sessions(given: Given, caller: Caller) -> None:
     if "json" in given:
         print_json({"sessions": rows})
     elif rows:
-        print("\n\n".join(_session_blocks(rows, data.now)))
+        show("\n\n".join(_session_blocks(rows, data.now)))
     else:
-        print("No conversations yet.")
+        show("No conversations yet.")
 
 
 def _prompts(given: Given, caller: Caller) -> None:
@@ -175,9 +176,9 @@ def _prompts(given: Given, caller: Caller) -> None:
     if "json" in given:
         _print_objects("prompts", found, caller)
     elif found:
-        print(_task_lines(found, data.now, for_agent=caller.agent is not None))
+        show(_task_lines(found, data.now, for_agent=caller.agent is not None))
     else:
-        print("Nothing was asked by jobs or by the program.")
+        show("Nothing was asked by jobs or by the program.")
 
 
 def _until(given: Given, now: datetime) -> datetime | None:

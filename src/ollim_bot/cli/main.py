@@ -28,49 +28,66 @@ if TYPE_CHECKING:
 
 # The description of each group and its module. Groups have verbs.
 GROUPS: Mapping[str, tuple[str, str]] = {
-    "routine": ("what the bot does again and again", "ollim_bot.cli.routine"),
-    "reminder": ("what the bot does once, at a moment", "ollim_bot.cli.reminder"),
-    "webhook": ("what another program starts by a call", "ollim_bot.cli.webhook"),
-    "tasks": ("what there is to do, with or without a date", "ollim_bot.cli.tasks"),
-    "cal": ("what is in your calendars", "ollim_bot.cli.cal"),
-    "skill": ("instructions that the agent loads by name", "ollim_bot.cli.skill"),
+    "routine": ("things that repeat", "ollim_bot.cli.routine"),
+    "reminder": ("things that come once, at their time", "ollim_bot.cli.reminder"),
+    "webhook": ("jobs that another program starts", "ollim_bot.cli.webhook"),
+    "tasks": ("your to-do list", "ollim_bot.cli.tasks"),
+    "cal": ("your calendars", "ollim_bot.cli.cal"),
+    "skill": ("instructions the agent loads by name", "ollim_bot.cli.skill"),
     "runs": ("what the bot did by itself", "ollim_bot.cli.runs"),
-    "history": ("what was said, found again by its words", "ollim_bot.cli.history"),
-    "gmail": ("your mail at Google, read-only", "ollim_bot.cli.gmail"),
-    "messages": ("what was said, by you and by the bot", "ollim_bot.cli.messages"),
-    "google": ("the connection to Google", "ollim_bot.cli.google"),
+    "history": ("search and read past conversations", "ollim_bot.cli.history"),
+    "gmail": ("read your mail at Google", "ollim_bot.cli.gmail"),
+    "messages": ("export every message", "ollim_bot.cli.messages"),
+    "google": ("connect your Google account", "ollim_bot.cli.google"),
     "mcp": ("your own tool servers", "ollim_bot.cli.mcp"),
-    "config": ("what can be changed while the bot runs", "ollim_bot.cli.config"),
-    "auth": ("the login at Claude", "ollim_bot.cli.auth"),
-    "web": ("the address of the local page", "ollim_bot.cli.web"),
-    "service": ("the bot as a service of this machine", "ollim_bot.cli.service"),
-    "completion": ("completion of all this in your shell", "ollim_bot.cli.completion"),
+    "config": ("settings you can change while the bot runs", "ollim_bot.cli.config"),
+    "auth": ("sign in at Claude", "ollim_bot.cli.auth"),
+    "web": ("print an address that opens the page", "ollim_bot.cli.web"),
+    "service": ("start the bot with this machine", "ollim_bot.cli.service"),
+    "completion": ("complete commands with Tab in your shell", "ollim_bot.cli.completion"),
 }
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "setup": ("the first questions: names, model, Discord, calendar", "ollim_bot.cli.setup"),
+    "setup": ("set the bot up by a few questions", "ollim_bot.cli.setup"),
     "today": ("what waits for you, what comes today, what is done", "ollim_bot.cli.today"),
     **GROUPS,
-    "backup": ("all that the bot knows, in one file", "ollim_bot.cli.backup"),
-    "restore": ("a backup put back, or tried out", "ollim_bot.cli.restore"),
-    "doctor": ("whether everything is as it should be", "ollim_bot.cli.doctor"),
-    "update": ("a newer version in the place of this one", "ollim_bot.cli.update"),
-    "sentinel": ("brings what must come while the bot is away", "ollim_bot.cli.sentinel"),
-    "rehearse": ("what the bot would do in the days to come", "ollim_bot.cli.rehearse"),
+    "backup": ("save everything the bot knows in one file", "ollim_bot.cli.backup"),
+    "restore": ("put a backup back, or try it out", "ollim_bot.cli.restore"),
+    "doctor": ("check everything, and say what to do", "ollim_bot.cli.doctor"),
+    "update": ("install a newer version", "ollim_bot.cli.update"),
+    "sentinel": ("deliver reminders while the bot is away", "ollim_bot.cli.sentinel"),
+    "rehearse": ("preview the coming days", "ollim_bot.cli.rehearse"),
 }
 
 # What is answered here.
 _PAGES: Mapping[str, str] = {
-    "version": "which version this is",
+    "version": "print the version",
     "help": "this page, or `ollim-bot help routine`, or `ollim-bot help routine add`",
 }
 
+# Words that people type alone, and the command that does it.
+_OF_WHICH_COMMAND: Mapping[str, str] = {
+    "add": "reminder add",
+    "cancel": "reminder cancel",
+    "calendar": "cal",
+    "done": "tasks done",
+    "list": "reminder list",
+    "login": "auth login",
+    "logs": "service logs",
+    "pause": "routine pause",
+    "remind": "reminder add",
+    "resume": "routine resume",
+    "search": "history search",
+    "snooze": "reminder snooze",
+    "status": "service status",
+    "task": "tasks",
+}
 _EXAMPLE = "ollim-bot help routine add"
 _MOST_NAMES = 2
-_ABOUT_VERSION = "usage: ollim-bot version\n\nwhich version this is"
+_ABOUT_VERSION = "usage: ollim-bot version\n\nprint the version"
 _HELP = """\
 usage: ollim-bot [COMMAND] [...]
 
-Alone, it runs the bot. Commands:
+Without a command, it starts the bot. Commands:
 {commands}
 
 Example:
@@ -155,7 +172,7 @@ def _explain(topic: Sequence[str], caller: Caller) -> None:
     if len(names) > _MOST_NAMES or any(name.startswith("-") for name in names):
         raise WrongInput(f"`ollim-bot help` takes a command and its verb. Example: {_EXAMPLE}")
     if not names:
-        print(_help())
+        _show(_help())
     elif names[0] == "version":
         print(_ABOUT_VERSION)
     elif names[0] in COMMANDS:
@@ -177,9 +194,18 @@ def _help() -> str:
     return _HELP.format(commands=commands)
 
 
+def _show(text: str) -> None:
+    from ollim_bot.cli.terminal import show
+
+    show(text)
+
+
 def _unknown(word: str) -> OllimError:
     from ollim_bot.cli.unknown_words import no_such
 
+    if word in _OF_WHICH_COMMAND:
+        meant = f"Did you mean `ollim-bot {_OF_WHICH_COMMAND[word]}`?"
+        return WrongInput(f"There is no command `{word}`. {meant}")
     known = [*COMMANDS, *_PAGES]
     return no_such(f"There is no command `{word}`.", word, known, "ollim-bot help")
 
@@ -204,10 +230,10 @@ def _note(warnings: Sequence[str]) -> None:
 
 def _failed(sentences: str, exit_code: int) -> int:
     from ollim_bot.cli.framework import plain
-    from ollim_bot.cli.terminal import typed, width_of, wrapped
+    from ollim_bot.cli.terminal import show
 
     with suppress(OSError):
         print(end="", flush=True)
     for sentence in sentences.splitlines():
-        print(wrapped(typed(plain(sentence)), width_of(sys.stderr), "  "), file=sys.stderr)
+        show(plain(sentence), "  ", stream=sys.stderr)
     return exit_code

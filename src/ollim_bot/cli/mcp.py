@@ -21,6 +21,7 @@ from ollim_bot.cli.framework import (
     run_verb,
     title,
 )
+from ollim_bot.cli.terminal import show
 from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.tool_servers import (
@@ -65,9 +66,9 @@ def _list(given: Given, caller: Caller) -> None:
         print_json({"servers": found, "problems": problems})
         return
     for name, state in sorted(servers.items()):
-        print("\n".join(_shown(name, state, is_owner=is_owner)))
+        show("\n".join(_shown(name, state, is_owner=is_owner)))
     if not servers:
-        print(_NONE)
+        show(_NONE)
     for problem in problems:
         note(problem)
 
@@ -77,7 +78,7 @@ def _approve(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     specs = _specs(data)
     spec = _known(name, specs)
-    print(f"{name} is {plain(spec.in_words)}", flush=True)
+    show(f"{name} is {plain(spec.in_words)}")
     if "yes" not in given and not sys.stdin.isatty():
         raise WrongInput("Whether to approve it can only be asked in a terminal. Or say --yes.")
     answer = _asked(spec, data, caller)
@@ -85,7 +86,7 @@ def _approve(given: Given, caller: Caller) -> None:
     state = _record(data, specs).of(name).started().listed(found)
     _print_tools(state, answer)
     if "yes" not in given and not _is_confirmed():
-        print("Nothing was changed.")
+        show("Nothing was changed.")
         return
 
     def approved(record: ToolServerRecord) -> ToolServerRecord:
@@ -95,7 +96,7 @@ def _approve(given: Given, caller: Caller) -> None:
     with writable(data) as changed, changed.database() as database:
         database.run(lambda tx: tx.tool_servers.change(approved))
     number = len(approved(_record(data, specs)).of(name).offered)
-    print(f"Approved. The agent has {counted(number, 'tool')} of {name} from the next message on.")
+    show(f"Approved. The agent has {counted(number, 'tool')} of {name} from the next message on.")
 
 
 def _test(given: Given, caller: Caller) -> None:
@@ -105,10 +106,10 @@ def _test(given: Given, caller: Caller) -> None:
     answer = _asked(_known(name, specs), data, caller)
     state = _record(data, specs).of(name).listed(answer.tools)
     number = counted(len(answer.tools), "tool")
-    print(f"{name} answered in {answer.seconds:.1f} s, with {number}.")
+    show(f"{name} answered in {answer.seconds:.1f} s, with {number}.")
     _print_tools(state, answer)
     if state.waiting or not state.may_start:
-        print(f"`ollim-bot mcp approve {name}` lets the agent use it as it is now.")
+        show(f"`ollim-bot mcp approve {name}` lets the agent use it as it is now.")
 
 
 def _remove(given: Given, caller: Caller) -> None:
@@ -120,7 +121,7 @@ def _remove(given: Given, caller: Caller) -> None:
         remove_server(changed.paths, name)
         with changed.database() as database:
             database.run(lambda tx: tx.tool_servers.change(lambda known: known.without(name)))
-    print(f"{name} is removed. The agent has its tools no more from the next message on.")
+    show(f"{name} is removed. From the next message on, the agent no longer has its tools.")
 
 
 def _specs(data: Data, problems: list[str] | None = None) -> Mapping[str, ServerSpec]:
@@ -184,11 +185,11 @@ def _is_confirmed() -> bool:
 def _print_tools(state: ServerState, answer: _Answer) -> None:
     for tool in answer.tools:
         if tool.problem:
-            print(f"  {title(tool.name)}: cannot be offered: it has {tool.problem}.")
+            show(f"  {title(tool.name)}: cannot be offered: it has {tool.problem}.")
         else:
-            print(_whole(tool, "" if tool in state.waiting else " (approved)"))
+            show(_whole(tool, "" if tool in state.waiting else " (approved)"))
     for name, why in answer.left_out.items():
-        print(f"  {title(name)}: cannot be offered: it has {why}.")
+        show(f"  {title(name)}: cannot be offered: it has {why}.")
     sys.stdout.flush()
 
 
@@ -259,7 +260,7 @@ def _approve_flags(parser: Flags) -> None:
 
 _VERBS = {
     "list": Verb(
-        "all servers of mcp.json, or one, with all that the agent is offered",
+        "the servers of mcp.json, or one with all its tools",
         "ollim-bot mcp list notes",
         _list_flags,
         _list,

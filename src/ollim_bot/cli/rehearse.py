@@ -15,6 +15,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.framework import columns, json_flag, plain, print_json, title, zone_of
 from ollim_bot.cli.parser import Parser
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.calendar import (
     CalendarCopy,
     CalendarEvent,
@@ -42,7 +43,7 @@ from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import WrongInput
 from ollim_bot.store.calendars import readable_copies
-from ollim_bot.store.codecs.records import PingBudgetCodec, RuntimeConfigCodec
+from ollim_bot.store.codecs.records import RuntimeConfigCodec, ping_budget_codec
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.routine_format import ROUTINES
@@ -79,7 +80,7 @@ Row = tuple[str, str, str]
 
 
 _COMMAND = "ollim-bot rehearse"
-_ABOUT = "what would happen in the days to come, as the jobs stand now"
+_ABOUT = "preview the coming days: what comes when, and what gets in its way"
 _EXAMPLE = "ollim-bot rehearse --days 14"
 _USUAL_DAYS = 7
 _MOST_DAYS = 366
@@ -135,22 +136,33 @@ def _calendar(rehearsal: Rehearsal, events: Events) -> Iterator[str]:
     today = rehearsal.now.date()
     shown = [fire for fire in rehearsal.fires if fire.state is not OccurrenceState.MISSED]
     shown.sort(key=lambda fire: fire.at)
-    days: dict[date, list[Row]] = {}
+    days: dict[date, list[tuple[datetime, Row]]] = {}
     for event in events.between(rehearsal):
-        day = max(_local(event.begins(rehearsal.zone), rehearsal).date(), today)
-        days.setdefault(day, []).append(_event_row(event, rehearsal, events))
+        begins = _local(event.begins(rehearsal.zone), rehearsal)
+        row = begins, _event_row(event, rehearsal, events)
+        days.setdefault(max(begins.date(), today), []).append(row)
     for day, fires in groupby(shown, key=lambda fire: _local(fire.at, rehearsal).date()):
-        days[day] = [*days.get(day, []), *_rows([*fires], rehearsal)]
-    for stretch in _stretches(sorted(days.items())):
+        days.setdefault(day, []).extend(_rows([*fires], rehearsal))
+    for stretch in _stretches([(day, _in_order(rows)) for day, rows in sorted(days.items())]):
         yield f"{_head(stretch[0][0], stretch[-1][0], today)}\n{columns(stretch[0][1])}"
     for copy in events.calendars:
         if copy.is_stale(rehearsal.now):
             yield f"{copy.name} may have changed: {age_words(copy, rehearsal.now)}."
 
 
+def _in_order(rows: Sequence[tuple[datetime, Row]]) -> list[Row]:
+    """The rows by their moments, and how many more there are than can be shown."""
+    sorted_rows = [row for _, row in sorted(rows, key=lambda each: each[0].timestamp())]
+    more = len(sorted_rows) - _MOST_ROWS
+    last = [("", f"and {more} more", "")] if more > 0 else []
+    return [*sorted_rows[:_MOST_ROWS], *last]
+
+
 def _event_row(event: CalendarEvent, rehearsal: Rehearsal, events: Events) -> Row:
     what = title(event.summary) or "no title" if events.has_titles else "busy"
-    return f"  {time_words(event, rehearsal.now)}", what, f"in your calendar ({event.calendar})"
+    time, _, end = time_words(event, rehearsal.now).partition("–")
+    until = f"until {end}, " if end else ""
+    return f"  {time:>5}", what, f"{until}in your calendar ({event.calendar})"
 
 
 def _stretches(days: Sequence[tuple[date, list[Row]]]) -> list[list[tuple[date, list[Row]]]]:
@@ -164,23 +176,20 @@ def _stretches(days: Sequence[tuple[date, list[Row]]]) -> list[list[tuple[date, 
     return found
 
 
-def _rows(fires: Sequence[Fire], rehearsal: Rehearsal) -> list[Row]:
+def _rows(fires: Sequence[Fire], rehearsal: Rehearsal) -> Iterator[tuple[datetime, Row]]:
     of_job: dict[JobKey, list[Fire]] = {}
     for fire in fires:
         of_job.setdefault(key_of(fire.job), []).append(fire)
-    rows: list[Row] = []
     for fire in fires:
         same = of_job[key_of(fire.job)]
         if len(same) <= _OFTEN:
-            rows.append(_row(fire, rehearsal))
+            yield fire.at, _row(fire, rehearsal)
         elif fire is same[0]:
-            rows.append(_often(same, rehearsal))
-    more = len(rows) - _MOST_ROWS
-    return rows if more <= 0 else [*rows[:_MOST_ROWS], ("", f"and {more} more", "")]
+            yield fire.at, _often(same, rehearsal)
 
 
 def _row(fire: Fire, rehearsal: Rehearsal) -> Row:
-    time = clock_time(_local(fire.at, rehearsal))
+    time = _clock(fire.at, rehearsal)
     late = f", late: it was due {describe(fire.due, rehearsal.now)}" if fire.is_late else ""
     wait = f", after waiting {duration_in_words(fire.wait)}" if fire.wait else ""
     fate = _fate(fire) + wait + late + _around(fire, rehearsal)
@@ -189,7 +198,7 @@ def _row(fire: Fire, rehearsal: Rehearsal) -> Row:
 
 def _around(fire: Fire, rehearsal: Rehearsal) -> str:
     """The heads-ups, and how it comes again."""
-    heads_ups = [clock_time(_local(at, rehearsal)) for at in fire.heads_ups]
+    heads_ups = [_clock(at, rehearsal) for at in fire.heads_ups]
     announced = f", announced at {' and '.join(heads_ups)}" if heads_ups else ""
     nag = fire.job.spec.nag
     if nag is None or not fire.again:
@@ -199,12 +208,12 @@ def _around(fire: Fire, rehearsal: Rehearsal) -> str:
 
 
 def _often(fires: Sequence[Fire], rehearsal: Rehearsal) -> Row:
-    time = clock_time(_local(fires[0].at, rehearsal))
+    time, until = _clock(fires[0].at, rehearsal), _clock(fires[-1].at, rehearsal)
     counts = Counter(map(_fate, fires))
     fates = "; ".join(
-        fate if count == len(fires) else f"{count} {fate}" for fate, count in counts.items()
+        fate if count == len(fires) else f"{fate} ({count} of them)"
+        for fate, count in counts.items()
     )
-    until = clock_time(_local(fires[-1].at, rehearsal))
     return (
         f"  {time:>5}",
         title(fires[0].job.spec.title),
@@ -239,6 +248,10 @@ def _head(first: date, last: date, today: date) -> str:
 def _day(day: date, today: date) -> str:
     year = "" if day.year == today.year else f" {day.year}"
     return f"{WEEKDAYS[day.weekday()]} {day.day} {MONTHS[day.month - 1]}{year}"
+
+
+def _clock(moment: datetime, rehearsal: Rehearsal) -> str:
+    return clock_time(_local(moment, rehearsal).replace(second=0, microsecond=0))
 
 
 def _local(moment: datetime, rehearsal: Rehearsal) -> datetime:
@@ -333,7 +346,7 @@ def _circumstances(data: Data) -> Assumptions:
     return Assumptions(
         data.now,
         zone_of(data.now),
-        data.stored(data.paths.ping_budget, PingBudgetCodec(lambda: data.now)),
+        data.stored(data.paths.ping_budget, ping_budget_codec(lambda: data.now)),
         data.stored(data.paths.config, RuntimeConfigCodec()),
         quiet=data.read(quiet_settings),
     )
@@ -350,9 +363,9 @@ def _answer(
     if as_json:
         print_json(page_object(rehearsal, events, is_running=is_running) | {"problems": problems})
         return
-    print(page(rehearsal, events, is_running=is_running), flush=True)
+    show(page(rehearsal, events, is_running=is_running))
     for problem in problems:
-        print(plain(problem), file=sys.stderr)
+        show(plain(problem), "  ", stream=sys.stderr)
 
 
 def _days(text: str) -> int:

@@ -12,7 +12,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import json_flag, plain, print_json
 from ollim_bot.cli.parser import Parser
-from ollim_bot.cli.terminal import typed, width_of, wrapped
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
@@ -25,7 +25,7 @@ from ollim_bot.upkeep.backup_reports import (
     RestoreReport,
     TrialReport,
 )
-from ollim_bot.upkeep.doctor import Level, summary
+from ollim_bot.upkeep.doctor import summary
 
 _COMMAND = "ollim-bot restore"
 _ABOUT = "put a backup in the place of the data directory, which is moved aside"
@@ -117,7 +117,7 @@ def _verify(file: Path, paths: DataPaths, caller: Caller, now: datetime, *, is_j
 
 def _print(lines: Iterator[str]) -> None:
     for line in lines:
-        print(wrapped(typed(plain(line)), width_of(sys.stdout), "  "))
+        show(plain(line), "  ")
 
 
 def _moment(restored: Restored, now: datetime) -> str:
@@ -135,7 +135,7 @@ def _trial_lines(trial: TrialReport, now: datetime) -> Iterator[str]:
         trial.restored.brought,
     )
     for finding in trial.findings:
-        if finding.level is not Level.PASS:
+        if not finding.level.is_right:
             yield f"{finding.level}  {finding.name}: {finding.detail}"
     yield f"The doctor there: {summary(trial.findings).removeprefix('SUMMARY: ')}"
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, TypeGuard
+from zlib import crc32
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
@@ -25,6 +26,7 @@ from ollim_bot.cli.framework import (
     small,
     title,
 )
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.due_items import ANSWERED, Answer
 from ollim_bot.domain.moments import describe, describe_with_distance, duration_in_words
@@ -55,10 +57,6 @@ if TYPE_CHECKING:
 
 _ANSWERS = {Answer.NOT_TAKEN.value: "skipped", Answer.LET_GO.value: "let go"}
 _PRICES = {Price.FREE.value: "free", Price.UNKNOWN.value: "price unknown"}
-# The lengths of the day and of the minute in the instant of an id.
-_DAY, _TO_THE_MINUTE = len("2026-11-16"), len("2026-11-16T08:00")
-
-
 _USUAL = "7d"
 # The facts of a row that may have the words of others.
 _WORDS = ("message", "refused_pings", "report", "text")
@@ -82,6 +80,11 @@ class RunRecord:
     @property
     def id(self) -> str:
         return self.occurrence.id
+
+    @property
+    def short_id(self) -> str:
+        """Eight signs in the place of the id, short enough to type."""
+        return f"{crc32(self.id.encode()):08x}"
 
     @property
     def state(self) -> str:
@@ -179,26 +182,15 @@ def page_object(record: RunRecord) -> dict[str, object]:
 
 
 def _words(found: Sequence[RunRecord]) -> Iterator[str]:
-    """The job's id for its newest run, and a unique prefix of the run's id for the others."""
-    counted = Counter(word for record in found for word in _beginnings(record))
+    """The job's id for its newest run, and the short id of the run for the others."""
     named = set[str]()
     for record in found:
         job = record.occurrence.job_id
-        alone = (word for word in _beginnings(record) if counted[word] == 1)
         if job in named or record.occurrence.part:
-            yield next(alone, record.id)
+            yield record.short_id
         else:
             yield job
             named.add(job)
-
-
-def _beginnings(record: RunRecord) -> Sequence[str]:
-    """The prefixes of the id up to the day, and up to the minute."""
-    occurrence = record.occurrence
-    if occurrence.scheduled_at is None or occurrence.part:
-        return ()
-    head = f"{occurrence.kind}:{occurrence.job_id}:"
-    return [head + occurrence.key[:length] for length in (_DAY, _TO_THE_MINUTE)]
 
 
 def _line(record: RunRecord) -> str:
@@ -398,12 +390,12 @@ def _list(given: Given, caller: Caller) -> None:
     if "json" in given:
         print_json({"runs": [run_object(_as_seen(record, caller)) for record in found]})
     elif found:
-        print(listing([_as_seen(record, caller) for record in found], data.now))
+        show(listing([_as_seen(record, caller) for record in found], data.now))
     elif not _asked(data, lambda tx: tx.ledger.tail(1)):
-        print("No runs yet.")
+        show("No runs yet.")
     else:
         of_job = f" of {job}" if job else ""
-        print(plain(f"No runs{of_job} in the last {duration_in_words(length)}."))
+        show(plain(f"No runs{of_job} in the last {duration_in_words(length)}."))
 
 
 def _show(given: Given, caller: Caller) -> None:
@@ -412,7 +404,7 @@ def _show(given: Given, caller: Caller) -> None:
     if "json" in given:
         print_json(page_object(_as_seen(record, caller)))
     else:
-        print(_fenced(record, page(record, data.now, _said(data, record)), caller))
+        show(_fenced(record, page(record, data.now, _said(data, record)), caller))
 
 
 def _check(given: Given, caller: Caller) -> None:
@@ -427,7 +419,7 @@ def _check(given: Given, caller: Caller) -> None:
     if "json" in given:
         print_json({"runs": runs, "watched_until": watched_until, "findings": findings})
     elif not findings:
-        print(_all_right(runs))
+        show(_all_right(runs))
     if findings:
         raise OllimError(plain("\n".join(findings)))
 
@@ -446,12 +438,12 @@ def _heartbeat(data: Data) -> datetime | None:
 
 
 def find_run(word: str, known: Sequence[RunRecord]) -> RunRecord:
-    """Find a run by its id, by its job (the newest run), or by a prefix of its id."""
+    """Find a run by its id or short id, by its job (the newest run), or by a prefix of its id."""
     for record in known:
         is_of_job = word == record.occurrence.job_id and not record.occurrence.part
         if word == record.id or is_of_job:
             return record
-    fitting = [record for record in known if record.id.startswith(word)]
+    fitting = [record for record in known if word == record.short_id or record.id.startswith(word)]
     if not fitting:
         raise OllimError(f"There is no run {word}. `ollim-bot runs` shows the newest.")
     if len(fitting) > 1:
@@ -564,7 +556,7 @@ _VERBS = {
     ),
     "show": Verb("one run, whole", "ollim-bot runs show morning", _show_flags, _show),
     "check": Verb(
-        "whether every run that was due has its end",
+        "prove that every run that was due has ended",
         "ollim-bot runs check",
         json_flag,
         _check,

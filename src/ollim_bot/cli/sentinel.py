@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data
 from ollim_bot.cli.framework import json_flag, print_json, title, zone_of
+from ollim_bot.cli.terminal import show
 from ollim_bot.errors import BadSettings, OllimError, SupervisorFailed
 from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
 
@@ -139,14 +140,14 @@ def _channel(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel 
 
 def _tell(report: SentinelReport) -> None:
     if report.is_revived:
-        print("The bot was silent. The supervisor was asked to start it.")
+        show("The bot was silent. The supervisor was asked to start it.")
     if report.came_back and report.is_revived:
-        print("The bot is back.")
+        show("The bot is back.")
     for each in report.outcomes:
         if each.through:
-            print(f"“{title(each.title)}” was delivered: {', '.join(each.through)}.")
+            show(f"“{title(each.title)}” was delivered: {', '.join(each.through)}.")
             if each.problem:
-                print(f"  Not by Discord: {each.problem}")
+                show(f"  Not by Discord: {each.problem}")
 
 
 def _undelivered(report: SentinelReport) -> str:

@@ -21,7 +21,7 @@ from ollim_bot.cli.framework import (
     print_json,
     run_verb,
 )
-from ollim_bot.cli.terminal import typed, width_of, wrapped
+from ollim_bot.cli.terminal import show, width_of, wrapped
 from ollim_bot.errors import OllimError, WrongInput
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _OTHER_DATA = (
     "The service runs the bot of {there}; this installation replaces it by that of {here}."
 )
 _INSTALLED = (
-    "The bot lives, as process {pid}. It starts with this machine, and again if it dies. "
+    "The bot is running, as process {pid}. It starts with this machine, and again if it dies. "
     "`ollim-bot service logs` shows what it says."
 )
 _ALREADY = "The service is installed as it should be, and the bot lives, as process {pid}."
@@ -88,7 +88,7 @@ def install_service(caller: Caller, *, is_agreed: bool) -> None:
     if health.is_alive and _are_written(files):
         _finish(supervisor, supervisor.outlive_logout(), _ALREADY)
         return
-    print(f"These files let {supervisor.name} run the bot:\n")
+    show(f"These files let {supervisor.name} run the bot:\n")
     _show(files, caller)
     _warn(definition, health, caller)
     if not is_agreed and sys.stdin.isatty() and not _agrees("Write this and start the bot?"):
@@ -130,7 +130,7 @@ def _move_settings(
         raise WrongInput("Nothing was changed.")
     prepare_data_directory(settings.paths)
     change_env_file(settings.paths, {name: value for name, (value, _) in unseen.items()})
-    print(f"Written into {file}.", flush=True)
+    show(f"Written into {file}.")
 
 
 def _are_written(files: dict[Path, str]) -> bool:
@@ -186,7 +186,7 @@ def _check_inside(definition: ServiceDefinition, settings: Settings, caller: Cal
     from ollim_bot.upkeep.installation import worse_inside
 
     prepare_data_directory(settings.paths)
-    print("Asking the doctor in the environment of the service …", flush=True)
+    show("Asking the doctor in the environment of the service …")
     if failures := worse_inside(definition, caller.environ, caller.path("")):
         told = [f"{failure.name}: {failure.detail}. {failure.next}" for failure in failures]
         raise OllimError("\n".join(["In the service this would be worse than here:", *told]))
@@ -197,7 +197,7 @@ def _install(
 ) -> None:
     from ollim_bot.upkeep.installation import PROOF_SECONDS, ServiceInstaller
 
-    print(f"Starting, and waiting up to {PROOF_SECONDS:g} s for its heartbeat …", flush=True)
+    show(f"Starting, and waiting up to {PROOF_SECONDS:g} s for its heartbeat …")
     try:
         done = ServiceInstaller(supervisor, settings.paths).install(definition)
     except KeyboardInterrupt:
@@ -211,11 +211,11 @@ def _install(
 
 def _finish(supervisor: Supervisor, left_to_do: str, sentence: str) -> None:
     pid = supervisor.status().pid
-    print(wrapped(typed(sentence.format(pid=pid)), width_of(sys.stdout)))
+    show(sentence.format(pid=pid))
     if left_to_do:
         note(_LINGER.format(command=left_to_do))
     elif supervisor.name == "launchd":
-        print(_MAC)
+        show(_MAC)
 
 
 def _yes_flag(parser: Flags) -> None:
@@ -252,14 +252,14 @@ def _uninstall(_: Given, caller: Caller) -> None:
     lingers = supervisor.status().lingers if installed else None
     kept = supervisor.uninstall()
     if installed is None:
-        print("No service is installed.")
+        show("No service is installed.")
         return
     for each in kept:
         note(f"{caller.shown(each)} was changed by hand, and is kept under this name.")
     there = installed.definition.data_dir if installed.definition else caller.place().paths.root
-    print(wrapped(_REMOVED.format(root=caller.shown(there)), width_of(sys.stdout)))
+    show(_REMOVED.format(root=caller.shown(there)))
     if lingers:
-        print(wrapped(_LINGERING_STAYS, width_of(sys.stdout)))
+        show(_LINGERING_STAYS)
 
 
 def _status(given: Given, caller: Caller) -> None:
@@ -270,9 +270,9 @@ def _status(given: Given, caller: Caller) -> None:
     if "json" in given:
         print_json(_object(supervisor, health))
     elif health.installed is not None:
-        print(columns(_rows(supervisor, health, caller)))
+        show(columns(_rows(supervisor, health, caller)))
         if health.is_alive:
-            print("The bot lives.")
+            show("The bot is running.")
     if not health.is_alive:
         raise OllimError("" if "json" in given else _why_dead(health))
 
@@ -377,14 +377,14 @@ _VERBS = {
         needs_words=False,
     ),
     "status": Verb(
-        "whether the bot lives: what the machine says, and its heartbeat",
+        "whether the bot is running: what the machine says, and its heartbeat",
         "ollim-bot service status --json",
         json_flag,
         _status,
         needs_words=False,
     ),
     "logs": Verb(
-        "what the bot said last as a service",
+        "the last lines of the bot's log",
         "ollim-bot service logs -f -n 100",
         _log_flags,
         _logs,

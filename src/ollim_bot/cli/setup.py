@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ollim_bot.upkeep.service import Supervisor
 
 _COMMAND = "ollim-bot setup"
-_ABOUT = "asks the first questions, one at a time; or takes the answers as flags"
+_ABOUT = "set the bot up by a few questions, or by flags"
 _EXAMPLE = "ollim-bot setup --non-interactive --user-name Ada --discord-token - <token.txt"
 _KEYS = "Enter keeps what is there, Ctrl-C stops. Each answer is kept as soon as you give it."
 _FILES = (
@@ -50,17 +50,17 @@ _PLAIN_SECRET = (
 )
 _NO_SERVICE = "--service: this machine has neither systemd nor launchd for your account."
 _LIMIT = (
-    "Daily limit: when today has cost {limit} US dollars, jobs stop using the model until "
+    "Daily limit: when jobs have cost {limit} US dollars today, they stop using the model until "
     "tomorrow. `ollim-bot config set daily_cost_cap 10` changes it."
 )
 _START = "Start the bot now: `ollim-bot`."
 _START_DISCORD = "Start the bot now, and it writes to you on Discord: `ollim-bot`."
-_MEND = "Do what stands below FAIL, then run `ollim-bot doctor`."
+_MEND = "Follow the line below each FAIL, then run `ollim-bot doctor` again."
 _RESTART = (
-    "The bot runs. Calendars and routines count at once; the rest does after `/restart` in the "
-    "chat."
+    "The bot is running. Calendars and routines count at once; for the rest, write `/restart` in "
+    "the chat."
 )
-_RUNS = "The bot runs, and all of this counts already. `ollim-bot web url` opens its page."
+_RUNS = "The bot is running, and nothing needs a restart. `ollim-bot web url` opens its page."
 _SECRETS = {"api_key": "--api-key", "discord_token": "--discord-token"}
 
 

@@ -72,9 +72,20 @@ class Installation:
 
     def daily_limit(self) -> str | None:
         """The amount in US dollars after which jobs stop for the day; None if there is no limit."""
-        found = look_into(self.paths, self.caller.now(), lambda tx: tx.config.get())
-        config = found or RuntimeConfig()
+        config = self.config
         return None if config.daily_cost_cap is None else config.in_words("daily_cost_cap")
+
+    @property
+    def config(self) -> RuntimeConfig:
+        """What can be changed while the bot runs."""
+        found = look_into(self.paths, self.caller.now(), lambda tx: tx.config.get())
+        return found or RuntimeConfig()
+
+    def configure(self, key: str, value: str) -> None:
+        """Change what counts at once. Raises `WrongInput`, and nothing is made then."""
+        RuntimeConfig().with_value(key, value)
+        with self._writable() as data, data.database() as database:
+            database.run(lambda tx: tx.config.change(lambda known: known.with_value(key, value)))
 
     def _chosen_in_chat(self) -> dict[str, str]:
         """What was chosen there, by the names of the settings before which it counts."""
@@ -200,6 +211,16 @@ class Installation:
 
         return look_up_bot(Secret(token), self.settings.discord_api_url, ask)
 
+    def why_silent(self, server: str) -> str:
+        """Why no model server answers at the address; empty if one does."""
+        from ollim_bot.upkeep.checks.network import ask
+
+        try:
+            ask(f"{server if '://' in server else f'http://{server}'}/v1/models", {})
+        except (OSError, ValueError) as silent:
+            return (getattr(silent, "strerror", None) or str(silent)).rstrip(".")
+        return ""
+
     def calendars(self) -> Sequence[str]:
         """The names of the subscribed calendars."""
         return [source.name for source in self._calendar_files().sources()]
@@ -216,6 +237,9 @@ class Installation:
 
     def has_routines(self) -> bool:
         return any(self.paths.routines.glob("*.md"))
+
+    def has_reminders(self) -> bool:
+        return any(self.paths.reminders.glob("*.md"))
 
     def _calendar_files(self) -> CalendarFiles:
         return CalendarFiles(self.paths, report=lambda problem: note(str(problem)))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ollim_bot.cli import routine
+from ollim_bot.cli import reminder, routine
 from ollim_bot.cli.framework import plain
 from ollim_bot.cli.setup_changes import MODEL_SETTINGS, Installation, ModelInUse, judged_bot
-from ollim_bot.cli.terminal import typed, width_of, wrapped
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.calendar import added_words
-from ollim_bot.domain.moments import near_zone
+from ollim_bot.domain.moments import clock_time, near_zone
 from ollim_bot.errors import BadPhrase, CalendarFailed, EngineError, OllimError, WrongInput
 from ollim_bot.settings import problem_with
 from ollim_bot.upkeep.doctor import DoctorFinding
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ollim_bot.upkeep.checks.network import DiscordBot
 
 _INDENT = " " * 5
+_ADDRESS = "Its address, such as localhost:11434 (Enter: not now)"
 _NOT_SHOWN = "not shown as you type; Enter: not now"
 TAKEN = "{name} is set in {place}, which counts before what set-up writes: change it there."
 _MODELS = """\
@@ -41,7 +42,22 @@ _CALENDAR = (
     "it. For Google's calendar, tasks and mail there is `ollim-bot google login`."
 )
 _ROUTINE = "A first routine: every morning the bot tells you what is on."
-_NO_TIME = "That is not a time of day. Right: 8:30, 7am, or Enter for none."
+_NO_TIME = "That is not a time of day. Write 8:30 or 7am, or press Enter for none."
+_FORGOTTEN = "What do you forget most? For example: take my pills."
+_NO_MOMENT = "I do not understand that. Write `every day at 8am` or `tomorrow 9am`."
+_QUIET = (
+    "Quiet hours: only reminders you asked for and urgent messages come; everything else waits "
+    "until they end."
+)
+_NO_HOURS = "Those are not two times. Write 22-7 or 22:00-07:00, or press Enter for none."
+_NOTIFIED_BY_DISCORD = "Reminders reach you through Discord, on your phone and your computer."
+_NOTIFIED_BY_PAGE = (
+    "Reminders reach you on the page: its bell turns notifications on. For your phone, connect "
+    "Discord: `ollim-bot setup discord`."
+)
+_NAG = "10m x 4"
+_AGAIN = "Let an unanswered reminder come again, every 10 minutes, 4 times?"
+_SILENT = "Nothing answers at {address} ({reason}). Start the server, or look at the address."
 _MORNING = (
     "Tell me in a few lines what is on today, from my calendar, tasks and reminders, and one small "
     "thing to begin with."
@@ -64,7 +80,7 @@ class Console(Protocol):
 
 class TerminalConsole:
     def say(self, line: str, indent: str = "") -> None:
-        print(wrapped(typed(plain(line)), width_of(sys.stdout), indent), flush=True)
+        show(plain(line), indent)
 
     def ask(self, question: str) -> str:
         return input(question)
@@ -132,6 +148,9 @@ class Interview:
                 return answer
             self.say(f"{reason[:1].upper()}{reason[1:]}")
 
+    def agrees(self, question: str) -> bool:
+        return self.ask(f"{question} y or Enter for no").lower() in _YES
+
     def is_taken(self, *names: str) -> bool:
         """Whether another place sets one of the names, which is said."""
         places = {name: self.of.stronger_place(name) for name in names}
@@ -166,7 +185,7 @@ def _ask_time_zone(at: Interview) -> None:
     if at.is_taken(name):
         return
     present = default = at.of.zone.key
-    at.say(f"It is {at.of.now:%H:%M} in {present}.")
+    at.say(f"It is {clock_time(at.of.now.replace(second=0, microsecond=0))} in {present}.")
     while (answer := at.ask("Your time zone", default)) != present or at.of.is_wrong(name):
         problem = problem_with(name, answer)
         if not problem:
@@ -220,7 +239,13 @@ def _ask_key(at: Interview) -> None:
 
 def _ask_server(at: Interview) -> None:
     base, token, model = "ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_MODEL"
-    address = at.ask_right("Its address (Enter: not now)", lambda text: problem_with(base, text))
+    while address := at.ask_right(_ADDRESS, lambda text: problem_with(base, text)):
+        reason = at.of.why_silent(address)
+        if not reason:
+            break
+        at.say(_SILENT.format(address=address, reason=reason))
+        if at.agrees("Keep this address all the same?"):
+            break
     if not address:
         return
     key = at.ask_secret("Its key, if it wants one", lambda text: problem_with(token, text))
@@ -280,8 +305,11 @@ def _takes_token(at: Interview, token: str) -> bool:
     if wrong := wrong or at.of.problems_after(changes):
         at.say("\n".join(wrong))
         return False
+    at.say("\n".join(notes))
+    if bot is None and not at.agrees("The token could not be checked. Keep it all the same?"):
+        return False
     at.of.write(changes)
-    at.say("\n".join([*notes, *([] if bot is None else introduced(bot))]))
+    at.say("\n".join([] if bot is None else introduced(bot)))
     return True
 
 
@@ -324,7 +352,7 @@ def _ask_calendar(at: Interview) -> None:
 
 def _ask_routine(at: Interview) -> None:
     at.say(_ROUTINE)
-    while when := at.ask("At what time? (Enter: not now)"):
+    while when := _with_colon(at.ask("At what time? (Enter: not now)")):
         text = _MORNING_OFFLINE if _is_offline(at) else _MORNING
         words = ["add", text, "--every", f"day at {when}", "--description", "Morning"]
         try:
@@ -333,6 +361,47 @@ def _ask_routine(at: Interview) -> None:
             at.say(_NO_TIME)
             continue
         return
+
+
+def _with_colon(time: str) -> str:
+    """`7:30` for `7.30`, as many people write it."""
+    return re.sub(r"\b([0-9]{1,2})[.h]([0-5][0-9])\b", r"\1:\2", time)
+
+
+def _ask_forgotten(at: Interview) -> None:
+    at.say(_FORGOTTEN)
+    text = at.ask("What is it? (Enter: nothing now)")
+    while text and (when := _with_colon(at.ask("When? (Enter: not now)"))):
+        rhythm = re.sub(r"^(?:every|each) ", "", when, flags=re.IGNORECASE)
+        for run, words in (
+            (routine.run, ["add", text, "--every", rhythm, "--plain", "--must"]),
+            (reminder.run, ["add", text, "--at", when]),
+        ):
+            try:
+                run(words, at.of.caller)
+            except BadPhrase:
+                continue
+            return
+        at.say(_NO_MOMENT)
+
+
+def _ask_quiet_hours(at: Interview) -> None:
+    at.say(_QUIET)
+    while hours := at.ask("From when to when? Such as 22-7 (Enter: none)"):
+        try:
+            at.of.configure("quiet_hours", hours)
+        except WrongInput:
+            at.say(_NO_HOURS)
+            continue
+        at.say(f"Quiet from {at.of.config.in_words('quiet_hours').replace('-', ' to ')}.")
+        return
+
+
+def _ask_notifications(at: Interview) -> None:
+    has_discord = at.of.settings.discord_token is not None
+    at.say(_NOTIFIED_BY_DISCORD if has_discord else _NOTIFIED_BY_PAGE)
+    if at.agrees(_AGAIN):
+        at.of.configure("nag_default", _NAG)
 
 
 def _is_offline(at: Interview) -> bool:
@@ -348,8 +417,8 @@ def _ask_service(at: Interview) -> None:
         return
     at.say("The bot can start with this machine, and again whenever it dies.")
     if at.of.is_running:
-        at.say("The one that runs now is stopped for it.")
-    if at.ask("Set that up? y or Enter for no").lower() in _YES:
+        at.say("This stops the bot that is running now.")
+    if at.agrees("Set that up?"):
         try:
             at.service.install()
             at.of.needs_restart = False
@@ -380,6 +449,27 @@ STEPS = (
         "calendar", "the calendar", _ask_calendar, ("calendar",), lambda at: not at.of.calendars()
     ),
     Step("routine", "the routine", _ask_routine, (), lambda at: not at.of.has_routines()),
+    Step(
+        "reminder",
+        "what you forget most",
+        _ask_forgotten,
+        (),
+        lambda at: not (at.of.has_reminders() or at.of.has_routines()),
+    ),
+    Step(
+        "notifications",
+        "notifications",
+        _ask_notifications,
+        (),
+        lambda at: at.of.config.nag_default is None,
+    ),
+    Step(
+        "quiet",
+        "the quiet hours",
+        _ask_quiet_hours,
+        (),
+        lambda at: at.of.config.quiet_hours is None,
+    ),
     Step(
         "service",
         "the start with the machine",

@@ -19,6 +19,7 @@ from ollim_bot.cli.framework import (
     run_verb,
     title,
 )
+from ollim_bot.cli.terminal import show
 from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.domain.shared_files import SKILL_FILE
 from ollim_bot.domain.skill_packages import addresses_in, scripts_in
@@ -45,9 +46,9 @@ def _list(given: Given, caller: Caller) -> None:
     if "json" in given:
         print_json({"skills": [_object(name, skills, added) for name in names]})
     elif not names:
-        print(_NONE)
+        show(_NONE)
     else:
-        print(plain(columns([(name, _state(name, skills, added)) for name in names])))
+        show(plain(columns([(name, _state(name, skills, added)) for name in names])))
 
 
 def _state(name: str, skills: SkillSet, added: Mapping[str, AddedSkill]) -> str:
@@ -87,12 +88,12 @@ def _show(given: Given, caller: Caller) -> None:
         return
     skill = skills.loaded.get(name)
     for line in _described(skill, added.get(name)) if skill else skills.broken[name]:
-        print(plain(line))
+        show(plain(line))
     try:
         text = read_file(paths.skills / name / SKILL_FILE, SizeLimit.SKILL)
     except FileNotFoundError:
         return
-    print(f"\n{plain(text.decode('utf-8', 'replace')).strip()}")
+    show(f"\n{plain(text.decode('utf-8', 'replace')).strip()}")
 
 
 def _described(skill: Skill, added: AddedSkill | None) -> Iterator[str]:
@@ -115,7 +116,7 @@ def _check(given: Given, caller: Caller) -> None:
         raise OllimError("\n".join(differences))
     if "json" not in given:
         count = len(lock.read())
-        print(f"{counted(count, 'added skill')}, as added." if count else "No added skills.")
+        show(f"{counted(count, 'added skill')}, as added." if count else "No added skills.")
 
 
 def _add(given: Given, caller: Caller) -> None:
@@ -124,12 +125,12 @@ def _add(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     SkillInstaller(data.paths).refuse_taken(one.skill.name)
     for line in _wanted(one):
-        print(plain(line))
+        show(plain(line))
     _agree(f"Add the skill {one.skill.name}?", is_given="yes" in given)
     with writable(data) as opened:
         SkillInstaller(opened.paths).add(one)
         _journal(opened, one.skill.name, f"add skill {one.skill.name}")
-    print(f"Added the skill {one.skill.name}. The agent has it from its next answer on.")
+    show(f"Added the skill {one.skill.name}. The agent has it from its next answer on.")
 
 
 def _wanted(one: Candidate) -> Iterator[str]:
@@ -172,7 +173,7 @@ def _remove(given: Given, caller: Caller) -> None:
     with writable(data) as opened:
         SkillInstaller(opened.paths).remove(name)
         _journal(opened, name, f"remove skill {name}")
-    print(f"Removed the skill {plain(name)}.")
+    show(f"Removed the skill {plain(name)}.")
 
 
 def _journal(data: Data, name: str, message: str) -> None:
@@ -217,7 +218,7 @@ _VERBS = {
     "add": Verb("add one from elsewhere", "ollim-bot skill add ./mail", _source_flags, _add),
     "remove": Verb("remove one", "ollim-bot skill remove mail", _remove_flags, _remove),
     "check": Verb(
-        "whether added ones are as they were added",
+        "whether added skills were changed since",
         "ollim-bot skill check",
         json_flag,
         _check,

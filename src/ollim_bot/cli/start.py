@@ -15,7 +15,7 @@ from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.app.surfaces import MakeChannel
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
-from ollim_bot.cli.terminal import Style, own_name, painted, typed, width_of, wrapped
+from ollim_bot.cli.terminal import Style, own_name, painted, show, typed, width_of, wrapped
 from ollim_bot.clock import SystemClock
 from ollim_bot.connections import allow_many_descriptors
 from ollim_bot.domain.provider import Provider
@@ -29,15 +29,22 @@ from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.upkeep.hand_over import asked_to_hand_over, hand_over
 
 _RUNNING = "ollim-bot {version} is running with its data in {root}. Ctrl-C stops it."
-_STOPPED = "ollim-bot has stopped. Until it runs again, nothing comes; what was due is told then."
-_ONCE = "It opens one browser, once, within 15 minutes. `ollim-bot web url` prints another."
+_STOPPED = (
+    "ollim-bot has stopped. Reminders wait until you start it again; then you get the ones you "
+    "missed."
+)
+_HERE = (
+    "Talk to it here. The address opens one browser, once, within 15 minutes; `ollim-bot web url` "
+    "prints another."
+)
 _AT_PORT = "Its page is at port {port}; `ollim-bot web url` prints an address that opens it."
 _NO_SURFACE = (
     "There is no page and no Discord, so nobody can talk to it. Take OLLIM_WEB_PORT=0 out of the "
     "settings, or set DISCORD_TOKEN."
 )
 _FAULT = (
-    "The bot stopped because of a fault in itself, told above. Nothing is lost: start it again."
+    "A fault in the program stopped the bot; the log above says which. Nothing is lost: start it "
+    "again."
 )
 
 # A thread that looks at ten thousand files lets the others go on at each, and beside a busy one
@@ -78,7 +85,7 @@ def run(caller: Caller, *, is_trial: bool = False) -> None:
         reason = redacting.redacted(f"{type(fault).__name__}: {fault}") if is_trial else _FAULT
         raise OllimError(reason) from None
     if ending is Ending.STOPPED and not is_trial:
-        print(wrapped(_STOPPED, width_of(sys.stdout)), flush=True)
+        show(_STOPPED)
     if ending is Ending.RESTART:
         if asked := asked_to_hand_over(settings.paths, os.getpid()):
             # The version in place afterwards is the one that the command starts.
@@ -98,8 +105,8 @@ async def _until_stopped(
     def announce(provider: Provider, page: WebSurface | None) -> None:
         root = caller.shown(settings.paths.root)
         running = _RUNNING.format(version=__version__, root=root)
-        print(wrapped(running, width_of(sys.stdout)), flush=True)
-        print(wrapped(typed(provider.who_answers), width_of(sys.stdout)), flush=True)
+        show(running)
+        show(provider.who_answers)
         if page is not None:
             redacting.learn(page.secret.reveal())
             print(_page(page, caller.environ), flush=True)
@@ -144,6 +151,5 @@ def _page(page: WebSurface, environ: Mapping[str, str]) -> str:
     """Print an address that admits a browser only to a terminal: other outputs may be stored."""
     if sys.stdout.isatty():
         address = painted(page.address(), Style.BOLD, sys.stdout, environ)
-        again = wrapped(typed(_ONCE), width_of(sys.stdout))
-        return f"\nTalk to it here:\n\n{address}\n\n{again}\n"
+        return f"\n{wrapped(typed(_HERE), width_of(sys.stdout))}\n\n{address}\n"
     return typed(_AT_PORT.format(port=page.port))

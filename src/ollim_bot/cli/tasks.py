@@ -22,6 +22,7 @@ from ollim_bot.cli.framework import (
     run_verb,
     title,
 )
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.tasks import (
     FILE_LIST,
     Task,
@@ -78,9 +79,9 @@ def _list(given: Given, caller: Caller) -> None:
     elif found:
         marks_file = any(task.list != FILE_LIST for task in found)
         today = data.now.date()
-        print(columns([(task.id, _line(task, today, marks_file, given)) for task in found]))
+        show(columns([(task.id, _line(task, today, marks_file, given)) for task in found]))
     else:
-        print(f"No {'' if 'all' in given else 'open '}tasks. Add one: {_ADD}")
+        show(f"No {'' if 'all' in given else 'open '}tasks. Add one: {_ADD}")
 
 
 def _line(task: Task, today: date, marks_file: bool, given: Given) -> str:
@@ -91,7 +92,7 @@ def _line(task: Task, today: date, marks_file: bool, given: Given) -> str:
 
 def _show(given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    (task,) = marked([_named(task_list(data, caller), given["task"], data)], data)
+    (task,) = marked([_named(task_list(data, caller), given, data)], data)
     task = as_seen(task, caller, is_whole=True)
     if "json" in given:
         print_json(task_row(task))
@@ -106,9 +107,9 @@ def _show(given: Given, caller: Caller) -> None:
         ("list", task.list),
         ("id", task.id),
     ]
-    print(plain(columns(rows)))
+    show(plain(columns(rows)))
     if task.notes:
-        print(f"\n{plain(task.notes)}")
+        show(f"\n{plain(task.notes)}")
 
 
 def _lists(given: Given, caller: Caller) -> None:
@@ -117,7 +118,7 @@ def _lists(given: Given, caller: Caller) -> None:
         print_json({"lists": list(lists), "titles": dict(lists)})
         return
     for name, called in lists.items():
-        print(plain(name if name == called else f"{name} ({called})"))
+        show(plain(name if name == called else f"{name} ({called})"))
 
 
 def _add(given: Given, caller: Caller) -> None:
@@ -130,18 +131,22 @@ def _add(given: Given, caller: Caller) -> None:
         _mark_title(data, task.title, read, task.id)
         _tell("added", task, data, given, caller)
         if "json" not in given:
-            print(f"id {task.id}", flush=True)
+            show(f"id {task.id}")
 
 
 def _done(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
-        _tell("done", tasks.complete(_named(tasks, given["task"], data).id), data, given, caller)
+        _tell("done", tasks.complete(_named(tasks, given, data).id), data, given, caller)
 
 
 def _reopen(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
         _tell(
-            "open again", tasks.reopen(_named(tasks, given["task"], data).id), data, given, caller
+            "open again",
+            tasks.reopen(_named(tasks, given, data, is_done=True).id),
+            data,
+            given,
+            caller,
         )
 
 
@@ -158,7 +163,7 @@ def _update(given: Given, caller: Caller) -> None:
         change = TaskChange(given.get("title"), due, notes, clears_due="due" in gone)
         _tell(
             "changed",
-            tasks.update(_named(tasks, given["task"], data).id, change),
+            tasks.update(_named(tasks, given, data).id, change),
             data,
             given,
             caller,
@@ -167,9 +172,7 @@ def _update(given: Given, caller: Caller) -> None:
 
 def _delete(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
-        _tell(
-            "deleted", tasks.delete(_named(tasks, given["task"], data).id).task, data, given, caller
-        )
+        _tell("deleted", tasks.delete(_named(tasks, given, data).id).task, data, given, caller)
 
 
 @contextmanager
@@ -178,12 +181,13 @@ def _changing(caller: Caller) -> Iterator[tuple[Data, TaskList]]:
         yield data, task_list(data, caller)
 
 
-def _named(tasks: TaskList, given: str, data: Data) -> Task:
-    """The task with this id, or the only one whose id begins so."""
+def _named(tasks: TaskList, given: Given, data: Data, *, is_done: bool = False) -> Task:
+    """The task with this id, or the only one whose id begins so or whose title has these words."""
+    words = " ".join(given["task"])
     try:
-        return tasks.get(given)
+        return tasks.get(words)
     except TaskNotFound:
-        return named_task(marked(tasks.tasks(with_done=True), data), given)
+        return named_task(marked(tasks.tasks(with_done=True), data), words, is_done=is_done)
 
 
 def _mark_title(data: Data, words: str, read: Taint | None, task_id: str = "") -> None:
@@ -213,7 +217,7 @@ def _tell(done: str, changed: Task, data: Data, given: Given, caller: Caller) ->
         print_json(task_row(task))
         return
     when = "" if task.due is None or task.done else f", {due_words(task.due, data.now.date())}"
-    print(f"Task {done}: {title(task.title)}{when}.", flush=True)
+    show(f"Task {done}: {title(task.title)}{when}.")
 
 
 def as_seen(task: Task, caller: Caller, *, is_whole: bool = False) -> Task:
@@ -249,8 +253,8 @@ def _list_flags(parser: Flags) -> None:
 
 
 def _task_flags(parser: Flags) -> None:
-    about = "its id, or the beginning of it"
-    parser.add_argument("task", metavar="ID", help=about, completions=_ids)
+    about = "words of it, its id, or the beginning of its id"
+    parser.add_argument("task", metavar="TASK", nargs="+", help=about, completions=_ids)
     json_flag(parser)
 
 
@@ -262,7 +266,7 @@ def _add_flags(parser: Flags) -> None:
 
 
 def _update_flags(parser: Flags) -> None:
-    parser.usage = "%(prog)s ID [...]"
+    parser.usage = "%(prog)s TASK [...]"
     _task_flags(parser)
     parser.add_argument("--title", metavar="TEXT", help="what to do")
     _part_flags(parser)
@@ -286,7 +290,7 @@ _VERBS = {
     ),
     "show": Verb("one with its notes", "ollim-bot tasks show 3f2a9c1b", _task_flags, _show),
     "add": Verb("write a new one down", _ADD, _add_flags, _add),
-    "done": Verb("tick one off", "ollim-bot tasks done 3f2a", _task_flags, _done),
+    "done": Verb("tick one off", "ollim-bot tasks done cat food", _task_flags, _done),
     "reopen": Verb("take a tick back", "ollim-bot tasks reopen 3f2a", _task_flags, _reopen),
     "update": Verb("change one", _UPDATE, _update_flags, _update),
     "delete": Verb("take one away for good", "ollim-bot tasks delete 3f2a", _task_flags, _delete),

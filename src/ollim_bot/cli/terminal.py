@@ -53,6 +53,13 @@ def wrapped(line: str, width: int | None, indent: str = "") -> str:
     return "\n".join(lines)
 
 
+def show(text: str, indent: str = "", *, stream: TextIO | None = None) -> None:
+    """Print the text in whole words, with its commands as the person can type them."""
+    stream = stream or sys.stdout
+    width, lines = width_of(stream), typed(text).split("\n")
+    print("\n".join(wrapped(line, width, indent) for line in lines), file=stream, flush=True)
+
+
 def painted(text: str, style: Style, stream: TextIO, environ: Mapping[str, str]) -> str:
     """The text in this style, if `stream` is a terminal with colours and `NO_COLOR` is not set."""
     has_colour = not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb"

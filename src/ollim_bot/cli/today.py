@@ -12,7 +12,7 @@ from ollim_bot.cli.data import Data, note, open_data
 from ollim_bot.cli.framework import json_flag, plain, print_json, zone_of
 from ollim_bot.cli.parser import Parser
 from ollim_bot.cli.tasks import as_seen, marked, task_list
-from ollim_bot.cli.terminal import width_of, wrapped
+from ollim_bot.cli.terminal import show, width_of, wrapped
 from ollim_bot.domain.calendar import CalendarCopy, event_row, without_text
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.due_items import DueItem
@@ -73,7 +73,7 @@ def run(words: Sequence[str], caller: Caller) -> None:
         shown = today_overview(
             day.waiting, day.answered, jobs, day.skips, now, calendars, tasks, has_titles=is_owner
         )
-        print(_shown(shown.card))
+        show(_shown(shown.card))
 
 
 def _due_tasks(data: Data, caller: Caller) -> list[Task]:
@@ -110,7 +110,9 @@ def _as_object(day: _Day, coming: Sequence[UpcomingToday], now: datetime) -> dic
             }
             for each in coming
         ],
-        "put_off": [_answered_object(item, now) for item in day.answered if item.is_put_off],
+        "put_off": [
+            _answered_object(item, now) for item in day.answered if item.is_still_put_off(now)
+        ],
         "done": [_answered_object(item, now) for item in day.answered if not item.is_put_off],
     }
 

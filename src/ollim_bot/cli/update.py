@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.framework import plain
 from ollim_bot.cli.parser import Parser
-from ollim_bot.cli.terminal import typed, width_of, wrapped
+from ollim_bot.cli.terminal import show
 from ollim_bot.errors import OllimError
 
 _COMMAND = "ollim-bot update"
-_ABOUT = "puts a newer version in the place of this one, after a backup, and only if it works"
+_ABOUT = "install a newer version, after a backup; if it does not work, the old one stays"
 _PLAN = """\
 {new} is there; this is {old}, {installation}.
 `ollim-bot update` makes a backup, installs {new} beside this version, tries it on a copy of your \
@@ -33,7 +32,7 @@ def run(words: Sequence[str], caller: Caller) -> None:
     from ollim_bot.upkeep.hand_over import Phase
     from ollim_bot.upkeep.installed_program import find_installation
     from ollim_bot.upkeep.releases import release_source
-    from ollim_bot.upkeep.updater import Updater
+    from ollim_bot.upkeep.updater import NothingNewer, Updater
 
     installation, place = find_installation(), caller.place()
     updater = Updater(
@@ -44,28 +43,25 @@ def run(words: Sequence[str], caller: Caller) -> None:
         lambda: caller.now().astimezone(place.zone),
         _print,
     )
-    if "check" in given:
-        available = updater.check()
-        _print(
-            _PLAN.format(
-                new=available.release.version,
-                old=installation.version,
-                installation=installation,
-                changes=available.changes or "It has no changelog.",
-            )
-        )
-        if available.release.trust:
-            _print(f"\n{available.release.trust}")
-        if available.obstacle:
-            _print(f"\n{available.obstacle}")
+    try:
+        available = updater.check() if "check" in given else None
+        outcome = None if available else updater.run(when_idle="when_idle" in given)
+    except NothingNewer as newest:
+        _print(str(newest))
         return
-    outcome = updater.run(when_idle="when_idle" in given)
-    if outcome.phase is not Phase.DONE:
+    if outcome is not None and outcome.phase is not Phase.DONE:
         raise OllimError(str(outcome))
-    _print(str(outcome))
+    if available is None:
+        _print(str(outcome))
+        return
+    plan = _PLAN.format(
+        new=available.release.version,
+        old=installation.version,
+        installation=installation,
+        changes=available.changes or "It has no changelog.",
+    )
+    _print("\n\n".join(filter(None, [plan, available.release.trust, available.obstacle])))
 
 
 def _print(text: str) -> None:
-    width = width_of(sys.stdout)
-    for line in typed(plain(text)).splitlines():
-        print(wrapped(line, width), flush=True)
+    show(plain(text))

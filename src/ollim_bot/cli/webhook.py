@@ -22,6 +22,7 @@ from ollim_bot.cli.framework import (
 from ollim_bot.cli.jobs.fields import COMMON, Flag, JobNoun
 from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
 from ollim_bot.cli.jobs.views import list_jobs
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
 from ollim_bot.domain.webhook_data import unknown_places
 from ollim_bot.domain.webhook_schema import pointer_parts
@@ -228,7 +229,7 @@ def _url(given: Given, caller: Caller) -> None:
     print(address)
     if line is None:
         ways = " or ".join(hook.auth)
-        print(f"Callers sign with the value of {secret}: {ways}.", flush=True)
+        show(f"Callers sign with the value of {secret}: {ways}.")
     else:
         print(line, flush=True)
         if secret not in caller.environ:
@@ -309,7 +310,7 @@ _RUN = Verb(
     _test,
 )
 _TEST = Verb(
-    "the same, as the service would call it; or only show what would come",
+    "call it as the service would, or only show what would come",
     "ollim-bot webhook test wash --sign github --dry-run",
     _test_flags,
     _test,

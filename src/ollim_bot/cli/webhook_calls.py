@@ -14,6 +14,7 @@ from ollim_bot.cli.data import Data, note
 from ollim_bot.cli.framework import Given, columns, plain, print_json, shown_json
 from ollim_bot.cli.jobs.changes import setter
 from ollim_bot.cli.jobs.fields import standard_input
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.initiative import NO_RUN
 from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
 from ollim_bot.domain.webhook_data import has_free_text, plain_text
@@ -95,7 +96,7 @@ def call_hook(hook: WebhookSpec, body: bytes, given: Given, caller: Caller, data
     if answer.status >= 300:
         raise OllimError("\n".join(_refusal(answer, hook)))
     if "json" not in given:
-        print(_outcome(answer, hook), flush=True)
+        show(_outcome(answer, hook))
 
 
 def _headers(
@@ -204,8 +205,8 @@ def rehearse_call(hook: WebhookSpec, body: bytes, given: Given, data: Data) -> N
         (f"  {plain(name)}", shown_json(json.dumps(each, ensure_ascii=False)))
         for name, each in fields.items()
     ]
-    print("fields", columns(shown) if shown else "  none", sep="\n")
-    print("", "text" if hook.is_plain else "prompt", plain(effect), sep="\n", flush=True)
+    show(f"fields\n{columns(shown) if shown else '  none'}")
+    show(f"\n{'text' if hook.is_plain else 'prompt'}\n{plain(effect)}")
     if not hook.is_plain and has_free_text(hook.fields):
         note("it has free text, so a small model looks at it first, and may refuse it.")
 

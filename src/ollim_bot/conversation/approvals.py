@@ -125,9 +125,9 @@ def asking_card(
     return Card(_title(call), whole, Color.YELLOW, fields=fields, buttons=buttons)
 
 
-def answered_card(card: Card, outcome: str, color: Color) -> Card:
-    """The card with every button used and a line that states the outcome."""
-    buttons = tuple(replace(each, is_used=True) for each in card.buttons)
+def answered_card(card: Card, outcome: str, color: Color, pressed: Button | None = None) -> Card:
+    """The card with a line that states the outcome; of its buttons only the pressed one stays."""
+    buttons = () if pressed is None else (replace(pressed, is_used=True),)
     return replace(card, color=color, fields=(CardField("Answer", outcome),), buttons=buttons)
 
 
@@ -220,11 +220,13 @@ class _Question:
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
     is_taken: bool = False
+    pressed: Button | None = None
 
-    def end(self, outcome: ApprovalOutcome) -> bool:
-        """Set the outcome; False if there was one already."""
+    def end(self, outcome: ApprovalOutcome, pressed: Button | None = None) -> bool:
+        """Set the outcome, by the pressed button if by one; False if there was one already."""
         if self.outcome.done():
             return False
+        self.pressed = pressed
         self.outcome.set_result(outcome)
         return True
 
@@ -323,8 +325,8 @@ class Approvals:
         if question.is_taken:
             return CommandAnswer(OVER, is_error=True)
         if said is ApprovalAnswer.ALWAYS and question.grant is not None:
-            return await self._grant(question, question.grant)
-        is_first = question.end(ONCE if said is ApprovalAnswer.ONCE else REFUSED)
+            return await self._grant(question, question.grant, button)
+        is_first = question.end(ONCE if said is ApprovalAnswer.ONCE else REFUSED, button)
         return CommandAnswer() if is_first else CommandAnswer(OVER, is_error=True)
 
     async def cancel(self) -> None:
@@ -383,14 +385,14 @@ class Approvals:
                 return
             await self._poster.post(question.message)
             outcome = await question.outcome
-            await self._poster.post(_answered(question.message, outcome))
+            await self._poster.post(_answered(question.message, outcome, question.pressed))
         except Exception:  # a question that cannot be shown must be refused, not left open
             _logger.exception("A question could not be shown")
         finally:
             question.end(NOT_ASKED)
             self._questions.pop(key, None)
 
-    async def _grant(self, question: _Question, grant: Pattern) -> CommandAnswer:
+    async def _grant(self, question: _Question, grant: Pattern, button: Button) -> CommandAnswer:
         question.is_taken = True
         try:
             async with self._granting:
@@ -404,7 +406,7 @@ class Approvals:
             return CommandAnswer(NOT_KEPT, is_error=True)
         finally:
             question.is_taken = False
-        is_in_time = question.end(from_now_on(grant))
+        is_in_time = question.end(from_now_on(grant), button)
         for other in self._questions.values():
             if self._covering(other, [grant]):
                 other.end(from_now_on(grant))
@@ -420,7 +422,7 @@ class Approvals:
         return next(fits, None)
 
     async def _close_card(self, message: ChatMessage) -> None:
-        """Mark the buttons of a question that is over as used."""
+        """Remove the buttons of a question that is over."""
         try:
             # Its outcome may have been posted after `message` was read.
             newest = await self._poster.find(message.id) or message
@@ -431,7 +433,9 @@ class Approvals:
             _logger.warning("A question that is over could not be shown so", exc_info=True)
 
 
-def _answered(message: ChatMessage, outcome: ApprovalOutcome) -> ChatMessage:
+def _answered(
+    message: ChatMessage, outcome: ApprovalOutcome, pressed: Button | None = None
+) -> ChatMessage:
     assert message.card is not None
-    card = answered_card(message.card, outcome.said, outcome.color)
+    card = answered_card(message.card, outcome.said, outcome.color, pressed)
     return replace(message, text=card.text, card=card)

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ollim_bot.conversation import texts
+from ollim_bot.conversation.chat_log import open_question, undo_of_change
 from ollim_bot.conversation.forks.forks import Replies
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.posting import answer_name, note_of
+from ollim_bot.conversation.set_up_talk import SetUpTalk
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.turns.runner import TurnRunner
+from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.inbox import Accepted, Edited, Ended, InputEnd
 from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.item_replies import is_undo
 from ollim_bot.domain.pasted_addresses import (
     AddressAnswer,
     AddressKind,
@@ -34,6 +39,9 @@ from ollim_bot.store.item_answers import ItemAnswers, answer_reply, new_copy
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.transaction import Transaction
 
+# Answers a click on the Undo of a card that shows a change.
+Undo = Callable[[str, ChatMessage, Button], Awaitable[CommandAnswer]]
+
 _logger = logging.getLogger(__name__)
 
 
@@ -42,7 +50,7 @@ class MessageIntake:
 
     A message that is only a secret address goes to its taker, and the log shows what it was. The
     address is used before the message is acknowledged, so a crash loses none: the surface sends the
-    message again.
+    message again. `set_up` asks the set-up questions where no model can.
     """
 
     def __init__(
@@ -55,8 +63,11 @@ class MessageIntake:
         board: StatusBoard,
         items: ItemAnswers,
         takers: Mapping[AddressKind, TakeAddress],
+        undo: Undo,
         clock: Clock,
+        set_up: SetUpTalk | None = None,
     ) -> None:
+        self._set_up = set_up
         self._state = state
         self._keeper = keeper
         self._replies = replies
@@ -65,6 +76,7 @@ class MessageIntake:
         self._board = board
         self._items = items
         self._takers = takers
+        self._undo = undo
         self._clock = clock
 
     async def receive(
@@ -85,6 +97,8 @@ class MessageIntake:
         elif (text := without_secrets(message.text)) != message.text:
             also = self._answering(message.id, [AddressAnswer(texts.ADDRESS_AMONG_WORDS)])
             receiving = self._receive(replace(message, text=text), also)
+        elif meant := await self._undo_meant(message):
+            receiving = self._take_back(message, *meant)
         else:
             receiving = self._receive(message, also)
         return await asyncio.shield(asyncio.ensure_future(receiving))
@@ -173,21 +187,28 @@ class MessageIntake:
             new_copy(),
         )
 
-        def step(tx: Transaction) -> tuple[ChatMessage, DueItem | None]:
+        def step(tx: Transaction) -> tuple[ChatMessage, DueItem | None, bool]:
             if known := tx.messages.get(MessageId(message.id)):
-                return known, None
+                return known, None, False
             shown = replace(accepted.as_message(), in_fork=tx.fork.get() is not None)
             item = _answered(tx, accepted, copy)
-            if item is None:
+            asks = self._set_up.answered(tx, accepted) if self._set_up and not item else None
+            is_for_agent = item is None and asks is None
+            if is_for_agent:
                 tx.inbox.append(Accepted(accepted.at, accepted))
+            if shown.is_typed and (asked := open_question(tx)) and asked.card:
+                answered = replace(asked, card=replace(asked.card, buttons=()))
+                self._poster.add_to_log(tx, answered)
             self._poster.add_received(tx, shown, message.surface, message.refs)
             also(tx)
-            return shown, item
+            if asks is not None:
+                asks(tx)
+            return shown, item, is_for_agent
 
-        shown, item = await self._state.transact(step)
+        shown, item, is_for_agent = await self._state.transact(step)
         if item is not None:
             await self._carry_out(item)
-        else:
+        elif is_for_agent:
             await self._runner.make_way(accepted.id)
             await self._board.tell()
         return shown
@@ -210,10 +231,28 @@ class MessageIntake:
         if message.refs:
             answers.append(AddressAnswer(texts.address_stays_on(message.surface)))
         also, hidden = self._answering(message.id, answers), replace(message, text=pasted.shown_as)
-        if message.files:
-            return await self._receive(hidden, also)
+        return await (self._receive if message.files else self._show)(hidden, also)
+
+    async def _undo_meant(self, message: IncomingMessage) -> tuple[ChatMessage, Button] | None:
+        """The card of a change that the words take back, and its button."""
+        is_plain = not (message.files or message.untrusted)
+        if not is_plain or not is_undo(message.text):
+            return None
+        return await self._state.read(lambda tx: undo_of_change(tx, message.reply_to))
+
+    async def _take_back(
+        self, message: IncomingMessage, card: ChatMessage, button: Button
+    ) -> ChatMessage:
+        """Undo a change, as the button does, and say so below the owner's words."""
+        answer = await self._undo(message.surface, card, button)
+        note = note_of(answer.text, self._clock.now(), answer_name(message.id))
+        note = replace(note, in_fork=card.in_fork, untrusted=card.untrusted)
+        return await self._show(message, lambda tx: self._poster.add_to_log(tx, note))
+
+    async def _show(self, message: IncomingMessage, also: Step[None]) -> ChatMessage:
+        """Add a message that no turn answers."""
         shown = ChatMessage(
-            MessageId(message.id), self._clock.now(), Author.OWNER, hidden.text, message.reply_to
+            MessageId(message.id), self._clock.now(), Author.OWNER, message.text, message.reply_to
         )
 
         def step(tx: Transaction) -> ChatMessage:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS, instant
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, instant
 from ollim_bot.domain.text import counted, one_line
 
 LONGEST_NAME = 40
@@ -192,11 +192,11 @@ def day_words(day: date, now: datetime) -> str:
 
 
 def clock_words(moment: datetime) -> str:
-    return f"{moment:%H:%M}"
+    return clock_time(moment.replace(second=0, microsecond=0))
 
 
 def age_words(copy: CalendarCopy, now: datetime) -> str:
-    """`as of 09:12`, `as of Mon 16 Nov 09:12`, `never read`."""
+    """`as of 9:12`, `as of Mon 16 Nov 9:12`, `never read`."""
     if copy.as_of is None:
         return "never read"
     at = copy.as_of.astimezone(now.tzinfo)

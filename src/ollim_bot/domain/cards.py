@@ -72,12 +72,17 @@ class CardLine:
 
 @dataclass(frozen=True, slots=True)
 class Card:
+    """`earlier_of` names the thing for which a newer card asks: this one is then a quiet line, and
+    the page shows all lines of one thing as one.
+    """
+
     title: str
     description: str = ""
     color: Color = Color.BLUE
     fields: tuple[CardField, ...] = ()
     buttons: tuple[Button, ...] = ()
     lines: tuple[CardLine, ...] = ()
+    earlier_of: str = ""
 
     @property
     def text(self) -> str:
@@ -85,6 +90,13 @@ class Card:
         fields = (f"{one.name}: {one.value}" for one in self.fields)
         lines = (part for one in self.lines for part in (one.heading, one.text))
         return "\n".join(part for part in (self.title, self.description, *fields, *lines) if part)
+
+    @property
+    def is_question(self) -> bool:
+        """Whether the agent asks something that a button, or the next words, can answer."""
+        can_answer = bool(self.buttons) and not any(one.is_used for one in self.buttons)
+        is_agents = all(one.action in ("agent", "dismiss") for one in self.buttons)
+        return self.title.endswith("?") and can_answer and is_agents
 
     def problems(self) -> list[str]:
         """A sentence for each limit that the card exceeds."""

@@ -45,10 +45,12 @@ class CommandSpec:
             if value:
                 found[argument.name] = value
             elif argument.is_required:
-                raise WrongInput(f"Something is missing. Right: `{self.usage}`.")
+                raise WrongInput(f"`/{self.name}` needs more: write `{self.usage}`.")
             rest = after
         if rest:
-            raise WrongInput(f"That is too much. Right: `{self.usage}`.")
+            if not self.arguments:
+                raise WrongInput(f"`/{self.name}` takes no words after it.")
+            raise WrongInput(f"`/{self.name}` takes fewer words: write `{self.usage}`.")
         return found
 
 

@@ -76,7 +76,7 @@ class Cron:
         return self._matches_every_hour
 
     def explain(self) -> str:
-        """`At 08:30 on Monday through Friday`."""
+        """`At 8:30 on Monday through Friday`."""
         return in_words(_wall_times(self._spec, _SOME_DAY))
 
     def next(self, after: datetime, zone: tzinfo) -> datetime:
@@ -362,7 +362,7 @@ class CronPattern(Protocol):
 
 
 def in_words(pattern: CronPattern) -> str:
-    """`At 08:30 on Monday through Friday`, `Every 15 minutes`."""
+    """`At 8:30 on Monday through Friday`, `Every 15 minutes`."""
     times = _times(sorted(pattern.minutes), sorted(pattern.hours))
     dates = _dates(pattern)
     if not dates and times.startswith("at ") and not times.endswith("every hour"):
@@ -397,7 +397,7 @@ def _rhythm(moments: Sequence[int]) -> str | None:
 
 
 def _clock(minute_of_day: int) -> str:
-    return f"{minute_of_day // 60:02}:{minute_of_day % 60:02}"
+    return f"{minute_of_day // 60}:{minute_of_day % 60:02}"
 
 
 def _dates(pattern: CronPattern) -> str:

@@ -226,7 +226,7 @@ def _drawn(
         has_undo = item.card == entry.message.id and entry.message.id not in posted
         return settled.title, settled.buttons if has_undo else ()
     if item is not None and not _is_live(entry, item):
-        return passed_card(item, now).title, ()
+        return passed_card(item, entry.message.at, now).title, ()
     if entry.message.id in posted:
         return f"{line} {_BELOW}", ()
     if entry.needs_own_message:

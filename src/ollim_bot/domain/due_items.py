@@ -24,6 +24,8 @@ _MARGIN = timedelta(seconds=5)
 _MOST_EARLIER = 5
 # The card of an item that no message has shown.
 NO_CARD = MessageId("")
+# Marks, towards the agent, the item whose card is the newest thing said.
+JUST_SHOWN = "just shown"
 
 
 class Answer(StrEnum):
@@ -134,6 +136,10 @@ class DueItem:
     def is_put_off(self) -> bool:
         """Whether its answer was another moment, at which a reminder comes."""
         return self.answer in (Answer.SNOOZED, Answer.MOVED)
+
+    def is_still_put_off(self, now: datetime) -> bool:
+        """Whether that reminder has not come yet; since then it stands for itself."""
+        return self.is_put_off and self.until is not None and self.until > now
 
     @property
     def as_reminder(self) -> Reminder:

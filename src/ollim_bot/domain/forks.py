@@ -105,11 +105,11 @@ class Fork:
     last_activity: datetime
     began: datetime
     resumed_from: SessionId | None = None
-    resumed_at: datetime | None = None
-    model: str | None = None
     is_prompted: bool = False
     has_answered: bool = False
     last_answer: str = ""
+    resumed_at: datetime | None = None
+    model: str | None = None
     seen: tuple[str, ...] = ()
 
     @property
@@ -202,7 +202,9 @@ class Discard:
 
 
 ForkExit = Save | Report | Discard
-ENDINGS = {Save: "all of it kept", Report: "summary kept", Discard: "left"}
+ENDINGS = {Save: "all of it kept", Report: "summary kept", Discard: "nothing kept"}
+# As earlier versions said it, in the log.
+_LEFT = "left"
 
 
 _ENDED = "Side conversation ended — "
@@ -227,7 +229,8 @@ class ForkStory:
         """
         first = entry.description.partition("\n")[0]
         topic = first.removeprefix(TOPIC) if first.startswith(TOPIC) else said
-        how = end.title.removeprefix(_ENDED) if end else ENDINGS[Discard]
+        how = end.title.removeprefix(_ENDED) if end else _LEFT
+        how = ENDINGS[Discard] if how == _LEFT else how
         return cls(" ".join(topic.split()), "" if is_open else how)
 
     @property

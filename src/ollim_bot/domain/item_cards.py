@@ -115,9 +115,10 @@ def settled_line(item: DueItem, now: datetime, title: str = "") -> str:
             return f"✓ {title} · {clock}"
 
 
-def passed_card(item: DueItem, now: datetime) -> Card:
-    """The line of an earlier message, where a newer one asks."""
-    return Card(f"{item.owner_title} · {_clock(item.due, now)} · asked again below")
+def passed_card(item: DueItem, asked: datetime, now: datetime) -> Card:
+    """The line of an earlier message, which asked then; a newer one asks now."""
+    when = _moment(asked.replace(second=0, microsecond=0), now)
+    return Card(f"{item.owner_title} · asked {when}", earlier_of=item.key)
 
 
 def unanswered_card(item: DueItem, now: datetime) -> Card:

@@ -36,15 +36,30 @@ _WORDS: Mapping[str, frozenset[str]] = {
             "taken",
             "took it",
             "i took it",
+            "took them",
+            "i took them",
+            "just took it",
+            "already did",
+            "already done",
         )
     ),
-    "later": frozenset(("later", "not now", "snooze", "a bit later", "remind me later")),
-    "not today": frozenset(("not today", "another day", "some other day")),
+    "later": frozenset(("later", "not now", "a bit later", "remind me later", "in a bit")),
+    "not today": frozenset(("not today", "another day", "some other day", "tomorrow")),
     "let go": frozenset(("skip", "skip it", "skipped", "let it go", "never mind", "nevermind")),
 }
 _ENDS = ".!… "
+_UNDO = re.compile(
+    r"(?:(?:ok|no|oh|oops|please|actually|wait|sorry)[ ,]+)*"
+    r"(?:undo(?: (?:it|that|this))?|(?:take|bring) (?:it|that) back)(?:,? please)?",
+    re.IGNORECASE,
+)
 _COURTESY = re.compile(r"^(?:ok(?:ay)?|yes|yep|no|sorry),? |,? (?:please|thanks|thank you)$")
-_BEFORE_A_MOMENT = re.compile(r"^(?:remind me(?: again)?|snooze(?: it)?|again) (?:for )?")
+_BEFORE_A_MOMENT = re.compile(
+    r"^(?:(?:remind me(?: again)?|again|make it"
+    r"|(?:snooze|push|move|postpone|delay|shift)(?: (?:it|this|that))?) )?(?:back )?"
+    r"(?:(?:for|to|until|till|by) )?"
+)
+_MORE = re.compile(r"\banother | more\b")
 
 
 class ReplyMeaning(NamedTuple):
@@ -62,7 +77,17 @@ def meaning_of(words: str, now: datetime) -> ReplyMeaning | None:
         if said in phrases:
             return ReplyMeaning(kind)
     moment = _BEFORE_A_MOMENT.sub("", said)
-    return ReplyMeaning("until", moment) if is_moment(moment, now) else None
+    if moment in _WORDS["not today"]:
+        return ReplyMeaning("not today")
+    # `20 minutes` is from now.
+    readings = (moment, f"in {_MORE.sub('', moment)}")
+    found = next((each for each in readings if is_moment(each, now)), None)
+    return ReplyMeaning("until", found) if found else None
+
+
+def is_undo(words: str) -> bool:
+    """Whether the words only say that what was just done is to be taken back."""
+    return _UNDO.fullmatch(words.strip(_ENDS)) is not None
 
 
 def settlement(words: str, item: DueItem, now: datetime) -> Settlement | None:

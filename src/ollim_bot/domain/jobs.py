@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.moments import duration_in_words, instant
-from ollim_bot.domain.text import FROM_UNTRUSTED, shortened
+from ollim_bot.domain.text import FROM_UNTRUSTED, as_code, has_words, shortened
 from ollim_bot.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ T = TypeVar("T")
 J = TypeVar("J", bound="Job")
 _LONGEST_TITLE = 60
 _MOST_NAMED = 5
-_SHORTEST_PART = 3
-_WORD = r"\w+"
 
 
 class JobKind(StrEnum):
@@ -88,12 +86,25 @@ class Nag:
 
     @classmethod
     def parse(cls, text: str) -> Nag:
-        """Raises `ValueError` for anything but a pause of 2 min to 24 h, at most 8 times."""
+        """Raises `ValueError`, with a sentence, for anything but 2 min to 24 h and 1 to 8 times."""
         pause, _, times = text.partition("x")
-        nag = cls(parse_length(pause), int(times))
-        if not (timedelta(minutes=2) <= nag.pause <= timedelta(days=1) and 1 <= nag.times <= 8):
-            raise ValueError(f"{text!r} is out of range")
-        return nag
+        try:
+            nag = cls(parse_length(pause), int(times))
+        except ValueError:
+            raise ValueError(
+                f"{as_code(text, 40)} is no pause and number. Try `10m x 4`."
+            ) from None
+        shortest, longest, most = timedelta(minutes=2), timedelta(days=1), 8
+        right = cls(min(max(nag.pause, shortest), longest), min(max(nag.times, 1), most))
+        if right == nag:
+            return nag
+        if nag.pause < shortest:
+            why = "too often: the shortest pause is 2 minutes"
+        elif nag.pause > longest:
+            why = "too rare: the longest pause is 24 hours"
+        else:
+            why = f"not possible: it can come again 1 to {most} times"
+        raise ValueError(f"{as_code(text, 40)} is {why}. Try `{right}`.")
 
     @property
     def in_words(self) -> str:
@@ -327,27 +338,19 @@ def job_key(job: Job) -> str:
     return f"{kind_of(job)}:{root or job.spec.id}"
 
 
-def named_by_words(words: str, jobs: Sequence[J]) -> J | None:
+def named_by_words(words: str, jobs: Sequence[J], when: Callable[[J], str]) -> J | None:
     """The only job whose title has all the words; of a long word, its beginning is enough.
 
-    None if no job fits; raises `WrongInput` with their ids if several do.
+    None if no job fits; raises `WrongInput` with their ids and moments if several do. `when` tells
+    the moment of a job.
     """
-    wanted = re.findall(_WORD, words.lower())
-    found = [job for job in jobs if wanted and _has_words(job.spec.words, wanted)]
+    found = [job for job in jobs if has_words(job.spec.words, words)]
     if len(found) > 1:
-        listed = "; ".join(f"{job.spec.id} ({job.spec.short_title})" for job in found[:_MOST_NAMED])
+        named = [f"{job.spec.id} ({job.spec.short_title}, {when(job)})" for job in found]
+        listed = "; ".join(named[:_MOST_NAMED])
         more = f"; and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
         raise WrongInput(f"Several fit “{words}”: {listed}{more}. Say which one by its id.")
     return found[0] if found else None
-
-
-def _has_words(title: str, wanted: Sequence[str]) -> bool:
-    said = re.findall(_WORD, title.lower())
-    return all(any(_is_begun(word, each) for word in said) for each in wanted)
-
-
-def _is_begun(word: str, part: str) -> bool:
-    return word == part or (len(part) >= _SHORTEST_PART and word.startswith(part))
 
 
 class StoredJob(NamedTuple, Generic[T]):

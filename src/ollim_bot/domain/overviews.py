@@ -347,7 +347,7 @@ def today_overview(
             _coming_line(each, title_of(each.job.spec), now)
             for each in coming_today(jobs, skips, now)
         ],
-        "Put off": [*answered_lines(item for item in answered if item.is_put_off)],
+        "Put off": [*answered_lines(item for item in answered if item.is_still_put_off(now))],
         "Done": [*answered_lines(item for item in answered if not item.is_put_off)],
     }
     if hidden:

@@ -16,8 +16,14 @@ from ollim_bot.domain.moments import clock_time, instant
 IN_QUIET_HOURS = "in your quiet hours"
 MOVE = "move"
 
-_HOURS = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9]) ?[-–] ?([01]?[0-9]|2[0-3]):([0-5][0-9])")
+_TIME = (
+    r"(?P<hour{0}>[01]?[0-9]|2[0-3])(?:[:.h](?P<minute{0}>[0-5][0-9])|h)?(?: ?(?P<half{0}>[ap])m)?"
+)
+_HOURS = re.compile(
+    rf"(?:from )?{_TIME.format(1)} ?(?:-|–|to|until) ?{_TIME.format(2)}", re.IGNORECASE
+)
 _DAY = timedelta(days=1)
+_NOON = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +35,19 @@ class QuietHours:
 
     @classmethod
     def parse(cls, text: str) -> QuietHours:
-        """Read `22:00-07:00`; raises `ValueError` for anything else, and for an empty span."""
+        """Read `22:00-07:00`, `22-7` or `10pm to 7.30am`; raises `ValueError` for anything else.
+
+        Two bare numbers that could both be on a clock of 12 hours, such as `10-7`, are refused.
+        """
         found = _HOURS.fullmatch(text.strip())
         if found is None:
             raise ValueError(f"{text!r} are no hours such as 22:00-07:00")
-        hour, minute, last_hour, last_minute = map(int, found.groups())
-        hours = cls(time(hour, minute), time(last_hour, last_minute))
+        hours = cls(_time(found, 1), _time(found, 2))
+        is_bare = not any(
+            found[f"{part}{which}"] for part in ("minute", "half") for which in (1, 2)
+        )
+        if is_bare and all(1 <= each.hour <= _NOON for each in (hours.start, hours.end)):
+            raise ValueError(f"{text!r} can be read in two ways")
         if hours.start == hours.end:
             raise ValueError(f"{text!r} has no length")
         return hours
@@ -62,6 +75,15 @@ class QuietHours:
         walls = datetime.combine(day, self.start), datetime.combine(last, self.end)
         start, end = (instant(wall, zone).astimezone(UTC) for wall in walls)
         return start, end
+
+
+def _time(found: re.Match[str], which: int) -> time:
+    hour, half = int(found[f"hour{which}"]), (found[f"half{which}"] or "").lower()
+    if half and not 1 <= hour <= _NOON:
+        raise ValueError(f"{hour} is not on a clock of 12 hours")
+    if half:
+        hour = hour % _NOON + (_NOON if half == "p" else 0)
+    return time(hour, int(found[f"minute{which}"] or 0))
 
 
 @dataclass(frozen=True, slots=True)

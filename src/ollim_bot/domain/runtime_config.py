@@ -125,7 +125,10 @@ def _nag(value: object) -> str | None:
         return None
     if not isinstance(value, str):
         raise ValueError
-    return str(Nag.parse(value))
+    try:
+        return str(Nag.parse(value))
+    except ValueError as why:
+        raise _Explained(str(why)) from None
 
 
 def _words(value: object) -> tuple[str, ...]:
@@ -152,6 +155,10 @@ def _zone(value: object) -> str | None:
         near = near_zone(value)
         raise ValueError if near is None else _NearMiss(near)
     return value
+
+
+class _Explained(ValueError):
+    """`str()` is the sentence about the value."""
 
 
 class _NearMiss(ValueError):
@@ -241,21 +248,21 @@ class RuntimeConfig:
         PermissionMode.DONT_ASK.value,
         _A_MODE,
         _one_of(_MODES),
-        about="what happens to a tool call that nothing allows yet",
+        about="what happens when the agent wants a tool you have not allowed",
     )
     approval_timeout: int = _number(
-        "approval_timeout", 600, "seconds", 1, about="how long a question for permission waits"
+        "approval_timeout", 600, "seconds", 1, about="how long the bot waits for your permission"
     )
     critical_daily_cap: int = _number(
-        "critical_daily_cap", 5, "a number", 0, about="how many pings a day may be critical"
+        "critical_daily_cap", 5, "a number", 0, about="how many urgent messages may come in a day"
     )
     daily_cost_cap: float | None = _setting(
         "daily_cost_cap",
         DAILY_LIMIT,
         _AN_AMOUNT,
         _money,
-        about="Daily limit: when today has cost this much, jobs stop using the model until "
-        "tomorrow",
+        about="Daily limit: when jobs have cost this much today, they stop using the model "
+        "until tomorrow",
         unit="US dollars",
     )
     quiet_hours: str | None = _setting(
@@ -264,7 +271,8 @@ class RuntimeConfig:
         "two times such as 22:00-07:00, or off",
         _hours,
         "off",
-        about="when only what must come comes; the rest waits until the end",
+        about="Quiet hours. Only reminders you asked for and urgent messages come; everything "
+        "else waits until they end",
     )
     timezone: str | None = _setting(
         "timezone",
@@ -272,7 +280,7 @@ class RuntimeConfig:
         "the name of a time zone such as Asia/Tokyo, or default",
         _zone,
         "default",
-        about="whose clock counts for you and for your jobs",
+        about="your time zone; jobs follow it unless they have their own",
     )
     nag_default: str | None = _setting(
         "nag_default",
@@ -280,7 +288,7 @@ class RuntimeConfig:
         "a pause and how often, such as 10m x 4, or off",
         _nag,
         "off",
-        about="how a new reminder comes again until you answer it",
+        about="how often a new reminder comes again until you answer it",
     )
     webhook_per_minute: int = _number(
         "webhook_per_minute", 60, "a number", 1, about="how many calls a minute a webhook accepts"
@@ -297,17 +305,17 @@ class RuntimeConfig:
         default=False,
         takes="on or off",
         check=_switch,
-        about="newer versions put in place, in the hour auto_update_hour",
+        about="install newer versions by itself, in the hour auto_update_hour",
     )
     auto_update_hour: int = _number(
-        "auto_update_hour", 6, "an hour", 0, 23, about="when the upkeep of the day is done"
+        "auto_update_hour", 6, "an hour", 0, 23, about="the hour of the daily update and backup"
     )
     auto_backup: bool = _setting(
         "auto_backup",
         default=False,
         takes="on or off",
         check=_switch,
-        about="a backup a day, from auto_update_hour on",
+        about="make a backup every day, from auto_update_hour on",
     )
     google_calendars: tuple[str, ...] = _setting(
         "google_calendars",
@@ -321,7 +329,7 @@ class RuntimeConfig:
         "@default",
         "the id of a task list",
         _word,
-        about="the list at Google that tasks are in",
+        about="the task list at Google that the bot uses",
     )
     unread: Mapping[str, object] = field(default_factory=dict)
     made_before_daily_limit: bool = False
@@ -353,7 +361,8 @@ class RuntimeConfig:
         except ValueError as error:
             wrong = shortened(repr(value), _LONGEST_SHOWN)
             hint = f" Did you mean {error}?" if isinstance(error, _NearMiss) else ""
-            sentence = f"{key}: {wrong} is not right.{hint} It takes {known.takes}."
+            said = str(error) if isinstance(error, _Explained) else f"{wrong} is not right.{hint}"
+            sentence = f"{key}: {said} It takes {known.takes}."
             raise WrongInput(sentence) from None
         return self._with(key, known.attribute, checked)
 

@@ -9,7 +9,7 @@ from datetime import date
 from itertools import takewhile
 
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS
-from ollim_bot.domain.text import FROM_UNTRUSTED, shortened
+from ollim_bot.domain.text import FROM_UNTRUSTED, has_words, shortened
 from ollim_bot.errors import TaskNotFound, WrongInput
 
 # The list of the tasks in the file of the data directory.
@@ -146,18 +146,22 @@ def is_due(task: Task, today: date) -> bool:
     return not task.done and task.due is not None and task.due <= today
 
 
-def named_task(tasks: Sequence[Task], given: str) -> Task:
-    """The task whose id is `given` or begins with it.
+def named_task(tasks: Sequence[Task], given: str, *, is_done: bool = False) -> Task:
+    """The task whose id is `given` or begins with it, or whose title has these words.
 
-    Raises `TaskNotFound` with those that exist, or `WrongInput` with all that fit.
+    Of those that words fit, one that `is_done`, or is open, is meant first. Raises `TaskNotFound`
+    with those that exist, or `WrongInput` with all that fit.
     """
     exact = [task for task in tasks if task.id == given]
     fitting = exact or [task for task in tasks if given and task.id.startswith(given)]
     if not fitting:
+        worded = [task for task in tasks if has_words(task.safe_title, given)]
+        fitting = [task for task in worded if task.done is is_done] or worded
+    if not fitting:
         open_ones = in_order([task for task in tasks if not task.done])
         raise TaskNotFound(given, f"Open: {_named(open_ones)}." if open_ones else "None is open.")
     if len(fitting) > 1:
-        raise WrongInput(f"{given} could mean {_named(fitting)}. Give more of the id.")
+        raise WrongInput(f"Several fit “{given}”: {_named(fitting)}. Say which one by its id.")
     return fitting[0]
 
 

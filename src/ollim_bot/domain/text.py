@@ -30,6 +30,7 @@ _COMMAND = rf"(?<![\w./-]){PROGRAM}(?= (?:{_NOUNS})\b|`)"
 _MARKUP = r"([\\`*_~|<>\[\]:#])"
 # One joins emoji into families, the other separates words of Persian.
 _JOINERS = "\u200c\u200d"
+_SHORTEST_PART = 3
 _MOST_LINES = 6
 _LONGEST_LINE = 160
 # How many equal characters are shown before the first difference.
@@ -46,6 +47,16 @@ def with_program(text: str, program: str) -> str:
     return text if program == PROGRAM else re.sub(_COMMAND, lambda _: program, text)
 
 
+def has_words(text: str, words: str) -> bool:
+    """Whether the text has all the words; of a long word, its beginning is enough."""
+    said, wanted = (re.findall(r"\w+", each.lower()) for each in (text, words))
+    return bool(wanted) and all(any(_is_begun(word, each) for word in said) for each in wanted)
+
+
+def _is_begun(word: str, part: str) -> bool:
+    return word == part or (len(part) >= _SHORTEST_PART and word.startswith(part))
+
+
 def nearest(word: str, names: Iterable[str]) -> str | None:
     """The name that `word` misspells: two keystrokes apart at most, fewer in a short word."""
     slips = min(2, (len(word) - 2) // 2)
@@ -55,12 +66,16 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
 
 
 def _keystrokes(one: str, other: str) -> int:
+    """How many keystrokes apart the two are; two letters in the wrong order are one."""
+    above: list[int] = []
     row = list(range(len(other) + 1))
     for typed, letter in enumerate(one, 1):
-        above, row = row, [typed]
+        before, above, row = above, row, [typed]
         for column, wanted in enumerate(other):
-            change = above[column] + (letter != wanted)
-            row.append(min(change, above[column + 1] + 1, row[column] + 1))
+            ways = [above[column] + (letter != wanted), above[column + 1] + 1, row[column] + 1]
+            if typed > 1 and column and (letter, one[typed - 2]) == (other[column - 1], wanted):
+                ways.append(before[column - 1] + 1)
+            row.append(min(ways))
     return row[-1]
 
 

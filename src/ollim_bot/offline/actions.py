@@ -6,14 +6,17 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 
-from ollim_bot.domain.item_replies import ReplyMeaning
+from ollim_bot.domain.item_replies import ReplyMeaning, meaning_of
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.phrases import parse_duration
+from ollim_bot.domain.quiet import IN_QUIET_HOURS
 from ollim_bot.domain.wishes import wish_from_words, without_nag
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts
-from ollim_bot.offline.messages import CallTool, Part, Say, ToolResult
+from ollim_bot.offline.dialogue import time_question
+from ollim_bot.offline.messages import CallTool, FollowUp, Part, Say, ToolResult
 from ollim_bot.offline.situation import SHELL, Situation
 from ollim_bot.offline.vocabulary import (
     AddTask,
@@ -22,6 +25,7 @@ from ollim_bot.offline.vocabulary import (
     Remind,
     Repeat,
     ScheduleIntent,
+    SettleItem,
     SettleTask,
 )
 
@@ -49,8 +53,13 @@ _SETTLING = {
     "later": ("snooze", "in 1 hour"),
     "not today": ("not_today", ""),
     "let go": ("let_go", ""),
+    "undo": ("undo", ""),
 }
-_REMINDER_SET = re.compile(r"Reminder \S+ set: (?P<when>.+)\. File: .*", re.DOTALL)
+_SETTLED = re.compile(
+    r"shown to the owner: (?:(?P<sign>\S) )?(?P<title>.+?)(?: · (?P<how>.+?)\. One word.*|\.)$"
+)
+_REMINDER_SET = re.compile(r"Reminder (?P<id>\S+) set: (?P<when>.+)\. File: .*", re.DOTALL)
+_NEW_ID = re.compile(r"^id (?P<id>\S+), file ", re.MULTILINE)
 _COMES_AGAIN = re.compile(r"^It comes again .*$", re.MULTILINE)
 _DISTANCE = re.compile(r" \([^()]*\)$")
 _WHERE_IT_IS = re.compile(r"id \S+, file .*")
@@ -135,7 +144,7 @@ def next_step(intent: ScheduleIntent, situation: Situation) -> Part:
     """The next call or answer for an intent."""
     match intent:
         case AmbiguousIntent():
-            return Say(intent.reason)
+            return Say(intent.reason, intent.follow_up)
         case Remind():
             return _remind(intent, situation)
         case Repeat():
@@ -146,6 +155,15 @@ def next_step(intent: ScheduleIntent, situation: Situation) -> Part:
             return _add_task(intent, situation)
         case SettleTask():
             return _settle_task(intent, situation)
+        case SettleItem():
+            return _settle_item(intent, situation)
+
+
+def _settle_item(intent: SettleItem, situation: Situation) -> Part:
+    now = situation.prompt.moment
+    meant = ReplyMeaning("undo") if intent.words == "undo" else None
+    meant = meant or (meaning_of(intent.words, now.replace(tzinfo=UTC)) if now else None)
+    return settle(intent.key, meant, situation) if meant else Say(texts.UNTIL_WHEN)
 
 
 def settle(key: str, meant: ReplyMeaning, situation: Situation) -> Part:
@@ -154,7 +172,15 @@ def settle(key: str, meant: ReplyMeaning, situation: Situation) -> Part:
     more = {"until": until} if until else {}
     call = CallTool(SETTLE_REMINDER, {"item": key, "action": action, **more})
     done = _outcome_once(call, situation)
-    return Say(texts.SETTLED) if isinstance(done, ToolResult) else done
+    if not isinstance(done, ToolResult):
+        return done
+    found = _SETTLED.search(done.text)
+    if found is None:
+        return Say(texts.SETTLED)
+    if action == "undo":
+        return Say(texts.reopened(found["title"]))
+    how = "done" if found["sign"] == "✓" else found["how"]
+    return Say(texts.settled(found["title"], how), FollowUp(undo=f"answer {key}: undo"))
 
 
 def show_reminders(situation: Situation) -> Part:
@@ -209,15 +235,16 @@ def _settle_task(intent: SettleTask, situation: Situation) -> Part:
     found = matching(tasks_in(listed.text), intent.subject)
     if len(found) > 1:
         verb = "delete the task" if intent.verb == "delete" else "done with"
-        return Say(
-            texts.several_match("\n".join(f"- `{verb} {task.id}`: {task.title}" for task in found))
-        )
+        choices = tuple((task.title, f"{verb} {task.id}") for task in found)
+        lines = "\n".join(f"- `{command}`: {title}" for title, command in choices)
+        return Say(texts.several_match(lines), FollowUp(choices))
     if not found:
         due = [ListedJob(key, "", title) for title, key in situation.prompt.open_items]
         about = matching(due, intent.subject) if intent.verb == "done" else ()
         if len(about) == 1:
             return settle(about[0].id, ReplyMeaning("done"), situation)
-        return Say(texts.no_such_task(intent.subject))
+        none = texts.no_such_task if intent.is_sure else texts.nothing_open
+        return Say(none(intent.subject))
     done = _outcome(shell_call("tasks", intent.verb, found[0].id), situation, texts.not_changed)
     return Say(done.text.strip()) if isinstance(done, ToolResult) else done
 
@@ -231,8 +258,13 @@ def _remind(intent: Remind, situation: Situation) -> Part:
     found = _REMINDER_SET.fullmatch(done.text)
     if found is None:
         return Say(done.text)
+    name, now = found["id"], situation.prompt.moment
+    moves = time_question(f"snooze {name} until {{}}", (), intent.when, now).forms
     news = texts.reminder_set(without_nag(intent.task)[0], _moment_of(found["when"]))
-    return Say("\n".join([news, *_COMES_AGAIN.findall(done.text)]))
+    if IN_QUIET_HOURS in found["when"]:
+        news = texts.COMES_IN_THE_QUIET
+    news = "\n".join([news, *_COMES_AGAIN.findall(done.text)])
+    return Say(news, FollowUp(moves=moves, about=name, undo=f"cancel {name}"))
 
 
 def _arguments(when: str) -> dict[str, object]:
@@ -250,9 +282,13 @@ def _repeat(intent: Repeat, situation: Situation) -> Part:
     done = _outcome_once(call, situation)
     if not isinstance(done, ToolResult):
         return done
-    said = _without_place(done.text)
+    # Its card says what was set, and when it comes.
+    _, *more = _without_place(done.text).splitlines()
     comes_as_it_is = "plain" in wish_from_words(intent.message, JobKind.ROUTINE, {}).fields
-    return Say(said if comes_as_it_is else f"{said}\n{texts.ONLY_ITS_WORDS}")
+    waits = texts.WAITS_EACH_TIME if comes_as_it_is else texts.ONLY_ITS_WORDS
+    name = "".join(_NEW_ID.findall(done.text)[:1])
+    follow_up = FollowUp(about=name, undo=f"cancel {name}") if name else FollowUp()
+    return Say("\n".join([waits, *more]), follow_up)
 
 
 def _outcome_once(
@@ -287,7 +323,15 @@ def _change(intent: Change, situation: Situation) -> Part:
     if len(found) == 1:
         return _change_job(intent, *found[0], situation)
     if found:
-        return Say(texts.several_match(shown([job for _, job in found], intent.command)))
+        jobs = [job for _, job in found]
+        choices = tuple((each.title, intent.command.format(each.id)) for each in jobs)
+        return Say(texts.several_match(shown(jobs, intent.command)), FollowUp(choices))
+    if intent.verb == "snooze":
+        listed = _outcome(LIST_ROUTINES, situation, texts.not_seen)
+        if not isinstance(listed, ToolResult):
+            return listed
+        if routines := matching(routines_in(listed.text), intent.subject):
+            return Say(texts.routine_stays(routines[0].title))
     return Say(texts.none_matches(intent.kind or "reminder or routine", intent.subject))
 
 
@@ -303,7 +347,28 @@ def _change_job(intent: Change, kind: JobKind, job: ListedJob, situation: Situat
         return done
     if intent.verb == "cancel":
         return Say(texts.cancelled(kind, job.title, _moment_of(job.when)))
-    return Say(_without_place(done.text))
+    return Say(_without_place(done.text), FollowUp(about=job.id))
+
+
+def show_when(subject: str, situation: Situation) -> Part | None:
+    """When the jobs come that have the most words of the subject; None if it may be no job."""
+    jobs = listed_jobs(situation)
+    if not isinstance(jobs, list):
+        return jobs
+    said = re.sub(r" (?:reminders?|routines?)$", "", subject, flags=re.IGNORECASE)
+    wanted = _stems(said)
+    shared = {job.id: len(wanted & _stems(job.title)) for job in jobs}
+    most = max(shared.values(), default=0)
+    found = [job for job in jobs if most and shared[job.id] == most]
+    if not found and said == subject:
+        return None
+    return Say(shown(found) if found else texts.none_matches("reminder or routine", said))
+
+
+def _stems(text: str) -> frozenset[str]:
+    """The significant words without their endings, to compare `calling` with `call`."""
+    words = _words(text) - _FILLING
+    return frozenset(re.sub(r"(?<=\w{3})(?:ing|ed|s)$", "", word) for word in words)
 
 
 def _without_place(answer: str) -> str:

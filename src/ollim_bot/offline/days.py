@@ -1,27 +1,27 @@
-"""What the built-in model says of a day or a week: the owner's events, reminders and routines."""
+"""What the built-in model says of a day or a week: events, reminders, routines and tasks."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
+from itertools import groupby
 from typing import NamedTuple
 
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time
 from ollim_bot.domain.text import literal, one_line
 from ollim_bot.offline import texts
-from ollim_bot.offline.actions import (
-    ListedJob,
-    listed_jobs,
-    shell_call,
-    show_upcoming,
-    shown,
-)
+from ollim_bot.offline.actions import LIST_TASKS, ListedJob, listed_jobs, shell_call, tasks_in
 from ollim_bot.offline.messages import CallTool, Part, Say, ToolResult
 from ollim_bot.offline.situation import Situation
 
-_A_DAY = timedelta(days=1)
+_NEAR_DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
+_WHEN = re.compile(
+    r"(?:due |overdue since )?(?:(?P<near>yesterday|today|tomorrow)"
+    rf"|\w{{3}} (?P<date>\d{{1,2}}) (?P<month>{'|'.join(MONTHS)})(?: (?P<year>\d{{4}}))?)"
+    r"(?: (?P<clock>\d{1,2}:\d\d))?"
+)
 _WEEK = 7
 _MOST_SHOWN = 25
 _LONGEST_TITLE = 100
@@ -46,6 +46,10 @@ class _Event(NamedTuple):
         return self.start[: len("2026-11-16")]
 
     @property
+    def clock(self) -> str:
+        return "" if self.all_day else _clock(self.start).zfill(5)
+
+    @property
     def words(self) -> str:
         title = literal(one_line(self.title, _LONGEST_TITLE)) or texts.NO_TITLE
         return f"{self._times}: {title} ({literal(self.calendar)})"
@@ -65,49 +69,81 @@ class _Calendar(NamedTuple):
     failure: Sequence[str] = ()
 
 
+class _Entry(NamedTuple):
+    """A line of a day; without a time, it stands before the others."""
+
+    day: date
+    clock: str
+    words: str
+
+
 def show_today(situation: Situation) -> Part:
-    """The events of today, and the jobs whose next moment is today or is over."""
-    jobs, calendar = listed_jobs(situation), _looked_up(_CAL_TODAY, situation)
-    if not isinstance(jobs, list):
-        return jobs
-    if isinstance(calendar, CallTool):
-        return calendar
-    due = [job for job in jobs if _is_today(job.when)]
-    lines = [*_event_lines(calendar.events), *_job_lines(due)]
-    return _answer(texts.TODAY, lines, texts.NOTHING_TODAY, calendar)
+    """What is open, then what is on today in order of time."""
+    return _show(situation, _CAL_TODAY, 0, 1, texts.TODAY, texts.NOTHING_TODAY)
 
 
 def show_tomorrow(situation: Situation) -> Part:
-    """The events of tomorrow, and the jobs whose next moment is tomorrow."""
-    jobs, calendar = listed_jobs(situation), _looked_up(_CAL_TOMORROW, situation)
+    return _show(situation, _CAL_TOMORROW, 1, 1, texts.TOMORROW, texts.NOTHING_TOMORROW)
+
+
+def show_week(situation: Situation) -> Part:
+    """The events, jobs and tasks of seven days, by day."""
+    return _show(situation, _CAL_WEEK, 0, _WEEK, texts.THE_WEEK, texts.NOTHING_THIS_WEEK)
+
+
+def _show(
+    situation: Situation, call: CallTool, first: int, count: int, head: str, nothing: str
+) -> Part:
+    """The answer about the days from `first` on, counted from today."""
+    now = situation.prompt.moment
+    jobs, calendar = listed_jobs(situation), _looked_up(call, situation)
+    tasks = situation.outcome(LIST_TASKS)
     if not isinstance(jobs, list):
         return jobs
     if isinstance(calendar, CallTool):
         return calendar
-    now = situation.prompt.moment
-    day = "" if now is None else (now.date() + _A_DAY).isoformat()
-    on = [event for event in calendar.events if event.day == day]
-    due = [job for job in jobs if job.when.startswith("tomorrow")]
-    lines = [*_event_lines(on), *_job_lines(due)]
-    return _answer(texts.TOMORROW, lines, texts.NOTHING_TOMORROW, calendar)
-
-
-def show_week(situation: Situation) -> Part:
-    """The events of seven days by day, then all reminders and routines."""
-    upcoming, calendar = show_upcoming(situation), _looked_up(_CAL_WEEK, situation)
-    if not isinstance(upcoming, Say):
-        return upcoming
-    if isinstance(calendar, CallTool):
-        return calendar
-    events, now = calendar.events, situation.prompt.moment
-    today = now.date() if now is not None else None
-    lines = [*_by_day(events[:_MOST_SHOWN], today), *_left_out(events), *_problems(events)]
-    week = [texts.THE_WEEK, *lines, ""] if lines else []
-    return Say("\n".join([*week, *calendar.failure, upcoming.text]))
-
-
-def _answer(head: str, lines: Sequence[str], nothing: str, calendar: _Calendar) -> Say:
+    if now is None:
+        return Say(texts.NO_CLOCK)
+    if tasks is None and LIST_TASKS.name in situation.tools:
+        return LIST_TASKS
+    today = now.date()
+    entries = [
+        *(_Entry(date.fromisoformat(each.day), each.clock, each.words) for each in calendar.events),
+        *_entries(jobs, today),
+        *_entries(tasks_in(tasks.text) if tasks and not tasks.is_error else (), today),
+    ]
+    days = [today + timedelta(days=each) for each in range(first, first + count)]
+    wanted = sorted(each for each in entries if each.day in days)
+    lines = [f"- open: {title}" for title, _ in situation.prompt.open_items if today in days]
+    if count == 1:
+        lines += [f"- {each.words}" for each in wanted[:_MOST_SHOWN]]
+    else:
+        lines += _by_day(wanted[:_MOST_SHOWN], today)
+    more = len(wanted) - _MOST_SHOWN
+    lines += [f"and {more} more"] if more > 0 else []
+    lines += _problems(calendar.events)
     return Say("\n".join([*([head, *lines] if lines else [nothing]), *calendar.failure]))
+
+
+def _entries(jobs: Iterable[ListedJob], today: date) -> Iterator[_Entry]:
+    """The jobs and tasks whose next moment is known; what is overdue is for today."""
+    for job in jobs:
+        found = _WHEN.match(job.when)
+        if found is None:
+            continue
+        day, clock = _day(found, today), found["clock"] or ""
+        is_late = day < today or job.when.startswith("overdue") or " ago)" in job.when
+        if is_late:
+            yield _Entry(today, "", f"{job.when}: {job.title}")
+        else:
+            yield _Entry(day, clock.zfill(5), f"{clock or 'due'}: {job.title}")
+
+
+def _day(found: re.Match[str], today: date) -> date:
+    if found["near"]:
+        return today + timedelta(days=_NEAR_DAYS[found["near"]])
+    month = MONTHS.index(found["month"]) + 1
+    return date(int(found["year"] or today.year), month, int(found["date"]))
 
 
 def _looked_up(call: CallTool, situation: Situation) -> _Calendar | CallTool:
@@ -118,10 +154,6 @@ def _looked_up(call: CallTool, situation: Situation) -> _Calendar | CallTool:
     if result.is_error:
         return _Calendar([], [texts.calendars_unseen(result.text)])
     return _Calendar(_events(result))
-
-
-def _is_today(when: str) -> bool:
-    return when.startswith(("today", "yesterday")) or " ago)" in when
 
 
 def _events(listed: ToolResult) -> list[_Event]:
@@ -146,41 +178,22 @@ def _event(row: Mapping[str, object]) -> _Event:
     )
 
 
-def _event_lines(events: Sequence[_Event]) -> Iterator[str]:
-    yield from (f"- {event.words}" for event in events[:_MOST_SHOWN])
-    yield from _left_out(events)
-    yield from _problems(events)
-
-
-def _job_lines(jobs: Sequence[ListedJob]) -> list[str]:
-    return [shown(jobs)] if jobs else []
-
-
-def _left_out(events: Sequence[_Event]) -> list[str]:
-    more = len(events) - _MOST_SHOWN
-    return [f"and {more} more"] if more > 0 else []
-
-
 def _problems(events: Sequence[_Event]) -> Iterator[str]:
     problems = {event.calendar: event.problem for event in events if event.problem}
     for calendar, problem in problems.items():
         yield texts.calendar_is_old(literal(calendar), problem)
 
 
-def _by_day(events: Sequence[_Event], today: date | None) -> Iterator[str]:
-    days: dict[str, list[_Event]] = {}
-    for event in events:
-        days.setdefault(event.day, []).append(event)
-    for day, several in days.items():
+def _by_day(entries: Sequence[_Entry], today: date) -> Iterator[str]:
+    for day, several in groupby(entries, key=lambda each: each.day):
         yield f"- {_day_words(day, today)}"
-        yield from (f"  - {event.words}" for event in several)
+        yield from (f"  - {each.words}" for each in several)
 
 
-def _day_words(day: str, today: date | None) -> str:
-    on = date.fromisoformat(day)
-    near = {} if today is None else {today: "today", today + _A_DAY: "tomorrow"}
+def _day_words(on: date, today: date) -> str:
+    near = {today: "today", today + timedelta(days=1): "tomorrow"}
     return near.get(on) or f"{WEEKDAYS[on.weekday()]} {on.day} {MONTHS[on.month - 1]}"
 
 
 def _clock(moment: str) -> str:
-    return f"{datetime.fromisoformat(moment):%H:%M}"
+    return clock_time(datetime.fromisoformat(moment).replace(second=0))

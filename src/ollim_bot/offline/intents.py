@@ -9,11 +9,14 @@ from datetime import datetime
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
-from ollim_bot.domain.phrases.durations import Unclear, normalized
+from ollim_bot.domain.phrases.durations import Unclear, is_duration, normalized, spelled_out
 from ollim_bot.domain.phrases.rhythm import RHYTHM_EXAMPLES, is_interval, read_rhythm
+from ollim_bot.domain.text import nearest
 from ollim_bot.domain.wishes import without_nag
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts, vocabulary
+from ollim_bot.offline.dialogue import time_question
+from ollim_bot.offline.messages import FollowUp
 from ollim_bot.offline.phrasings import is_courteous
 from ollim_bot.offline.task_intents import task_intent
 from ollim_bot.offline.vocabulary import (
@@ -23,6 +26,7 @@ from ollim_bot.offline.vocabulary import (
     Remind,
     Repeat,
     ScheduleIntent,
+    SettleItem,
 )
 
 _FRAME = re.compile(
@@ -44,7 +48,7 @@ _NAMED = (
     rf"{_THE}?{_KIND} (?:about|to|for|of|that) (?P<subject>.+?)",
     rf"{_THE}?(?P<subject>.+?) {_KIND}",
 )
-_BY_WORDS = (rf"{_THE}?(?P<subject>\S+(?: \S+){{0,2}}?)",)
+_BY_WORDS = (rf"{_THE}?(?P<subject>\S+(?: \S+){{0,2}}?)(?P<thing> (?:thing|one|stuff))?",)
 _UNTIL = r"(?: back)? (?P<how>by|for|to|until|till) (?P<until>.+)"
 # The verb of the command line, what people say for it with {} for the job, and how they name the
 # job: only after plain verbs may its kind be left out.
@@ -59,10 +63,23 @@ _CHANGES = tuple(
         ("resume", r"(?:turn|switch) {}(?: back)? on(?: again)?", _NAMED),
         ("snooze", rf"(?:snooze|postpone|delay|move|reschedule|push) {{}}{_UNTIL}", _NAMED),
         ("snooze", r"(?:snooze|postpone) {}", _NAMED),
-        ("cancel", r"cancel {}", _BY_WORDS),
+        ("cancel", r"(?:cancel|forget about) {}", _BY_WORDS),
         ("pause", r"pause {}(?: for now)?", _BY_WORDS),
         ("resume", r"(?:resume|unpause) {}", _BY_WORDS),
+        ("resume", r"(?:re)?start {} again", _BY_WORDS),
         ("snooze", rf"(?:snooze|postpone) {{}}{_UNTIL}", _BY_WORDS),
+        ("snooze", r"(?:snooze|postpone) {}", _BY_WORDS),
+        ("move", rf"(?:push|move|change|reschedule|delay|shift) {{}}{_UNTIL}", _BY_WORDS),
+        ("move", r"(?:push|move) {} back (?P<until>.+)", _BY_WORDS),
+        ("pause", r"(?:stop|(?:turn|switch) off) (?:my )?(?P<subject>\w+)", ("",)),
+        (
+            "stop",
+            r"(?:stop|quit) (?:reminding|nagging|bugging|telling) me (?:about|to|of) {}",
+            _BY_WORDS,
+        ),
+        ("pause for", r"pause {} (?:for|until|till) (?!now).+", _BY_WORDS),
+        ("move", r"{} (?P<until>(?:at|on|in|tomorrow|today|tonight)\b.*) instead", _BY_WORDS),
+        ("skip", r"skip {} (?:today|tomorrow|tonight|this time|once|next time)", _BY_WORDS),
     )
     for named in names
 )
@@ -70,7 +87,7 @@ _CHANGE_REQUEST = re.compile(
     rf"{POLITELY}?(?:cancel|delete|remove|drop|pause|snooze|resume)\b.*\b(?:reminder|routine)s?\b.*",
     re.IGNORECASE,
 )
-_POINTERS = re.compile(r"it|this|that|me|us|you|something|anything", re.IGNORECASE)
+_POINTERS = re.compile(r"(?:it|this|that|me|us|you|something|anything)(?: one)?", re.IGNORECASE)
 _SEVERAL = re.compile(
     r"\b(?:and|or|all|both|every|each|any|everything|but|reminders?|routines?)\b|[,;&+.]",
     re.IGNORECASE,
@@ -78,33 +95,63 @@ _SEVERAL = re.compile(
 _FORGET = r"do(?:n['’]?t| not) (?:let me )?forget"
 _NEW = r"(?:(?:add|set|make|create|start|give) (?:me )?)?(?:an? )?"
 _TIME = r"((?:[\w: ]|\.(?=\d))+)"
+_TIMER = r"(?:timer|pomodoro|countdown)"
 # What people say instead of `remind me`, each with a phrase that means the same.
 _SAME = tuple(
     (re.compile(rf"{POLITELY}?{form}", re.IGNORECASE), same)
     for form, same in (
         (rf"{_FORGET} (?=to )", "remind me "),
         (rf"{_FORGET} ", "remind me of "),
-        (r"(?:ping|nudge|tell|message|text) me (?=.*\bto )", "remind me "),
-        (r"i (?:need|want|have) to be reminded ", "remind me "),
+        (r"(?:ping|nudge|tell|message|text|bug|poke|buzz|alert) me (?=.*\bto )", "remind me "),
         (rf"{_NEW}reminder: ?", "remind me to "),
         (r"remember to ", "remind me to "),
-        (rf"{_NEW}timer:? (?:for |of )?{_TIME}$", r"remind me in \1: the timer is over"),
-        (rf"{_NEW}(\w+ \w+) timer$", r"remind me in \1: the timer is over"),
+        (r"keep (?:on )?\w+ing me (?:until|till) i(?:['’]?ve| have)? ", "remind me of "),
+        (rf"{_NEW}(\d+ ?\w+) {_TIMER} for (.+)$", r"remind me in \1: \2"),
+        (rf"{_NEW}{_TIMER}:? (?:for |of )?{_TIME}$", r"remind me in \1: the timer is over"),
+        (rf"{_NEW}(\w+ \w+) {_TIMER}$", r"remind me in \1: the timer is over"),
         (rf"{_NEW}alarm (?:for )?{_TIME}$", r"remind me \1: alarm"),
     )
 )
 _WAKE = re.compile(rf"{POLITELY}?wake me(?: up)? (?P<when>.+)", re.IGNORECASE)
-_DUTY = re.compile(r"i (?:need to|have to|must|should) ", re.IGNORECASE)
+_DUTY = re.compile(
+    r"(?:i |i['’]?ve )?(?:need to|have to|have got to|got to|gotta|must|should|ought to) ",
+    re.IGNORECASE,
+)
 _REMIND_ME_BEHIND = re.compile(r"[,.;]? (?:please )?remind me(?: of it| about it)?$", re.IGNORECASE)
+_EVENT = (
+    r"(?:(?:after|before|around|at|during) (?:the |my )?(?:lunch|dinner|breakfast|supper|tea|work"
+    r"|school|bed|class|gym|church)(?: ?time)?|(?:at |around )?(?:lunch|dinner|bed) ?time"
+    r"|first thing)"
+)
+# A time of day that only the owner knows.
+_AT_SOME_EVENT = re.compile(
+    rf"(?P<when>{_EVENT})(?: today| tomorrow)?,? (?:to|that|about|of) (?P<task>.+)"
+    rf"|to (?P<first>.+?) (?P<later>{_EVENT})",
+    re.IGNORECASE,
+)
+# `at 11 to go to bed` is not eleven in the morning, whatever the clock shows.
+_BARE_HOUR = re.compile(r"(?:\bat )?\b((?:[7-9]|1[0-2])(?::[0-5]\d)?)$")
+_OF_THE_EVENING = re.compile(r"\b(?:bed|sleep|dinner|supper|pyjamas|night)\b", re.IGNORECASE)
 _VAGUELY = re.compile(r"next|last|by|before|around|about|after|until|till|coming", re.IGNORECASE)
 _ORDER = re.compile(
     rf"{POLITELY}?(?P<verb>(?:remind|ask|tell|show|give|send|message|ping|nudge|wish"
-    r"|prompt) me) (?P<rest>.+)",
+    r"|prompt) me|summari[sz]e|review|sum up|look (?:up|at|through)|research|analy[sz]e|compare"
+    r"|draft|go through|brief me on) (?P<rest>.+)",
+    re.IGNORECASE,
+)
+_YEARLY = re.compile(r"\b(?:every|each) year\b|\b(?:yearly|annually)\b", re.IGNORECASE)
+_RHYTHM = re.compile(
+    r"\b(?:(?:sun|mon|tues|wednes|thurs|fri|satur)days|weekends|(?:once|twice|times) a (?:day|week)"
+    r"|fortnightly|of the month)\b",
     re.IGNORECASE,
 )
 _REMINDED = re.compile(r"(?:to|that|about|of) \S.*", re.IGNORECASE)
 # A longer text is not a single order.
 _LONGEST = 400
+# What a question about a due item becomes once it is answered.
+_SETTLING = re.compile(r"answer (?P<key>[0-9a-f]{12}): (?P<words>.+)")
+_TO_BE_REMINDED = re.compile(r"^i (?:need|want|have|would like) to be reminded\b", re.IGNORECASE)
+_MISSPELLED = re.compile(r"\b(r[eimnd]{3,6}) ?me\b", re.IGNORECASE)
 _PIECES = re.compile(r"(?<=[.,!?;…])\s+")
 _OPENING = re.compile(
     r"(?:(?:hi|hey|hello|yo|ok|okay|alright|so|well|um|oh|ah|please|pls|plz|and|also|now|then|ollim"
@@ -128,15 +175,19 @@ def reminder_intent(text: str, now: datetime) -> Remind | AmbiguousIntent | None
     if waking := _WAKE.fullmatch(text):
         return _waking(waking["when"], now)
     for form, same in _SAME:
-        if found := form.match(text):
-            return _framed(found.expand(same) + text[found.end() :], now)
+        found = form.search(text)
+        if found and (not found.start() or vocabulary.tells_time(text[: found.start()].split())):
+            return _framed(form.sub(same, text, count=1), now)
     return _framed(text, now)
 
 
 def _framed(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
     frame = _FRAME.search(text)
-    if frame is None or _REMIND_ME_BEHIND.search(text):
-        return _errand(_REMIND_ME_BEHIND.sub("", text), now)
+    if _REMIND_ME_BEHIND.search(text):
+        said = _REMIND_ME_BEHIND.sub("", text)
+        return _errand(said, now) or _without_link(said.split(), now)
+    if frame is None:
+        return _errand(text, now)
     before, words = text[: frame.start()].split(), text[frame.end() :].split()
     if before:
         return _moment_before(before, words, now)
@@ -152,13 +203,13 @@ def _waking(words: str, now: datetime) -> Remind | AmbiguousIntent | None:
     for when in (words, f"{words} in the morning"):
         if is_moment(when, now):
             return Remind("wake up", when)
-    is_time = vocabulary.tells_time(words.split())
-    return AmbiguousIntent(_problem([words], now) or texts.WHEN) if is_time else None
+    return _unclear([words], "wake up", now) if vocabulary.tells_time(words.split()) else None
 
 
 def _errand(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
     """`call mum at 5pm`, `tea in 10 minutes`: without `remind me`, only an obvious task."""
-    words = _DUTY.sub("", text).split()
+    duty = _DUTY.match(text)
+    words = text[duty.end() if duty else 0 :].split()
     for end in range(len(words) - 1, 0, -1):
         when, rest = words[:end], " ".join(words[end:])
         is_task = vocabulary.is_errand(rest) or vocabulary.is_thing(rest)
@@ -169,11 +220,19 @@ def _errand(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
             return _moment_behind("to", words, now)
         if vocabulary.begins_with_event(rest) and _is_moment(when, now):
             return _asked(_checked_reminder(when, words[end:], now))
+    for end in range(len(words) - 1, 0, -1):
+        is_errand = vocabulary.is_errand(" ".join(words[end:]))
+        if is_errand and _is_about_time(words[:end]):
+            return _checked_reminder(words[:end], words[end:], now)
     task = " ".join(words)
     if not vocabulary.is_errand(task) and not vocabulary.begins_with_event(task):
         return None
     intent = _moment_behind("to", words, now)
-    return None if intent == AmbiguousIntent(texts.WHEN) else intent
+    return None if intent == _ask_when(task) and not duty else intent
+
+
+def _is_about_time(words: Sequence[str]) -> bool:
+    return vocabulary.tells_time(words) and vocabulary.names_time(" ".join(words))
 
 
 def _linked(words: Sequence[str], now: datetime) -> Remind | AmbiguousIntent | None:
@@ -196,16 +255,25 @@ def _moment_before(
 
 
 def _moment_in_front(words: Sequence[str], now: datetime) -> Remind | AmbiguousIntent | None:
-    splits = [split for split in _splits(words) if vocabulary.tells_time(split[0])]
+    if found := _AT_SOME_EVENT.fullmatch(" ".join(words)):
+        when, task = found["when"] or found["later"], found["task"] or found["first"]
+        return AmbiguousIntent(texts.when_is(when), time_question(f"remind me {{}}: {task}"))
+    # The longest first: `at ten to five to leave`.
+    splits = [split for split in _splits(words) if vocabulary.tells_time(split[0])][::-1]
     for head, task in splits:
         if _is_moment(head, now):
             return _checked_reminder(head, task, now)
     if splits:
         return _checked_reminder(*splits[0], now)
-    if words and _is_moment(words, now):
-        return AmbiguousIntent(texts.SAY_WHAT)
-    starts_with_time = any(_is_moment(words[:end], now) for end in range(1, len(words)))
-    return AmbiguousIntent(texts.LINK) if starts_with_time else None
+    if words and (_is_moment(words, now) or _is_about_time(words)):
+        return AmbiguousIntent(texts.SAY_WHAT, FollowUp(blank=f"remind me {' '.join(words)}: {{}}"))
+    return _without_link(words, now)
+
+
+def _without_link(words: Sequence[str], now: datetime) -> AmbiguousIntent | None:
+    """`sat 11am haircut`: ask whether the moment at the beginning is when to remind."""
+    ends = [end for end in range(1, len(words)) if _is_moment(words[:end], now)]
+    return _asked(_checked_reminder(words[: ends[-1]], words[ends[-1] :], now)) if ends else None
 
 
 def _splits(words: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
@@ -223,31 +291,64 @@ def _moment_behind(
 ) -> AmbiguousIntent | Remind | None:
     """`remind me to call mum at 5pm`: only where the moment cannot belong to the task itself."""
     place = vocabulary.misspelled_day(words)
+    starts = range(1, len(words))
+    start = next((each for each in starts if _is_moment(words[each:], now)), None)
+    if start is not None and place is None:
+        place = _start_of_time(words, start)
+    if start is not None and place == start:
+        task, when = words[:start], words[start:]
+        reminder = _checked_reminder(when, task, now)
+        return _asked(reminder) if _may_belong_to_task(link, task, when) else reminder
+    if place is None:
+        place = next((each for each in starts if _is_about_time(words[each:])), None)
     if place is not None:
-        return AmbiguousIntent(_problem(words[place:], now) or texts.MOMENT_FIRST)
-    for start in range(1, len(words)):
-        if _is_moment(words[start:], now):
-            task, when = words[:start], words[start:]
-            if _VAGUELY.fullmatch(words[start - 1]):
-                return AmbiguousIntent(_problem(words[start - 1 :], now) or texts.MOMENT_FIRST)
-            reminder = _checked_reminder(when, task, now)
-            return _asked(reminder) if _may_belong_to_task(link, task, when) else reminder
-    for start in range(1, len(words)):
-        when = words[start:]
-        if vocabulary.tells_time(when) and vocabulary.names_time(" ".join(when)):
-            return AmbiguousIntent(_problem(when, now) or texts.MOMENT_FIRST)
+        unclear = _unclear(words[place:], " ".join(words[:place]), now)
+        return unclear or AmbiguousIntent(texts.MOMENT_FIRST)
     if not words:
         return None
-    return AmbiguousIntent(
-        texts.MOMENT_FIRST if vocabulary.names_time(" ".join(words)) else texts.WHEN
-    )
+    task = " ".join(words)
+    if vocabulary.names_time(task):
+        return AmbiguousIntent(texts.MOMENT_FIRST)
+    return _doubt(task, task) or _ask_when(task)
+
+
+def _start_of_time(words: Sequence[str], start: int) -> int:
+    """Where the time begins, with what stands before the moment: a date, or another time."""
+    if words[start - 1].lower() in ("and", "or"):
+        return next((each for each in range(1, start) if _is_about_time(words[each:])), start)
+    if _VAGUELY.fullmatch(words[start - 1]):
+        return start - 1
+    first = start
+    while first > 2 and vocabulary.tells_date(words[first - 2 : first]):
+        first -= 1
+    return first - 1 if first < start and words[first - 1].lower() == "on" else first
 
 
 def _asked(intent: Remind | AmbiguousIntent) -> AmbiguousIntent:
     """Ask whether the moment is when to remind, with the words that make it so."""
-    if isinstance(intent, Remind):
-        return AmbiguousIntent(texts.moment_first(intent.task, intent.when))
-    return AmbiguousIntent(texts.MOMENT_FIRST)
+    if isinstance(intent, AmbiguousIntent):
+        return intent
+    whole = f"remind me {normalized(intent.when)}: {intent.task}"
+    return AmbiguousIntent(texts.moment_first(whole), FollowUp(((intent.when, whole),)))
+
+
+def _ask_when(task: str) -> AmbiguousIntent:
+    return AmbiguousIntent(texts.when(task), time_question(f"remind me {{}}: {task}"))
+
+
+def _unclear(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent | None:
+    """What a doubtful moment of the task leaves to ask; None if it is one future moment."""
+    phrase = " ".join(words).rstrip(",:")
+    try:
+        parse_moment(phrase, now)
+    except BadPhrase as refused:
+        daily = f"every day {phrase}"
+        if " and " in phrase and isinstance(_cron(daily, ""), str):
+            whole = f"{daily} remind me {'to' if vocabulary.is_errand(task) else 'of'} {task}"
+            return AmbiguousIntent(texts.more_moments(phrase, daily), FollowUp(((daily, whole),)))
+        question = time_question(f"remind me {{}}: {task}", refused.readings, phrase, now)
+        return AmbiguousIntent(texts.unclear_moment(str(refused)), question if task else FollowUp())
+    return None
 
 
 def _may_belong_to_task(link: str, task: Sequence[str], when: Sequence[str]) -> bool:
@@ -263,8 +364,12 @@ def _checked_reminder(
 ) -> Remind | AmbiguousIntent:
     """The reminder at the moment `when`, unless something about the task is doubtful."""
     phrase, task = " ".join(when).rstrip(",:"), " ".join(words)
-    if problem := _problem(when, now):
-        return AmbiguousIntent(problem)
+    if problem := _unclear(when, task, now):
+        return problem
+    if (hour := _BARE_HOUR.search(phrase)) and _OF_THE_EVENING.search(task):
+        readings = [f"{phrase[: hour.start()]}{hour[1]}{half}" for half in ("am", "pm")]
+        question = time_question(f"remind me {{}}: {task}", readings)
+        return AmbiguousIntent(texts.which_half(phrase, readings), question)
     if doubt := _doubt(task, task):
         return doubt
     if _FRAME.search(task):
@@ -298,15 +403,6 @@ def _is_moment(words: Sequence[str], now: datetime) -> bool:
     return is_moment(" ".join(words).rstrip(",:"), now)
 
 
-def _problem(words: Sequence[str], now: datetime) -> str | None:
-    """Why the words are not one future moment; None if they are."""
-    try:
-        parse_moment(" ".join(words).rstrip(",:"), now)
-    except BadPhrase as refused:
-        return texts.unclear_moment(str(refused))
-    return None
-
-
 def change_intent(text: str, now: datetime) -> Change | AmbiguousIntent | None:
     """None if the text does not change a job that is there."""
     doubt = None
@@ -328,10 +424,19 @@ def _checked_change(
         return AmbiguousIntent(texts.ONE_AT_A_TIME)
     if vocabulary.is_negated(subject):
         return AmbiguousIntent(texts.WHICH_ONE)
-    if kind is None and (_POINTERS.fullmatch(subject) or vocabulary.names_event(subject)):
+    is_event = vocabulary.names_event(subject) and not said.get("thing") and verb != "move"
+    if kind is None and (_POINTERS.fullmatch(subject) or is_event):
         return None
-    if verb == "snooze":
-        return _snooze(kind or "", subject, said.get("how") or "", said.get("until") or "", now)
+    until = said.get("until") or ""
+    if verb == "skip":
+        return AmbiguousIntent(texts.no_single_skip(subject))
+    if verb in ("stop", "pause for"):
+        choices = (("Pause it", f"pause {subject}"), ("Cancel it", f"cancel {subject}"))
+        return AmbiguousIntent(texts.stop_how(subject), FollowUp(choices))
+    if verb == "move" and not vocabulary.tells_time(until.split()):
+        return None
+    if verb in ("snooze", "move"):
+        return _snooze(kind or "", subject, said.get("how") or "", until, now)
     return Change(verb, JobKind(kind.lower()) if kind else None, subject)
 
 
@@ -340,13 +445,18 @@ def _snooze(
 ) -> Change | AmbiguousIntent:
     if kind.lower() == JobKind.ROUTINE:
         return AmbiguousIntent(texts.NO_SNOOZE)
+    form = (
+        f"snooze the reminder about {subject} until {{}}" if subject else "snooze the reminder {}"
+    )
     if not until:
-        return AmbiguousIntent(texts.until_when(subject or "the reminder"))
-    is_length = how.lower() in ("by", "for")
+        return AmbiguousIntent(texts.until_when(subject or "the reminder"), time_question(form))
+    is_length = how.lower() in ("by", "for") or (not how and is_duration(until))
     try:
         _ = parse_duration(until) if is_length else parse_moment(until, now)
     except BadPhrase as refused:
-        return AmbiguousIntent(texts.unclear_moment(str(refused)))
+        readings = () if is_length else refused.readings
+        question = time_question(form, readings, until, now)
+        return AmbiguousIntent(texts.unclear_moment(str(refused)), question)
     return Change("snooze", JobKind.REMINDER, subject, ("--for" if is_length else "--until", until))
 
 
@@ -354,14 +464,19 @@ def routine_intent(text: str) -> Repeat | AmbiguousIntent | None:
     """None if the text names no repetition, or gives no order."""
     if not vocabulary.names_rhythm(text) and not _has_rhythm(text):
         return None
+    if _YEARLY.search(text):
+        return AmbiguousIntent(texts.NOT_YEARLY)
     for rhythm, order, is_behind in _arrangements(text):
-        cron = _cron(rhythm)
+        cron = _cron(rhythm, order)
         if cron is None or (is_behind and not _order(order)):
             continue
         is_doubtful = is_behind and vocabulary.may_own_the_moment(order)
         if is_doubtful:
             return AmbiguousIntent(texts.RHYTHM_FIRST)
         wish = _checked_routine(order, cron)
+        if wish == AmbiguousIntent(texts.ORDER) and not is_behind and isinstance(cron, str):
+            whole = f"{rhythm} remind me of {order}"
+            return AmbiguousIntent(texts.ORDER, FollowUp(((f"remind me of {order}", whole),)))
         every = rhythm if is_interval(normalized(rhythm)) else ""
         return replace(wish, every=every) if isinstance(wish, Repeat) else wish
     is_order = _ORDER.fullmatch(text) or text.lower().startswith(("every ", "each ", "daily "))
@@ -369,7 +484,7 @@ def routine_intent(text: str) -> Repeat | AmbiguousIntent | None:
 
 
 def _has_rhythm(text: str) -> bool:
-    return re.search(r"\b(?:sun|mon|tues|wednes|thurs|fri|satur)days\b", text, re.I) is not None
+    return _RHYTHM.search(text) is not None
 
 
 def _arrangements(text: str) -> Iterator[tuple[str, str, bool]]:
@@ -421,13 +536,16 @@ def _order(words: str) -> re.Match[str] | None:
     return _ORDER.fullmatch(f"remind me {link} {words}" if link else words)
 
 
-def _cron(words: str) -> str | AmbiguousIntent | None:
-    """None if the words are not a rhythm."""
+def _cron(words: str, order: str) -> str | AmbiguousIntent | None:
+    """None if the words are not a rhythm; a question, if they are a doubtful one for the order."""
     try:
         return read_rhythm(normalized(words))
     except Unclear as unclear:
-        refused = unclear.about(words, unclear.examples or RHYTHM_EXAMPLES)
-        return AmbiguousIntent(texts.unclear_moment(str(refused)))
+        refused = unclear.about(words, unclear.examples, RHYTHM_EXAMPLES)
+        choices = tuple((each, f"{each} {order}") for each in unclear.examples)
+        rhythms = (f"{words} at {{}}", f"{words} {{}}", "{}", "every day at {}", "every day {}")
+        question = FollowUp(choices, tuple(f"{each} {order}" for each in rhythms))
+        return AmbiguousIntent(texts.unclear_moment(str(refused)), question)
 
 
 def schedule_intent(text: str, now: datetime) -> ScheduleIntent | None:
@@ -443,20 +561,28 @@ def schedule_intent(text: str, now: datetime) -> ScheduleIntent | None:
 
 
 def _of_line(line: str, now: datetime) -> ScheduleIntent | None:
+    if found := _SETTLING.fullmatch(line):
+        return SettleItem(found["key"], found["words"])
+    line = _TO_BE_REMINDED.sub("remind me", _MISSPELLED.sub(_reminded, spelled_out(line)))
     core = _without_courtesies(line)
     words = core.rstrip(" .!?…")
-    said, again = without_nag(words)
+    said, again = without_nag(re.sub(r"\bive\b", "i've", words))
     if again and (wish := routine_intent(said) or reminder_intent(said, now)):
         return _coming_again(wish, again)
     intent = (
         task_intent(words, now)
         or change_intent(words, now)
-        or routine_intent(words)
+        or routine_intent(_DUTY.sub("", words, count=1) if _DUTY.match(words) else words)
         or reminder_intent(words, now)
     )
     if intent and core.endswith("?") and not _ASKED.match(core):
         return AmbiguousIntent(texts.ASKED_OR_TOLD)
     return intent
+
+
+def _reminded(found: re.Match[str]) -> str:
+    """`remindme`, `remnd me`."""
+    return "remind me" if nearest(found[1].lower(), ("remind",)) else found[0]
 
 
 def _coming_again(intent: ScheduleIntent, again: str) -> ScheduleIntent:
@@ -466,6 +592,10 @@ def _coming_again(intent: ScheduleIntent, again: str) -> ScheduleIntent:
             return replace(intent, task=intent.task + again)
         case Repeat():
             return replace(intent, message=intent.message + again)
+        case AmbiguousIntent(_, asked):
+            choices = tuple((label, sentence + again) for label, sentence in asked.choices)
+            forms = tuple(form + again for form in asked.forms)
+            return replace(intent, follow_up=replace(asked, choices=choices, forms=forms))
     return intent
 
 

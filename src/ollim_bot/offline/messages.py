@@ -91,8 +91,30 @@ def as_blocks(content: object) -> tuple[Block, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowUp:
+    """What the owner may say next, and the whole sentence that it makes.
+
+    `choices` are labels, each with its sentence. A time fills the gap `{}` of a form; any words
+    fill that of `blank`. With any of these, something is asked. Where something was done, a
+    corrected time fills the gap of `moves`, `about` is what `it` is, and `undo` takes it back.
+    """
+
+    choices: tuple[tuple[str, str], ...] = ()
+    forms: tuple[str, ...] = ()
+    blank: str = ""
+    moves: tuple[str, ...] = ()
+    about: str = ""
+    undo: str = ""
+
+    @property
+    def asks(self) -> bool:
+        return bool(self.choices or self.forms or self.blank)
+
+
+@dataclass(frozen=True, slots=True)
 class Say:
     text: str
+    follow_up: FollowUp = field(default=FollowUp(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,11 @@ class Intent(StrEnum):
     ROUTINES = auto()
     TASKS = auto()
     DONE = auto()
+    YESTERDAY = auto()
+    OVERWHELMED = auto()
+    DESPAIR = auto()
+    DID_I = auto()
+    UNDO = auto()
 
 
 # Polite words that ask for nothing.
@@ -54,6 +59,11 @@ SHORTHANDS: Mapping[str, str] = {
     "ttyl": "talk to you later",
     "login": "log in",
     "setup": "set up",
+    "tmrw": "tomorrow",
+    "tmr": "tomorrow",
+    "dont": "do not",
+    "cant": "can not",
+    "ive": "i have",
 }
 
 _ADDRESSED = r"(?:there|again|ollim|ollim bot|ollim-bot|bot|claude|friend)"
@@ -135,11 +145,18 @@ _TO_CONNECT = (
 _HERE = r"(?:here|instead|with this|with you|to this|to you|in here)"
 
 _SHOW = rf"(?:(?:please )?(?:list|show|show me|give me|read me)(?: all)?|{_TELL_ME}(?: all)?)"
-_PLANNED = r"(?:coming up|coming|planned|on|due|scheduled|left|up)"
+_PLANNED = r"(?:coming up|coming|planned|on|due|scheduled|left|up|happening|going on|open)"
 _CALENDAR = r"(?:my|the) (?:calendar|schedule|agenda|diary)"
 _APPOINTMENTS = r"(?:appointments|meetings|events)"
 _MINE = r"(?:my |the |all my |all the |any )?"
 _SET = r"(?:open|pending|upcoming|active|current|next|set)"
+
+
+_SNOWED_UNDER = r"(?:overwhelmed|stressed(?: out)?|swamped|drowning|lost|stuck|snowed under)"
+_NO_MORE = (
+    r"(?:live|be alive|exist|be here|go on living|die|kill myself|end it(?: all)?|hurt myself)"
+    r"(?: any ?more| any longer)?"
+)
 
 
 def _on(day: str) -> tuple[str, ...]:
@@ -163,6 +180,7 @@ def _lists(noun: str) -> tuple[str, ...]:
         rf"(?:what|which) (?:{_SET} )?{noun} (?:do i have|have i got|are there|are (?:set|open))",
         rf"(?:what|which) (?:{_SET} )?{noun} (?:have i|did i|have you|did you) set(?: up)?",
         rf"(?:what|which) are my (?:{_SET} )?{noun}",
+        rf"how many (?:{_SET} )?{noun} (?:do i have|have i got|are there)(?: (?:set|open))?",
         rf"(?:do i have|are there|have i got) (?:any |some )?(?:{_SET} )?{noun}(?: (?:set|open))?",
     )
 
@@ -239,7 +257,9 @@ PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
     ),
     Intent.TODAY: (
         *_on("today"),
-        r"my day|(?:what|how) does my day look(?: like)?|how is my day(?: looking)?",
+        r"my day|(?:what|how) does my day look(?: like)?|how is my day(?: looking)?|today",
+        r"what (?:did i miss|have i (?:missed|forgotten)|is (?:on|open|overdue|left)(?: today)?)",
+        r"what (?:do|should|must) i (?:need to |have to )?do(?: today| now| next)",
     ),
     Intent.TOMORROW: (*_on("tomorrow"), r"(?:what|how) does (?:my )?tomorrow look(?: like)?"),
     Intent.WEEK: (
@@ -262,7 +282,7 @@ PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
         *_lists(r"(?:tasks|to ?dos|to-dos)"),
         r"what (?:do i have|have i got|is there|is left) to do",
         rf"(?:{_SHOW} )?(?:my |the )?(?:task|to ?do|to-do) list",
-        r"what is on (?:my |the )?(?:task|to ?do|to-do) list",
+        r"what is on (?:my |the )?(?:(?:task|to ?do|to-do|shopping) )?list",
     ),
     Intent.DONE: (
         r"(?:all |its |it is |thats |that is |i am |ok )?done(?: it| that| with (?:it|that))?",
@@ -270,6 +290,24 @@ PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
         r"(?:i am |its |it is |all )?finished",
         r"(?:i )?already did(?: it| that)?",
     ),
+    Intent.YESTERDAY: (rf"what did i {_SAY}(?: to you)? yesterday|what have i {_SAID} yesterday",),
+    Intent.OVERWHELMED: (
+        rf"(?:i am |i feel |feeling )?(?:so |really |totally |just )*{_SNOWED_UNDER}(?: now)?",
+        r"(?:its |it is |this is |everything is )?(?:all )?too much(?: for me| right now| to do)?",
+        r"i (?:forgot|keep forgetting|forget) (?:everything|it all|all of it|things)(?: again)?",
+        r"i (?:do not|can not) (?:know where to start|cope|keep up|get started)(?: any ?more)?",
+        r"where do i (?:even )?(?:start|begin)|help me (?:focus|get started|start)",
+        r"(?:i have|there is) (?:so|too) much(?: to do)?",
+    ),
+    Intent.DESPAIR: (
+        rf"i (?:really )?(?:do not|can not|want to) (?:want to |bear to )?{_NO_MORE}",
+        r"i can not go on(?: any ?more| like this)?|i am suicidal|i want it to (?:end|be over)",
+    ),
+    Intent.DID_I: (
+        r"did i (?:already )?(?:take|do|have|finish|feed|call|pay) .+",
+        r"have i (?:already )?(?:taken|done|had|finished|fed|called|paid) .+",
+    ),
+    Intent.UNDO: (r"undo(?: it| that| this)?",),
 }
 
 

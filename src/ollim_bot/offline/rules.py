@@ -6,35 +6,38 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from ollim_bot.domain.item_replies import meaning_of
 from ollim_bot.domain.moments import zone_at
 from ollim_bot.domain.text import PROGRAM, shortened, with_program
 from ollim_bot.offline import texts
 from ollim_bot.offline.actions import (
     next_step,
-    settle,
     show_reminders,
     show_routines,
     show_tasks,
     show_upcoming,
+    show_when,
 )
 from ollim_bot.offline.days import show_today, show_tomorrow, show_week
+from ollim_bot.offline.dialogue import Unanswered, answered
 from ollim_bot.offline.intents import schedule_intent
-from ollim_bot.offline.messages import CallTool, ModelRequest, Part, Reply, Say
+from ollim_bot.offline.messages import CallTool, FollowUp, ModelRequest, Part, Reply, Say
 from ollim_bot.offline.phrasings import COURTESIES, Intent, intents_in
-from ollim_bot.offline.situation import Situation, said_by_owner, situation_of
+from ollim_bot.offline.settling import about_it, finished_task, settled_by_words
+from ollim_bot.offline.situation import SHELL, ParsedPrompt, Situation, said_by_owner, situations_of
 from ollim_bot.offline.vocabulary import Remind, Repeat, is_negated, names_time
 
 PING = "mcp__discord__ping_user"
 REPORT = "mcp__discord__report_updates"
 UPDATE_NAMES = "mcp__discord__update_names"
+EMBED = "mcp__discord__discord_embed"
 # Sentences of a job's instructions that forbid something, or mark a follow-up.
 _NO_PINGS = "`ping_user` and `discord_embed` are switched off"
 _NO_REPORTS = "`report_updates` is not available in this job"
 _FOLLOWS_UP = "Say in a ping that it is a follow-up."
 _TOPIC = re.compile(r"Topic: *([^\n]+)")
+_MOST_BUTTONS, _LONGEST_LABEL = 5, 80
 _REMEMBERED = 5
 _LONGEST_MEMORY = 120
 # The beginning of the prompt that `/setup` and its button send.
@@ -51,6 +54,17 @@ _TRAVELLING = re.compile(
     r"(?:i am|i'm|i’m) (?:now |currently )?in (?P<city>[^\W\d_][\w' -]*?)"
     r"(?: (?:now|today|this week|this month|(?:until|till|for) .+))?[.!]?"
     r"|(?:please )?(?:set|change) my time ?zone to (?P<zone>[\w/+ -]+?)[.!]?",
+    re.IGNORECASE,
+)
+_ASKING_WHEN = re.compile(
+    r"(?:when|(?:at )?what time)(?:['’]?s| is| are| do i| am i| should i| will you| was)"
+    r"(?: (?:due|coming|remind me (?:to|of|about)))?(?: (?:the|my|next))*"
+    r" (?P<subject>\S.*?)(?: (?:due|again|coming up|next))*",
+    re.IGNORECASE,
+)
+_QUIET = re.compile(
+    r"(?:please )?(?:(?:be |stay |keep )?quiet|(?:do not|don['’]?t) disturb(?: me)?|shut up|hush"
+    r"|leave me (?:alone|in peace))(?: for (?P<length>.+)| (?P<until>(?:until|till) .+))?",
     re.IGNORECASE,
 )
 _POINTING = re.compile(r"\b(?:this|that)\b", re.IGNORECASE)
@@ -81,38 +95,67 @@ def _reply(request: ModelRequest) -> Reply:
         return aside
     if asks_for_summary(request):
         return summary(texts.talk_so_far(_in_short(said_by_owner(request)[:-1])))
-    situation = situation_of(request)
-    return Reply(_with_news(situation, _part(situation)))
+    *earlier, situation = situations_of(request)
+    said = Say("")
+    for turn in earlier:
+        part = _part(turn, said.follow_up)
+        said = part if isinstance(part, Say) and turn.is_answered else Say("")
+    part = _part(situation, said.follow_up)
+    return Reply(_with_news(situation, _with_buttons(situation, part)))
 
 
-def _part(situation: Situation) -> Part:
+def _part(situation: Situation, before: FollowUp) -> Part:
+    """The answer of a turn; `before` is what the one before has left to say."""
     tagged = TAGGED.get(situation.prompt.tag)
-    return tagged(situation) if tagged else _by_words(situation)
+    return tagged(situation) if tagged else _by_words(situation, before)
 
 
-def _by_words(situation: Situation) -> Part:
-    if situation.prompt.text.startswith(_SET_UP):
-        prompt = situation.prompt
-        return Say(texts.set_up(prompt.moment, prompt.zone))
-    if settled := _settled(situation) or _named(situation) or _travelling(situation):
+def _with_buttons(situation: Situation, part: Part) -> Part:
+    """A question as a card with a button for each choice, where there are cards."""
+    choices = part.follow_up.choices if isinstance(part, Say) else ()
+    if not isinstance(part, Say) or not choices or EMBED not in situation.tools:
+        return part
+    buttons = [
+        {"label": shortened(label, _LONGEST_LABEL), "action": f"agent:{sentence}"}
+        for label, sentence in choices[:_MOST_BUTTONS]
+    ]
+    if len(choices) == 1:
+        buttons.append({"label": "No", "action": "dismiss"})
+    card = {"title": texts.WHICH, "description": part.text, "buttons": buttons}
+    shown = situation.outcomes.get(EMBED)
+    if shown is None:
+        return CallTool(EMBED, card)
+    return part if shown.is_error else Say(texts.PRESS_OR_WRITE)
+
+
+def _by_words(situation: Situation, before: FollowUp) -> Part:
+    prompt = situation.prompt
+    if prompt.text.startswith(_SET_UP):
+        # Each of its lines may be left out.
+        return Say(texts.set_up(prompt.moment, prompt.zone), FollowUp(forms=("{}",)))
+    is_of_it = not prompt.points_elsewhere and prompt.tag != "button"
+    now = (prompt.moment or _ANY_MOMENT).replace(tzinfo=UTC)
+    said = answered(before, prompt.text, lambda each: schedule_intent(each, now))
+    if said is Unanswered.DROPPED and is_of_it:
+        return Say(texts.DROPPED)
+    if said is Unanswered.STILL_OPEN and is_of_it:
+        return Say(texts.WHICH_OF_THEM, before)
+    sentence = said if isinstance(said, str) and is_of_it else about_it(prompt, before)
+    return _by_sentence(replace(situation, prompt=replace(prompt, text=sentence)))
+
+
+def _by_sentence(situation: Situation) -> Part:
+    if settled := settled_by_words(situation) or _named(situation) or _asked_aside(situation):
         return settled
     intents = intents_in(situation.prompt.text)
+    when = _ASKING_WHEN.fullmatch(situation.prompt.text.strip(" .?!"))
+    if not intents and when:
+        return show_when(when["subject"], situation) or Say(texts.NOT_UNDERSTOOD)
     if not intents:
         return _by_schedule_intent(situation)
     if _may_be_about_something_else(situation, intents):
         return Say(texts.NOT_UNDERSTOOD)
     return _together([_ANSWERS[intent](situation) for intent in intents])
-
-
-def _settled(situation: Situation) -> Part | None:
-    """Answer the one open reminder, if the words do; None if they do not, or several are open."""
-    prompt = situation.prompt
-    now = (prompt.moment or _ANY_MOMENT).replace(tzinfo=UTC)
-    meant = None if prompt.points_elsewhere else meaning_of(prompt.text, now)
-    if meant is None or len(prompt.open_items) != 1:
-        return None
-    ((_, key),) = prompt.open_items
-    return settle(key, meant, situation)
 
 
 def _named(situation: Situation) -> Part | None:
@@ -133,6 +176,16 @@ def _named(situation: Situation) -> Part | None:
     return Say(texts.owner_named(name) if found["owner"] else texts.bot_named(name))
 
 
+def _asked_aside(situation: Situation) -> Part | None:
+    """What only the owner can do, by a command."""
+    return _travelling(situation) or _quiet(situation)
+
+
+def _quiet(situation: Situation) -> Part | None:
+    found = _QUIET.fullmatch(situation.prompt.text.strip(" .!"))
+    return Say(texts.quiet(found["length"] or found["until"] or "")) if found else None
+
+
 def _travelling(situation: Situation) -> Part | None:
     """Name the command that changes the time zone; None if the words name no place that has one."""
     found = _TRAVELLING.fullmatch(situation.prompt.text.strip())
@@ -148,7 +201,8 @@ def _by_schedule_intent(situation: Situation) -> Part:
     prompt = situation.prompt
     intent = schedule_intent(prompt.text, (prompt.moment or _ANY_MOMENT).replace(tzinfo=UTC))
     if intent is None:
-        return Say(texts.NOT_UNDERSTOOD)
+        finished = finished_task(prompt.text) if SHELL in situation.tools else None
+        return next_step(finished, situation) if finished else Say(texts.NOT_UNDERSTOOD)
     if prompt.moment is None:
         return Say(texts.NO_CLOCK)
     is_job = isinstance(intent, Remind | Repeat)
@@ -184,6 +238,13 @@ def _memory(situation: Situation) -> Part:
     return Say(texts.said_before(said) if said else texts.NOTHING_SAID)
 
 
+def _memory_of_yesterday(situation: Situation) -> Part:
+    now = situation.prompt.moment
+    day = None if now is None else now.date() - timedelta(days=1)
+    said = [each for each in situation.said_before if each.moment and each.moment.date() == day]
+    return Say(texts.said_yesterday(_in_short(said)) if said else texts.NOTHING_YESTERDAY)
+
+
 _ANSWERS: Mapping[Intent, Callable[[Situation], Part]] = {
     Intent.GREETING: lambda _: Say(texts.GREETING),
     Intent.THANKS: lambda _: Say(texts.THANKS),
@@ -192,6 +253,11 @@ _ANSWERS: Mapping[Intent, Callable[[Situation], Part]] = {
     Intent.IDENTITY: lambda _: Say(texts.WHAT_I_AM),
     Intent.TIME: _time,
     Intent.MEMORY: _memory,
+    Intent.YESTERDAY: _memory_of_yesterday,
+    Intent.OVERWHELMED: lambda _: Say(texts.OVERWHELMED),
+    Intent.DESPAIR: lambda _: Say(texts.DESPAIR),
+    Intent.DID_I: lambda _: Say(texts.DID_I),
+    Intent.UNDO: lambda _: Say(texts.NOTHING_TO_UNDO),
     Intent.CONNECT: lambda _: Say(texts.HOW_TO_CONNECT),
     Intent.TODAY: show_today,
     Intent.TOMORROW: show_tomorrow,
@@ -213,8 +279,8 @@ def _with_news(situation: Situation, part: Part) -> tuple[Part, ...]:
     return (Say(f"{news}\n\n{part.text}"),) if isinstance(part, Say) else (Say(news), part)
 
 
-def _in_short(said: tuple[str, ...]) -> tuple[str, ...]:
-    newest = (" ".join(text.split()) for text in said[-_REMEMBERED:])
+def _in_short(said: Sequence[ParsedPrompt]) -> tuple[str, ...]:
+    newest = (" ".join(each.text.split()) for each in said[-_REMEMBERED:])
     return tuple(shortened(text, _LONGEST_MEMORY) for text in newest)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from ollim_bot.domain.due_items import JUST_SHOWN
 from ollim_bot.domain.updates import KNOWN_TO_OWNER
 from ollim_bot.offline.messages import CallTool, Message, ModelRequest, ToolResult
 from ollim_bot.offline.texts import SAID_LAST
@@ -25,6 +26,7 @@ _UPDATES = re.compile(
 )
 _OPEN = re.compile(r"OPEN REMINDERS \([^\n]*\)\n(?P<lines>(?:- .+(?:\n|$))*)")
 _ITEM = re.compile(r"^- (.+) \(key ([0-9a-f]+), due [^\n]*\)$", re.MULTILINE)
+_NEWEST = re.compile(rf"\(key ([0-9a-f]+), due [^\n]*, {JUST_SHOWN}\)$", re.MULTILINE)
 _UPDATE = re.compile(r"^- (?:\([^)\n]*ago\) |\(just now\) )?(?P<text>.+(?:\n  .+)*)$", re.MULTILINE)
 _UPDATE_FENCE = re.compile(
     r"\n +Data, not the owner's words: .*\n +<(untrusted-[0-9a-f]+)>\n +((?s:.*?))\n +</\1>"
@@ -50,15 +52,19 @@ _ENGINE_SPEAKS = (
     "<command-name>",
 )
 SHELL = "Bash"
+# How many earlier turns are looked at for what a question was about.
+_TURNS_SEEN = 6
 _OUR_SUMMARY = re.compile(rf"^{re.escape(SAID_LAST)}\n(?P<lines>(?:- .+(?:\n|$))+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedPrompt:
     """`tag` is empty where the owner speaks; `updates` are those that are to be mentioned.
-    `open_items` are the titles and keys of the due items that wait for an answer.
+    `open_items` are the titles and keys of the due items that wait for an answer; `newest_item` is
+    the key of the one whose card is the newest thing said.
 
-    `points_elsewhere`: the prompt came with a quote, a file or an image, and may be about that.
+    `points_elsewhere`: the prompt came with a quote, a file or an image, and may be about that;
+    `aside` is their text.
     `moment` is when it was written, in `zone`. `may_have_acted`: tools were called for it before
     the program was restarted, and their results may be missing.
     """
@@ -68,10 +74,15 @@ class ParsedPrompt:
     subject: str = ""
     updates: tuple[str, ...] = ()
     open_items: tuple[tuple[str, str], ...] = ()
-    points_elsewhere: bool = False
+    newest_item: str = ""
+    aside: str = ""
     moment: datetime | None = None
     zone: str = ""
     may_have_acted: bool = False
+
+    @property
+    def points_elsewhere(self) -> bool:
+        return bool(self.aside)
 
     @property
     def task(self) -> str:
@@ -109,7 +120,8 @@ def read_prompt(text: str) -> ParsedPrompt:
         subject=(tag["subject"] or "") if tag else "",
         updates=_to_mention(updates),
         open_items=tuple(_ITEM.findall(waiting["lines"])) if waiting else (),
-        points_elsewhere=said != body,
+        newest_item="".join(_NEWEST.findall(waiting["lines"])[:1]) if waiting else "",
+        aside=body.removesuffix(said) if said else body,
         moment=_moment(stamp) if stamp else None,
         zone=stamp["zone"] if stamp else "",
         may_have_acted=_may_have_acted(tag["name"] if tag else "", rest.lstrip("\n")),
@@ -160,14 +172,15 @@ class Situation:
     """`outcomes` are the results of this turn's tool calls, by call.
 
     `said_before` is what the owner said earlier, oldest first; `said_in_fork` is what they said
-    since the last side conversation began.
+    since the last side conversation began. `is_answered`: the turn has an answer in words.
     """
 
     prompt: ParsedPrompt
     tools: tuple[str, ...]
     outcomes: Mapping[str, ToolResult]
-    said_before: tuple[str, ...] = ()
-    said_in_fork: tuple[str, ...] = ()
+    said_before: tuple[ParsedPrompt, ...] = ()
+    said_in_fork: tuple[ParsedPrompt, ...] = ()
+    is_answered: bool = False
 
     def may_call(self, tool: str) -> bool:
         """Whether the tool exists and was not tried in this turn yet."""
@@ -177,27 +190,45 @@ class Situation:
         return self.outcomes.get(_called(call.name, call.arguments))
 
 
-def situation_of(request: ModelRequest) -> Situation:
+def situations_of(request: ModelRequest) -> tuple[Situation, ...]:
+    """The latest turns, of which the last is to be answered."""
     prompts = [(start, read_prompt(text)) for start, text in _prompts(request.messages)]
     start, prompt = _to_answer(prompts)
-    outcomes = dict(_outcomes(request.messages[start:]))
-    before = said_by_owner(request)[:-1]
-    return Situation(prompt, request.tools, outcomes, before, _said_in_fork(prompts))
+    earlier = [each for each in prompts if each[0] < start and not each[1].asks_to_go_on]
+    turns = [*earlier[-_TURNS_SEEN:], (start, prompt)]
+    ends = [*(begin for begin, _ in turns[1:]), len(request.messages)]
+    said, in_fork = said_by_owner(request)[:-1], _said_in_fork(prompts)
+    return tuple(
+        Situation(
+            asked,
+            request.tools,
+            dict(_outcomes(turn)),
+            said,
+            in_fork,
+            is_answered=any(map(_has_words, turn)),
+        )
+        for (begin, asked), end in zip(turns, ends, strict=True)
+        for turn in [request.messages[begin:end]]
+    )
 
 
-def said_by_owner(request: ModelRequest) -> tuple[str, ...]:
+def _has_words(message: Message) -> bool:
+    return message.role == "assistant" and any(message.texts)
+
+
+def said_by_owner(request: ModelRequest) -> tuple[ParsedPrompt, ...]:
     """Everything that the owner said in the conversation, oldest first."""
     spoken = (message.texts for message in request.messages if message.role == "user")
     return tuple(said for texts in spoken for text in texts for said in _of_owner(text))
 
 
-def _said_in_fork(prompts: Sequence[tuple[int, ParsedPrompt]]) -> tuple[str, ...]:
-    said: list[str] = []
+def _said_in_fork(prompts: Sequence[tuple[int, ParsedPrompt]]) -> tuple[ParsedPrompt, ...]:
+    said: list[ParsedPrompt] = []
     for _, prompt in prompts:
         if prompt.tag == "fork-started":
             said.clear()
         elif prompt.text and not prompt.tag:
-            said.append(prompt.text)
+            said.append(prompt)
     return tuple(said)
 
 
@@ -220,15 +251,16 @@ def _to_answer(prompts: Sequence[tuple[int, ParsedPrompt]]) -> tuple[int, Parsed
     )
 
 
-def _of_owner(text: str) -> Iterator[str]:
+def _of_owner(text: str) -> Iterator[ParsedPrompt]:
     """What the owner said in a text; a summary of ours keeps the earlier words."""
     if text.startswith(_SUMMED_UP):
         for summary in _OUR_SUMMARY.finditer(text):
-            yield from (line.removeprefix("- ") for line in summary["lines"].splitlines())
+            lines = summary["lines"].splitlines()
+            yield from (ParsedPrompt(line.removeprefix("- ")) for line in lines)
     elif not text.startswith(_ENGINE_SPEAKS):
         prompt = read_prompt(text)
         if prompt.text and not prompt.tag:
-            yield prompt.text
+            yield prompt
 
 
 def _prompts(messages: Sequence[Message]) -> list[tuple[int, str]]:

@@ -8,9 +8,13 @@ from datetime import datetime
 from ollim_bot.domain.phrases import parse_day
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts, vocabulary
+from ollim_bot.offline.messages import FollowUp
 from ollim_bot.offline.vocabulary import POLITELY, AddTask, AmbiguousIntent, SettleTask
 
-_LIST = r"(?:my |the )?(?:(?:task|to-?do|to do) list|list of tasks|tasks?|to-?dos?|to do)"
+_LIST = (
+    r"(?:my |the )?(?:(?:(?:task|to-?do|to do|shopping|grocery|packing) )?list|list of tasks|tasks?"
+    r"|to-?dos?|to do)"
+)
 _MADE = r"(?:(?:add|make|create|write down|note(?: down)?|i need|i have) )?"
 _TASK = rf"{_MADE}(?:an? |another )?(?:new )?(?:task|to-?do)(?: for me)?"
 _THE = r"(?:the |my )?"
@@ -19,6 +23,7 @@ _ADDING = tuple(
     re.compile(rf"{POLITELY}?(?:{form})", re.IGNORECASE)
     for form in (
         rf"{_TASK}(?:: ?| to | for | that i (?:have|need) to )(?P<task>.+)",
+        r"add (?:an? )?(?:new )?(?:task|to-?do) (?P<task>\S.+)",
         rf"(?:add|put|write|note) (?P<task>.+?) (?:to|on|onto|in) {_LIST}(?P<more>(?:[ ,].*)?)",
         r"(?:add|note) (?P<task>.+?) as a(?: new)? task(?P<more>(?:[ ,].*)?)",
         rf"{_TASK}(?P<task>)",
@@ -64,7 +69,7 @@ def _adding(words: str, now: datetime) -> AddTask | AmbiguousIntent:
         elif found.groupdict().get("how", "").lower() == "due":
             return AmbiguousIntent(texts.unclear_moment(problem))
     if not task or _POINTERS.fullmatch(task) or vocabulary.names_no_task(task):
-        return AmbiguousIntent(texts.SAY_WHICH_TASK)
+        return AmbiguousIntent(texts.SAY_WHICH_TASK, FollowUp(blank="add a task: {}"))
     return AddTask(task, due)
 
 

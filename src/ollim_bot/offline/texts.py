@@ -43,6 +43,7 @@ WHAT_I_AM = (
 WHAT_I_CAN_DO = f"{NO_LANGUAGE_MODEL} For anything else, connect a real model.\n\n{ABILITIES}"
 NO_CLOCK = "I cannot see a clock here."
 NOTHING_SAID = "I know of nothing that you said before this."
+NOTHING_YESTERDAY = "I know of nothing that you said yesterday. `ollim-bot history` has it all."
 NOT_UNDERSTOOD = (
     "I did not understand that: I am not a language model, and know only a few fixed rules. "
     "Nothing was done. Ask `what can you do` for all of them."
@@ -60,9 +61,6 @@ MOMENT_FIRST = (
     f"I am not sure when you mean. {_NOTHING_DONE} Write the moment first, as in "
     "`remind me tomorrow at 9 to call mum`."
 )
-WHEN = (
-    f"When? {_NOTHING_DONE} Write the moment too, as in `remind me in 20 minutes to drink water`."
-)
 SAY_WHAT = (
     f"I do not know what that is about. {_NOTHING_DONE} Say it in full, as in "
     "`remind me in 20 minutes to drink water`."
@@ -70,6 +68,10 @@ SAY_WHAT = (
 LINK = (
     f"I am not sure where the moment ends. {_NOTHING_DONE} Put `to` behind it, as in "
     "`remind me in 20 minutes to drink water`."
+)
+NOT_YEARLY = (
+    f"I cannot repeat something every year yet. {_NOTHING_DONE} Set it once, as in "
+    "`remind me on 3 march at 9am to call my sister`."
 )
 DOUBT = (
     f"I am not sure that I understand this: I know no `not`, `if` or `maybe`. {_NOTHING_DONE} "
@@ -95,6 +97,9 @@ ORDER = (
     f"I am not sure what I should do then. {_NOTHING_DONE} Write it as in "
     "`every day at 8am remind me to drink water` or `every weekday at 9 ask me for my plan`."
 )
+WAITS_EACH_TIME = "Each time, it waits for your answer."
+# A card shows what was set, and offers the morning.
+COMES_IN_THE_QUIET = "It comes then, in the quiet, unless you move it."
 ONLY_ITS_WORDS = "When it is due I say these words; more than that needs a real model."
 MAY_BE_SET = (
     "The program was restarted in the middle of this, so it may be set already. "
@@ -111,6 +116,7 @@ TOMORROW = "Tomorrow:"
 THE_WEEK = "The next seven days:"
 NO_TITLE = "no title"
 NOTHING_TODAY = "Nothing more today. `what is coming up` shows what comes later."
+NOTHING_THIS_WEEK = "Nothing in the next seven days. `what is coming up` shows what comes later."
 NOTHING_TOMORROW = "Nothing tomorrow. `what is coming up` shows what comes later."
 REMINDERS = "Reminders:"
 ROUTINES = "Routines:"
@@ -120,6 +126,20 @@ TASKS = "Tasks:"
 NO_TASKS = "No task is open. Write `add a task: buy a card`."
 SAY_WHICH_TASK = f"What is the task? {_NOTHING_DONE} Write it as in `add a task: buy a card`."
 SETTLED = "Noted."
+WHICH = "Which one?"
+PRESS_OR_WRITE = "Press one, or say it in words."
+WHICH_OF_THEM = f"Which of them? {_NOTHING_DONE}"
+DROPPED = f"All right. {_NOTHING_DONE}"
+UNTIL_WHEN = f"Until when? {_NOTHING_DONE} Say a time, such as `in 20 minutes`."
+NOTHING_TO_UNDO = "I know of nothing that I could undo. Cards have an Undo for 10 minutes."
+OVERWHELMED = (
+    "That is a lot at once. `/today` shows what is open now: pick one thing and leave the rest."
+)
+DESPAIR = (
+    "I am sorry that it is so hard now. I am only a program and cannot help with this, but people "
+    "can: call someone you trust, a crisis line, or your local emergency number, now."
+)
+DID_I = "`/today` shows what you have answered today, and what is still open."
 TASK_DONE = "Which reminder? Reply to its card, or press its button."
 
 
@@ -157,10 +177,57 @@ def calendars_unseen(reason: str) -> str:
     return f"I could not look at the calendars: {shortened(' '.join(reason.split()), 200)}"
 
 
-def moment_first(task: str, when: str) -> str:
+def moment_first(whole: str) -> str:
+    return f"Is that when to remind you: `{whole}`? {_NOTHING_DONE} `yes` sets it."
+
+
+def when(task: str) -> str:
+    return f"When? {_NOTHING_DONE} Say the time for “{task}”, such as `tomorrow 9am`."
+
+
+def more_moments(phrase: str, daily: str) -> str:
+    return f"`{phrase}` is more than one moment. Do you mean `{daily}`? {_NOTHING_DONE}"
+
+
+def what_of(title: str) -> str:
+    return f"“{title}”: done, or later? {_NOTHING_DONE}"
+
+
+def which_half(phrase: str, readings: list[str]) -> str:
+    either = " or ".join(f"`{each}`" for each in readings)
+    return f"`{phrase}` can be read two ways: {either}. {_NOTHING_DONE}"
+
+
+def stop_how(subject: str) -> str:
     return (
-        f"I am not sure whether that is when to remind you. {_NOTHING_DONE} "
-        f"If it is, write `remind me {when}: {task}`."
+        f"Shall I pause {subject}, which you can resume, or cancel it? {_NOTHING_DONE} "
+        "I cannot pause it for a length of time."
+    )
+
+
+def routine_stays(title: str) -> str:
+    return (
+        f"“{title}” is a routine, whose time I cannot change. {_NOTHING_DONE} "
+        "Cancel it, and set it anew, as in `every day at 9am remind me to take my meds`."
+    )
+
+
+def nothing_open(subject: str) -> str:
+    return f"I find nothing open about {subject}. {_NOTHING_DONE} `/today` shows what is open."
+
+
+def quiet(length: str) -> str:
+    return f"Only you can do that, by `/quiet {length or '2h'}`. `/quiet off` ends it."
+
+
+def when_is(event: str) -> str:
+    return f"When is {event} for you? {_NOTHING_DONE} Say a time, such as `13:30`."
+
+
+def no_single_skip(subject: str) -> str:
+    return (
+        f"I cannot skip a single time of {subject}. {_NOTHING_DONE} "
+        "`/routines` has a button for that."
     )
 
 
@@ -259,6 +326,28 @@ def webhook_not_read(name: str) -> str:
 def time(moment: datetime, zone: str) -> str:
     day = f"{WEEKDAYS[moment.weekday()]} {moment.day} {MONTHS[moment.month - 1]} {moment.year}"
     return f"It is {clock_time(moment)} on {day} ({zone})."
+
+
+def said_yesterday(said: tuple[str, ...]) -> str:
+    return "\n".join(["You said yesterday:", *(f"- {text}" for text in said)])
+
+
+def settled(title: str, how: str) -> str:
+    return f"{title}: {how}. `undo` takes it back."
+
+
+def reopened(title: str) -> str:
+    return f"{title}: open again."
+
+
+def which_item(titles: list[str], words: str) -> str:
+    if len(titles) == 1:
+        return f"Do you mean “{titles[0]}”: {words}? {_NOTHING_DONE} `yes` does it."
+    return f"Which one: {', '.join(f'“{title}”' for title in titles)}? {_NOTHING_DONE}"
+
+
+def how_long(title: str) -> str:
+    return f"How long shall “{title}” wait? {_NOTHING_DONE}"
 
 
 def said_before(said: tuple[str, ...]) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.phrases.durations import NUMBERS
 from ollim_bot.domain.text import nearest
+from ollim_bot.offline.messages import FollowUp
 
 POLITELY = (
     r"(?:(?:please|pls|plz) |(?:can|could|would) (?:you|u) (?:(?:please|pls|plz) )?"
@@ -58,9 +59,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class AmbiguousIntent:
-    """An intent that is not carried out; `reason` says what to write instead."""
+    """An intent that is not carried out; `reason` asks, or says what to write instead."""
 
     reason: str
+    follow_up: FollowUp = field(default=FollowUp(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +75,25 @@ class AddTask:
 
 @dataclass(frozen=True, slots=True)
 class SettleTask:
-    """`verb` is `done` or `delete`; `subject` is an id or words of the title."""
+    """`verb` is `done` or `delete`; `subject` is an id or words of the title.
+
+    Where it is not sure that a task is meant, it is one only if there is one.
+    """
 
     verb: str
     subject: str
+    is_sure: bool = True
 
 
-ScheduleIntent = Remind | Repeat | Change | AmbiguousIntent | AddTask | SettleTask
+@dataclass(frozen=True, slots=True)
+class SettleItem:
+    """What the owner says of the due item with this key: the words of a reply, or `undo`."""
+
+    key: str
+    words: str
+
+
+ScheduleIntent = Remind | Repeat | Change | AmbiguousIntent | AddTask | SettleTask | SettleItem
 
 
 _WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
@@ -98,6 +112,7 @@ _VAGUE = (
 _TIME_WORD = re.compile(
     rf"\d\S*|{_NUMBER}|{_UNIT}|{_WEEKDAY}|(?:mon|tues?|wed|thur?s?|fri|sat|sun)|{_MONTH}|{_VAGUE}"
     r"|in|at|on|the|an?|and|of|half|quarter|quarters|past|to|from|now|this|today|tomorrow|tonight"
+    r"|end|um|uhr|fortnights?|every|each|daily|weekdays?|weekends?|mondays|fridays|saturdays|sundays"
     r"|am|pm|noon|midday|midnight|o'?clock|morning|afternoon|evening|night",
     re.IGNORECASE,
 )
@@ -105,13 +120,20 @@ _TIME_WORD = re.compile(
 _DAY = rf"\b(?:today|tomorrow|tonight|yesterday|weekend|{_WEEKDAY}s?|\d+(?:st|nd|rd|th))\b"
 _RHYTHM = r"\b(?:every|each|everyday|daily|weekly|monthly|yearly|hourly|weekdays?)\b"
 _CLOCK = (
-    r"\b\d{1,2}(?::\d\d)? ?[ap]\.?m\b|\b\d{1,2}:\d\d\b|\b(?:noon|midday|midnight|o'?clock)\b"
+    r"\b\d{1,2}(?::\d\d)? ?[ap]\.?m\b|\b\d{1,2}:\d\d\b|\b(?:noon|midday|midnight|o'?clock|uhr)\b"
     rf"|\b(?:at|by|before|after|around|until|till) {_NUMBER}\b"
+    rf"|\b(?:(?:half|quarter|twenty|ten|five|\d{{1,2}}) (?:past|to)|at half) {_NUMBER}\b"
     rf"|\b(?:in|after|within|for) (?:an?|{_NUMBER}|half|few|some)\b.*?\b{_UNIT}\b"
 )
 _LENGTH = re.compile(rf"\bin (?:an?|{_NUMBER}|half)\b[\w ]*?\b{_UNIT}\b", re.IGNORECASE)
 _LOOSE = (
-    r"\bin \d+$|\b(?:later|soon|morning|afternoon|evening|night|in a (?:bit|while|moment|sec))\b"
+    r"\bin \d+$|\bend of (?:the|this) month\b|\bfortnight\b"
+    r"|\b(?:later|soon|morning|afternoon|evening|night|in a (?:bit|while|moment|sec))\b"
+)
+_DATE = re.compile(
+    rf"\d+(?:st|nd|rd|th)?(?: of)? {_MONTH}|{_MONTH} \d+(?:st|nd|rd|th)?|(?:on|the) \d\S*"
+    rf"|{_MONTH} \d{{4}}|(?:on )?{_WEEKDAY} \d+\S*|of {_MONTH}|\d+\S* of",
+    re.IGNORECASE,
 )
 _DAY_NAMED = re.compile(_DAY, re.IGNORECASE)
 _RHYTHM_NAMED = re.compile(_RHYTHM, re.IGNORECASE)
@@ -139,6 +161,9 @@ _EVENTS = re.compile(
     r"|reservation|booking|tables?|tickets?|pick-?up|opening|closing|launch|release|trip|holidays?"
     r"|ceremony|performance|service|training|practice|rehearsal|tour|hearing|trial)\b",
     re.IGNORECASE,
+)
+_CALLING = re.compile(
+    r"(?:call|phone|ring|text|e-?mail|message|write to) (?:(?:the|my|our) )?\w+", re.IGNORECASE
 )
 _CLAUSE = re.compile(
     r"\b(?:that|which|who|whose|when|where|because|before|after|until|till|since|while|how|what"
@@ -202,6 +227,11 @@ def tells_time(words: Sequence[str]) -> bool:
     )
 
 
+def tells_date(words: Sequence[str]) -> bool:
+    """Whether the words are a date, as in `31 november`, right or wrong."""
+    return _DATE.fullmatch(" ".join(words)) is not None
+
+
 def names_time(text: str) -> bool:
     return _TIME_NAMED.search(text) is not None
 
@@ -227,7 +257,8 @@ def may_own_the_moment(task: str) -> bool:
     """Whether a moment after the task could belong to something in the task."""
     if not task or _DANGLING.fullmatch(task):
         return True
-    return any(found.search(task) for found in (_EVENTS, _CLAUSE, _TIME_NAMED))
+    events = () if _CALLING.fullmatch(task) else (_EVENTS,)
+    return any(found.search(task) for found in (*events, _CLAUSE, _TIME_NAMED))
 
 
 def is_negated(text: str) -> bool:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from secrets import token_hex
 
 from ollim_bot.domain.chat import Attachment
-from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.due_items import JUST_SHOWN, DueItem
 from ollim_bot.domain.inputs import OwnerMessage
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.moments import WEEKDAYS, describe, elapsed
@@ -172,12 +172,16 @@ def _update(entry: PendingUpdate, *, hides_untrusted: bool) -> str:
     return "\n  ".join([FROM_UNTRUSTED, *inside.splitlines()])
 
 
-def open_items_block(items: Sequence[DueItem], now: datetime) -> str:
-    """The due items that wait for an answer, newest first; empty if there are none."""
-    newest = sorted(items, key=lambda each: each.due.astimezone(UTC), reverse=True)
+def open_items_block(items: Sequence[DueItem], now: datetime, newest: DueItem | None = None) -> str:
+    """The due items that wait for an answer, newest first; empty if there are none.
+
+    `newest` is the one whose card is the newest thing said.
+    """
+    in_order = sorted(items, key=lambda each: each.due.astimezone(UTC), reverse=True)
     lines = [
-        f"- {one_line(each.title)} (key {each.key}, due {describe(each.due, now)})"
-        for each in newest[:_MOST_ITEMS]
+        f"- {one_line(each.title)} (key {each.key}, due {describe(each.due, now)}"
+        f"{f', {JUST_SHOWN}' if each == newest else ''})"
+        for each in in_order[:_MOST_ITEMS]
     ]
     return "\n".join([OPEN_REMINDERS, *lines]) if lines else ""
 

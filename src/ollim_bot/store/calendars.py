@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.text import slug
@@ -22,9 +22,10 @@ from ollim_bot.errors import NewerFormat, StorageError, Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile
 from ollim_bot.ports import Disk
+from ollim_bot.store.codecs.plain import Form, JsonFormat, Layout
 from ollim_bot.store.file_store import FormatIsNewer, Malformed, StoreProblem, set_aside
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, remove_durably, write_atomically
-from ollim_bot.store.json_fields import FORMAT, Fields, parse_json, render_json, versioned
+from ollim_bot.store.json_fields import FORMAT, parse_json, render_json, versioned
 
 SYNC_FILE = "google.sync"
 
@@ -249,35 +250,42 @@ def write_copy(paths: DataPaths, copy: CalendarCopy) -> None:
     CalendarFiles(paths).write_copy(copy)
 
 
-def encode_event(event: CalendarEvent) -> dict[str, object]:
-    return {
-        "id": event.id,
-        "summary": event.summary,
-        "start": event.start.isoformat(),
-        "end": event.end.isoformat(),
-        "all_day": event.all_day,
-        "location": event.location,
-        "description": event.description,
-        "is_busy": event.is_busy,
-    }
+def _day_or_moment(value: object) -> date:
+    is_day = isinstance(value, str) and len(value) == len("2026-11-18")
+    found: date = _FORMAT.form(date if is_day else datetime)[0](value)
+    return found
 
 
-def decode_event(value: object, calendar: str) -> CalendarEvent:
+_DAY_OR_MOMENT: Form = (_day_or_moment, lambda found: found.isoformat())
+_FORMAT = JsonFormat(
+    {
+        CalendarEvent: Layout(
+            "event", full=True, forms={"start": _DAY_OR_MOMENT, "end": _DAY_OR_MOMENT}
+        )
+    },
+    other=Layout(full=True),
+)
+
+
+def copy_json(copy: CalendarCopy) -> dict[str, object]:
+    """The copy as an object; its events do not repeat the name of the calendar."""
+    stored: dict[str, Any] = _FORMAT.write(copy)
+    for event in stored["events"]:
+        del event["calendar"]
+    return stored
+
+
+def copy_in(stored: dict[str, object]) -> CalendarCopy:
     """Raises `Malformed`."""
-    fields = Fields(value, "event")
-    all_day = fields.flag("all_day")
-    read = fields.day if all_day else fields.moment
-    return CalendarEvent(
-        fields.text("id"),
-        calendar,
-        fields.text("summary"),
-        read("start"),
-        read("end"),
-        all_day,
-        fields.text("location"),
-        fields.text("description"),
-        fields.flag("is_busy"),
-    )
+    events = stored.get("events")
+    for event in events if isinstance(events, list) else ():
+        if isinstance(event, dict):
+            event["calendar"] = stored.get("name")
+    copy = _FORMAT.read(CalendarCopy, stored)
+    for each in copy.events:
+        if each.all_day in (isinstance(each.start, datetime), isinstance(each.end, datetime)):
+            raise Malformed("event.all_day does not fit its start and end")
+    return copy
 
 
 def _stem(name: str) -> str:
@@ -286,68 +294,16 @@ def _stem(name: str) -> str:
 
 
 def _copy_bytes(copy: CalendarCopy) -> bytes:
-    value = {
-        "version": FORMAT,
-        "name": copy.name,
-        "origin": copy.origin,
-        "as_of": _iso(copy.as_of),
-        "first": _iso(copy.first),
-        "last": _iso(copy.last),
-        "zone": copy.zone,
-        "problem": copy.problem,
-        "failing_since": _iso(copy.failing_since),
-        "limits": copy.limits,
-        "events": [encode_event(event) for event in copy.events],
-    }
-    return render_json(value)
-
-
-def _iso(moment: date | None) -> str | None:
-    return None if moment is None else moment.isoformat()
+    return render_json({"version": FORMAT} | copy_json(copy))
 
 
 def _copy_of(raw: bytes) -> CalendarCopy:
-    fields = Fields(versioned(parse_json(raw)))
-    name = fields.text("name")
-
-    def moment(key: str) -> datetime | None:
-        return None if fields.text_or_none(key) is None else fields.moment(key)
-
-    def day(key: str) -> date | None:
-        return None if fields.text_or_none(key) is None else fields.day(key)
-
-    return CalendarCopy(
-        name,
-        fields.text("origin"),
-        tuple(decode_event(each, name) for each in fields.items("events")),
-        moment("as_of"),
-        day("first"),
-        day("last"),
-        fields.text("zone"),
-        fields.text("problem"),
-        moment("failing_since"),
-        fields.text("limits"),
-    )
+    return copy_in(versioned(parse_json(raw)))
 
 
 def _source_bytes(source: CalendarSource) -> bytes:
-    value = {
-        "version": FORMAT,
-        "name": source.name,
-        "address": source.address,
-        "file": source.file,
-        "etag": source.etag,
-        "modified": source.modified,
-    }
-    return render_json(value, indent=2)
+    return render_json({"version": FORMAT} | _FORMAT.write(source), indent=2)
 
 
 def _source_of(raw: bytes) -> CalendarSource:
-    fields = Fields(versioned(parse_json(raw)))
-    return CalendarSource(
-        fields.text("name"),
-        fields.text("address"),
-        fields.text("file"),
-        fields.text("etag"),
-        fields.text("modified"),
-    )
+    return _FORMAT.read(CalendarSource, versioned(parse_json(raw)))

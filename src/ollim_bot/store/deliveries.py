@@ -10,9 +10,9 @@ from enum import StrEnum
 
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.pings import Charge, PingBudget
-from ollim_bot.store.codecs.rows import message_json, message_of
+from ollim_bot.store.codecs.rows import ROWS
 from ollim_bot.store.connection import Row, Statements, escaped, unescaped
-from ollim_bot.store.json_fields import Fields, parse_json, render_json, versioned_list
+from ollim_bot.store.json_fields import parse_json, render_json, versioned_list
 from ollim_bot.store.messages import LoggedMessage, MessageLog, logged_messages
 from ollim_bot.store.records import Record
 
@@ -442,12 +442,11 @@ class Deliveries:
 
 
 def _parts_json(parts: Sequence[ChatMessage]) -> str:
-    return render_json([message_json(part) for part in parts]).decode()
+    return render_json([ROWS.write(part) for part in parts]).decode()
 
 
 def _parts_of(stored: str) -> tuple[ChatMessage, ...]:
-    values = versioned_list(parse_json(stored.encode()))
-    return tuple(message_of(Fields(value)) for value in values)
+    return ROWS.read_all(ChatMessage, versioned_list(parse_json(stored.encode())))
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def add_item(tx: Transaction, item: DueItem) -> None:
         _show(tx, item.card, settled_card(known, tx.now))
         tx.due_items.put(replace(known, card=item.card))
     elif not known.is_open:
-        _show(tx, item.card, passed_card(known, tx.now))
+        _show_passed(tx, known, item.card)
     elif tx.held.get().has(item.card):
         if known.waiting != item.card:
             _drop_waiting(tx, known)
@@ -135,7 +135,7 @@ def _take_place(tx: Transaction, item: DueItem) -> DueItem:
         if earlier.is_dose and earlier.is_of_routine and not earlier.is_by_hand:
             _show_unanswered(tx, earlier)
             continue
-        _show(tx, earlier.card, passed_card(earlier, tx.now))
+        _show_passed(tx, earlier, earlier.card)
         tx.due_items.put(replace(earlier, is_followed_up=True))
         is_moment = item.is_of_routine and not earlier.is_by_hand
         item = item.in_place_of(earlier) if is_moment else item
@@ -181,7 +181,7 @@ def bring_card(tx: Transaction, item: DueItem, card: MessageId) -> None:
     What waited for the end of the quiet does not come any more, and the nagging goes on.
     """
     if item.card != card:
-        _show(tx, item.card, passed_card(item, tx.now))
+        _show_passed(tx, item, item.card)
     _drop_waiting(tx, item)
     item = replace(item, card=card, waiting=None, shown=max(1, item.shown))
     if item.nag is not None and item.again_at is None:
@@ -282,6 +282,13 @@ def _show(tx: Transaction, message_id: MessageId, card: Card | None, footer: str
     message = tx.messages.get(message_id)
     if message is not None:
         tx.messages.add(replace(message, card=card, footer=footer))
+
+
+def _show_passed(tx: Transaction, item: DueItem, message_id: MessageId) -> None:
+    """Let an earlier message of the item become a quiet line."""
+    message = tx.messages.get(message_id)
+    if message is not None:
+        _show(tx, message_id, passed_card(item, message.at, tx.now))
 
 
 def _show_settled(tx: Transaction, item: DueItem) -> None:

@@ -116,13 +116,13 @@ def one_of(kind: type[StrEnum]) -> Callable[[Field], StrEnum]:
 def nag(field: Field) -> Nag:
     try:
         return Nag.parse(text(field))
-    except ValueError:
-        raise wrong(field, "such as 10m x 4: a pause of 2m to 24h, at most 8 times") from None
+    except ValueError as why:
+        raise WrongValue(str(why).removesuffix(".")) from None
 
 
 def lengths(field: Field) -> tuple[timedelta, ...]:
     """Heads-ups, the earliest first."""
-    right = "a list such as [30m, 10m]: at most 5, from 1m to 7d"
+    right = "a list of at most 5 lengths from 1m to 7d, such as [30m, 10m]"
     try:
         found = {parse_length(word) for word in words(field)}
     except ValueError:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, NoReturn, TypeVar
 
-from ollim_bot.domain.cards import ButtonPrompts
 from ollim_bot.domain.daily import DailyRecord
-from ollim_bot.domain.digest import Digests, HeldMessages
-from ollim_bot.domain.forks import Fork, ForkMessage
+from ollim_bot.domain.digest import Digests
 from ollim_bot.domain.inbox import FailedTurns
 from ollim_bot.domain.initiative import SetByAgent
 from ollim_bot.domain.notices import NoticeRecord
@@ -21,8 +19,7 @@ from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.presence import PassedOver, Presence
 from ollim_bot.domain.provider_memory import ProviderMemory
 from ollim_bot.domain.quiet import QuietChoice
-from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.sessions import ClearedConversation, SessionEvent, SessionId
+from ollim_bot.domain.sessions import ClearedConversation, SessionEvent
 from ollim_bot.domain.skills import AgentSkills
 from ollim_bot.domain.surface_state import DiscordState, WebState
 from ollim_bot.domain.taint import TaintRecord
@@ -30,19 +27,18 @@ from ollim_bot.domain.task_cards import TaskUndos
 from ollim_bot.domain.task_move import TaskMoves
 from ollim_bot.domain.tool_servers import SERVER_RECORD, ToolServerRecord
 from ollim_bot.domain.travel import PlannedZone
-from ollim_bot.domain.updates import PendingUpdates
-from ollim_bot.store.codecs.plain import PlainCodec
+from ollim_bot.store.codecs.plain import plain_codec
 from ollim_bot.store.codecs.records import (
-    ForkCodec,
-    ForkMessagesCodec,
-    InquiriesCodec,
-    MemoryCodec,
-    PendingUpdatesCodec,
-    PingBudgetCodec,
+    BUTTON_PROMPTS,
+    FORK,
+    FORK_MESSAGES,
+    MEMORY,
+    PENDING_UPDATES,
+    SESSION_ID,
     RuntimeConfigCodec,
-    SessionIdCodec,
+    ping_budget_codec,
 )
-from ollim_bot.store.codecs.rows import SESSION_EVENTS, HeldMessagesCodec
+from ollim_bot.store.codecs.rows import HELD_MESSAGES, SESSION_EVENTS
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.file_store import Codec
 
@@ -56,14 +52,17 @@ HISTORY_FILE = "session_history.jsonl"
 class RecordSpec(Generic[T]):
     """One value by name; `file` is its mirror in `state/`, empty if it has none.
 
-    `default` makes the value of a record that was never written. As an attribute of `Records`, the
-    spec gives the record of the transaction.
+    `default` makes the value of a record that was never written, if that depends on the moment. As
+    an attribute of `Records`, the spec gives the record of the transaction.
     """
 
     name: str
     codec: Codec[T]
-    default: Callable[[datetime], T]
     file: str = ""
+    default: Callable[[datetime], T] | None = None
+
+    def missing(self, now: datetime) -> T:
+        return self.codec.missing() if self.default is None else self.default(now)
 
     def __get__(self, records: Records, owner: type[Records]) -> Record[T]:
         return Record(records._statements, self, records.now)
@@ -80,7 +79,7 @@ class Record(Generic[T]):
     def get(self) -> T:
         stored = stored_record(self._statements, self._spec.name)
         if stored is None:
-            return self._spec.default(self._now)
+            return self._spec.missing(self._now)
         value, _ = self._spec.codec.decode(stored)
         return value
 
@@ -102,35 +101,29 @@ class Record(Generic[T]):
         return result
 
 
-def _unused() -> NoReturn:
-    raise AssertionError("a record takes its default from its specification")
-
-
 def _plain(name: str, kind: type[T]) -> RecordSpec[T]:
-    return RecordSpec(name, PlainCodec(kind), lambda _: kind())
+    return RecordSpec(name, plain_codec(kind))
+
+
+def _unused() -> NoReturn:
+    raise AssertionError("the budget takes the moment of its transaction")
 
 
 class Records:
     """The single values, one per line."""
 
-    session = RecordSpec[SessionId | None](
-        "session", SessionIdCodec(), lambda _: None, "sessions.json"
+    session = RecordSpec("session", SESSION_ID, "sessions.json")
+    updates = RecordSpec("updates", PENDING_UPDATES, "pending_updates.json")
+    fork_messages = RecordSpec("fork_messages", FORK_MESSAGES, "fork_messages.json")
+    fork = RecordSpec("fork", FORK, "fork.json")
+    inquiries = RecordSpec("inquiries", BUTTON_PROMPTS, "inquiries.json")
+    budget = RecordSpec(
+        "budget", ping_budget_codec(_unused), "ping_budget.json", default=PingBudget.full
     )
-    updates = RecordSpec(
-        "updates", PendingUpdatesCodec(), lambda _: PendingUpdates(), "pending_updates.json"
-    )
-    fork_messages = RecordSpec[tuple[ForkMessage, ...]](
-        "fork_messages", ForkMessagesCodec(), lambda _: (), "fork_messages.json"
-    )
-    fork = RecordSpec[Fork | None]("fork", ForkCodec(), lambda _: None, "fork.json")
-    inquiries = RecordSpec(
-        "inquiries", InquiriesCodec(), lambda _: ButtonPrompts(), "inquiries.json"
-    )
-    budget = RecordSpec("budget", PingBudgetCodec(_unused), PingBudget.full, "ping_budget.json")
-    config = RecordSpec("config", RuntimeConfigCodec(), lambda _: RuntimeConfig(), "config.json")
+    config = RecordSpec("config", RuntimeConfigCodec(), "config.json")
     cleared = _plain("cleared", ClearedConversation)
     cleared_grants = _plain("cleared_grants", Grants)
-    cleared_fork = RecordSpec[Fork | None]("cleared_fork", ForkCodec(), lambda _: None)
+    cleared_fork = RecordSpec("cleared_fork", FORK)
     overviews = _plain("overviews", OpenOverviews)
     presence = _plain("presence", Presence)
     daily = _plain("daily", DailyRecord)
@@ -143,7 +136,7 @@ class Records:
     skips = _plain("skips", Skips)
     quiet = _plain("quiet", QuietChoice)
     zone = _plain("zone", PlannedZone)
-    held = RecordSpec("held", HeldMessagesCodec(), lambda _: HeldMessages())
+    held = RecordSpec("held", HELD_MESSAGES)
     digests = _plain("digests", Digests)
     initiative = _plain("initiative", SetByAgent)
     agent_skills = _plain("agent_skills", AgentSkills)
@@ -153,7 +146,7 @@ class Records:
     taint = _plain("taint", TaintRecord)
     discord = _plain("discord", DiscordState)
     web = _plain("web", WebState)
-    memory = RecordSpec[Mapping[str, object]]("memory", MemoryCodec(), lambda _: {})
+    memory = RecordSpec("memory", MEMORY)
 
     def __init__(self, statements: Statements, now: datetime) -> None:
         self._statements = statements

@@ -36,8 +36,8 @@ from ollim_bot.errors import NewerFormat, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk
-from ollim_bot.store.codecs.plain import decode_plain, encode_plain
-from ollim_bot.store.codecs.rows import message_json, message_of
+from ollim_bot.store.codecs.plain import PLAIN, JsonFormat, Layout, ValueCodec
+from ollim_bot.store.codecs.rows import ROWS
 from ollim_bot.store.database import Database
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.file_store import FileStore, Malformed, StoreProblem
@@ -45,7 +45,7 @@ from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.item_answers import add_item, bring_card
 from ollim_bot.store.item_times import plan_next, planned_time, skip_passed
 from ollim_bot.store.job_files import remove_reminder
-from ollim_bot.store.json_fields import FORMAT, Fields, parse_json, render_json, versioned
+from ollim_bot.store.json_fields import FORMAT, parse_json, render_json, versioned
 from ollim_bot.store.steps import leave_notice, new_notice
 from ollim_bot.store.transaction import JobOp, Transaction
 
@@ -258,69 +258,42 @@ def note_revival(tx: Transaction, heartbeat: datetime) -> bool:
 Deliveries = tuple[SentinelDelivery, ...]
 
 
-class _Codec:
-    def missing(self) -> Deliveries:
-        return ()
-
-    def decode(self, raw: bytes) -> tuple[Deliveries, tuple[str, ...]]:
-        fields = Fields(versioned(parse_json(raw)))
-        return tuple(_delivery(Fields(each)) for each in fields.items("deliveries")), ()
-
-    def encode(self, value: Deliveries) -> bytes | None:
-        if not value:
-            return None
-        entries = [_json(each) for each in value]
-        return render_json({"version": FORMAT, "deliveries": entries}, indent=2) + b"\n"
+_OF_REMOVAL = {"op", "reminder", "due"}
+_FORMAT = JsonFormat(
+    {
+        SentinelDelivery: Layout(full=True, needed=("ref",)),
+        JobOp: Layout(rest="what"),
+    },
+    forms={ChatMessage: ROWS.form(ChatMessage), DueItem: PLAIN.form(DueItem)},
+)
 
 
-def _json(one: SentinelDelivery) -> dict[str, object]:
-    removal = one.removal
-    return {
-        "message": message_json(one.message),
-        "item": parse_json(encode_plain(one.item)),
-        "claim": dict(one.claim),
-        "removal": None if removal is None else {"id": removal.id, **removal.what},
-        "tried_at": None if one.tried_at is None else one.tried_at.isoformat(),
-        "ref": one.ref,
-        "through": [*one.through],
-    }
-
-
-def _delivery(fields: Fields) -> SentinelDelivery:
-    message, removal = _below(fields, "message"), fields.below("removal")
-    try:
-        found = message_of(message)
-        Occurrence.parse(found.occurrence)
-        item = decode_plain(DueItem, render_json(_below(fields, "item").others()))
-    except (TypeError, ValueError) as wrong:
-        raise Malformed(str(wrong)) from None
-    return SentinelDelivery(
-        found,
-        item,
-        _below(fields, "claim").others(),
-        None if removal is None else _removal(removal),
-        fields.moment("tried_at") if fields.text_or_none("tried_at") else None,
-        fields.text("ref"),
-        tuple(fields.texts("through")),
-    )
-
-
-def _removal(fields: Fields) -> JobOp:
-    what = {name: fields.text(name) for name in ("op", "reminder", "due")}
-    return JobOp(fields.text("id"), what)
-
-
-def _below(fields: Fields, name: str) -> Fields:
-    found = fields.below(name)
-    if found is None:
-        raise Malformed(f"{name} is missing")
+def _deliveries(raw: bytes) -> Deliveries:
+    found = _FORMAT.read_all(SentinelDelivery, versioned(parse_json(raw)).get("deliveries", []))
+    for one in found:
+        try:
+            Occurrence.parse(one.message.occurrence)
+        except ValueError as wrong:
+            raise Malformed(str(wrong)) from None
+        if one.removal is not None and not one.removal.what.keys() >= _OF_REMOVAL:
+            raise Malformed("removal is not that of a reminder")
     return found
+
+
+def _deliveries_json(deliveries: Deliveries) -> bytes | None:
+    if not deliveries:
+        return None
+    entries = [_FORMAT.write(each) for each in deliveries]
+    return render_json({"version": FORMAT, "deliveries": entries}, indent=2) + b"\n"
+
+
+_CODEC: ValueCodec[Deliveries] = ValueCodec(tuple, _deliveries, _deliveries_json)
 
 
 def deliveries_left(paths: DataPaths) -> Deliveries:
     """What is in the file, which stays as it is. Raises `Malformed` or `FormatIsNewer`."""
     try:
-        return _Codec().decode(OsDisk().read(paths.sentinel, SizeLimit.STATE))[0]
+        return _CODEC.decode(OsDisk().read(paths.sentinel, SizeLimit.STATE))[0]
     except FileNotFoundError:
         return ()
     except OSError as refused:
@@ -340,7 +313,7 @@ class SentinelFile:
         path = paths.sentinel
         self._path = path
         lock = FileLock(paths.lock_of(path))
-        self._file = FileStore(path, _Codec(), lock, disk=disk or OsDisk(), report=report)
+        self._file = FileStore(path, _CODEC, lock, disk=disk or OsDisk(), report=report)
         self._refused: tuple[int, int] | None = None
 
     def read(self) -> Deliveries:

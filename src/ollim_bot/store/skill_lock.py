@@ -11,11 +11,11 @@ from pathlib import Path
 
 from ollim_bot.errors import Unreadable
 from ollim_bot.plain_files import SizeLimit, read_file
+from ollim_bot.store.codecs.plain import PLAIN
 from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.files import SHARED, OsDisk, write_atomically
-from ollim_bot.store.json_fields import Fields, parse_json, render_json
+from ollim_bot.store.json_fields import FORMAT, parse_json, render_json
 
-_FORMAT = 1
 _LARGEST_HASHED = 25_000_000
 
 
@@ -28,6 +28,11 @@ class AddedSkill:
     files: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Lock:
+    skills: Mapping[str, AddedSkill] = field(default_factory=dict)
+
+
 class SkillLock:
     """`skills` is the folder of all skills. Changes are made under the lock of that folder."""
 
@@ -35,24 +40,18 @@ class SkillLock:
         self._skills = skills
         self.path = skills / "skills.lock"
 
-    def read(self) -> dict[str, AddedSkill]:
+    def read(self) -> Mapping[str, AddedSkill]:
         """The added skills by their names. Raises `Unreadable`."""
         try:
-            fields = Fields(parse_json(read_file(self.path, SizeLimit.STATE)))
-            skills = fields.below("skills")
-            names = skills.others() if skills is not None else {}
-            return {name: _added(Fields(value)) for name, value in names.items()}
+            return PLAIN.read(_Lock, parse_json(read_file(self.path, SizeLimit.STATE))).skills
         except FileNotFoundError:
             return {}
         except (OSError, Malformed) as unread:
             raise Unreadable(self.path, f"cannot be read: {unread}.") from unread
 
     def write(self, added: Mapping[str, AddedSkill]) -> None:
-        entries = {
-            name: {"origin": one.origin, "commit": one.commit, "files": dict(one.files)}
-            for name, one in sorted(added.items())
-        }
-        data = render_json({"version": _FORMAT, "skills": entries}, indent=2) + b"\n"
+        lock = PLAIN.write(_Lock(dict(sorted(added.items()))))
+        data = render_json({"version": FORMAT} | lock, indent=2) + b"\n"
         write_atomically(OsDisk(), self.path, data, SHARED)
 
     def differences(self) -> list[str]:
@@ -116,9 +115,3 @@ def _files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
                 continue
             if not stat.S_ISDIR(status.st_mode):
                 yield path.relative_to(folder).as_posix(), status
-
-
-def _added(fields: Fields) -> AddedSkill:
-    return AddedSkill(
-        fields.text("origin"), fields.text_or_none("commit") or "", fields.texts_by_name("files")
-    )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ollim_bot.errors import NewerFormat, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile
-from ollim_bot.store.codecs.records import KnownBrowsersCodec
+from ollim_bot.store.codecs.records import KNOWN_BROWSERS
 from ollim_bot.store.codecs.rows import SESSION_EVENTS
 from ollim_bot.store.connection import connect_for_reading
 from ollim_bot.store.copies import damage_of, suspicion_of
@@ -90,7 +90,7 @@ def file_troubles(paths: DataPaths, *, is_running: bool) -> Iterator[StateProble
         yield from troubles
         if not any(trouble.is_grave for trouble in troubles):
             yield from _of_mirror(paths, spec, is_running=is_running)
-    yield from _of_value(paths.web_browsers, KnownBrowsersCodec())
+    yield from _of_value(paths.web_browsers, KNOWN_BROWSERS)
     yield from _of_history(paths.state / HISTORY_FILE)
 
 

@@ -24,13 +24,13 @@ from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file, unsuitable_file
 from ollim_bot.ports import Disk
-from ollim_bot.store.codecs.records import MemoryCodec
+from ollim_bot.store.codecs.plain import LineCodec
+from ollim_bot.store.codecs.records import MEMORY
 from ollim_bot.store.codecs.rows import (
     CHAT_MESSAGES,
     INBOX_ROWS,
     LEDGER_ROWS,
     OUTBOX_ROWS,
-    LineCodec,
 )
 from ollim_bot.store.file_store import FormatIsNewer, Malformed, StoreProblem, set_aside
 from ollim_bot.store.files import PRIVATE, rename_durably, write_atomically
@@ -167,7 +167,7 @@ class TakeOver:
         if not content:
             return
         try:
-            facts, _ = MemoryCodec().decode(content)
+            facts, _ = MEMORY.decode(content)
         except Malformed as malformed:
             self._report(set_aside(self._disk, self._paths.memory, str(malformed)))
         except FormatIsNewer:

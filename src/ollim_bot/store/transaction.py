@@ -10,7 +10,7 @@ from ollim_bot.store.connection import Statements, escaped, unescaped
 from ollim_bot.store.deliveries import Channels, Deliveries
 from ollim_bot.store.due_items import DueItems
 from ollim_bot.store.inbox import InboxInputs
-from ollim_bot.store.json_fields import Fields, parse_json, render_json
+from ollim_bot.store.json_fields import parse_object, render_json
 from ollim_bot.store.messages import MessageLog
 from ollim_bot.store.records import RECORDS, Records, SessionHistory
 from ollim_bot.store.run_ledger import LedgerRows
@@ -87,14 +87,18 @@ class JobOps:
     def pending(self) -> list[JobOp]:
         """The changes still to be applied, in the order in which they were added."""
         rows = self._statements.rows("SELECT id, value FROM job_ops WHERE is_done = 0 ORDER BY seq")
-        return [JobOp(unescaped(row[0]), _object(row[1])) for row in rows]
+        return [JobOp(unescaped(row[0]), parse_object(row[1].encode())) for row in rows]
 
     def find(self, op_id: str) -> tuple[JobOp, bool] | None:
         """The change, and whether it is applied or given up; None if it was never added."""
         found = self._statements.row(
             "SELECT value, is_done FROM job_ops WHERE id = ?", escaped(op_id)
         )
-        return None if found is None else (JobOp(op_id, _object(found[0])), bool(found[1]))
+        return (
+            None
+            if found is None
+            else (JobOp(op_id, parse_object(found[0].encode())), bool(found[1]))
+        )
 
     def describe(self, op: JobOp) -> None:
         """Replace what is known of the change."""
@@ -109,10 +113,6 @@ class JobOps:
         self._statements.write(
             "job_ops", "UPDATE job_ops SET is_done = 1 WHERE id = ?", escaped(op_id)
         )
-
-
-def _object(stored: str) -> Mapping[str, object]:
-    return Fields(parse_json(stored.encode())).others()
 
 
 class Meta:

@@ -14,7 +14,7 @@ from ollim_bot.store.connection import (
     moment_of,
     unescaped,
 )
-from ollim_bot.store.json_fields import Fields, parse_json, render_json
+from ollim_bot.store.json_fields import parse_object, render_json
 from ollim_bot.store.run_ledger import LedgerRows
 
 _ENDED = (
@@ -64,7 +64,7 @@ class WebhookDeliveries:
         )
         if found is None:
             return None
-        fields = Fields(parse_json(found[1].encode())).others()
+        fields = parse_object(found[1].encode())
         return AcceptedCall(occurrence, moment_of(found[0]), fields)
 
     def last_calls(self) -> dict[str, datetime]:

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Protocol, TypeVar
 
-from ollim_bot.clock import wait_until_set
+from ollim_bot.clock import Backoff, wait_until_set
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.domain.tool_servers import (
@@ -167,18 +167,12 @@ class ToolServers:
             await asyncio.wait(tasks)
 
     async def _hold(self, spec: ServerSpec) -> None:
-        pause = _FIRST_PAUSE
-        while True:
-            began = self._clock.monotonic()
+        async for _ in Backoff(self._clock, _FIRST_PAUSE, _LONGEST_PAUSE, _RECOVERED):
             try:
                 await self._hold_once(spec)
             except ToolServerFailed as failed:
                 _logger.warning("The tool server %s %s", spec.name, failed)
                 await self._note(spec, ServerState.failed, str(failed))
-            if self._clock.monotonic() - began >= _RECOVERED:
-                pause = _FIRST_PAUSE
-            await self._clock.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _hold_once(self, spec: ServerSpec) -> None:
         """Raises `ToolServerFailed` when the server does not start, or works no more."""

@@ -28,8 +28,14 @@ from ollim_bot.domain.initiative import (
     setter_of,
     shortest_pause,
 )
-from ollim_bot.domain.jobs import Chain, ItemKind, JobKind, Reminder, named_by_words
-from ollim_bot.domain.moments import clock_time, describe_with_distance, duration_in_words, later
+from ollim_bot.domain.jobs import Chain, ItemKind, JobKind, Reminder, StoredJob, named_by_words
+from ollim_bot.domain.moments import (
+    clock_time,
+    describe,
+    describe_with_distance,
+    duration_in_words,
+    later,
+)
 from ollim_bot.domain.phrases import moment_to_keep
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, move_button, quiet_until
@@ -215,7 +221,8 @@ LIST_REMINDERS = OwnTool(
 async def _cancel_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
     words = str(given["reminder_id"]).strip()
     try:
-        found = await asyncio.to_thread(_named, context.repositories.reminders, words)
+        now, reminders = context.clock.now(), context.repositories.reminders
+        found = (await asyncio.to_thread(find_reminder, reminders, words, now)).item
     except NotFound:
         message = f"There is no reminder {words}. `list_reminders` shows them all."
         return ToolAnswer(message, is_error=True)
@@ -225,15 +232,20 @@ async def _cancel_reminder(context: ToolContext, given: Arguments) -> ToolAnswer
     return ToolAnswer(f"Cancelled: {found.spec.title}.")
 
 
-def _named(repository: JobRepository[Reminder], words: str) -> Reminder:
+def find_reminder(
+    repository: JobRepository[Reminder], words: str, now: datetime
+) -> StoredJob[Reminder]:
     """The reminder by its id or by its words. Raises `NotFound` or `WrongInput`."""
     try:
-        return repository.get(words).item
+        return repository.get(words.strip())
     except NotFound:
-        found = named_by_words(words, [each.item for each in repository.all()])
+        jobs = [each.item for each in repository.all()]
+        found = named_by_words(
+            words.strip(), jobs, lambda job: describe(job.due(now.tzinfo or UTC), now)
+        )
         if found is None:
             raise
-        return found
+        return repository.get(found.spec.id)
 
 
 CANCEL_REMINDER = OwnTool(

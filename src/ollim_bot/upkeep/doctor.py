@@ -18,9 +18,16 @@ from ollim_bot.settings import Settings
 
 
 class Level(StrEnum):
+    """`OFF` is for what is not set up or does not run, and need not."""
+
     PASS = "PASS"
     WARN = "WARN"
     FAIL = "FAIL"
+    OFF = "OFF"
+
+    @property
+    def is_right(self) -> bool:
+        return self in (Level.PASS, Level.OFF)
 
 
 Mend = Callable[[], str]
@@ -28,7 +35,7 @@ Mend = Callable[[], str]
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """`next` is the step to take, with its command; everything but a PASS has one.
+    """`next` is the step to take, with its command; a WARN and a FAIL have one.
 
     `mend` repairs the finding and returns what it did, empty if nothing was left to do. It is safe
     beside a running bot, and changes nothing that a person wrote.
@@ -43,6 +50,10 @@ class DoctorFinding:
 
 def passed(name: str, detail: str) -> DoctorFinding:
     return DoctorFinding(Level.PASS, name, detail)
+
+
+def off(name: str, detail: str) -> DoctorFinding:
+    return DoctorFinding(Level.OFF, name, detail)
 
 
 def warned(name: str, detail: str, step: str, mend: Mend | None = None) -> DoctorFinding:
@@ -165,7 +176,7 @@ def report(findings: Sequence[DoctorFinding]) -> str:
     """A line for each finding, the step to take below it, and the summary."""
     lines = []
     for finding in findings:
-        lines.append(f"{finding.level}  {finding.name}: {finding.detail}")
+        lines.append(f"{finding.level:<4}  {finding.name}: {finding.detail}")
         if finding.next:
             lines.append(f"{_INDENT}{finding.next}")
     return "\n".join([*lines, summary(findings)])
@@ -174,11 +185,12 @@ def report(findings: Sequence[DoctorFinding]) -> str:
 def shortened(findings: Sequence[DoctorFinding]) -> str:
     """For the chat: what is not right, failures first, and the summary."""
     wrong = sorted(
-        (finding for finding in findings if finding.level is not Level.PASS),
+        (finding for finding in findings if not finding.level.is_right),
         key=lambda finding: finding.level is Level.WARN,
     )
     if not wrong:
-        return f"All is well: {counted(len(findings), 'check')} passed."
+        passes = sum(finding.level is Level.PASS for finding in findings)
+        return f"All is well: {counted(passes, 'check')} passed."
     lines = [
         f"- **{finding.level}** {_ended(f'{finding.name}: {finding.detail}')} {finding.next}"
         for finding in wrong[:_MOST_IN_CHAT]
@@ -190,10 +202,9 @@ def shortened(findings: Sequence[DoctorFinding]) -> str:
 
 def summary(findings: Iterable[DoctorFinding]) -> str:
     levels = [finding.level for finding in findings]
-    passes, warnings, failures = (levels.count(level) for level in Level)
-    return (
-        f"SUMMARY: {passes} passed, {counted(warnings, 'warning')}, {counted(failures, 'failure')}"
-    )
+    passes, warnings, failures, unused = (levels.count(level) for level in Level)
+    words = f"{passes} passed, {counted(warnings, 'warning')}, {counted(failures, 'failure')}"
+    return f"SUMMARY: {words}{f', {unused} off' if unused else ''}"
 
 
 def has_failures(findings: Iterable[DoctorFinding]) -> bool:

@@ -21,6 +21,7 @@ from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 
 WELCOME = "Hello, I am Ollim"
+FIRST_QUESTION = "Set-up, 1 of 5"
 
 
 @dataclass

@@ -115,9 +115,9 @@ async def test_a_button_pressed_on_one_is_used_on_the_other(scene: DiscordScene)
     card = await scene.card("Side conversation")
     await scene.said_with("ok")
     await scene.bot.press("Leave it")
-    await scene.card("Side conversation ended — left")
+    await scene.card("Side conversation ended — nothing kept")
     await scene.until(lambda: all(each.get("disabled") for each in card.buttons))
-    await scene.bot.title("Side conversation ended — left")
+    await scene.bot.title("Side conversation ended — nothing kept")
 
 
 def _without_drafts(messages: Sequence[Message]) -> list[str]:

@@ -9,7 +9,13 @@ from functools import partial
 import pytest
 from devtools.localdiscord.interactions import Interaction
 from devtools.localdiscord.state import Message
-from tests.e2e.discord.discord_scene import WELCOME, DiscordScene, custom_id, words
+from tests.e2e.discord.discord_scene import (
+    FIRST_QUESTION,
+    WELCOME,
+    DiscordScene,
+    custom_id,
+    words,
+)
 from tests.patience import patience
 
 from ollim_bot.offline.messages import CallTool, Hang, Reply, Say
@@ -112,18 +118,16 @@ async def in_a_fork(scene: DiscordScene) -> Message:
     return await scene.card("Side conversation")
 
 
-async def test_set_up_asks_the_agent_once_however_often_it_is_pressed(scene: DiscordScene) -> None:
+async def test_set_up_asks_once_however_often_it_is_pressed(scene: DiscordScene) -> None:
     welcome = await scene.card(WELCOME)
-    scene.model.answers("How are you called?")
     button = custom_id(welcome, "Set up")
     clicks = [scene.discord.click(welcome.id, button) for _ in range(2)]
-    await scene.said("How are you called?")
+    await scene.card(FIRST_QUESTION)
     await scene.until(lambda: all(each.answer is not None for each in clicks))
     await shows(scene, welcome, WELCOME, Set_up=False, What_I_can_do=True)
     assert await words_of(scene, scene.discord.press(welcome, button)) == USED
-    assert [each.text for each in scene.discord.messages] == ["", "How are you called?"]
-    assert len(scene.model.requests) == 1
-    assert scene.model.requests[0].last_user_text.startswith("[button]")
+    assert len(scene.discord.messages) == 2
+    assert not scene.model.requests
 
 
 async def test_cards_of_the_agent_ask_it_or_go_away_also_after_a_restart(
@@ -178,7 +182,7 @@ async def test_a_fork_is_left_by_its_button_even_while_it_answers(scene: Discord
     scene.discord.say("and where?")
     await scene.model.seen(3, patience())
     await scene.press(card, "Leave it")
-    await scene.card("Side conversation ended — left")
+    await scene.card("Side conversation ended — nothing kept")
     await shows(scene, card, "Side conversation")
     assert scene.bot.session() == main
 
@@ -214,9 +218,8 @@ async def test_a_new_routine_is_undone_by_its_button(scene: DiscordScene) -> Non
     title = "Routine added: Plan the day"
     card = await scene.card(title)
     await scene.said("Written.")
-    assert await answered(scene, card, "Undo") == "Undone. “Plan the day” is gone again."
+    await press_to_show(scene, card, "Undo", "Undone. “Plan the day” is gone again.")
     assert not read(scene, "routines/plan.md")
-    await shows(scene, card, title, Undo=False)
 
 
 async def test_a_routine_is_paused_resumed_skipped_and_cancelled(scene: DiscordScene) -> None:
@@ -234,7 +237,7 @@ async def test_a_routine_is_paused_resumed_skipped_and_cancelled(scene: DiscordS
     await press_to_show(scene, card, "Do not skip", title, **ready)
     await press_to_show(scene, card, "Cancel", "Routine cancelled: Plan the day", Undo=True)
     assert not read(scene, "routines/plan.md")
-    assert await answered(scene, card, "Undo") == "Undone. “Plan the day” is as it was before."
+    await press_to_show(scene, card, "Undo", "Undone. “Plan the day” is as it was before.")
     assert "What is the one thing today?" in read(scene, "routines/plan.md")
 
 
@@ -261,6 +264,38 @@ async def test_a_reminder_is_snoozed_and_cancelled_before_it_comes(scene: Discor
         assert pressed.followups == []
     await press_to_show(scene, card, "Cancel", "Reminder cancelled: Call the dentist.", Undo=True)
     assert not read(scene, "reminders/dentist.md")
+
+
+async def forward_by_a_stranger(scene: DiscordScene, text: str) -> None:
+    """The owner forwards it, and the model is asked about it."""
+    ref = scene.discord.say(text, as_user=scene.discord.stranger, in_guild=True)
+    scene.model.answers("Somebody wrote that.")
+    scene.discord.forward(ref)
+    await scene.said("Somebody wrote that.")
+
+
+async def test_a_reminder_that_the_agent_cancels_comes_back_by_one_word(
+    scene: DiscordScene,
+) -> None:
+    """A reply means its card; the bare word means the only change since the owner's last words."""
+    for said, is_reply in (("Cancelled.", False), ("It is off.", True)):
+        write(scene, "reminders/dentist.md", REMINDER)
+        call = CallTool("mcp__discord__cancel_reminder", {"reminder_id": "dentist"})
+        scene.model.then(Reply((call,)), Reply((Say(said),)))
+        scene.discord.say("cancel the dentist thing")
+        await scene.said(said)
+        card = await scene.card("Reminder cancelled: Call the dentist.")
+        assert not read(scene, "reminders/dentist.md")
+        if is_reply:
+            await forward_by_a_stranger(scene, "undo")
+        asked = len(scene.model.requests)
+        scene.discord.say("oh, undo that!", reply_to=card.id if is_reply else None)
+        back = "Undone. “Call the dentist.” is as it was before."
+        await shows(scene, card, back)
+        await scene.said(f"-# {back}")
+        assert read(scene, "reminders/dentist.md") == REMINDER
+        assert len(scene.model.requests) == asked
+    await scene.ask("undo", "Nothing to undo.")
 
 
 def _is_due(scene: DiscordScene, moment: str) -> bool:
@@ -307,9 +342,8 @@ async def test_a_card_that_is_answered_on_the_page_is_closed_on_discord(
     scene: DiscordScene,
 ) -> None:
     welcome = await scene.card(WELCOME)
-    scene.model.answers("How are you called?")
     await scene.bot.press("Set up")
-    await scene.said("How are you called?")
+    await scene.card(FIRST_QUESTION)
     await shows(scene, welcome, WELCOME, Set_up=False, What_I_can_do=True)
     assert await words_of(scene, scene.discord.press(welcome, custom_id(welcome, "Set up"))) == USED
     await scene.said("> Set up\n-# from the page")

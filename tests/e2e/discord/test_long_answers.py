@@ -11,6 +11,7 @@ from tests.e2e.discord.answers import is_balanced, long_answer, tokens
 from tests.e2e.discord.discord_scene import DiscordScene
 
 from ollim_bot.offline.messages import Reply, Say
+from ollim_bot.surfaces.discord.tables import with_tables
 
 LONGEST = 2000
 # In seconds; more on a busy machine.
@@ -58,7 +59,7 @@ async def streamed(
     scene.discord.say("tell me all about tea")
     await scene.bot.answer()
     whole_at = scene.now
-    await scene.until(lambda: tokens(scene.discord.texts[1:]) == tokens([text]))
+    await scene.until(lambda: tokens(scene.discord.texts[1:]) == tokens([with_tables(text)]))
     await scene.until(lambda: not any(each.reactions for each in scene.discord.messages))
     about_messages = [
         each
@@ -70,13 +71,13 @@ async def streamed(
 
 def is_whole_and_readable(scene: DiscordScene, text: str) -> None:
     """The final text is complete, and each earlier version was readable."""
-    texts = scene.discord.texts[1:]
-    assert tokens(texts) == tokens([text])
+    texts, drawn = scene.discord.texts[1:], with_tables(text)
+    assert tokens(texts) == tokens([drawn])
     for message in scene.discord.said[1:]:
         for shown in message.texts:
             assert 0 < len(shown) <= LONGEST
             assert is_balanced(shown)
-    rows = [line for line in text.split("\n") if line.startswith(("|", "-", "1."))]
+    rows = [line for line in drawn.split("\n") if line.startswith(("-", "1.")) or "°C" in line]
     lines = {line for each in texts for line in each.split("\n")}
     assert [row for row in rows if row not in lines] == []
 
@@ -126,7 +127,7 @@ async def test_an_allowance_that_changes_in_the_middle_is_kept_too(
     scene.discord.say("tell me all about tea")
     await scene.said_with("Chapter 1")
     scene.discord.allowance(limit, per)
-    await scene.until(lambda: tokens(scene.discord.texts[1:]) == tokens([text]))
+    await scene.until(lambda: tokens(scene.discord.texts[1:]) == tokens([with_tables(text)]))
 
     is_whole_and_readable(scene, text)
     nothing_was_refused(scene)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.e2e.discord.discord_scene import DiscordScene
+from tests.e2e.discord.discord_scene import FIRST_QUESTION, DiscordScene
 from tests.e2e.discord.paused_answer import pause_answer
 from tests.engine.scene import spoken
 from tests.patience import patience
@@ -193,7 +193,7 @@ async def test_a_fork_begins_at_rest_or_after_the_answer_and_never_in_a_fork(
     assert (await scene.command("fork")).text == ALREADY_OPEN
 
     await scene.press(card, "Leave it")
-    await scene.card("Side conversation ended — left")
+    await scene.card("Side conversation ended — nothing kept")
     await done(scene, "fork")
     await scene.until(lambda: scene.card_count("Side conversation") == 2)
     card = await scene.card("Side conversation")
@@ -213,11 +213,10 @@ async def test_an_interrupt_stops_the_answer_and_nothing_else(scene: DiscordScen
     assert not is_closed(scene, "Side conversation")
 
 
-async def test_setup_asks_the_agent_and_shows_nothing_as_from_the_page(scene: DiscordScene) -> None:
-    scene.model.answers("How are you called?")
+async def test_setup_asks_and_shows_nothing_as_from_the_page(scene: DiscordScene) -> None:
     await done(scene, "setup")
-    await scene.said("How are you called?")
-    assert "[button]" in scene.model.requests[-1].last_user_text
+    await scene.card(FIRST_QUESTION)
+    assert not scene.model.requests
     assert len(scene.discord.messages) == 2
 
 
@@ -227,7 +226,7 @@ async def test_a_typed_command_does_the_same_and_the_model_is_not_asked(
     scene.discord.say("/model opus")
     await scene.said_with("model.main is now opus (it was default).")
     scene.discord.say("/model opus or so")
-    await scene.said("That is too much. Right: `/model [name]`.")
+    await scene.said("`/model` takes fewer words: write `/model [name]`.")
     scene.discord.say("/clear")
     await scene.said_with("There was nothing to clear")
     assert not scene.model.requests

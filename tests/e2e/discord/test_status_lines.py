@@ -25,7 +25,32 @@ async def until_idle(scene: DiscordScene) -> None:
     assert not scene.discord.requests[-1].path.endswith("/typing")
 
 
+async def until_calm(scene: DiscordScene) -> None:
+    """Wait until the channel has room: a status line comes at once then."""
+    began = scene.now
+    await scene.until(lambda: scene.now - began > 5)
+
+
+async def test_in_a_burst_every_answer_is_one_message_and_comes_at_once(
+    scene: DiscordScene,
+) -> None:
+    await until_calm(scene)
+    before = len(scene.discord.requests)
+    for number in range(5):
+        scene.model.answers(f"Answer {number}.")
+        asked = scene.now
+        scene.discord.say(f"question {number}")
+        await scene.said(f"Answer {number}.")
+        assert scene.now - asked < 1
+    await until_idle(scene)
+    messages = [each for each in scene.discord.requests[before:] if "/messages" in each.path]
+    sent = [each for each in messages if each.path.endswith("/messages")]
+    assert [each.method for each in sent] == ["POST"] * 5
+    assert not any(each.method == "DELETE" and "/reactions/" not in each.path for each in messages)
+
+
 async def test_a_sign_is_there_before_the_model_has_said_a_word(scene: DiscordScene) -> None:
+    await until_calm(scene)
     scene.model.then(Hang())
     question = scene.discord.say("hello")
     await scene.until(lambda: scene.discord.typing)
@@ -75,6 +100,7 @@ async def test_a_tool_that_runs_is_shown_below_the_words_and_is_gone_from_the_an
 
 
 async def test_a_thought_is_not_shown_and_the_answer_after_it_is(scene: DiscordScene) -> None:
+    await until_calm(scene)
     parts = (Think("They are tired, so keep it short."), Say("Sleep now."))
     scene.model.then(Reply(parts, pace=0.05, chunk=4))
     scene.discord.say("what now?")

@@ -41,10 +41,10 @@ def visible(scene: DiscordScene) -> list[str]:
     return [each.text for each in scene.discord.messages[1:]]
 
 
-async def answered(scene: DiscordScene, question: str) -> str:
+async def answered(scene: DiscordScene, question: str, pace: float = 0.01) -> str:
     """Ask, and wait for the complete answer below; returns it."""
     text = sentences(30, question)
-    scene.model.then(Reply((Say(text),), pace=0.01, chunk=20))
+    scene.model.then(Reply((Say(text),), pace=pace, chunk=20))
     scene.discord.say(question)
     await scene.until(lambda: visible(scene)[-2:] == [question, text])
     return text
@@ -70,7 +70,7 @@ async def test_what_goes_wrong_with_one_request_is_made_good(scene: DiscordScene
 @pytest.mark.parametrize("pattern", [SEND, EDIT])
 async def test_a_server_error_in_the_middle_is_made_good(scene: DiscordScene, pattern: str) -> None:
     scene.discord.next_fail(pattern, ErrorResponse(500))
-    text = await answered(scene, "what is tea?")
+    text = await answered(scene, "what is tea?", pace=0.05)
     await until_idle(scene)
     assert scene.discord.faults_left == []
     assert visible(scene) == ["what is tea?", text]

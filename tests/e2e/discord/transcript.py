@@ -17,7 +17,7 @@ from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
 from devtools.localdiscord.validation import Json
 
-from ollim_bot.domain.moments import describe
+from ollim_bot.domain.moments import clock_time, describe
 
 _WIDTH = 50
 _GAP = "  "
@@ -103,7 +103,7 @@ class Transcript:
         """
         ours = (each for each in discord.messages if not is_at_work(each))
         left = {each.id: self._on_discord(each, discord) for each in ours}
-        right = {each["id"]: self._on_the_page(each) for each in page}
+        right = {each["id"]: self._on_the_page(each) for each in folded(page)}
         new_left, new_right = _news(self._discord, left), _news(self._page, right)
         self._discord, self._page = left, right
         paired = {one for name in right for one in refs.get(name, (name,))}
@@ -252,10 +252,33 @@ def _shown_button(label: str, *, is_used: bool) -> str:
     return f"‹{unbroken}›" if is_used else f"[{unbroken}]"
 
 
+def folded(page: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The messages, where the earlier cards of a thing are one, as `conversation.js` shows them."""
+    cards: dict[str, list[Mapping[str, Any]]] = {}
+    for message in page:
+        cards.setdefault((message["card"] or {}).get("earlier_of", ""), []).append(message)
+    for message in page:
+        thing = (message["card"] or {}).get("earlier_of", "")
+        first, *later = cards[thing]
+        if not thing:
+            yield message
+        elif message is [first, *later][-1]:
+            clocks = [clock_time(_minute(each["at"])) for each in later]
+            title = ", ".join([first["card"]["title"], *clocks])
+            yield {**message, "card": {**message["card"], "title": title}}
+
+
+def _minute(at: str) -> datetime:
+    return datetime.fromisoformat(at).replace(second=0, microsecond=0)
+
+
 def read_on_page(message: Mapping[str, Any]) -> Iterator[str]:
     """The lines of a message, as `message.js` shows them."""
+    if message["card"] and message["card"]["earlier_of"]:
+        yield f"-# {message['card']['title']}"
+        return
     if message["author"] == "background":
-        at = datetime.fromisoformat(message["at"]).replace(second=0, microsecond=0)
+        at = _minute(message["at"])
         job, card = message["job"], message["card"]
         is_named = not job or (card and job in card["title"])
         yield f"-# {describe(at, at)}" if is_named else f"-# {job} · {describe(at, at)}"

@@ -285,7 +285,8 @@ async def test_a_reminder_is_cancelled_by_its_words_if_only_one_fits(
     for name, words in (("c", "Call mum"), ("d", "Call dad")):
         at.stores.reminders.add(Reminder(JobSpec(id=name, message=words), TOMORROW))
     reason = await at.is_refused("cancel_reminder", reminder_id="call")
-    assert reason == "Several fit “call”: c (Call mum); d (Call dad). Say which one by its id."
+    fitting = "c (Call mum, tomorrow 9:00); d (Call dad, tomorrow 9:00)"
+    assert reason == f"Several fit “call”: {fitting}. Say which one by its id."
     assert await at.works("cancel_reminder", reminder_id="Mum") == "Cancelled: Call mum."
 
 

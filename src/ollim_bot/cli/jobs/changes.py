@@ -15,6 +15,7 @@ from ollim_bot.cli.data import Data, note, open_data, writable
 from ollim_bot.cli.framework import Given, print_json, small, title
 from ollim_bot.cli.jobs.fields import JobNoun, S, cleared, fields_given, message_given
 from ollim_bot.cli.jobs.views import job_object, promise
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.jobs import (
     Job,
@@ -61,7 +62,7 @@ def run_job(
             "try it again in a moment."
         )
     story = f"`ollim-bot runs show {job.spec.id}` tells what comes of it."
-    print(f"{noun.name.capitalize()} started: {title(job.spec.title)}. {story}", flush=True)
+    show(f"{noun.name.capitalize()} started: {title(job.spec.title)}. {story}")
 
 
 def _is_taken(noun: JobNoun[S], job_id: str, data: Data, wait_seconds: float) -> bool:
@@ -106,10 +107,10 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         if "json" in given:
             print_json(job_object(noun, added, data.now))
         else:
-            print(_news(noun, "set", added.item, data.now))
+            show(_news(noun, "set", added.item, data.now))
             if (nag := added.item.spec.nag) and "nag" not in given:
-                print(f"It comes again {nag.in_words}.")
-            print(f"id {added.item.spec.id}, file {caller.shown(added.path)}", flush=True)
+                show(f"It comes again {nag.in_words}.")
+            show(f"id {added.item.spec.id}, file {caller.shown(added.path)}")
         _note_quiet(added.item, data)
         if taint is not None:
             _note_held_back(added.item)
@@ -172,7 +173,7 @@ def cancel_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     with writable(data) as data:
         path = noun.repository(data).remove(job_id)
         what = title(job.spec.title) if job else caller.shown(path)
-        print(f"{noun.name.capitalize()} cancelled: {what}.")
+        show(f"{noun.name.capitalize()} cancelled: {what}.")
 
 
 def amend(
@@ -196,7 +197,7 @@ def amend(
         body = None if message is None else message.strip()
         approve = None if by is None else _approval(by, named, data)
         job = noun.repository(data).amend(job_id, changes, body, approve)
-        print(_news(noun, done, job, data.now), flush=True)
+        show(_news(noun, done, job, data.now))
         if "run-at" in changes:
             _note_quiet(job, data)
         _note_if_bot_is_stopped(job, data)

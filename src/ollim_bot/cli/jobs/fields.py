@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -14,7 +15,7 @@ from ollim_bot.cli.completions import Completion, time_zones
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.framework import Flags, Given
 from ollim_bot.domain.jobs import ItemKind, Job, named_by_words
-from ollim_bot.domain.moments import near_zone, zone_named
+from ollim_bot.domain.moments import describe, near_zone, zone_named
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_formats import FieldRule, JobFormat
@@ -228,13 +229,20 @@ class JobNoun(ABC, Generic[S]):
         try:
             repository.get(words)
         except NotFound:
-            job = named_by_words(words, [each.item for each in repository.all()])
+            jobs = [each.item for each in repository.all()]
+            job = named_by_words(words, jobs, partial(self._when, now=data.now))
             if job is None:
                 raise
             return job.spec.id
         except (BadJob, DuplicateId):
             pass
         return words
+
+    def _when(self, job: S, now: datetime) -> str:
+        moment = self.next(job, now)
+        if moment is None:
+            return "when called" if job.spec.enabled else "paused"
+        return describe(moment, now)
 
     def next(self, job: S, now: datetime) -> datetime | None:
         """The next moment; None while the job is paused, or if it has no moments."""

@@ -12,7 +12,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note, open_data
 from ollim_bot.cli.framework import Given, columns, is_past, plain, print_json, title
 from ollim_bot.cli.jobs.fields import JobNoun, S
-from ollim_bot.cli.terminal import typed, width_of, wrapped
+from ollim_bot.cli.terminal import show
 from ollim_bot.domain.jobs import (
     ItemKind,
     JobSpec,
@@ -119,9 +119,9 @@ def _marks(noun: JobNoun[S], job: S) -> str:
 def _common_facts(job: S, now: datetime) -> Iterator[tuple[str, str]]:
     spec = job.spec
     if not spec.enabled:
-        yield "paused", "it does nothing until it is resumed"
+        yield "paused", "it waits until you resume it"
     if spec.plain:
-        yield "runs", "not at all: the text comes as it is, without a model"
+        yield "sent", "as written, no model involved"
     elif not (isinstance(job, WebhookSpec) and job.is_plain):
         yield from _run_facts(spec)
     if not isinstance(job, WebhookSpec):
@@ -178,7 +178,7 @@ def _if_missed(job: S) -> str:
         return _IF_MISSED[job.spec.late]
     if isinstance(job, Reminder):
         return _IF_MISSED[Late.RUN]
-    return "it runs late if not much time has passed, else you are told"
+    return "it runs late if it is not very late, else you are told"
 
 
 def job_object(noun: JobNoun[S], stored: StoredJob[S], now: datetime) -> dict[str, object]:
@@ -225,7 +225,7 @@ def show_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         print_json(page_object(noun, stored, data.now))
     else:
         for_agent, file = caller.agent is not None, caller.shown(stored.path)
-        print(page(noun, stored.item, file, data.now, for_agent=for_agent))
+        show(page(noun, stored.item, file, data.now, for_agent=for_agent))
 
 
 def _as_seen(stored: StoredJob[S], caller: Caller) -> StoredJob[S]:
@@ -249,14 +249,13 @@ def _print_list(
 ) -> None:
     if report.jobs:
         jobs = [(stored.item, moment) for stored, moment in _by_moment(noun, report, now)]
-        print(listing(noun, jobs, now, for_agent=for_agent), flush=True)
+        show(listing(noun, jobs, now, for_agent=for_agent))
     elif report.problems:
-        print(f"No {noun.name} can run: every file has a problem.", flush=True)
+        show(f"No {noun.name} can run: every file has a problem.")
     else:
-        none = typed(f"No {noun.plural}. Add one: {noun.add_example}")
-        print(wrapped(none, width_of(sys.stdout), "  "), flush=True)
+        show(f"No {noun.plural}. Add one: {noun.add_example}")
     for problem in report.problems:
-        print(plain(problem), file=sys.stderr)
+        show(plain(problem), "  ", stream=sys.stderr)
     for warning in report.warnings:
         note(warning)
 

@@ -199,7 +199,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
     ),
     SlashCommand(
         "permissions",
-        "What happens to a call that nothing allows yet",
+        "When the agent wants a tool you have not allowed",
         (Argument("mode", "how it is decided, for now", tuple(PermissionMode)),),
         handler=lambda to: Immediate(to.permissions.permissions),
     ),

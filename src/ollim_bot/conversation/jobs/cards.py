@@ -20,7 +20,7 @@ from ollim_bot.domain.overviews import ensure_button
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, QuietSettings, move_button, quiet_until
 from ollim_bot.domain.shared_files import JobFile, ProfileFile, SharedFile, UndoOutcome
 from ollim_bot.domain.taint import Taint, marked_taint, untrusted_label
-from ollim_bot.domain.text import as_code, difference, fenced, literal, one_line
+from ollim_bot.domain.text import as_code, difference, fenced, one_line
 from ollim_bot.domain.webhook_words import facts_of
 
 UNDO = "undo"
@@ -120,6 +120,11 @@ def _undo(key: str | None) -> tuple[Button, ...]:
     return (Button("Undo", UNDO, key),) if key else ()
 
 
+def is_undo_of_change(button: Button) -> bool:
+    """Whether the button undoes a change of a file; that of other things names their kind."""
+    return button.action == UNDO and ":" not in button.data and not button.is_used
+
+
 def _lines(job: Job, now: datetime, *, is_quiet: bool) -> Iterator[str]:
     if not job.spec.enabled:
         yield "It is paused, and does not run."
@@ -173,9 +178,8 @@ def _next(routine: Routine, now: datetime) -> Iterator[datetime]:
     return islice(moments(), _MOMENTS)
 
 
-def undone(title: str, end: UndoOutcome) -> str:
-    """The answer to the Undo of the card with this title."""
-    name = literal(title.partition(": ")[2])
+def undone(name: str, end: UndoOutcome) -> str:
+    """The answer to the Undo of what was done to the thing with this name."""
     match end:
         case UndoOutcome.REMOVED:
             return f"Undone. “{name}” is gone again."
@@ -189,7 +193,7 @@ def undone(title: str, end: UndoOutcome) -> str:
 
 def for_agent(file: SharedFile, end: UndoOutcome) -> str:
     what = "was removed again" if end is UndoOutcome.REMOVED else "is as it was before"
-    return f"The owner has undone a change: {one_line(str(file), _LONGEST_TITLE)} {what}."
+    return f"undone: {one_line(str(file), _LONGEST_TITLE)} {what}."
 
 
 def kind_of_file(file: JobFile) -> str:

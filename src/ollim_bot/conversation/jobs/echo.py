@@ -36,15 +36,17 @@ from ollim_bot.domain.shared_files import (
 )
 from ollim_bot.domain.taint import marked_taint, untrusted_message
 from ollim_bot.domain.task_cards import added_card
+from ollim_bot.domain.text import literal
 from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS
-from ollim_bot.domain.updates import PendingUpdate
+from ollim_bot.domain.updates import owner_did
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock, Gate, JobRepository, Refusal, ToolCall
 from ollim_bot.store.steps import leave_update, quiet_settings, standing_taint
 from ollim_bot.store.store import Store
 from ollim_bot.tools.job_validator import JobChecker
 from ollim_bot.tools.path_rules import job_files, profile_files
+from ollim_bot.tools.reminders import find_reminder
 
 _CANCELLING = "mcp__discord__cancel_reminder"
 # Seconds between two searches for changes that no turn has shown.
@@ -154,19 +156,26 @@ class ChangeEcho:
             )
 
     async def undo(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
-        """Answer a click on Undo. After an error, nothing has changed."""
+        """Answer a click on Undo, on the card. After an error, nothing has changed."""
         try:
             end, file = await asyncio.to_thread(self.former.undo, button.data)
         except StorageError as refused:
             return CommandAnswer(str(refused), is_error=True)
-        text = undone(message.card.title if message.card else "", end)
+        name = message.card.title.partition(": ")[2] if message.card else ""
+        text = undone(literal(name), end)
         if end in (UndoOutcome.GONE, UndoOutcome.CHANGED_SINCE) or file is None:
             return CommandAnswer(text, is_error=True)
         await self._tell_agent(for_agent(file, end), button.data)
-        return CommandAnswer(text)
+        card = Card(undone(name, end))
+        try:
+            await self.post(replace(message, text=card.text, card=card))
+        except StorageError:  # the Undo is done all the same
+            _logger.warning("An Undo could not be shown on its card", exc_info=True)
+            return CommandAnswer(text)
+        return CommandAnswer(text, is_shown=True)
 
     async def _tell_agent(self, sentence: str, key: str) -> None:
-        update = PendingUpdate(self.clock.now(), sentence, f"undo-{key}")
+        update = owner_did(self.clock.now(), sentence, f"undo-{key}")
         try:
             await self.store.transact(lambda tx: leave_update(tx, update))
         except StorageError:  # the Undo is done, and the file shows it
@@ -192,8 +201,7 @@ class ChangeWatch:
             refusal = await gate(call)
             if refusal is None and call.tool in WRITING:
                 await asyncio.to_thread(self._note_writing, call)
-            elif refusal is None and call.tool == _CANCELLING and self._by != CONVERSATION:
-                # In the conversation the agent's answer tells of it; a run needs a card.
+            elif refusal is None and call.tool == _CANCELLING:
                 await asyncio.to_thread(self._note_cancelling, call)
             return refusal
 
@@ -258,11 +266,12 @@ class ChangeWatch:
 
     def _note_cancelling(self, call: ToolCall) -> None:
         try:
-            reminder_id = str(call.arguments.get("reminder_id", "")).strip()
-            found = self._echo.reminders.get(reminder_id)
+            words = str(call.arguments.get("reminder_id", ""))
+            found = find_reminder(self._echo.reminders, words, self._echo.clock.now())
         except OllimError:  # no such reminder, so the call will fail
             return
-        if found.item.spec.set_by:  # else a run could set and cancel its own to write for nothing
+        if found.item.spec.set_by and self._by != CONVERSATION:
+            # Else a run could set and cancel its own to write for nothing.
             return
         watched = self._note(JobFile(JobFolder.REMINDERS, found.path.name))
         watched.is_writing = watched.may_go = True

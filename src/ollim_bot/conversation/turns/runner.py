@@ -11,6 +11,7 @@ from datetime import datetime
 from uuid import uuid4
 
 from ollim_bot.conversation import background_attempt, texts
+from ollim_bot.conversation.chat_log import open_items
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.jobs.foreground import LIMIT
 from ollim_bot.conversation.posting import Posting
@@ -312,17 +313,19 @@ class TurnRunner:
         for note in turn.notes:
             turn.show(Noted(note))
         with log_fields(session=session_id, run=turn.start.turn):
-            _logger.info("A turn begins (attempt %d)", question.attempt)
+            _logger.debug("A turn begins (attempt %d)", question.attempt)
             now = self._clock.now()
-            waiting = await self._state.read(lambda tx: tx.due_items.open())
+            waiting, newest = await self._state.read(open_items)
             updates = joined(
-                "\n", updates_block(claim, dialogue.header, now), open_items_block(waiting, now)
+                "\n",
+                updates_block(claim, dialogue.header, now),
+                open_items_block(waiting, now, newest),
             )
             text = question.text(updates, now, session_id, dialogue.resumed_at)
             prompt = Prompt(text, question.images_for(session_id), prompt_id)
             events = turn.heard(dialogue.turn(prompt))
             end = await turn.follow(self._current.watched(events, in_fork=dialogue.in_fork))
-            _logger.info("The turn ended: %s", end.cause)
+            _logger.debug("The turn ended: %s", end.cause)
         return end
 
     @asynccontextmanager

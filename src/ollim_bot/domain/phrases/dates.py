@@ -12,15 +12,23 @@ from ollim_bot.domain.moments import MONTHS, WEEKDAYS
 from ollim_bot.domain.phrases.durations import NUMBERS, SMALL_NUMBERS, Unclear
 
 WRONG_WEEKDAY = "names the wrong weekday"
+PASSED = "has passed this year"
+# A date that comes again later than this has just passed.
+_HALF_A_YEAR = timedelta(days=183)
+_BREAKFAST_OR_DINNER = 7
 MIDNIGHT = 24  # the end of a day; its beginning is hour 0
 
 
 class ClockTime(NamedTuple):
-    """A time of day; without am or pm it has two hours, that of the 24-hour clock first."""
+    """A time of day; without am or pm it has two hours, that of the 24-hour clock first.
+
+    `is_open`: nothing but am or pm decides between them, as in `half past seven`.
+    """
 
     hours: tuple[int, ...]
     minute: int = 0
     second: int = 0
+    is_open: bool = False
 
 
 def read_time(words: str) -> ClockTime | None:
@@ -57,11 +65,19 @@ def _readings(found: re.Match[str]) -> tuple[int, ...]:
 
 
 def _beside_the_hour(found: re.Match[str]) -> ClockTime:
-    """`half past nine`; in `quarter to nine` the hour is the one before."""
-    if not 1 <= _hour(found) <= 12:
+    """`half past nine`, `twenty past six pm`; in `quarter to nine` the hour is the one before."""
+    minutes = _FRACTIONS.get(found["fraction"]) or _minutes(found["fraction"])
+    is_before = found["side"] == "to"
+    if not 1 <= _hour(found) <= 12 or not 1 <= minutes <= 59:
         raise _no_such_time()
-    minute, before = _FRACTIONS[found["fraction"]]
-    return ClockTime(tuple(hour - before for hour in _readings(found)), minute)
+    hours = _with_half(found).hours if found["half"] else _readings(found)
+    hours = tuple((hour - is_before) % 24 for hour in hours)
+    minute = 60 - minutes if is_before else minutes
+    return ClockTime(hours, minute, is_open=hours[0] == _BREAKFAST_OR_DINNER)
+
+
+def _minutes(words: str) -> int:
+    return int(words) if words.isdigit() else sum(NUMBERS[word] for word in words.split())
 
 
 def _hour(found: re.Match[str]) -> int:
@@ -79,7 +95,12 @@ def _no_such_time() -> Unclear:
     return Unclear("names a time that does not exist")
 
 
-_FRACTIONS = {"quarter past": (15, 0), "half past": (30, 0), "quarter to": (45, 1)}
+_FRACTIONS = {"quarter": 15, "half": 30}
+_FRACTION = (
+    r"(?P<fraction>quarter|half(?= past)|[0-9]{1,2}|twenty five|five|ten|twenty)"
+    r"(?: minutes?)? (?P<side>past|to)"
+)
+_HALF = r"(?: ?(?P<half>am|pm))?"
 
 _HOUR = rf"(?P<hour>[0-9]{{1,2}}|{'|'.join(SMALL_NUMBERS[:12])})"
 _MINUTE = r":(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2}))?"
@@ -89,7 +110,7 @@ _TIME_FORMS: tuple[tuple[str, Callable[[re.Match[str]], ClockTime]], ...] = (
     (rf"(?:at )?{_HOUR}{_MINUTE}", _without_half),
     (rf"(?:at )?{_HOUR} o'?clock", _full_hour),
     (rf"at {_HOUR}", _full_hour),
-    (rf"(?:at )?(?:a )?(?P<fraction>{'|'.join(_FRACTIONS)}) {_HOUR}", _beside_the_hour),
+    (rf"(?:at )?(?:a )?{_FRACTION} {_HOUR}{_HALF}(?P<minute>)(?P<second>)", _beside_the_hour),
     (r"(?:at )?(?:noon|midday)", lambda _: ClockTime((12,))),
     (r"(?:at )?midnight", lambda _: ClockTime((MIDNIGHT,))),
 )
@@ -158,7 +179,9 @@ def _date_without_year(found: re.Match[str], today: date) -> Sequence[date]:
     month, day = _place(found["month"], MONTHS) + 1, int(found["day"])
     # Nine years contain a 29th of February, even around a century without one.
     dates = _real(((today.year + ahead, month, day) for ahead in range(9)), today)
-    return _on_weekday(dates, found["weekday"])
+    if dates[0] - today > _HALF_A_YEAR and dates[0].year == today.year + 1:
+        raise Unclear(PASSED)
+    return _on_weekday(dates[:1], found["weekday"])
 
 
 def _date_with_year(found: re.Match[str], _today: date) -> Sequence[date]:
@@ -213,7 +236,7 @@ def _on_weekday(dates: Sequence[date], weekday: str | None) -> Sequence[date]:
     return dates[:1]
 
 
-_NEAR_DAYS = {"today": 0, "tomorrow": 1, "tmrw": 1, "tmr": 1, "day after tomorrow": 2}
+_NEAR_DAYS = {"today": 0, "tomorrow": 1, "day after tomorrow": 2}
 _PARTS_OF_TODAY = {"tonight": "today night"} | {f"this {part}": f"today {part}" for part in PARTS}
 
 WEEKDAY = (
@@ -234,18 +257,18 @@ TWO_NUMBERS = (
     r"(?:on )?(?P<one>[0-9]{1,2})(?P<mark>[/.])(?P<other>[0-9]{1,2})"
     rf"(?:(?P=mark){YEAR}|\.(?= |$)|(?<=/[0-9])|(?<=/[0-9][0-9])|(?<=(?:2[4-9]|3[01])\.[0-9]{{2}}))"
 )
-_DAY_MONTH = rf"(?:on )?(?:{WEEKDAY} )?{_DAY}{_ORDINAL}?(?: of)? {_MONTH}"
-_MONTH_DAY = rf"(?:on )?(?:{WEEKDAY} )?{_MONTH} {_DAY}{_ORDINAL}?"
+DAY_MONTH = rf"(?:on )?(?:{WEEKDAY} )?{_DAY}{_ORDINAL}?(?: of)? {_MONTH}"
+MONTH_DAY = rf"(?:on )?(?:{WEEKDAY} )?{_MONTH} {_DAY}{_ORDINAL}?"
 
 _DAY_FORMS: tuple[tuple[str, Callable[[re.Match[str], date], Sequence[date]]], ...] = (
     (rf"(?:the )?(?P<name>{'|'.join(_NEAR_DAYS)})", _near_day),
     (rf"(?:on )?{WEEKDAY}", weekday_dates),
     (rf"(?:on )?(?:this|the coming|coming) {WEEKDAY}", _this_weekday),
     (rf"(?:on )?{_DAY}{_ORDINAL}", _day_of_month),
-    (_DAY_MONTH, _date_without_year),
-    (_MONTH_DAY, _date_without_year),
-    (rf"{_DAY_MONTH} {YEAR}", _date_with_year),
-    (rf"{_MONTH_DAY} {YEAR}", _date_with_year),
+    (DAY_MONTH, _date_without_year),
+    (MONTH_DAY, _date_without_year),
+    (rf"{DAY_MONTH} {YEAR}", _date_with_year),
+    (rf"{MONTH_DAY} {YEAR}", _date_with_year),
     (rf"(?:on )?{YEAR}-(?P<month>[0-9]{{2}})-(?P<day>[0-9]{{2}})", _date_in_numbers),
     (TWO_NUMBERS, _date_in_either_order),
 )

@@ -23,6 +23,17 @@ NUMBERS = {word: value for value, word in enumerate(SMALL_NUMBERS, start=1)} | {
 }
 
 
+_SHORT_FORMS = dict.fromkeys(("tmrw", "tmr", "tmw", "tmrrw", "2moro", "2morrow"), "tomorrow") | (
+    dict.fromkeys(("tonite", "2nite"), "tonight")
+)
+_SHORT = re.compile(rf"\b(?:{'|'.join(_SHORT_FORMS)})\b", re.IGNORECASE)
+# Times of day in other forms: `19 uhr`, `at 1400`, `at 14.30`, `6.15pm`.
+_GERMAN_CLOCK = re.compile(r"\b(?:um )?([0-9]{1,2})(?:[:.]([0-5][0-9]))? ?uhr\b")
+_OTHER_CLOCK = re.compile(
+    r"\b(?:(?<=\bat )(?=[01][0-9]|2[0-3])|(?=[0-9]{1,2}\.[0-9]{2} ?[ap]m\b))"
+    r"([0-9]{1,2})\.?([0-5][0-9])(?![-.:/0-9])"
+)
+
 Changes = Iterable[tuple[str, ...]]
 
 
@@ -34,10 +45,11 @@ class Unclear(Exception):
         self.why = why
         self.examples = examples
 
-    def about(self, text: str, instead: Iterable[str]) -> BadPhrase:
-        *others, last = (f"`{example}`" for example in instead)
+    def about(self, text: str, readings: Sequence[str], usual: Sequence[str]) -> BadPhrase:
+        """The refusal of `text`, with what may be meant by it, else with `usual` phrases."""
+        *others, last = (f"`{example}`" for example in readings or usual)
         examples = f"{', '.join(others)} or {last}" if others else last
-        return BadPhrase(text, f"{_shown(text)} {self.why}. Write {examples}.")
+        return BadPhrase(text, f"{_shown(text)} {self.why}. Write {examples}.", readings)
 
 
 def reason(phrase: str, reasons: Iterable[tuple[str, str]]) -> str | None:
@@ -76,11 +88,18 @@ def normalized(text: str) -> str:
 
     A text that is too long to be a phrase becomes empty, which no grammar accepts.
     """
-    words = " ".join(text.casefold().replace("’", "'").split())
+    words = " ".join(spelled_out(text).casefold().replace("’", "'").split())
     if len(words) > _LONGEST:
         return ""
     words = re.sub(r"(?<=[a-z])\.|\.$|,(?= |$)", "", words)
-    return re.sub(r"(?<=[a-z])-(?=[a-z])", " ", words)
+    words = re.sub(r"(?<=[a-z])-(?=[a-z])", " ", words)
+    words = _GERMAN_CLOCK.sub(lambda found: f"{found[1]:>02}:{found[2] or '00'}", words)
+    return _OTHER_CLOCK.sub(r"\1:\2", words)
+
+
+def spelled_out(text: str) -> str:
+    """`text` with the short forms of days as words: `tmrw`, `tonite`."""
+    return _SHORT.sub(lambda found: _SHORT_FORMS[found[0].lower()], text)
 
 
 def _shown(text: str) -> str:
@@ -96,14 +115,14 @@ LONGEST = timedelta(days=3653)
 
 DAY = 86400
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": DAY, "w": 7 * DAY}
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": DAY, "w": 7 * DAY, "f": 14 * DAY}
 _FRACTIONS = {"half": 0.5, "quarter": 0.25, "three quarters": 0.75}
 
 _WORDS = (
     rf"(?:(?:{'|'.join(TENS)})(?: (?:{'|'.join(SMALL_NUMBERS[:9])}))?|{'|'.join(SMALL_NUMBERS)})"
 )
 _DECIMAL = r"[0-9]+(?:\.[0-9]+)?"
-_NAME = r"(?:second|sec|minute|min|hour|hr|day|week|wk)s?"
+_NAME = r"(?:second|sec|minute|min|hour|hr|day|week|wk|fortnight)s?"
 # A single letter is a unit only after digits: "am" and "a s" are not durations.
 _TERM = rf"(?:{_DECIMAL} ?(?:{_NAME}|[smhdw])|(?:an?|{_WORDS}) {_NAME})"
 _NEXT_TERM = rf"(?:(?: and | |(?=[0-9])){_TERM})"
@@ -146,7 +165,12 @@ def parse_duration(text: str) -> timedelta:
         return length_of(phrase)
     except Unclear as unclear:
         near = suggestions(phrase, _changed, lambda other: [other] if seconds_in(other) else [])
-        raise unclear.about(text, near or _EXAMPLES) from None
+        raise unclear.about(text, near, _EXAMPLES) from None
+
+
+def is_duration(text: str) -> bool:
+    """Whether `parse_duration` accepts the text."""
+    return bool(seconds_in(normalized(text)))
 
 
 def length_of(phrase: str) -> timedelta:

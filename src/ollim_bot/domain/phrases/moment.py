@@ -22,8 +22,11 @@ from datetime import UTC, date, datetime, timedelta
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, duration_in_words, instant, later
 from ollim_bot.domain.phrases import durations
 from ollim_bot.domain.phrases.dates import (
+    DAY_MONTH,
     IN_PART,
     MIDNIGHT,
+    MONTH_DAY,
+    PASSED,
     TWO_NUMBERS,
     WEEKDAY,
     WRONG_WEEKDAY,
@@ -54,7 +57,7 @@ _ISO = (
 )
 
 _DAY_EXAMPLES = ("tomorrow", "fri", "2026-11-20")
-_EXAMPLES = ("tomorrow 9am", "in 20 minutes", "24 dec 18:00")
+_EXAMPLES = ("tomorrow 9am", "in 20 minutes", "friday 18:00")
 _NO_TIME = "has no time of day"
 _TWO_WAYS = "can be read two ways"
 _NOT_UNDERSTOOD = "is not understood"
@@ -78,6 +81,9 @@ _CHANGES = (
     (r"\b(1[3-9]|2[0-3])(:[0-5][0-9]) ?[ap]m\b", r"\1\2"),
     (r"\b(1[3-9]|2[0-3]) ?[ap]m\b", r"\1:00"),
     (r"\b24(?::00)?$", "23:59"),
+    (r"^later(?: today)?$", "in 1 hour", "in 3 hours"),
+    (r"\b(?:sometime|some time) ", ""),
+    (r"\b(?:at )?([0-9]{1,2}(?::[0-9]{2})?) ?ish\b", r"at \1"),
     (r"\bhalf (?!past|an?\b)", "half past "),
     (r"(?<![:.0-9])([0-9]{1,2})$", r"at \1"),
     (r"\b(?:3[01]|29)(?=(?:st|th)? )", "30", "28"),
@@ -111,7 +117,7 @@ def parse_moment(text: str, now: datetime) -> datetime:
     try:
         return _moment(phrase, now)
     except Unclear as unclear:
-        raise unclear.about(text, _near(phrase, unclear, now) or _EXAMPLES) from None
+        raise unclear.about(text, _near(phrase, unclear, now), _EXAMPLES) from None
 
 
 def moment_to_keep(text: str, now: datetime) -> datetime:
@@ -138,7 +144,7 @@ def parse_day(text: str, today: date) -> date:
     try:
         return _day_in(phrase, today)
     except Unclear as unclear:
-        raise unclear.about(text, unclear.examples or _DAY_EXAMPLES) from None
+        raise unclear.about(text, unclear.examples, _DAY_EXAMPLES) from None
 
 
 def _day_in(phrase: str, today: date) -> date:
@@ -188,6 +194,9 @@ def _changed(phrase: str, why: str, now: datetime) -> Iterator[str]:
         yield from respelled(phrase, _NAMES)
     if why == WRONG_WEEKDAY:
         yield re.sub(rf"\b{WEEKDAY} ", "", phrase, count=1)
+    if why == PASSED:
+        found = re.search(rf"{DAY_MONTH}(?![a-z])", phrase) or re.search(MONTH_DAY, phrase)
+        yield f"{phrase[: found.end()]} {now.year + 1}{phrase[found.end() :]}" if found else ""
     for pattern, dates_of in _DATES:
         if found := re.search(pattern, phrase):
             for day in dates_of(found, now.date()):
@@ -204,9 +213,14 @@ def _months_ahead(found: re.Match[str], today: date) -> Iterator[date]:
         yield date(year, month + 1, today.day)
 
 
+def _last_of_month(_: re.Match[str], today: date) -> Iterator[date]:
+    yield (today.replace(day=28) + timedelta(days=4)).replace(day=1) - timedelta(days=1)
+
+
 _DATES: tuple[tuple[str, Callable[[re.Match[str], date], Iterable[date]]], ...] = (
     (rf"\bnext {WEEKDAY}\b", lambda found, today: weekday_dates(found, today + timedelta(days=1))),
     (r"\bnext week\b", lambda _, today: (today + timedelta(days=7),)),
+    (r"\b(?:(?:at|by) )?(?:the )?end of (?:the|this) month\b", _last_of_month),
     (r"^(?:in (?P<count>an?|[0-9]{1,2})|next) months?\b", _months_ahead),
     (TWO_NUMBERS, lambda found, today: (dates[0] for dates in readings(found, today))),
 )
@@ -266,7 +280,7 @@ def _meant(day: Day, time: ClockTime, now: datetime) -> datetime:
     if hours == (MIDNIGHT,) and day.words:
         _refuse_two_midnights(day, now)
     early, *late = (_next(day, time, hour, now) for hour in hours)
-    if late and not _reads_one_way(hours[0], early, late[0], now):
+    if late and (time.is_open or not _reads_one_way(hours[0], early, late[0], now)):
         clock = f"{hours[0] % 12 or 12}" + (f":{time.minute:02}" if time.minute else "")
         halves = {"am": late[0], "pm": early} if hours[0] == 12 else {"am": early, "pm": late[0]}
         ahead = (half for half, moment in halves.items() if moment > now)

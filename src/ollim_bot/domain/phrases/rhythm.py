@@ -37,6 +37,43 @@ _DAYS = re.compile(
     r"|(?:every|each)(?= (?:morning|afternoon|evening|night)\b))(?![a-z])"
 )
 _PART = re.compile(rf"({'|'.join(PARTS)})\b")
+_EXCEPT = re.compile(
+    rf"(?:,? (?:except|but not|apart from|other than)(?: for)?(?: on)?"
+    rf" (?P<days>(?:the )?weekends?|{_DAY}s?(?:{_SEPARATOR}{_DAY}s?)*))(?![a-z])"
+)
+_COUNT = rf"(?:other|second|[2-9]|\d\d|{'|'.join(NUMBERS)}|third|fourth|[2-9](?:nd|rd|th))"
+_NTH = r"(?:first|second|third|fourth|last|1st|2nd|3rd|4th)"
+_A_MONTH = r"(?:of|in) (?:the|every|each|a) month"
+_OF_A_WEEK = re.compile(rf"\b(?:every|each|once a) week on (?:an? )?({_DAY})s?(?![a-z])")
+_A_DAY = r"(?:a|each|every|per) day"
+_BETWEEN = r"(?:between|from) \S+(?: [ap]m)? (?:and|to|until|till) \S+(?: [ap]m)?"
+_NOT_HELD = "is a rhythm that I cannot keep yet"
+_NO_MOMENT = "does not say when"
+# Rhythms that no schedule can hold, or that leave something open, each with the one nearest to it.
+_BEYOND = tuple(
+    (re.compile(rf"\b(?:{form})(?![a-z])"), nearest, why)
+    for form, nearest, why in (
+        (rf"(?:on )?(?:the |every |each )?{_NTH} ({_DAY})s? {_A_MONTH}", r"every \1", _NOT_HELD),
+        (rf"(?:every|each) {_COUNT} (?:weeks? on )?({_DAY})s?", r"every \1", _NOT_HELD),
+        (rf"(?:every|each) (?:{_COUNT} weeks?|fortnight)|fortnightly", "every monday", _NOT_HELD),
+        (rf"(?:every|each) {_COUNT} days?", "every day", _NOT_HELD),
+        (
+            rf"(?:on )?the last day {_A_MONTH}|(?:at )?(?:the )?end of (?:every|each) month",
+            "every month on the 28th",
+            _NOT_HELD,
+        ),
+        (
+            rf"(?:every|each) ((?:\w+ )?(?:hour|minute)s?) {_BETWEEN}",
+            r"every \1",
+            _NOT_HELD,
+        ),
+        (rf"(?:twice|2 times|two times) {_A_DAY}", "every day at 8am and 8pm", _NO_MOMENT),
+        (rf"(?:3|three) times {_A_DAY}", "every day at 8am and 2pm and 8pm", _NO_MOMENT),
+        (r"(?:twice|2 times|two times) (?:a|per) week", "every monday and thursday", _NO_MOMENT),
+        (r"(?:once (?:a|per)|every|each) week|weekly", "every monday", _NO_MOMENT),
+        (rf"once {_A_DAY}", "every day", _NO_MOMENT),
+    )
+)
 _INTERVAL = re.compile(
     rf"(?:every|each) (?:(?P<count>\d+|{'|'.join(NUMBERS)}) )?(?P<unit>min|hour|hr)(?:ute)?s?"
 )
@@ -60,7 +97,7 @@ def parse_rhythm(text: str, quiet: QuietHours | None = None) -> str:
         if cron is None:
             raise Unclear(_NOT_KNOWN)
     except Unclear as unclear:
-        raise unclear.about(text, unclear.examples or RHYTHM_EXAMPLES) from None
+        raise unclear.about(text, unclear.examples, RHYTHM_EXAMPLES) from None
     return cron
 
 
@@ -73,6 +110,13 @@ def read_rhythm(phrase: str, quiet: QuietHours | None = None) -> str | None:
     """As `parse_rhythm`, for a normalized phrase; None if it names no rhythm, or `Unclear`."""
     if every := _INTERVAL.fullmatch(phrase):
         return _interval(every, quiet)
+    phrase = _OF_A_WEEK.sub(r"every \1", phrase)
+    for form, nearest, why in _BEYOND:
+        if form.search(phrase) and (readings := _readings(form.sub(nearest, phrase))):
+            raise Unclear(why, *readings)
+    left_out = _EXCEPT.search(phrase)
+    if left_out:
+        phrase = f"{phrase[: left_out.start()]}{phrase[left_out.end() :]}"
     found = _DAYS.search(phrase)
     if found is None:
         return None
@@ -83,7 +127,29 @@ def read_rhythm(phrase: str, quiet: QuietHours | None = None) -> str | None:
         return None
     days = f"{found[0]} {part[1]}" if part else found[0]
     times = _times(before or behind, days, part[1] if part else "")
-    return None if times is None else f"{times} {_dates(found, before or behind)}"
+    if times is None:
+        return None
+    dates = _dates(found, before or behind)
+    return f"{times} {_without(left_out['days'], dates) if left_out else dates}"
+
+
+def _readings(phrase: str) -> Sequence[str]:
+    """The phrase if it is a rhythm, else what is known to be meant by it."""
+    try:
+        return [phrase] if read_rhythm(phrase) else []
+    except Unclear as unclear:
+        return unclear.examples
+
+
+def _without(days: str, dates: str) -> str:
+    """The last three fields of the line without some days of the week."""
+    if dates not in ("* * *", "* * 1-5"):
+        raise Unclear(_NOT_KNOWN)
+    named = "saturday sunday" if "weekend" in days else days
+    known = range(7) if dates == "* * *" else range(1, 6)
+    kept = [day for day in known if _DAY_NAMES[day][:3] not in named]
+    is_row = len(kept) > 2 and kept == [*range(kept[0], kept[-1] + 1)]
+    return f"* * {f'{kept[0]}-{kept[-1]}' if is_row else ','.join(map(str, kept))}"
 
 
 def _interval(every: re.Match[str], quiet: QuietHours | None) -> str:
@@ -92,7 +158,7 @@ def _interval(every: re.Match[str], quiet: QuietHours | None) -> str:
     is_minutes = every["unit"] == "min"
     whole, shortest = (60, _SHORTEST_MINUTES) if is_minutes else (24, 1)
     if not shortest <= number < whole or whole % number:
-        raise Unclear(_NOT_KNOWN, *(["every 10 minutes"] if is_minutes else ["every 2 hours"]))
+        raise Unclear(_NOT_KNOWN, _near(number) if is_minutes else "every 2 hours")
     step = "*" if number == 1 else f"*/{number}"
     minutes, hours = (step, "*") if is_minutes else ("0", step)
     if quiet is not None:
@@ -100,6 +166,12 @@ def _interval(every: re.Match[str], quiet: QuietHours | None) -> str:
         pace = 1 if is_minutes else number
         hours = _awake(hours, pace, [time(0, minute) for minute in marks], quiet)
     return f"{minutes} {hours} * * *"
+
+
+def _near(minutes: int) -> str:
+    """The next longer interval that there is."""
+    known = next((each for each in (10, 15, 20, 30) if each >= minutes), None)
+    return f"every {known} minutes" if known else "every hour" if minutes <= 60 else "every 2 hours"
 
 
 def _awake(field: str, pace: int, marks: Sequence[time], quiet: QuietHours) -> str:
@@ -151,12 +223,12 @@ def _hour(time: ClockTime, days: str, part: str) -> int:
     hours = [hour for hour in time.hours if not part or hour in PARTS[part].hours]
     if not hours:
         raise Unclear("names a time outside that part of the day", f"{days}")
-    if len(hours) > 1 and hours[0] not in _DAYTIME:
+    if len(hours) > 1 and (time.is_open or hours[0] not in _DAYTIME):
         clock = f"{hours[0]}:{time.minute:02}" if time.minute else f"{hours[0]}"
         raise Unclear(_TWO_WAYS, f"{days} at {clock}am", f"{days} at {clock}pm")
     # The midnight of a day can be its start or its end.
     if hours[0] == MIDNIGHT and not re.match(
         r"(?:every|each)(?: single)? day|everyday|daily", days
     ):
-        raise Unclear(_TWO_WAYS, f"{days} at 00:00", f"{days} at 23:59")
+        raise Unclear(_TWO_WAYS, f"{days} at 0:00", f"{days} at 23:59")
     return hours[0]

@@ -27,9 +27,9 @@ from icalendar import Calendar
 from icalendar.prop import vBroken, vDDDLists, vDDDTypes
 from recurring_ical_events import CalendarQuery
 
-from ollim_bot.domain.calendar import CalendarEvent
+from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.text import counted, shortened
-from ollim_bot.store.calendars import encode_event
+from ollim_bot.store.calendars import copy_json
 
 # An event of icalendar. The types of its values depend on their names.
 _Component = Any
@@ -178,13 +178,10 @@ def main() -> None:
     except NoCalendar as wrong:
         sys.stdout.write(json.dumps({"problem": str(wrong)}))
         return
-    answer = {
-        "first": window.first.isoformat(),
-        "last": window.last.isoformat(),
-        "limits": found.limits,
-        "events": [encode_event(event) for event in found.events],
-    }
-    sys.stdout.write(json.dumps(answer))
+    copy = CalendarCopy(
+        name, "", (*found.events,), first=window.first, last=window.last, limits=found.limits
+    )
+    sys.stdout.write(json.dumps(copy_json(copy)))
 
 
 def _text(raw: bytes) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -22,9 +22,9 @@ from ollim_bot.integrations.calendars.fetching import (
 )
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import UnsuitableFile, read_with_status
-from ollim_bot.store.calendars import CalendarFiles, CalendarSource, Stored, decode_event
+from ollim_bot.store.calendars import CalendarFiles, CalendarSource, Stored, copy_in
 from ollim_bot.store.file_store import Malformed
-from ollim_bot.store.json_fields import Fields
+from ollim_bot.store.json_fields import parse_object
 
 # For one calendar: fetching it, then computing its instances.
 FETCH_SECONDS = 20.0
@@ -32,6 +32,14 @@ EXPAND_SECONDS = 60.0
 _EXPANSION = "ollim_bot.integrations.calendars.expansion"
 _NO_TEXT = "The address answered 304, though it was not asked for changes only."
 _TOO_MUCH = "The calendar needs more time or memory to be read than it may have."
+
+
+# Others wrote it, and the agent sees it: a name is one to three plain words.
+_OWN_NAME = re.compile(
+    rb"^(?:X-WR-CALNAME|NAME)(?:;[^:\r\n]{0,60})?:([^\r\n]{1,120})\r?$", re.MULTILINE
+)
+_PLAIN_NAME = re.compile(r"\w[\w'’&.-]{0,19}(?: [\w'’&.-]{1,20}){0,2}")
+_BEFORE_EVENTS = 4096
 
 
 class NewCalendar(NamedTuple):
@@ -89,6 +97,8 @@ class CalendarFeeds:
         fetched = self._fetched(source, FETCH_SECONDS)
         if fetched is None:
             raise CalendarFailed(_NO_TEXT)
+        if name is None and not name_problem(own := _own_name(fetched.text), taken):
+            source = replace(source, name=own)
         origin = source.file or shown_host(source.address)
         copy = self._expanded(CalendarCopy(source.name, origin), fetched.text, now)
         marked = replace(source, etag=fetched.etag, modified=fetched.modified)
@@ -184,15 +194,18 @@ class CalendarFeeds:
                 env={},
                 check=True,
             )
-            answer = Fields(json.loads(ran.stdout))
-            if problem := answer.text_or_none("problem"):
-                raise CalendarFailed(problem)
-            events = tuple(decode_event(each, copy.name) for each in answer.items("events"))
-            first, last = answer.day("first"), answer.day("last")
-            limits = answer.text("limits")
+            answer = parse_object(ran.stdout)
+            if answer.get("problem"):
+                raise CalendarFailed(str(answer["problem"]))
+            expanded = copy_in(answer | {"name": copy.name, "origin": copy.origin})
         except (subprocess.SubprocessError, OSError, ValueError, Malformed):
             raise CalendarFailed(_TOO_MUCH) from None
         as_of = now.replace(microsecond=0)
-        return CalendarCopy(
-            copy.name, copy.origin, events, as_of, first, last, str(now.tzinfo), limits=limits
-        )
+        return replace(expanded, as_of=as_of, zone=str(now.tzinfo))
+
+
+def _own_name(text: bytes) -> str:
+    """The name that the calendar gives itself; empty if it has none that is plain."""
+    found = _OWN_NAME.search(text[:_BEFORE_EVENTS].partition(b"BEGIN:VEVENT")[0])
+    name = found[1].decode("utf-8", "replace").strip() if found else ""
+    return name if _PLAIN_NAME.fullmatch(name) else ""

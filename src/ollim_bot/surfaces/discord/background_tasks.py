@@ -7,13 +7,14 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
+from ollim_bot.clock import Backoff
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock
 
 T = TypeVar("T")
 
 
-LONGEST_PAUSE = 30.0
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 _logger = logging.getLogger(__name__)
 
 
@@ -77,17 +78,15 @@ class BackgroundTasks:
 
     async def keep_trying(self, call: Callable[[], Awaitable[None]]) -> bool:
         """Try until the call succeeds; return False if it was refused."""
-        failures = 0
-        while True:
+        async for _ in Backoff(self._clock, FIRST_PAUSE, LONGEST_PAUSE):
             try:
                 await call()
             except DeliveryFailed:
                 return False
             except (Unreachable, DeliveryUncertain):
-                failures += 1
-                await self._clock.sleep(retry_delay(failures))
-            else:
-                return True
+                continue
+            return True
+        return False
 
     def open(self) -> None:
         self._is_closed = False

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from ollim_bot.clock import Backoff
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.errors import StorageError, Unreachable
 from ollim_bot.ports import ChatService, Clock
-from ollim_bot.surfaces.discord.background_tasks import retry_delay
+from ollim_bot.surfaces.discord.background_tasks import FIRST_PAUSE
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.inbound import Inbound
 from ollim_bot.surfaces.discord.messages import NAME, DmChannel, ReceivedMessage
@@ -96,21 +97,20 @@ class MessageCatchUp:
             await asyncio.gather(doing, newer, return_exceptions=True)
 
     async def _round(self, *, is_poll: bool) -> None:
-        failures, is_brought = 0, False
-        while True:
+        is_brought = False
+        async for _ in Backoff(self._clock, FIRST_PAUSE, _LONGEST_PAUSE):
             try:
                 if not is_brought:
                     self._inbound.hold()
                     await self._bring(is_poll=is_poll)
                     is_brought = True
                 await self._amend()
-                return await self._repair()
+                await self._repair()
+                return
             except (Unreachable, StorageError) as silent:
                 _logger.info("Discord cannot be read back now: %s", silent)
             if is_poll and not is_brought:
                 self._go_on()
-            failures += 1
-            await self._clock.sleep(retry_delay(failures, _LONGEST_PAUSE))
 
     async def _bring(self, *, is_poll: bool) -> None:
         start = self._read_to or await self._facts.last_seen()

@@ -10,6 +10,7 @@ from typing import Any
 
 import discord
 
+from ollim_bot.clock import Backoff
 from ollim_bot.domain.commands import Argument, CommandSpec
 from ollim_bot.domain.text import shortened
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
@@ -67,8 +68,9 @@ async def sync(
     mark = fingerprint(menu, application)
     if mark == remembered:
         return
-    pause = _FIRST_PAUSE
-    while not client.is_closed():
+    async for _ in Backoff(clock, _FIRST_PAUSE, _LONGEST_PAUSE):
+        if client.is_closed():
+            return
         try:
             async with writing():
                 await client.http.bulk_upsert_global_commands(application, menu)
@@ -80,8 +82,6 @@ async def sync(
         else:
             remember(mark)
             return
-        await clock.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def _option(command: str, argument: Argument) -> dict[str, Any]:

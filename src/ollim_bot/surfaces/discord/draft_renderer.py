@@ -17,6 +17,7 @@ from ollim_bot.surfaces.discord.background_tasks import (
 )
 from ollim_bot.surfaces.discord.drafts import DraftMessage, Drafts, TurnDrafts
 from ollim_bot.surfaces.discord.messages import DmChannel, OutgoingMessage, without_previews
+from ollim_bot.surfaces.discord.rendering import is_small
 from ollim_bot.surfaces.discord.status_line import pieces
 
 # Seconds between updates of the elapsed time while no event arrives.
@@ -84,7 +85,16 @@ class DraftRenderer:
             task.cancel()
 
     async def _draw(self) -> None:
+        """Every request waits for room, also the first: in a burst the typing sign is enough."""
+        self._news.set()
         while True:
+            await self._news.wait()
+            await self._clock.sleep(
+                max(self._channel.pause_before_edit(), retry_delay(self._failures))
+            )
+            # A more important request may have used the allowance in the meantime.
+            await self._clock.sleep(self._channel.pause_before_edit())
+            self._make_way()
             self._news.clear()
             step = self._next()
             if step is not None:
@@ -94,20 +104,17 @@ class DraftRenderer:
                 self._request = self._background.begin(self._drawn(draft, outgoing))
                 await asyncio.shield(self._request)
                 self._news.set()
-            await self._news.wait()
-            await self._clock.sleep(
-                max(self._channel.pause_before_edit(), retry_delay(self._failures))
-            )
-            # A more important request may have used the allowance in the meantime.
-            await self._clock.sleep(self._channel.pause_before_edit())
-            self._make_way()
 
     def _next(self) -> tuple[int, OutgoingMessage] | None:
         """The first draft that must be sent or edited, and its new content."""
         turn_drafts, now = self._turn_drafts, self._clock.monotonic()
         if self._is_drawn(self._drawn_at) and now - self._drawn_at < _TICK:
             return None
-        for index, outgoing in enumerate(self._wanted(now)):
+        wanted = self._wanted(now)
+        was_moved = turn_drafts.made > 0 and not turn_drafts.drafts
+        if was_moved and is_small(wanted[0].text) and now - self._drawn_at < _TICK:
+            return None  # a status line is worth a second message only if the turn lasts
+        for index, outgoing in enumerate(wanted):
             draft = turn_drafts.drafts[index] if index < len(turn_drafts.drafts) else None
             if draft is not None and draft.is_lost:
                 return None
@@ -183,9 +190,13 @@ class DraftRenderer:
 
     async def _type(self) -> None:
         while True:
-            with suppress(DeliveryFailed, Unreachable, DeliveryUncertain):
-                await self._channel.show_typing()
+            # Shielded: a call cancelled while Discord asks to wait would block all later calls.
+            await asyncio.shield(self._background.begin(self._show_typing()))
             await self._clock.sleep(_TYPING)
+
+    async def _show_typing(self) -> None:
+        with suppress(DeliveryFailed, Unreachable, DeliveryUncertain):
+            await self._channel.show_typing()
 
 
 class DiscordPresenter:

@@ -77,8 +77,7 @@ class TurnDrafts:
     @property
     def text(self) -> str:
         """The text that was written so far."""
-        pieces = self.live.text
-        return "".join(piece.source for piece in pieces.done) + pieces.rest
+        return self.live.source
 
     @property
     def has_text(self) -> bool:

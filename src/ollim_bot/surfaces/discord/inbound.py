@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ollim_bot.clock import Backoff
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.errors import (
@@ -21,7 +22,12 @@ from ollim_bot.errors import (
     WriteFailed,
 )
 from ollim_bot.ports import ChatService, Clock, IncomingFile, IncomingMessage
-from ollim_bot.surfaces.discord.background_tasks import RecentValues, finishes_within, retry_delay
+from ollim_bot.surfaces.discord.background_tasks import (
+    FIRST_PAUSE,
+    RecentValues,
+    finishes_within,
+    retry_delay,
+)
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.messages import (
     NAME,
@@ -325,19 +331,18 @@ class Inbound:
 
     async def _received(self, waiting: QueuedMessage, group: asyncio.TaskGroup) -> str:
         """Try until the message is accepted or deleted; return the text that was accepted."""
-        failures = 0
-        while not waiting.is_deleted:
+        async for failures in Backoff(self._clock, FIRST_PAUSE, _LONGEST_PAUSE):
+            if waiting.is_deleted:
+                break
             try:
                 # Files are fetched again for each try: the last try may have moved some of them.
                 async with self._fetching.fetched(waiting.seen.ref, waiting.seen.files) as fetched:
                     return await self._receive(waiting, fetched)
             except StorageError as full:
                 _logger.warning("A message waits for the disk", exc_info=True)
-                failures += 1
-                if failures == _SAID_AFTER:
+                if failures + 1 == _SAID_AFTER:
                     words = not_kept_yet(full.reason)
                     group.create_task(self._say(waiting.seen.ref, words))
-            await self._clock.sleep(retry_delay(failures, _LONGEST_PAUSE))
         return waiting.seen.text
 
     async def _receive(self, waiting: QueuedMessage, fetched: FetchedFiles) -> str:
@@ -399,10 +404,9 @@ class Inbound:
     async def _take_changes(self) -> None:
         while True:
             ref, text = await self._changes.get()
-            failures = 0
-            while not await self._has_changed(ref, text):
-                failures += 1
-                await self._clock.sleep(retry_delay(failures, _LONGEST_PAUSE))
+            async for _ in Backoff(self._clock, FIRST_PAUSE, _LONGEST_PAUSE):
+                if await self._has_changed(ref, text):
+                    break
 
     async def _has_changed(self, ref: str, text: str | None) -> bool:
         """Apply the change; False if it has to be tried again."""

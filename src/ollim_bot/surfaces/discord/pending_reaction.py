@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
+from ollim_bot.clock import Backoff
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.background_tasks import RecentValues, retry_delay
+from ollim_bot.surfaces.discord.background_tasks import FIRST_PAUSE, RecentValues
 from ollim_bot.surfaces.discord.messages import DmChannel
 
 EYES = "👀"
@@ -121,15 +122,15 @@ class PendingReaction:
             self._wanted.clear()
 
     async def _take_away(self, ref: str) -> None:
-        failures = 0
-        while ref in self._leaving:
+        async for _ in Backoff(self._clock, FIRST_PAUSE, _LONGEST_PAUSE):
+            if ref not in self._leaving:
+                return
             try:
                 await self._channel.unmark(ref, EYES)
             except (Unreachable, DeliveryUncertain) as silent:
                 _logger.debug("A mark could not be taken away: %s", silent)
-                failures += 1
-                await self._clock.sleep(retry_delay(failures, _LONGEST_PAUSE))
                 continue
             except DeliveryFailed as refused:
                 _logger.info("A mark cannot be taken away: %s", refused)
             self._drop(ref)
+            return

@@ -18,6 +18,7 @@ from ollim_bot.surfaces.discord.messages import (
     without_previews,
 )
 from ollim_bot.surfaces.discord.split import LONGEST, Fence, Pieces, opened_by, shortened, split
+from ollim_bot.surfaces.discord.tables import with_tables
 
 FORK = "side conversation · apart from the main one"
 
@@ -213,6 +214,9 @@ def outgoing_of(part: ChatMessage) -> OutgoingMessage:
         if part.untrusted is None:
             return trusted
         return replace(without_previews(part.text), files=part.attachments)
+    if part.card.earlier_of:
+        line = _FOOTER_MARKUP.sub(_ESCAPED, one_line(part.card.title, _LONGEST_FOOTER))
+        return replace(without_previews(small(line)), files=part.attachments)
     footer = _card_footer(part)
     return OutgoingMessage("", fitted(part.card, footer), footer, part.attachments)
 
@@ -225,7 +229,7 @@ def _texts(message: ChatMessage) -> tuple[str, ...]:
         case Author.PROGRAM:
             return _line_by_line(message.text, _small, head, foot)
         case _:
-            pieces = Pieces().added("\n".join([*head, message.text.strip()]))
+            pieces = Pieces().added("\n".join([*head, with_tables(message.text.strip())]))
             return pieces.closed().added("\n".join(["", *foot])).shown if foot else pieces.shown
 
 

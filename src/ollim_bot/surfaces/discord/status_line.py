@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from ollim_bot.domain.activity import THINKING, Activity, ToolLine, ToolState
 from ollim_bot.domain.events import AgentEvent, TextCompleted, TextStreamed, TextWithdrawn
 from ollim_bot.surfaces.discord.rendering import FORK, one_line, small, without_markup
-from ollim_bot.surfaces.discord.split import LONGEST, Pieces
+from ollim_bot.surfaces.discord.split import LONGEST, Pieces, split
+from ollim_bot.surfaces.discord.tables import with_tables
 
 WORKING = "Working…"
 
@@ -45,6 +46,18 @@ class LiveText:
             case _:
                 return live
 
+    @property
+    def source(self) -> str:
+        """The text so far, as it was written."""
+        return "".join(piece.source for piece in self.text.done) + self.text.rest
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The text in pieces of 2000 characters at most, with its tables drawn."""
+        source = self.source
+        drawn = with_tables(source)
+        return self.text.shown if drawn == source else split(drawn)
+
     def _with_more(self, text: str) -> LiveText:
         if self.is_streaming:
             return replace(self, text=self.text.added(text))
@@ -54,7 +67,7 @@ class LiveText:
 
 def pieces(live: LiveText, elapsed_seconds: float, in_fork: bool = False) -> tuple[str, ...]:
     """What each draft shows now, of 2000 characters at most; at least one."""
-    *before, last = live.text.shown or ("",)
+    *before, last = live.shown or ("",)
     phase = _phase(live.activity, is_silent=not last)
     head = [small(f"{phase}{_in_brackets(elapsed_seconds)}")] if phase else []
     foot = [small(FORK)] if in_fork else []

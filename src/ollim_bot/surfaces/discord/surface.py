@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import discord
 
+from ollim_bot.clock import Backoff
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, StorageError, Unreachable
@@ -326,9 +327,7 @@ class DiscordSurface:
 
     async def _connect(self, service: DiscordListener) -> None:
         """Open one connection after another, with growing pauses while none succeeds."""
-        pause = _FIRST_PAUSE
-        while True:
-            began = self._clock.monotonic()
+        async for failures in Backoff(self._clock, _FIRST_PAUSE, _LONGEST_PAUSE):
             try:
                 await use_api_url(self._account.api_url)
                 self._connection = DiscordConnection(
@@ -342,13 +341,9 @@ class DiscordSurface:
                 await self._connection.run()
             except Unreachable as lost:
                 _logger.warning("%s", lost)
-                await service.lost(str(lost), is_again=pause > _FIRST_PAUSE)
+                await service.lost(str(lost), is_again=failures > 0)
             finally:
                 self._connection = None
-            if self._clock.monotonic() - began > _LONGEST_PAUSE:
-                pause = _FIRST_PAUSE
-            await self._clock.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def _reconnect(self) -> None:
         if self._connection is not None:

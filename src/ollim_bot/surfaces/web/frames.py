@@ -213,6 +213,7 @@ def card_json(card: Card) -> Json:
         "fields": [_field(each) for each in card.fields],
         "lines": [{"text": each.text, "heading": each.heading} for each in card.lines],
         "buttons": [_button(each) for each in card.buttons],
+        "earlier_of": card.earlier_of,
     }
 
 

@@ -26,7 +26,7 @@ from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk
 from ollim_bot.settings import Secret
-from ollim_bot.store.codecs.records import KnownBrowsersCodec
+from ollim_bot.store.codecs.records import KNOWN_BROWSERS
 from ollim_bot.store.file_store import FileStore, StoreProblem
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.surfaces.web.secret import (
@@ -321,6 +321,4 @@ def _store(paths: DataPaths, disk: Disk, report: Callable[[str], None]) -> FileS
         report(str(problem))
 
     path = paths.web_browsers
-    return FileStore(
-        path, KnownBrowsersCodec(), FileLock(paths.lock_of(path)), disk=disk, report=told
-    )
+    return FileStore(path, KNOWN_BROWSERS, FileLock(paths.lock_of(path)), disk=disk, report=told)

@@ -15,7 +15,7 @@ from ollim_bot.domain.releases import Version
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.store.opening import look_into
 from ollim_bot.upkeep.checks.jobs import heartbeat
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, read_update
 from ollim_bot.upkeep.installed_program import InstalledProgram, NotUpdatable, find_installation
 from ollim_bot.upkeep.instance import removed_if_free, running_pid
@@ -85,7 +85,7 @@ def stopped(
     elif presence.failed_at is not None and presence.failure:
         when = describe(presence.failed_at, now)
         yield warned(NAME, f"it ended by itself {when}: {presence.failure}", _START)
-    yield passed(NAME, "not running")
+    yield off(NAME, "not running; `ollim-bot` starts it")
 
 
 def installed_version() -> str:

@@ -42,7 +42,7 @@ from ollim_bot.upkeep.checks.folder import (
     shown,
 )
 from ollim_bot.upkeep.checks.jobs import NoJournal
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.instance import running_pid
 
 _GIT_LIMIT = 10.0
@@ -53,6 +53,7 @@ _SUBAGENTS = "subagents"
 _TOOL_SERVERS = "tool servers"
 _MEND_SERVERS = "Mend mcp.json; `ollim-bot mcp list` shows whether it is right."
 _CALENDARS = "calendars"
+_NO_CALENDAR = "none; `ollim-bot cal subscribe -` adds one"
 _TASKS = "tasks"
 _COPIES = "copies"
 _DATABASE = "database"
@@ -208,7 +209,7 @@ def check_calendars(given: DoctorInput) -> Iterator[DoctorFinding]:
     for copy in copies:
         yield from _calendar_findings(copy, now, is_running=is_running)
     ages = ", ".join(f"{copy.name} {age_words(copy, now)}" for copy in copies)
-    yield passed(_CALENDARS, ages or "none")
+    yield passed(_CALENDARS, ages) if ages else off(_CALENDARS, _NO_CALENDAR)
 
 
 def _calendar_findings(
@@ -292,7 +293,7 @@ def backups(
         if is_automatic:
             yield warned(_BACKUP, f"auto_backup is on, and there is none in {folder}", _MAKE_BACKUP)
         else:
-            yield passed(_BACKUP, "none yet: `ollim-bot backup` makes one")
+            yield off(_BACKUP, "none yet; `ollim-bot backup` makes one")
         return
     newest = complete[0].made_at.astimezone(now.tzinfo)
     when = describe(newest.replace(second=0, microsecond=0), now)

@@ -21,12 +21,15 @@ from ollim_bot.domain.provider import (
 from ollim_bot.domain.provider_memory import ProviderMemory
 from ollim_bot.engine.launcher import cli_path
 from ollim_bot.engine.login import login_status
-from ollim_bot.environment import chosen_zone, open_file_warning, system_zone
+from ollim_bot.environment import chosen_zone, open_file_warning, read_env_file, system_zone
+from ollim_bot.errors import OllimError
+from ollim_bot.paths import DataPaths
 from ollim_bot.settings import ModelChoice, Settings
 from ollim_bot.store.opening import look_into
 from ollim_bot.upkeep.checks.folder import close_file
 from ollim_bot.upkeep.checks.jobs import heartbeat
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
+from ollim_bot.upkeep.env_file import env_text
 from ollim_bot.upkeep.instance import running_pid
 
 CLOCK = "clock"
@@ -54,30 +57,41 @@ def clock(now: datetime, zone: str, last_seen: datetime | None) -> Iterator[Doct
 
 
 ZONE = "time zone"
+_ZONE_SETTING = "OLLIM_TIMEZONE"
 
 
 def check_time_zone(given: DoctorInput) -> Iterator[DoctorFinding]:
     paths, chosen = given.data.paths, chosen_zone(given.data.paths)
     planned = look_into(paths, given.local_now, lambda tx: tx.zone.get().name) or ""
     used = planned if running_pid(paths.bot_pid) is not None else ""
-    return time_zone(
-        str(given.data.zone), used, system_zone(given.environ), is_chosen=chosen is not None
-    )
+    zone, machine = str(given.data.zone), system_zone(given.environ)
+    if chosen is not None:
+        source = "set with `config`"
+    elif zone != str(machine) or _ZONE_SETTING in {*given.environ, *_own_settings(paths)}:
+        source = "from the settings"
+    else:
+        source = "this machine's; `ollim-bot setup timezone` sets yours"
+    return time_zone(zone, used, machine, source)
 
 
-def time_zone(
-    zone: str, used: str, machine: tzinfo | None, *, is_chosen: bool
-) -> Iterator[DoctorFinding]:
+def _own_settings(paths: DataPaths) -> Mapping[str, str]:
+    """The `.env` of the data directory; nothing if it cannot be read, which another check says."""
+    try:
+        return read_env_file(env_text(paths)).values
+    except OllimError:
+        return {}
+
+
+def time_zone(zone: str, used: str, machine: tzinfo | None, source: str) -> Iterator[DoctorFinding]:
     """`zone` is the owner's; `used` the one in which the running bot plans, empty if none runs.
 
-    `is_chosen` says that the owner chose it with `config`, and not in the settings.
+    `source` says who set it.
     """
     if used and used != zone:
         detail = f"the bot plans in {used}, but this terminal reads {zone}"
         command = f"`ollim-bot config set timezone {zone}`"
         yield warned(ZONE, detail, f"Run {command}, or restart the bot.")
         return
-    source = "set with `config`" if is_chosen else "from the settings"
     others = "" if machine is None or str(machine) == zone else f"; this machine is on {machine}"
     yield passed(ZONE, f"{zone}, {source}{others}")
 
@@ -116,7 +130,7 @@ def check_memory(given: DoctorInput) -> Iterator[DoctorFinding]:
 def memory(pid: int | None, used: int | None) -> Iterator[DoctorFinding]:
     """The memory of the running bot; `used` is None if it is unknown."""
     if pid is None:
-        yield passed(MEMORY, "the bot is not running")
+        yield off(MEMORY, "the bot is not running")
     elif used is None:
         yield passed(MEMORY, f"the bot runs as process {pid}")
     elif used > _MUCH_MEMORY:

@@ -20,7 +20,7 @@ from ollim_bot.integrations.google.credentials import read_client
 from ollim_bot.integrations.google.token_store import GoogleTokenStore
 from ollim_bot.settings import Secret
 from ollim_bot.upkeep.checks.folder import close_file
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.instance import running_pid
 
 _LONGEST_WAIT = 5.0
@@ -68,7 +68,7 @@ USUAL_ADDRESS = "https://discord.com/api/v10"
 # Of an application in many servers, and of a small one.
 _MESSAGE_CONTENT = (1 << 18) | (1 << 19)
 
-_DISCORD_OFF = "off; `ollim-bot setup discord` turns it on"
+_DISCORD_OFF = "not set up; `ollim-bot setup discord` does it"
 NO_TOKEN = "Discord refused the token"
 _NEW_TOKEN = "Run `ollim-bot setup discord` with a new one, then start the bot again."
 _AWAY = "Discord cannot be reached now"
@@ -97,7 +97,7 @@ def discord_account(
     token: Secret | None, owner_id: int | None, address: str | None, ask: Ask
 ) -> Iterator[DoctorFinding]:
     if token is None:
-        yield passed(DISCORD, _DISCORD_OFF)
+        yield off(DISCORD, _DISCORD_OFF)
         return
     account = look_up_bot(token, address, ask)
     if isinstance(account, DoctorFinding):
@@ -224,7 +224,7 @@ def _connection(tokens: GoogleTokenStore, now: datetime) -> DoctorFinding:
     if revoked is not None:
         whom = f" to {revoked.account}" if revoked.account else ""
         return warned(GOOGLE, f"the connection{whom} was revoked or has expired", _CONNECT_AGAIN)
-    return passed(GOOGLE, _NOT_CONNECTED)
+    return off(GOOGLE, _NOT_CONNECTED)
 
 
 PAGE = "page"
@@ -233,7 +233,7 @@ _OURS = "ollim-bot"
 _STANDING_STILL = 120.0
 _NO_HOSTS = frozenset({"0.0.0.0", "http", "https"})
 
-_PAGE_OFF = "off"
+_PAGE_OFF = "switched off by OLLIM_WEB_PORT=0"
 _NOWHERE = "the page is off, and so is Discord: nobody can talk to the bot"
 _TURN_ON = "Set OLLIM_WEB_PORT to a port, such as 8421, and start the bot again: `ollim-bot`."
 _OTHER_PORT = "Stop that one, or set OLLIM_WEB_PORT to another port and run `ollim-bot` again."
@@ -264,7 +264,7 @@ def page(
 ) -> Iterator[DoctorFinding]:
     """`is_running` is about the bot of this data directory; `refusal` is `why_not_free`."""
     if port is None:
-        yield passed(PAGE, _PAGE_OFF) if has_discord else failed(PAGE, _NOWHERE, _TURN_ON)
+        yield off(PAGE, _PAGE_OFF) if has_discord else failed(PAGE, _NOWHERE, _TURN_ON)
         return
     try:
         answer = ask(f"http://{_HOST}:{port}/healthz", {})

@@ -13,7 +13,7 @@ from ollim_bot.errors import SupervisorFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.file_store import FormatIsNewer, Malformed
 from ollim_bot.store.sentinel import deliveries_left
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.installation import SERVICE, ServiceHealth, service_health
 from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.service import find_supervisor, service_of
@@ -21,7 +21,7 @@ from ollim_bot.upkeep.supervision import SupervisorPrograms
 from ollim_bot.upkeep.systemd import TIMER
 
 SENTINEL = "sentinel"
-_NO_TIMER = "off; `ollim-bot service install` sets it up together with the service"
+_NO_TIMER = "not set up; `ollim-bot service install` does it together with the service"
 _SET_ASIDE = "Run `ollim-bot`: it sets the file aside when it starts, and says so."
 _UPDATE = "Run `ollim-bot update`: the newer version reads it."
 _READ_NEXT = "`/restart` in the chat lets the bot read it."
@@ -39,7 +39,7 @@ def check_service(given: DoctorInput) -> Iterator[DoctorFinding]:
     supervisor = find_supervisor(given.environ)
     installed = supervisor.installed() if supervisor else None
     if supervisor is None or installed is None:
-        yield passed(SERVICE, _NOT_INSTALLED)
+        yield off(SERVICE, _NOT_INSTALLED)
         return
     definition = installed.definition
     if definition is None:
@@ -70,9 +70,9 @@ def service(supervisor: str, health: ServiceHealth) -> DoctorFinding:
         told = f"the last heartbeat is {age} old" if age else "there was no heartbeat yet"
         return failed(SERVICE, f"the bot runs, but {told}", _RESTART)
     if not status.is_enabled:
-        return warned(SERVICE, "the bot lives, but does not start with this machine", _INSTALL)
+        return warned(SERVICE, "the bot is running, but does not start with this machine", _INSTALL)
     if status.lingers is False:
-        told = "the bot lives, but ends when you log out"
+        told = "the bot is running, but ends when you log out"
         return warned(SERVICE, told, "Run `sudo loginctl enable-linger $USER`.")
     return passed(SERVICE, f"{supervisor} runs the bot (process {status.pid}), heartbeat {age} ago")
 
@@ -83,7 +83,7 @@ def check_sentinel(given: DoctorInput) -> Iterator[DoctorFinding]:
     yield from left_by_sentinel(paths, is_running=is_running)
     supervisor = service_of(paths, given.environ)
     if supervisor is None:
-        yield passed(SENTINEL, _NO_TIMER)
+        yield off(SENTINEL, _NO_TIMER)
         return
     installed = supervisor.installed()
     definition = installed.definition if installed else None

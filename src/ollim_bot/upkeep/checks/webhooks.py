@@ -20,7 +20,7 @@ from ollim_bot.store.webhook_format import WEBHOOKS
 from ollim_bot.upkeep.checks.jobs import job_report
 from ollim_bot.upkeep.checks.machine import provider_of
 from ollim_bot.upkeep.checks.network import Ask, ask, why_not_free
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.instance import running_pid
 
 NAME = "webhooks"
@@ -28,7 +28,7 @@ _SHORTEST_SECRET = 16
 _MOST_NAMED = 3
 
 _MEND = "Mend the file; `ollim-bot webhook list` shows whether it is right."
-_OFF = "off; `WEBHOOK_PORT` and `WEBHOOK_SECRET` in `.env` turn them on"
+_OFF = "not set up; `WEBHOOK_PORT` and `WEBHOOK_SECRET` in `.env` turn them on"
 _SWITCH_ON = (
     "Put `WEBHOOK_PORT=9100` and a long `WEBHOOK_SECRET` into `.env`, and run `ollim-bot` again."
 )
@@ -63,7 +63,7 @@ def check_webhooks(given: DoctorInput) -> Iterator[DoctorFinding]:
 
 def _switched_off(hooks: Sequence[WebhookSpec]) -> DoctorFinding:
     if not hooks:
-        return passed(NAME, _OFF)
+        return off(NAME, _OFF)
     return warned(NAME, f"off, so nothing calls {named(hooks, _MOST_NAMED)}", _SWITCH_ON)
 
 

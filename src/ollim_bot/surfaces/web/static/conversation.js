@@ -15,7 +15,9 @@
  */
 
 import { arrange, byId, make } from "./dom.js";
-import { botName, dayIn, isApart, momentInWords, speakerNames, zoneOf } from "./format.js";
+import {
+    botName, dayIn, isApart, momentInWords, nextMomentInWords, speakerNames, zoneOf,
+} from "./format.js";
 import { LiveElement, fillMessage, messageElement, noteElement, unsentElement } from "./message.js";
 import { placeChanged, viewChanged } from "./reducers.js";
 import { Scroll } from "./scroll.js";
@@ -207,6 +209,7 @@ function* itemsOf(state, context) {
     yield* noteItems(state, null);
     const isInFork = openFork(state) !== null;
     const live = state.live && withoutMotion(state.live);
+    const cards = earlierCards(state.messages);
     const shown = inReadingOrder(state.messages, live && isWriting(live) ? live : null);
     /** @type {Message | null} */
     let before = null;
@@ -215,8 +218,11 @@ function* itemsOf(state, context) {
             yield liveItem(message, isInFork);
             continue;
         }
-        yield* momentItems(before, message, context);
-        yield messageItem(message);
+        const earlier = message.card?.earlier_of && cards.get(message.card.earlier_of);
+        if (!earlier || earlier.at(-1) === message) {
+            yield* momentItems(before, message, context);
+            yield earlier ? earlierItem(earlier, message, context) : messageItem(message);
+        }
         yield* noteItems(state, message.id);
         if (state.unreadLine === message.id && message !== shown.at(-1)) {
             yield { key: "unread", source: null, build: unreadLine };
@@ -227,6 +233,43 @@ function* itemsOf(state, context) {
         const build = () => unsentElement(unsent, context.names, isInFork);
         yield { key: `unsent ${unsent.id}`, source: unsent, build };
     }
+}
+
+/**
+ * The messages whose cards are earlier ones of a thing, by that thing.
+ * @param {Message[]} messages
+ */
+function earlierCards(messages) {
+    /** @type {Map<string, Message[]>} */
+    const found = new Map();
+    for (const message of messages) {
+        const thing = message.card?.earlier_of;
+        if (thing) {
+            found.set(thing, [...found.get(thing) ?? [], message]);
+        }
+    }
+    return found;
+}
+
+/**
+ * One line for all earlier cards of a thing, in the place of the last.
+ * @param {Message[]} messages
+ * @param {Message} last
+ * @param {Context} context
+ * @returns {Item}
+ */
+function earlierItem(messages, last, { now, zone }) {
+    const moments = messages.map(({ at }) => new Date(at));
+    const later = moments.slice(1).map(
+        (moment, place) => nextMomentInWords(moment, moments[place], now, zone),
+    );
+    const title = [messages[0].card?.title, ...later].join(", ");
+    const shown = { ...last, card: last.card && { ...last.card, title } };
+    return {
+        key: `message ${last.id}`,
+        source: title,
+        build: (view, old) => view.messageElement(shown, old),
+    };
 }
 
 /**

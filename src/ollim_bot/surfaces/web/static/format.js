@@ -36,6 +36,20 @@ export function momentInWords(moment, now, zone) {
 }
 
 /**
+ * `9:05`, and with the day where it is another than that of the moment before.
+ * @param {Date} moment
+ * @param {Date} before
+ * @param {Date} now
+ * @param {string} zone
+ */
+export function nextMomentInWords(moment, before, now, zone) {
+    const { hour, minute } = wallClock(moment, zone);
+    return dayIn(zone, moment) === dayIn(zone, before)
+        ? `${hour}:${twoDigits(minute)}`
+        : momentInWords(moment, now, zone);
+}
+
+/**
  * Whether the time of the second message is shown, because of a long pause or a new day.
  * @param {Date} before
  * @param {Date} after

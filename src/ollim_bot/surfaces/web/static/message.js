@@ -42,16 +42,21 @@ export function fillMessage(article, message, context) {
     const focused = article.contains(document.activeElement) ? document.activeElement : null;
     patch(body, rich(message.html));
     const when = momentInWords(new Date(message.at), context.now, context.zone);
-    article.className = `message ${message.author}${message.in_fork ? " in-fork" : ""}`;
+    const isEarlier = Boolean(message.card?.earlier_of);
+    article.className = present(
+        "message", message.author, message.in_fork && "in-fork", isEarlier && "is-earlier",
+    ).join(" ");
     article.dataset.id = message.id;
     const place = message.in_fork && "in a side conversation";
     const names = [context.names[message.author], place, message.job, when];
     article.setAttribute("aria-label", present(...names).join(", "));
     const parts = present(
-        (message.author === "background" || message.job) && backgroundMark(message, when),
+        !isEarlier
+            && (message.author === "background" || message.job)
+            && backgroundMark(message, when),
         message.reply_to && quoteButton(message.reply_to, context.names),
         body,
-        message.card && cardElement(message.card),
+        message.card && (isEarlier ? earlierLine(message.card) : cardElement(message.card)),
         message.attachments.length > 0 && attachmentList(message.attachments),
         message.is_cut_off && make("p", { class: "aside" }, "cut off here"),
         message.footer && make("p", { class: "aside" }, message.footer),
@@ -203,6 +208,14 @@ export function noteElement(note) {
         note.isCommand && note.isError && textButton("What I can do", "help"),
         !note.isRunning && iconButton("close", "Remove this note", "drop-note"),
     );
+}
+
+/**
+ * What is left of cards for which a newer one asks.
+ * @param {Card} card
+ */
+function earlierLine({ title }) {
+    return make("p", {}, ...drawn(title));
 }
 
 /** @param {Card} card */

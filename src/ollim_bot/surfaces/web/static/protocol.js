@@ -28,6 +28,7 @@
  * @property {Field[]} fields
  * @property {Line[]} lines
  * @property {Button[]} buttons
+ * @property {string} earlier_of  the thing for which a newer card asks; empty if it asks itself
  *
  * @typedef {object} Message
  * @property {string} id
