@@ -107,7 +107,6 @@ MAY_BE_ADDED = (
     "`what are my tasks` shows it."
 )
 NOT_HERE = f"I cannot do that here. {_NOTHING_DONE}"
-NO_SNOOZE = f"A routine cannot be snoozed. {_NOTHING_DONE} Write `pause the meds routine`."
 TODAY = "Today:"
 TOMORROW = "Tomorrow:"
 THE_WEEK = "The next seven days:"
@@ -124,6 +123,9 @@ NO_TASKS = "No task is open. Write `add a task: buy a card`."
 SAY_WHICH_TASK = f"What is the task? {_NOTHING_DONE} Write it as in `add a task: buy a card`."
 SETTLED = "Noted."
 WHICH = "Which one?"
+IS_IT_RIGHT = "Is that right?"
+WHAT = f"What shall I remind you of? {_NOTHING_DONE}"
+SET_IT = "Set it"
 PRESS_OR_WRITE = "Press one, or say it in words."
 WHICH_OF_THEM = f"Which of them? {_NOTHING_DONE}"
 DROPPED = f"All right. {_NOTHING_DONE}"
@@ -174,8 +176,16 @@ def calendars_unseen(reason: str) -> str:
     return f"I could not look at the calendars: {shortened(' '.join(reason.split()), 200)}"
 
 
-def moment_first(whole: str) -> str:
-    return f"Is that when to remind you: `{whole}`? {_NOTHING_DONE} `yes` sets it."
+def what_at(when: str) -> str:
+    return f"What shall I remind you of, {when}? {_NOTHING_DONE}"
+
+
+def what_with(title: str) -> str:
+    return f"“{title}”: what shall I do with it? {_NOTHING_DONE}"
+
+
+def confirmed(whole: str) -> str:
+    return f"Shall I set this: `{whole}`? {_NOTHING_DONE} `yes` sets it."
 
 
 def when(task: str) -> str:
