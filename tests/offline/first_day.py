@@ -343,6 +343,11 @@ PHRASES: dict[str, tuple[str, ...]] = {
     "i dont know where to start": ("ask: /today",),
     "stop bugging me": ("ask: quiet", "ask: pause"),
     "be quiet for 2 hours": ("quiet 2h", "ask: /quiet 2h", "ask: /quiet"),
+    "do i have anything tonight": ("ask: ",),
+    "check my calendar tomorrow 8am": ("remind: check my calendar @ 11-17 08:00 +run",),
+    "move dentist to 11am": ("ask: today 11am, tomorrow 11am",),
+    "cancle the plants one": ("cancel plants",),
+    "every tuesday bins 7pm": ("routine: bins @ 0 19 * * 2", "ask: every tuesday 7pm"),
 }
 
 DIALOGUES: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
@@ -609,6 +614,30 @@ DIALOGUES: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, tuple[str, ...]], 
         (
             ("I'm overwhelmed", ("ask: /today",)),
             ("taken", ("settle take the heart pill: taken", "ask: heart pill")),
+        ),
+    ),
+    (
+        "a time and a thing that is set",
+        (),
+        (
+            ("dentist got moved to thursday 2pm", ("ask: dentist, thursday 2pm, cancel",)),
+            ("press: Move to", ("snooze dentist until 11-19 14:00",)),
+        ),
+    ),
+    (
+        "a rhythm answers when",
+        (),
+        (
+            ("i keep forgetting to drink water", ("ask: when",)),
+            ("every 2 hours", ("routine: drink water @ 0 */2 * * *",)),
+        ),
+    ),
+    (
+        "an order that is asked about stays one",
+        (),
+        (
+            ("check my mail for invoices at 3", ("ask: 3pm",)),
+            ("3pm", ("remind: check my mail for invoices @ 11-16 15:00 +run",)),
         ),
     ),
 )

@@ -93,7 +93,6 @@ _AGAIN = tuple(
         rf"{_AND}(?:{_ASK} )?again {_EVERY}(?:{_UNTIL})?",
         rf",? {_PERIOD}{_UNTIL}",
         r",? (?:until|till|['’]?til) i(?:['’]ve| have)(?: (?:done|taken|had)(?: it| this| them)?)?",
-        r",? (?:until|till|['’]?til) (?:it(?:['’]?s| is) )?(?:done|taken|finished)",
     )
 )
 _NAG_FRAME = re.compile(

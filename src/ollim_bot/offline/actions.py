@@ -10,7 +10,9 @@ from datetime import UTC
 
 from ollim_bot.domain.item_replies import ReplyMeaning, meaning_of
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.phrases import parse_duration
+from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
+from ollim_bot.domain.phrases.dates import read_time
+from ollim_bot.domain.phrases.durations import normalized
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.wishes import wish_from_words, without_nag
 from ollim_bot.errors import BadPhrase
@@ -42,12 +44,13 @@ _TASK = re.compile(
 _WORD = re.compile(r"[^\W_]+")
 _FILLING = frozenset(
     ("the", "my", "a", "an", "to", "about", "of", "for", "at", "on", "in", "and", "that", "me", "i")
-) | {"is", "it", "remind"}
+) | {"is", "it", "remind", "one", "thing"}
 # Words that tell of something that is set, and those that ask or tell of something else.
 _NAMING_A_JOB = re.compile(
     r"\b(?:reminders?|routines?|tasks?|one|thing|any ?more|no longer|cancel\w*|delete|remove|drop"
     r"|scrap|ditch|stop|end|pause|skip|move|push|shift|change|postpone|delay|snooze|later|earlier"
-    r"|instead|forget|moved|off|done|over|got|bought|paid|sent|did)\b",
+    r"|instead|forget|moved|off|done|over|got|bought|paid|sent|did"
+    r"|reschedule|sorted|wait)\b",
     re.IGNORECASE,
 )
 _NO_NAMING = re.compile(
@@ -403,6 +406,8 @@ def _what_with(kind: str, job: ListedJob, when: str = "") -> Say:
 def _change_job(intent: Change, kind: JobKind, job: ListedJob, situation: Situation) -> Part:
     if intent.verb == "change":
         return _what_with(kind, job)
+    if asked := _which_day(intent, job, situation):
+        return asked
     is_tool = kind is JobKind.REMINDER and intent.verb == "cancel"
     call = (
         CallTool(CANCEL_REMINDER, {"reminder_id": job.id})
@@ -415,6 +420,25 @@ def _change_job(intent: Change, kind: JobKind, job: ListedJob, situation: Situat
     if intent.verb == "cancel":
         return Say(texts.cancelled(kind, job.title, _moment_of(job.when)))
     return Say(_without_place(done.text), FollowUp(about=job.id))
+
+
+def _which_day(intent: Change, job: ListedJob, situation: Situation) -> Say | None:
+    """Ask for the day, where a bare time may be meant for that of the job, or for the next one."""
+    how, clock = intent.until or ("", "")
+    if situation.prompt.moment is None or how != "--until" or not read_time(normalized(clock)):
+        return None
+    now = situation.prompt.moment.replace(tzinfo=UTC)
+    day = re.sub(r" ?\d{1,2}:\d\d.*$", "", job.when)
+    either = (clock, f"{day} {clock}")
+    if not all(is_moment(each, now) for each in either):
+        return None
+    if parse_moment(either[0], now) == parse_moment(either[1], now):
+        return None
+    first = "today" if parse_moment(clock, now).date() == now.date() else "tomorrow"
+    choices = tuple(
+        (each, f"snooze {job.id} until {each}") for each in (f"{first} {clock}", either[1])
+    )
+    return Say(texts.which_day(job.title, [label for label, _ in choices]), FollowUp(choices))
 
 
 def show_when(subject: str, situation: Situation) -> Part | None:

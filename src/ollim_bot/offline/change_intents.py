@@ -44,6 +44,8 @@ _CHANGES = tuple(
         ("resume", r"(?:resume|unpause|enable|start|(?:turn|switch) on) {}(?: again)?", _NAMED),
         ("resume", r"(?:turn|switch) {}(?: back)? on(?: again)?", _NAMED),
         ("snooze", rf"{_MOVE} {{}}{_UNTIL}", _NAMED),
+        ("move", rf"{_MOVE} {{}} (?P<until>(?:\d|half |an? ).+)", _NAMED),
+        ("move", r"put {} (?:off|back) (?:to|until|till) (?P<until>.+)", (*_NAMED, *_BY_WORDS)),
         ("snooze", r"(?:snooze|postpone) {}", _NAMED),
         ("move", r"(?:make|have) {}(?: for| at)? (?P<until>.+)", _NAMED),
         ("cancel", rf"(?:{_CANCEL}|forget about) {{}}", _BY_WORDS),
@@ -67,6 +69,7 @@ _CHANGES = tuple(
             r"skip {} (?:today|tomorrow|tonight|this time|once|next time)",
             (*_NAMED, *_BY_WORDS),
         ),
+        ("move", r"(?:snooze|postpone|push|delay) {} (?P<until>(?:\d|half |an? ).+)", _BY_WORDS),
         ("change", r"change {}", (_ID,)),
     )
     for named in names
@@ -99,8 +102,8 @@ def change_intent(text: str, now: datetime) -> Change | AmbiguousIntent | None:
         return doubt or AmbiguousIntent(texts.ONE_AT_A_TIME)
     # `cancle the dentist thing`
     first, _, rest = text.partition(" ")
-    verb = None if first.lower() in _VERBS else nearest(first.lower(), _VERBS, 1)
-    change = change_intent(f"{verb} {rest}", now) if verb else None
+    meant = None if first.lower() in _VERBS else nearest(first.lower(), _VERBS, 1)
+    change = change_intent(f"{meant} {rest}", now) if meant else None
     return change if isinstance(change, Change) else None
 
 
@@ -137,7 +140,9 @@ def _snooze(
         f"snooze the reminder about {subject} until {{}}" if subject else "snooze the reminder {}"
     )
     if not until:
-        return AmbiguousIntent(texts.until_when(subject or "the reminder"), time_question(form))
+        is_id = re.fullmatch(_ID, subject) is not None
+        asked = texts.UNTIL_WHEN if is_id else texts.until_when(subject or "the reminder")
+        return AmbiguousIntent(asked, time_question(form))
     until, is_later = re.subn(r"(?<=\S) later$", "", until, flags=re.IGNORECASE)
     is_length = is_later or how.lower() in ("by", "for") or (not how and is_duration(until))
     try:

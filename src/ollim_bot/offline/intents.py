@@ -110,7 +110,7 @@ _NO_GUESS = re.compile(
     re.IGNORECASE,
 )
 _ASKING = re.compile(
-    r"^(?:(?:and|so|i|please|set|add|make|an?|new|reminder|remind me|need|want|have|got|gotta|its"
+    r"^(?:(?:so|i|please|set|add|make|an?|new|reminder|remind me|need|want|have|got|gotta|its"
     r"|it is|it['’]s|note to self|for|to|of|about|that)\b[ :,]*)+|^(?:remind me|reminder)$"
     r"|(?:[ ,]+(?:to|at|on|for|by|from|every|is|are|and|remind me|reminder|please))+$",
     re.IGNORECASE,
@@ -311,8 +311,8 @@ def _unclear(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent 
     try:
         parse_moment(phrase, now)
     except BadPhrase as refused:
-        daily = f"every day {phrase}"
-        if " and " in phrase and isinstance(_cron(daily, ""), str):
+        rhythms = (f"every day {phrase}", f"every {phrase}") if " and " in phrase else ()
+        if daily := next((each for each in rhythms if isinstance(_cron(each, ""), str)), ""):
             whole = f"{daily} remind me {'to' if vocabulary.is_errand(task) else 'of'} {task}"
             return AmbiguousIntent(texts.more_moments(phrase, daily), FollowUp(((daily, whole),)))
         parts = task.split()
@@ -382,6 +382,9 @@ def routine_intent(text: str) -> Repeat | AmbiguousIntent | None:
     """None if the text names no repetition, or gives no order."""
     if not vocabulary.names_rhythm(text) and not _has_rhythm(text):
         return None
+    said, mark, task = text.removeprefix("remind me ").partition(": ")
+    if mark and text.startswith("remind me ") and vocabulary.names_rhythm(said):
+        text = f"{said} remind me {'to' if vocabulary.is_errand(task) else 'of'} {task}"
     if _YEARLY.search(text):
         return AmbiguousIntent(texts.NOT_YEARLY)
     for rhythm, order, is_behind in _arrangements(text):
@@ -499,8 +502,10 @@ def guessed_intent(text: str, now: datetime) -> ScheduleIntent | None:
         return _readable(_confirmed(right), now) or guessed_intent(right, now)
     if before := _SOME_TIME_BEFORE.search(line):
         return _ask_when(before["event"])
+    words = line.split()
+    cuts = [(words, "")] if vocabulary.tells_time(words) else [*_cuts(words)]
     for asks in (_asked_at, _asked_about):
-        for time, task in _cuts(line.split()):
+        for time, task in cuts:
             if asked := asks(time, task, now):
                 return asked
     return None
@@ -542,7 +547,7 @@ def _bare_task(*parts: Sequence[str]) -> str:
 def _asked_at(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent | None:
     """Ask about a task at a time that is right."""
     phrase = normalized(" ".join(words))
-    if vocabulary.names_time(task):
+    if vocabulary.names_time(task) or task.isdigit():
         return None
     timer = f"in {phrase}" if is_duration(phrase) and not phrase.startswith("in ") else ""
     if timer or is_moment(phrase, now):
@@ -552,7 +557,10 @@ def _asked_at(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent
         return _readable(_asked(Remind(task or "the timer is over", timer or phrase)), now)
     days = re.findall(rf"\b{WEEKDAY}\b", phrase)
     rhythm = f"every {phrase}" if len(days) > 1 and not vocabulary.names_rhythm(phrase) else phrase
-    if task and isinstance(_cron(rhythm, ""), str):
+    if not task and isinstance(_cron(rhythm, ""), str):
+        asked = FollowUp(blank=f"{rhythm} remind me of {{}}")
+        return AmbiguousIntent(texts.what_at(rhythm), asked)
+    if isinstance(_cron(rhythm, ""), str):
         whole = task if is_order(task) else f"remind me of {task}"
         return _readable(_confirmed(f"{rhythm} {whole}"), now)
     return None
@@ -572,7 +580,7 @@ def _asked_about(words: Sequence[str], task: str, now: datetime) -> AmbiguousInt
     """Ask which time is meant."""
     names = (vocabulary.names_day, vocabulary.names_clock, vocabulary.names_rhythm)
     said = " ".join(words)
-    if not task or not any(each(said) for each in (*names, _has_rhythm, vocabulary.names_length)):
+    if not any(each(said) for each in (*names, _has_rhythm, vocabulary.names_length)):
         return None
     rhythm = _cron(said, f"remind me of {task}")
     if isinstance(rhythm, str):

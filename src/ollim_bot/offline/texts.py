@@ -205,6 +205,11 @@ def which_half(phrase: str, readings: list[str]) -> str:
     return f"`{phrase}` can be read two ways: {either}. {_NOTHING_DONE}"
 
 
+def which_day(title: str, moments: list[str]) -> str:
+    either = " or ".join(f"`{each}`" for each in moments)
+    return f"“{title}”: {either}? {_NOTHING_DONE}"
+
+
 def stop_how(subject: str) -> str:
     return (
         f"Shall I pause {subject}, which you can resume, or cancel it? {_NOTHING_DONE} "
