@@ -179,6 +179,175 @@ PHRASES: dict[str, tuple[str, ...]] = {
     "i forgot everything again": ("ask: /today", "ask: "),
     "i dont want to live anymore": ("ask: ",),
     "remind me to call Priya at 4ish": ("ask: 4pm", "ask: 4"),
+    "tmrw 8am put the recycling out": ("remind: put the recycling out @ 11-17 08:00",),
+    "remind me tmrw at 10am to ring the GP": ("remind: ring the GP @ 11-17 10:00",),
+    "remind me at 14.30 to join the call": ("remind: join the call @ 11-16 14:30", "ask: 14:30"),
+    "remind me on 3.12. at 14:00 to renew my railcard": (
+        "remind: renew my railcard @ 12-03 14:00",
+    ),
+    "remind me half six to feed the dog": ("ask: 6:30",),
+    "remind me at half past 6 to put the rice on": ("ask: 6:30",),
+    "remind me at quarter to nine pm to switch the dishwasher on": (
+        "remind: switch the dishwasher on @ 11-16 20:45",
+        "ask: 8:45pm",
+    ),
+    "at quarter past 5 this afternoon leave for nursery": (
+        "remind: leave for nursery @ 11-16 17:15",
+        "ask: 5:15",
+        "ask: quarter past 5",
+    ),
+    "remind me in 45 to check on the bread": ("ask: 45 minutes",),
+    "25 minutes": ("remind: the timer is over @ 11-16 10:40", "ask: 25 minutes"),
+    "i need my inhaler at 9pm remind me": (
+        "remind: my inhaler @ 11-16 21:00",
+        "remind: my inhaler @ 11-16 21:00 +dose",
+        "remind: use my inhaler @ 11-16 21:00 +dose",
+        "ask: inhaler",
+    ),
+    "dont let me forget my antibiotics tonight at 10": (
+        "remind: my antibiotics @ 11-16 22:00 +dose",
+        "remind: my antibiotics @ 11-16 22:00",
+        "remind: take my antibiotics @ 11-16 22:00 +dose",
+    ),
+    "remind me at 5pm to do the dishes and keep at it until i have": (
+        "remind: do the dishes @ 11-16 17:00 +nag",
+    ),
+    "nag me every 10 minutes from 5pm to do the ironing": (
+        "remind: do the ironing @ 11-16 17:00 +nag 10m",
+        "ask: ironing",
+    ),
+    "remind me on the 30th at 5pm to submit expenses": ("remind: submit expenses @ 11-30 17:00",),
+    "remind me at 9am to eat something": ("remind: eat something @ 11-17 09:00", "ask: tomorrow"),
+    "remind me when i get home to text my sister": ("ask: ",),
+    "remind me to descale the kettle": ("ask: when",),
+    "i keep forgetting to drink water": ("ask: drink water", "ask: water"),
+    "remind me this afternoon to call the plumber": (
+        "ask: afternoon",
+        "ask: pm",
+        "remind: call the plumber @ 11-16 14:00",
+        "remind: call the plumber @ 11-16 15:00",
+    ),
+    "8pm bins": ("remind: bins @ 11-16 20:00", "ask: 8pm: bins"),
+    "remind me 10 mins before 3pm to log on": ("remind: log on @ 11-16 14:50", "ask: "),
+    "remind me at 3pm and 5pm to stretch": (
+        "remind: stretch @ 11-16 15:00; remind: stretch @ 11-16 17:00",
+        "ask: 3pm",
+        "ask: ",
+    ),
+    "remind em at 7pm to call dad": ("remind: call dad @ 11-16 19:00", "ask: remind me at 7pm"),
+    "set a 5 min timer for the eggs": (
+        "remind: the eggs @ 11-16 10:20",
+        "remind: eggs @ 11-16 10:20",
+        "remind: the timer is over @ 11-16 10:20",
+        "ask: 5 min",
+    ),
+    "alarm 6am tmrw": ("remind: alarm @ 11-17 06:00",),
+    "remind me to leave at 3": ("ask: 3pm",),
+    "weds 7:30am remind me its bin day": (
+        "remind: its bin day @ 11-18 07:30",
+        "remind: bin day @ 11-18 07:30",
+        "ask: bin day",
+        "ask: wed",
+    ),
+    "remind me 24 dec to wrap the presents": ("ask: 24 dec",),
+    "remind me 25/11 at 10am to call the school": (
+        "remind: call the school @ 11-25 10:00",
+        "ask: 25 nov",
+    ),
+    "remind me on 3/12 at 10am to renew the parking permit": ("ask: dec",),
+    "remind me at 17h to fetch the kids": (
+        "remind: fetch the kids @ 11-16 17:00",
+        "ask: 17:00",
+        "ask: 5pm",
+    ),
+    "take my blood pressure tablet every morning at 7:30": (
+        "routine: take my blood pressure tablet @ 30 7 * * * +dose",
+    ),
+    "vitamins every day at 8am": (
+        "routine: vitamins @ 0 8 * * *",
+        "routine: vitamins @ 0 8 * * * +dose",
+        "routine: take vitamins @ 0 8 * * * +dose",
+    ),
+    "adderall weekdays 7am": (
+        "routine: adderall @ 0 7 * * 1-5",
+        "routine: adderall @ 0 7 * * 1-5 +dose",
+        "ask: adderall",
+    ),
+    "every night at 10 take the pill": ("routine: take the pill @ 0 22 * * * +dose",),
+    "meds at 8am and 8pm daily": (
+        "routine: meds @ 0 8,20 * * * +dose",
+        "routine: take meds @ 0 8,20 * * * +dose",
+    ),
+    "every day at 9pm remind me to take my medication and keep at it till i have": (
+        "routine: take my medication @ 0 21 * * * +dose +nag",
+    ),
+    "remind me every day at 6pm to walk the dog, nag me every 15 minutes": (
+        "routine: walk the dog @ 0 18 * * * +nag 15m",
+    ),
+    "every sunday 8pm remind me to pack my gym bag": ("routine: pack my gym bag @ 0 20 * * 0",),
+    "bins every tues 7pm": ("routine: bins @ 0 19 * * 2", "ask: every tuesday"),
+    "pay the credit card on the last day of the month": ("ask: month",),
+    "first monday of the month at 10am remind me to run the backup": (
+        "ask: every monday",
+        "ask: first monday",
+    ),
+    "eye drops 3 times a day": ("ask: 3 times a day", "ask: 8am", "ask: times"),
+    "every morning check my mail for invoices": (
+        "routine: check my mail for invoices @ 0 9 * * * +run",
+    ),
+    "weekdays at 8:30 look at my calendar and warn me about clashes": (
+        "routine: look at my calendar and warn me about clashes @ 30 8 * * 1-5 +run",
+        "ask: more than one",
+    ),
+    "every two hours get up and stretch": (
+        "routine: get up and stretch @ 0 */2 * * *",
+        "ask: every two hours",
+    ),
+    "every 20 minutes remind me to look away from the screen": (
+        "routine: look away from the screen @ */20 * * * *",
+    ),
+    "mon wed fri 6pm gym": ("routine: gym @ 0 18 * * 1,3,5", "ask: every mon", "ask: gym"),
+    "daily 22.00 lock the back door": ("routine: lock the back door @ 0 22 * * *", "ask: 22:00"),
+    "remind me each evening to charge my watch": ("routine: charge my watch @ 0 19 * * *",),
+    "remind me every day at 8am and 8.30pm to take my tablets": (
+        "ask: 8:30pm",
+        "ask: 20:30",
+        "routine: take my tablets @ 0 8 * * * +dose; routine: take my tablets @ 30 20 * * * +dose",
+        "ask: 8am",
+        "ask: 8.30pm",
+    ),
+    "scrap the dentist one": ("cancel dentist", "ask: dentist"),
+    "push the plants to tomorrow": (
+        "ask: tomorrow",
+        "snooze plants until 11-17 18:00",
+        "snooze plants until 11-17 09:00",
+    ),
+    "can you move the dentist thing to 11am tomorrow": ("snooze dentist until 11-17 11:00",),
+    "change the rent reminder to wednesday 9am": ("snooze rent until 11-18 09:00",),
+    "make the plants one an hour later": ("snooze plants until 11-16 19:00", "ask: plants"),
+    "stop reminding me about the rent": ("cancel rent", "ask: rent"),
+    "i already paid the rent": ("cancel rent", "ask: rent"),
+    "dont need the dentist reminder any more, they rang": ("cancel dentist", "ask: dentist"),
+    "delete rent": ("cancel rent",),
+    "pause my meds routine until monday": ("ask: meds", "ask: pause", "ask: until"),
+    "cancel the gym reminder": ("ask: gym",),
+    "move my meds to 9am": ("ask: meds", "ask: 9am", "change meds to 0 9 * * *"),
+    "how many reminders have i got": ("list reminders",),
+    "when is the bins reminder": ("ask: bins",),
+    "add a task buy cat food": ("task: buy cat food",),
+    "put call the gas company on my todo list": ("task: call the gas company",),
+    "new todo pick up parcel": ("task: pick up parcel", "ask: pick up parcel"),
+    "cross off stamps": ("end task stamps", "ask: stamps"),
+    "im so overwhelmed rn": ("ask: /today",),
+    "ugh too much on my plate today": ("ask: /today", "list today"),
+    "i dont know where to start": ("ask: /today",),
+    "stop bugging me": ("ask: quiet", "ask: pause"),
+    "be quiet for 2 hours": ("quiet 2h", "ask: /quiet 2h", "ask: /quiet"),
+    "do i have anything tonight": ("ask: ",),
+    "check my calendar tomorrow 8am": ("remind: check my calendar @ 11-17 08:00 +run",),
+    "move dentist to 11am": ("ask: today 11am, tomorrow 11am",),
+    "cancle the plants one": ("cancel plants",),
+    "every tuesday bins 7pm": ("routine: bins @ 0 19 * * 2", "ask: every tuesday 7pm"),
 }
 
 DIALOGUES: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
@@ -316,6 +485,159 @@ DIALOGUES: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, tuple[str, ...]], 
         (
             ("reply to `take the heart pill`: done", ("settle take the heart pill: taken",)),
             ("done", ("settle drink water: done", "ask: drink water")),
+        ),
+    ),
+    (
+        "the evening is said in a word",
+        ("10:05: drink water",),
+        (
+            ("remind me at half past 7 to call mum", ("ask: 7:30",)),
+            ("in the evening", ("remind: call mum @ 11-16 19:30", "ask: 7:30")),
+        ),
+    ),
+    (
+        "a typo was meant otherwise",
+        (),
+        (
+            ("remind me wendesday at 9am to post the form", ("ask: wednesday",)),
+            ("no", ("ask: ",)),
+            ("friday at 9am", ("remind: post the form @ 11-20 09:00", "ask: ")),
+        ),
+    ),
+    (
+        "a pill is taken",
+        ("10:00 dose: take the heart pill",),
+        (
+            ("took it", ("settle take the heart pill: taken",)),
+            ("undo", ("undo take the heart pill",)),
+        ),
+    ),
+    (
+        "the blue one of two",
+        ("10:00 dose: take the blue pill", "10:05 dose: take the red pill"),
+        (
+            ("I took the blue pill", ("settle take the blue pill: taken",)),
+            ("and the red one too", ("settle take the red pill: taken", "ask: red pill")),
+        ),
+    ),
+    (
+        "done after something else was said",
+        ("10:00 dose: take the heart pill",),
+        (
+            ("what's on tomorrow", ("list tomorrow",)),
+            ("done", ("ask: heart pill", "ask: which")),
+        ),
+    ),
+    (
+        "an hour more, and back",
+        ("10:05: drink water",),
+        (
+            ("in an hour", ("settle drink water: until 11-16 11:15",)),
+            ("undo", ("undo drink water",)),
+        ),
+    ),
+    (
+        "let go of a question",
+        (),
+        (
+            ("remind me to clean the oven", ("ask: when",)),
+            ("never mind", ("ask: ",)),
+            ("9pm", ("ask: ",)),
+        ),
+    ),
+    (
+        "piece by piece",
+        (),
+        (
+            ("remind me", ("ask: ",)),
+            ("call the bank", ("ask: when", "ask: call the bank")),
+            ("3pm", ("remind: call the bank @ 11-16 15:00",)),
+            ("undo", ("undo call the bank", "cancel call the bank", "ask: ")),
+        ),
+    ),
+    (
+        "the dentist is cancelled and comes back",
+        (),
+        (
+            ("cancel the dentist thing", ("cancel dentist",)),
+            ("undo that", ("undo dentist", "ask: undo")),
+        ),
+    ),
+    (
+        "another question between",
+        (),
+        (
+            ("remind me to ring the school", ("ask: when",)),
+            ("what's on tomorrow?", ("list tomorrow",)),
+            ("tomorrow at 8:30am", ("remind: ring the school @ 11-17 08:30", "ask: ")),
+        ),
+    ),
+    (
+        "pills without a time",
+        (),
+        (
+            ("take my pills every day", ("ask: every day at", "ask: when", "ask: what time")),
+            ("8am and 8pm", ("routine: take my pills @ 0 8,20 * * * +dose",)),
+        ),
+    ),
+    (
+        "a choice is pressed",
+        (),
+        (
+            ("remind me at quarter past 7 to call jo", ("ask: 7:15",)),
+            ("press: 7:15pm", ("remind: call jo @ 11-16 19:15",)),
+        ),
+    ),
+    (
+        "a card comes between",
+        (),
+        (
+            ("remind me to feed the fish", ("ask: when",)),
+            ("card: 10:16: drink water", ()),
+            (
+                "6pm",
+                ("remind: feed the fish @ 11-16 18:00", "ask: feed the fish", "ask: drink water"),
+            ),
+        ),
+    ),
+    (
+        "a skipped pill",
+        ("10:00 dose: take the heart pill",),
+        (
+            ("skip", ("settle take the heart pill: skipped", "ask: heart pill")),
+            ("what's left today", ("list today", "ask: /today")),
+        ),
+    ),
+    (
+        "overwhelmed, with a pill open",
+        ("10:00 dose: take the heart pill",),
+        (
+            ("I'm overwhelmed", ("ask: /today",)),
+            ("taken", ("settle take the heart pill: taken", "ask: heart pill")),
+        ),
+    ),
+    (
+        "a time and a thing that is set",
+        (),
+        (
+            ("dentist got moved to thursday 2pm", ("ask: dentist, thursday 2pm, cancel",)),
+            ("press: Move to", ("snooze dentist until 11-19 14:00",)),
+        ),
+    ),
+    (
+        "a rhythm answers when",
+        (),
+        (
+            ("i keep forgetting to drink water", ("ask: when",)),
+            ("every 2 hours", ("routine: drink water @ 0 */2 * * *",)),
+        ),
+    ),
+    (
+        "an order that is asked about stays one",
+        (),
+        (
+            ("check my mail for invoices at 3", ("ask: 3pm",)),
+            ("3pm", ("remind: check my mail for invoices @ 11-16 15:00 +run",)),
         ),
     ),
 )

@@ -101,9 +101,11 @@ class OfflineEngine(ModelEngine):
                 return json.dumps({"events": [DENTIST]})
             case [*words]:
                 self.commands.append(words)
+                name = words[2].removeprefix("--message=")
                 if words[:2] == ["routine", "add"]:
-                    return f"Routine set: it.\nid 7777777{next(self.made)}, file ~/routines/it.md"
-                return f"{words[0].capitalize()} {words[1]}: it."
+                    made = f"id 7777777{next(self.made)}, file ~/routines/it.md"
+                    return f"Routine set: {name}.\n{made}"
+                return f"{words[0].capitalize()} {words[1]}: {NAMES.get(name, words[-1])}."
 
 
 class OfflineSession(ModelSession):

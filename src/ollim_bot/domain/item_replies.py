@@ -28,6 +28,9 @@ _WORDS: Mapping[str, frozenset[str]] = {
             "its done",
             "did",
             "did it",
+            "did that",
+            "had it",
+            "i had it",
             "i did",
             "i did it",
             "just did",
@@ -55,7 +58,7 @@ _UNDO = re.compile(
 )
 _COURTESY = re.compile(r"^(?:ok(?:ay)?|yes|yep|no|sorry),? |,? (?:please|thanks|thank you)$")
 _BEFORE_A_MOMENT = re.compile(
-    r"^(?:(?:remind me(?: again)?|again|make it"
+    r"^(?:(?:remind me(?: again)?|again|make it|give me"
     r"|(?:snooze|push|move|postpone|delay|shift)(?: (?:it|this|that))?) )?(?:back )?"
     r"(?:(?:for|to|until|till|by) )?"
 )

@@ -57,9 +57,9 @@ def _is_begun(word: str, part: str) -> bool:
     return word == part or (len(part) >= _SHORTEST_PART and word.startswith(part))
 
 
-def nearest(word: str, names: Iterable[str]) -> str | None:
-    """The name that `word` misspells: two keystrokes apart at most, fewer in a short word."""
-    slips = min(2, (len(word) - 2) // 2)
+def nearest(word: str, names: Iterable[str], most: int = 2) -> str | None:
+    """The name that `word` misspells: `most` keystrokes apart, fewer in a short word."""
+    slips = min(most, (len(word) - 2) // 2)
     close = (name for name in names if abs(len(name) - len(word)) <= slips)
     distance, name = min(((_keystrokes(word, name), name) for name in close), default=(3, ""))
     return name if distance <= slips else None

@@ -52,6 +52,7 @@ _TO_THE_AGENT = re.compile(
     re.IGNORECASE,
 )
 
+_NO_ORDER = re.compile(r"(?:wh\w+|how|i|he|she|they|we|you|it|the|my)\b", re.IGNORECASE)
 _MEDICINE = re.compile(
     r"\b(?:pills?|tablets?|capsules?|medicines?|medications?|meds|inhalers?|insulin|antibiotics?"
     r"|painkillers?|eye ?drops|vitamins?|doses?)\b"
@@ -95,8 +96,8 @@ _AGAIN = tuple(
     )
 )
 _NAG_FRAME = re.compile(
-    rf"(?:please )?(?:nag me|keep (?:on )?{_NAGGING})(?P<every> {_PERIOD}(?= to| about| until))?"
-    r"(?P<until> until i)? (?P<text>\S.*)",
+    rf"(?:please )?(?:nag me|keep (?:on )?{_NAGGING})(?P<every> {_PERIOD})?"
+    r"(?:,? (?:from|starting(?: at| from)?)(?= ))?(?P<until> until i)? (?P<text>\S.*)",
     re.IGNORECASE | re.DOTALL,
 )
 _PAUSE = re.compile(
@@ -201,6 +202,11 @@ def _needs_agent(text: str, *, is_framed: bool) -> bool:
     if len(text) > _LONGEST_WISH or _CONDITION.search(_OWN_QUESTION.sub("", text)):
         return True
     return not is_framed and _TO_THE_AGENT.search(text) is not None
+
+
+def is_order(text: str) -> bool:
+    """Whether the words, with nothing before them, tell the agent to look, read or judge."""
+    return _TO_THE_AGENT.search(text) is not None and _NO_ORDER.match(text) is None
 
 
 def is_dose(text: str) -> bool:

@@ -10,8 +10,11 @@ from datetime import UTC
 
 from ollim_bot.domain.item_replies import ReplyMeaning, meaning_of
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.phrases import parse_duration
+from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
+from ollim_bot.domain.phrases.dates import read_time
+from ollim_bot.domain.phrases.durations import normalized
 from ollim_bot.domain.quiet import IN_QUIET_HOURS
+from ollim_bot.domain.text import nearest
 from ollim_bot.domain.wishes import wish_from_words, without_nag
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts
@@ -42,7 +45,22 @@ _TASK = re.compile(
 _WORD = re.compile(r"[^\W_]+")
 _FILLING = frozenset(
     ("the", "my", "a", "an", "to", "about", "of", "for", "at", "on", "in", "and", "that", "me", "i")
-) | {"is", "it"}
+) | {"is", "it", "remind", "one", "thing"}
+# Words that tell of something that is set, and those that ask or tell of something else.
+_NAMING_A_JOB = re.compile(
+    r"\b(?:reminders?|routines?|tasks?|one|thing|any ?more|no longer|cancel\w*|delete|remove|drop"
+    r"|scrap|ditch|stop|end|pause|skip|move|push|shift|change|postpone|delay|snooze|later|earlier"
+    r"|instead|forget|moved|off|done|over|got|bought|paid|sent|did"
+    r"|reschedule|sorted|wait)\b",
+    re.IGNORECASE,
+)
+_NO_NAMING = re.compile(
+    r"(?:wh\w+|how|did|do you|is|are|was|an?|set|add|new|create)\b"
+    r"|.*\b(?:remind|nag|tell|wake|\w+ing) me\b",
+    re.IGNORECASE,
+)
+_LONGEST_NAMING = 100
+_SHORT = 3
 ADD_REMINDER = "mcp__discord__add_reminder"
 LIST_REMINDERS = CallTool("mcp__discord__list_reminders")
 CANCEL_REMINDER = "mcp__discord__cancel_reminder"
@@ -250,7 +268,7 @@ def _settle_task(intent: SettleTask, situation: Situation) -> Part:
 
 
 def _remind(intent: Remind, situation: Situation) -> Part:
-    arguments = {"prompt": intent.task, **_arguments(intent.when), "plain": True}
+    arguments = {"prompt": intent.task, **_arguments(intent.when), "plain": not intent.is_run}
     call = CallTool(ADD_REMINDER, arguments)
     done = _outcome_once(call, situation)
     if not isinstance(done, ToolResult):
@@ -335,7 +353,66 @@ def _change(intent: Change, situation: Situation) -> Part:
     return Say(texts.none_matches(intent.kind or "reminder or routine", intent.subject))
 
 
+def ask_about_job(situation: Situation, when: str) -> Part | None:
+    """Ask what to do with what the words name; None if they name nothing that is open or set.
+
+    `when` is the moment in the words, if there is one.
+    """
+    text = situation.prompt.text.strip(" .!")
+    if len(text) > _LONGEST_NAMING or "\n" in text or _NO_NAMING.match(text):
+        return None
+    due = [ListedJob(key, "", title) for title, key in situation.prompt.open_items]
+    if len(found := _nearest_jobs(due, text)) == 1:
+        choices = tuple((each, f"answer {found[0].id}: {each}") for each in ("Done", "Later"))
+        return Say(texts.what_of(found[0].title), FollowUp(choices))
+    if not _NAMING_A_JOB.search(text):
+        return None
+    jobs: list[tuple[str, ListedJob]] = []
+    for kind, call, jobs_in in (*((k, v.call, v.jobs_in) for k, v in _LISTINGS.items()), _OF_TASKS):
+        listed = _outcome(call, situation, texts.not_seen)
+        if isinstance(listed, CallTool):
+            return listed
+        jobs += (
+            [(kind, job) for job in jobs_in(listed.text)] if isinstance(listed, ToolResult) else []
+        )
+    found = _nearest_jobs([job for _, job in jobs], text)
+    if len(found) == 1:
+        return _what_with(*next(each for each in jobs if each[1] == found[0]), when)
+    choices = tuple((job.title, f"change {job.id}") for job in found)
+    return Say(texts.several_match(shown(found)), FollowUp(choices)) if found else None
+
+
+def _nearest_jobs(jobs: Sequence[ListedJob], text: str) -> list[ListedJob]:
+    """The jobs whose titles share the most significant words with the text, misspelled or not."""
+    wanted, titles = _stems(text), {job.id: _stems(job.title) for job in jobs}
+    names = [word for title in titles.values() for word in title if len(word) > _SHORT]
+    if not any(wanted & title for title in titles.values()):
+        wanted = frozenset(nearest(word, names, 1) or word for word in wanted)
+    most = max((len(wanted & title) for title in titles.values()), default=0)
+    return [job for job in jobs if most and len(wanted & titles[job.id]) == most]
+
+
+def _what_with(kind: str, job: ListedJob, when: str = "") -> Say:
+    name = job.id
+    move = (
+        (f"Move to {when}", f"snooze {name} until {when}")
+        if when
+        else ("Move it", f"snooze {name}")
+    )
+    choices = {
+        "reminder": (("Cancel it", f"cancel {name}"), move),
+        "routine": (("Pause it", f"pause {name}"), ("Cancel it", f"cancel {name}")),
+        "task": (("Done", f"done with {name}"), ("Delete it", f"delete the task {name}")),
+    }[kind]
+    forms = (f"snooze {name} until {{}}",) if kind == JobKind.REMINDER else ()
+    return Say(texts.what_with(job.title), FollowUp((*choices, ("Leave it", "")), forms))
+
+
 def _change_job(intent: Change, kind: JobKind, job: ListedJob, situation: Situation) -> Part:
+    if intent.verb == "change":
+        return _what_with(kind, job)
+    if asked := _which_day(intent, job, situation):
+        return asked
     is_tool = kind is JobKind.REMINDER and intent.verb == "cancel"
     call = (
         CallTool(CANCEL_REMINDER, {"reminder_id": job.id})
@@ -350,16 +427,32 @@ def _change_job(intent: Change, kind: JobKind, job: ListedJob, situation: Situat
     return Say(_without_place(done.text), FollowUp(about=job.id))
 
 
+def _which_day(intent: Change, job: ListedJob, situation: Situation) -> Say | None:
+    """Ask for the day, where a bare time may be meant for that of the job, or for the next one."""
+    how, clock = intent.until or ("", "")
+    if situation.prompt.moment is None or how != "--until" or not read_time(normalized(clock)):
+        return None
+    now = situation.prompt.moment.replace(tzinfo=UTC)
+    day = re.sub(r" ?\d{1,2}:\d\d.*$", "", job.when)
+    either = (clock, f"{day} {clock}")
+    if not all(is_moment(each, now) for each in either):
+        return None
+    if parse_moment(either[0], now) == parse_moment(either[1], now):
+        return None
+    first = "today" if parse_moment(clock, now).date() == now.date() else "tomorrow"
+    choices = tuple(
+        (each, f"snooze {job.id} until {each}") for each in (f"{first} {clock}", either[1])
+    )
+    return Say(texts.which_day(job.title, [label for label, _ in choices]), FollowUp(choices))
+
+
 def show_when(subject: str, situation: Situation) -> Part | None:
     """When the jobs come that have the most words of the subject; None if it may be no job."""
     jobs = listed_jobs(situation)
     if not isinstance(jobs, list):
         return jobs
     said = re.sub(r" (?:reminders?|routines?)$", "", subject, flags=re.IGNORECASE)
-    wanted = _stems(said)
-    shared = {job.id: len(wanted & _stems(job.title)) for job in jobs}
-    most = max(shared.values(), default=0)
-    found = [job for job in jobs if most and shared[job.id] == most]
+    found = _nearest_jobs(jobs, said)
     if not found and said == subject:
         return None
     return Say(shown(found) if found else texts.none_matches("reminder or routine", said))
@@ -395,6 +488,9 @@ _LISTINGS = {
     JobKind.REMINDER: _Listing(LIST_REMINDERS, reminders_in, texts.REMINDERS, texts.NO_REMINDERS),
     JobKind.ROUTINE: _Listing(LIST_ROUTINES, routines_in, texts.ROUTINES, texts.NO_ROUTINES),
 }
+
+
+_OF_TASKS = ("task", LIST_TASKS, tasks_in)
 
 
 def _show(listing: _Listing, situation: Situation) -> Part:

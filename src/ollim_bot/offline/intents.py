@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
+from ollim_bot.domain.phrases import is_moment, parse_moment
+from ollim_bot.domain.phrases.dates import WEEKDAY
 from ollim_bot.domain.phrases.durations import Unclear, is_duration, normalized, spelled_out
 from ollim_bot.domain.phrases.rhythm import RHYTHM_EXAMPLES, is_interval, read_rhythm
 from ollim_bot.domain.text import nearest
-from ollim_bot.domain.wishes import without_nag
+from ollim_bot.domain.wishes import is_dose, is_order, without_nag
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts, vocabulary
+from ollim_bot.offline.change_intents import change_intent
 from ollim_bot.offline.dialogue import time_question
 from ollim_bot.offline.messages import FollowUp
 from ollim_bot.offline.phrasings import is_courteous
@@ -22,7 +23,6 @@ from ollim_bot.offline.task_intents import task_intent
 from ollim_bot.offline.vocabulary import (
     POLITELY,
     AmbiguousIntent,
-    Change,
     Remind,
     Repeat,
     ScheduleIntent,
@@ -38,61 +38,9 @@ _FRAME = re.compile(
 _LINKS = ("to", "that", "about", "of")
 # Names of days and months that are also other words.
 _ALSO_A_WORD = frozenset({"sun", "sat", "may", "march", "mar", "wed"})
-_KIND = r"(?P<kind>reminder|routine)"
-_ID = r"(?P<subject>[0-9a-f]{8})"
-_THE = r"(?:the |my |that )"
-_NAMED = (
-    _ID,
-    rf"{_THE}?{_KIND}(?P<subject>)",
-    rf"{_THE}?{_KIND} (?:with (?:the )?id )?{_ID}",
-    rf"{_THE}?{_KIND} (?:about|to|for|of|that) (?P<subject>.+?)",
-    rf"{_THE}?(?P<subject>.+?) {_KIND}",
-)
-_BY_WORDS = (rf"{_THE}?(?P<subject>\S+(?: \S+){{0,2}}?)(?P<thing> (?:thing|one|stuff))?",)
-_UNTIL = r"(?: back)? (?P<how>by|for|to|until|till) (?P<until>.+)"
-# The verb of the command line, what people say for it with {} for the job, and how they name the
-# job: only after plain verbs may its kind be left out.
-_CHANGES = tuple(
-    (verb, re.compile(rf"{POLITELY}?(?:{form.replace('{}', named)})", re.IGNORECASE))
-    for verb, form, names in (
-        ("cancel", r"(?:cancel|delete|remove|drop|forget|take back) {}", _NAMED),
-        ("cancel", r"i (?:do not|don['’]?t) need {}(?: any ?more| any longer)?", _NAMED),
-        ("pause", r"(?:pause|stop|disable|(?:turn|switch) off) {}(?: for now)?", _NAMED),
-        ("pause", r"(?:turn|switch) {} off(?: for now)?", _NAMED),
-        ("resume", r"(?:resume|unpause|enable|start|(?:turn|switch) on) {}(?: again)?", _NAMED),
-        ("resume", r"(?:turn|switch) {}(?: back)? on(?: again)?", _NAMED),
-        ("snooze", rf"(?:snooze|postpone|delay|move|reschedule|push) {{}}{_UNTIL}", _NAMED),
-        ("snooze", r"(?:snooze|postpone) {}", _NAMED),
-        ("cancel", r"(?:cancel|forget about) {}", _BY_WORDS),
-        ("pause", r"pause {}(?: for now)?", _BY_WORDS),
-        ("resume", r"(?:resume|unpause) {}", _BY_WORDS),
-        ("resume", r"(?:re)?start {} again", _BY_WORDS),
-        ("snooze", rf"(?:snooze|postpone) {{}}{_UNTIL}", _BY_WORDS),
-        ("snooze", r"(?:snooze|postpone) {}", _BY_WORDS),
-        ("move", rf"(?:push|move|change|reschedule|delay|shift) {{}}{_UNTIL}", _BY_WORDS),
-        ("move", r"(?:push|move) {} back (?P<until>.+)", _BY_WORDS),
-        ("pause", r"(?:stop|(?:turn|switch) off) (?:my )?(?P<subject>\w+)", ("",)),
-        (
-            "stop",
-            r"(?:stop|quit) (?:reminding|nagging|bugging|telling) me (?:about|to|of) {}",
-            _BY_WORDS,
-        ),
-        ("pause for", r"pause {} (?:for|until|till) (?!now).+", _BY_WORDS),
-        ("move", r"{} (?P<until>(?:at|on|in|tomorrow|today|tonight)\b.*) instead", _BY_WORDS),
-        ("skip", r"skip {} (?:today|tomorrow|tonight|this time|once|next time)", _BY_WORDS),
-    )
-    for named in names
-)
-_CHANGE_REQUEST = re.compile(
-    rf"{POLITELY}?(?:cancel|delete|remove|drop|pause|snooze|resume)\b.*\b(?:reminder|routine)s?\b.*",
-    re.IGNORECASE,
-)
-_POINTERS = re.compile(r"(?:it|this|that|me|us|you|something|anything)(?: one)?", re.IGNORECASE)
-_SEVERAL = re.compile(
-    r"\b(?:and|or|all|both|every|each|any|everything|but|reminders?|routines?)\b|[,;&+.]",
-    re.IGNORECASE,
-)
 _FORGET = r"do(?:n['’]?t| not) (?:let me )?forget"
+_OFTEN = r"i (?:(?:keep|always|often|just|usually|must not|can ?not|can['’]?t) )+"
+_HELP = r"(?:help me |make sure i |i (?:have|need|want|must)(?: to)? )?"
 _NEW = r"(?:(?:add|set|make|create|start|give) (?:me )?)?(?:an? )?"
 _TIME = r"((?:[\w: ]|\.(?=\d))+)"
 _TIMER = r"(?:timer|pomodoro|countdown)"
@@ -104,7 +52,8 @@ _SAME = tuple(
         (rf"{_FORGET} ", "remind me of "),
         (r"(?:ping|nudge|tell|message|text|bug|poke|buzz|alert) me (?=.*\bto )", "remind me "),
         (rf"{_NEW}reminder: ?", "remind me to "),
-        (r"remember to ", "remind me to "),
+        (rf"{_OFTEN}forget(?:ting)? (?=to )|{_HELP}remember (?=to )", "remind me "),
+        (rf"{_OFTEN}forget(?:ting)? (?!(?:everything|it|things|stuff|all)\b)", "remind me of "),
         (r"keep (?:on )?\w+ing me (?:until|till) i(?:['’]?ve| have)? ", "remind me of "),
         (rf"{_NEW}(\d+ ?\w+) {_TIMER} for (.+)$", r"remind me in \1: \2"),
         (rf"{_NEW}{_TIMER}:? (?:for |of )?{_TIME}$", r"remind me in \1: the timer is over"),
@@ -151,7 +100,26 @@ _LONGEST = 400
 # What a question about a due item becomes once it is answered.
 _SETTLING = re.compile(r"answer (?P<key>[0-9a-f]{12}): (?P<words>.+)")
 _TO_BE_REMINDED = re.compile(r"^i (?:need|want|have|would like) to be reminded\b", re.IGNORECASE)
-_MISSPELLED = re.compile(r"\b(r[eimnd]{3,6}) ?me\b", re.IGNORECASE)
+_MISSPELLED = re.compile(r"\b(r\w{3,6}?) ?(?:me|em)\b", re.IGNORECASE)
+_NO_END = frozenset(("to", "and", "of", "at", "on", "in", "the", "a", "an", "or", "by", "about"))
+# Words that begin a question, a story or an order of another kind.
+_NO_GUESS = re.compile(
+    r"(?:wh\w+|how|am i|i (?:hate|love|like|am)|did|do|does|are|is|was|were|will|would|can|could"
+    r"|have you|has|you|he|she|they|we|\w+ (?:me|us)\b(?<!remind me)|/)\b"
+    r"|.*\b(?:you|was|were|yesterday|ago)\b",
+    re.IGNORECASE,
+)
+_ASKING = re.compile(
+    r"^(?:(?:so|i|please|set|add|make|an?|new|reminder|remind me|need|want|have|got|gotta|its"
+    r"|it is|it['’]s|note to self|for|to|of|about|that)\b[ :,]*)+|^(?:remind me|reminder)$"
+    r"|(?:[ ,]+(?:to|at|on|for|by|from|every|is|are|and|remind me|reminder|please))+$",
+    re.IGNORECASE,
+)
+_SOME_TIME_BEFORE = re.compile(
+    r"\b(?:minutes?|mins?|hours?|hrs?|days?|weeks?) before (?P<event>.+)", re.IGNORECASE
+)
+# A longer text tells a story.
+_LONGEST_GUESS = 120
 _PIECES = re.compile(r"(?<=[.,!?;…])\s+")
 _OPENING = re.compile(
     r"(?:(?:hi|hey|hello|yo|ok|okay|alright|so|well|um|oh|ah|please|pls|plz|and|also|now|then|ollim"
@@ -195,7 +163,9 @@ def _framed(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
         # `set a reminder for 5pm to …`, and `set a reminder for the laundry in 30 minutes`.
         found = _moment_in_front(words[1:], now)
         return found or _moment_behind("for", words[1:], now)
-    return _moment_in_front(words, now) or _linked(words, now)
+    found = _moment_in_front(words, now) or _linked(words, now)
+    is_bare = not found and vocabulary.is_errand(" ".join(words))
+    return _moment_behind("to", words, now) if is_bare else found
 
 
 def _waking(words: str, now: datetime) -> Remind | AmbiguousIntent | None:
@@ -218,14 +188,8 @@ def _errand(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
             return AmbiguousIntent(texts.MOMENT_FIRST) if vocabulary.names_time(rest) else reminder
         if vocabulary.is_thing(" ".join(when)) and vocabulary.tells_time(words[end:]):
             return _moment_behind("to", words, now)
-        if vocabulary.begins_with_event(rest) and _is_moment(when, now):
-            return _asked(_checked_reminder(when, words[end:], now))
-    for end in range(len(words) - 1, 0, -1):
-        is_errand = vocabulary.is_errand(" ".join(words[end:]))
-        if is_errand and _is_about_time(words[:end]):
-            return _checked_reminder(words[:end], words[end:], now)
     task = " ".join(words)
-    if not vocabulary.is_errand(task) and not vocabulary.begins_with_event(task):
+    if not vocabulary.is_errand(task):
         return None
     intent = _moment_behind("to", words, now)
     return None if intent == _ask_when(task) and not duty else intent
@@ -270,10 +234,15 @@ def _moment_in_front(words: Sequence[str], now: datetime) -> Remind | AmbiguousI
     return _without_link(words, now)
 
 
-def _without_link(words: Sequence[str], now: datetime) -> AmbiguousIntent | None:
-    """`sat 11am haircut`: ask whether the moment at the beginning is when to remind."""
+def _without_link(words: Sequence[str], now: datetime) -> Remind | AmbiguousIntent | None:
+    """`sat 11am haircut`: ask whether the moment is when to remind, unless a task follows it."""
     ends = [end for end in range(1, len(words)) if _is_moment(words[:end], now)]
-    return _asked(_checked_reminder(words[: ends[-1]], words[ends[-1] :], now)) if ends else None
+    if not ends:
+        return None
+    reminder = _checked_reminder(words[: ends[-1]], words[ends[-1] :], now)
+    task = " ".join(words[ends[-1] :])
+    is_task = vocabulary.is_errand(task) or vocabulary.is_thing(task)
+    return reminder if is_task else _asked(reminder)
 
 
 def _splits(words: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
@@ -329,7 +298,7 @@ def _asked(intent: Remind | AmbiguousIntent) -> AmbiguousIntent:
     if isinstance(intent, AmbiguousIntent):
         return intent
     whole = f"remind me {normalized(intent.when)}: {intent.task}"
-    return AmbiguousIntent(texts.moment_first(whole), FollowUp(((intent.when, whole),)))
+    return AmbiguousIntent(texts.confirmed(whole), FollowUp(((intent.when, whole),)))
 
 
 def _ask_when(task: str) -> AmbiguousIntent:
@@ -342,10 +311,16 @@ def _unclear(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent 
     try:
         parse_moment(phrase, now)
     except BadPhrase as refused:
-        daily = f"every day {phrase}"
-        if " and " in phrase and isinstance(_cron(daily, ""), str):
+        rhythms = (f"every day {phrase}", f"every {phrase}") if " and " in phrase else ()
+        if daily := next((each for each in rhythms if isinstance(_cron(each, ""), str)), ""):
             whole = f"{daily} remind me {'to' if vocabulary.is_errand(task) else 'of'} {task}"
             return AmbiguousIntent(texts.more_moments(phrase, daily), FollowUp(((daily, whole),)))
+        parts = task.split()
+        for start in range(1, len(parts)):
+            # `tomorrow call mum at 5pm`
+            whole = f"{phrase} {' '.join(parts[start:])}"
+            if is_moment(whole, now):
+                return _asked(Remind(" ".join(parts[:start]), whole))
         question = time_question(f"remind me {{}}: {task}", refused.readings, phrase, now)
         return AmbiguousIntent(texts.unclear_moment(str(refused)), question if task else FollowUp())
     return None
@@ -354,7 +329,7 @@ def _unclear(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent 
 def _may_belong_to_task(link: str, task: Sequence[str], when: Sequence[str]) -> bool:
     """Whether the moment may be when something in the task takes place."""
     is_length = when[0].lower() == "in" or when[-1].lower() == "now"
-    if link == "that" or (link != "to" and not is_length):
+    if link == "that" or (link != "to" and not is_length and not is_dose(" ".join(task))):
         return True
     return when[0].lower() in _ALSO_A_WORD or vocabulary.may_own_the_moment(" ".join(task))
 
@@ -403,67 +378,13 @@ def _is_moment(words: Sequence[str], now: datetime) -> bool:
     return is_moment(" ".join(words).rstrip(",:"), now)
 
 
-def change_intent(text: str, now: datetime) -> Change | AmbiguousIntent | None:
-    """None if the text does not change a job that is there."""
-    doubt = None
-    for verb, form in _CHANGES:
-        if found := form.fullmatch(text):
-            change = _checked_change(verb, found.groupdict(), now)
-            if isinstance(change, Change):
-                return change
-            doubt = doubt or change
-    is_request = _CHANGE_REQUEST.fullmatch(text)
-    return doubt or (AmbiguousIntent(texts.ONE_AT_A_TIME) if is_request else None)
-
-
-def _checked_change(
-    verb: str, said: Mapping[str, str | None], now: datetime
-) -> Change | AmbiguousIntent | None:
-    subject, kind = (said["subject"] or "").strip(), said.get("kind")
-    if _SEVERAL.search(subject) or vocabulary.is_more_than_one(subject):
-        return AmbiguousIntent(texts.ONE_AT_A_TIME)
-    if vocabulary.is_negated(subject):
-        return AmbiguousIntent(texts.WHICH_ONE)
-    is_event = vocabulary.names_event(subject) and not said.get("thing") and verb != "move"
-    if kind is None and (_POINTERS.fullmatch(subject) or is_event):
-        return None
-    until = said.get("until") or ""
-    if verb == "skip":
-        return AmbiguousIntent(texts.no_single_skip(subject))
-    if verb in ("stop", "pause for"):
-        choices = (("Pause it", f"pause {subject}"), ("Cancel it", f"cancel {subject}"))
-        return AmbiguousIntent(texts.stop_how(subject), FollowUp(choices))
-    if verb == "move" and not vocabulary.tells_time(until.split()):
-        return None
-    if verb in ("snooze", "move"):
-        return _snooze(kind or "", subject, said.get("how") or "", until, now)
-    return Change(verb, JobKind(kind.lower()) if kind else None, subject)
-
-
-def _snooze(
-    kind: str, subject: str, how: str, until: str, now: datetime
-) -> Change | AmbiguousIntent:
-    if kind.lower() == JobKind.ROUTINE:
-        return AmbiguousIntent(texts.NO_SNOOZE)
-    form = (
-        f"snooze the reminder about {subject} until {{}}" if subject else "snooze the reminder {}"
-    )
-    if not until:
-        return AmbiguousIntent(texts.until_when(subject or "the reminder"), time_question(form))
-    is_length = how.lower() in ("by", "for") or (not how and is_duration(until))
-    try:
-        _ = parse_duration(until) if is_length else parse_moment(until, now)
-    except BadPhrase as refused:
-        readings = () if is_length else refused.readings
-        question = time_question(form, readings, until, now)
-        return AmbiguousIntent(texts.unclear_moment(str(refused)), question)
-    return Change("snooze", JobKind.REMINDER, subject, ("--for" if is_length else "--until", until))
-
-
 def routine_intent(text: str) -> Repeat | AmbiguousIntent | None:
     """None if the text names no repetition, or gives no order."""
     if not vocabulary.names_rhythm(text) and not _has_rhythm(text):
         return None
+    said, mark, task = text.removeprefix("remind me ").partition(": ")
+    if mark and text.startswith("remind me ") and vocabulary.names_rhythm(said):
+        text = f"{said} remind me {'to' if vocabulary.is_errand(task) else 'of'} {task}"
     if _YEARLY.search(text):
         return AmbiguousIntent(texts.NOT_YEARLY)
     for rhythm, order, is_behind in _arrangements(text):
@@ -474,9 +395,6 @@ def routine_intent(text: str) -> Repeat | AmbiguousIntent | None:
         if is_doubtful:
             return AmbiguousIntent(texts.RHYTHM_FIRST)
         wish = _checked_routine(order, cron)
-        if wish == AmbiguousIntent(texts.ORDER) and not is_behind and isinstance(cron, str):
-            whole = f"{rhythm} remind me of {order}"
-            return AmbiguousIntent(texts.ORDER, FollowUp(((f"remind me of {order}", whole),)))
         every = rhythm if is_interval(normalized(rhythm)) else ""
         return replace(wish, every=every) if isinstance(wish, Repeat) else wish
     is_order = _ORDER.fullmatch(text) or text.lower().startswith(("every ", "each ", "daily "))
@@ -512,7 +430,7 @@ def _checked_routine(words: str, cron: str | AmbiguousIntent) -> Repeat | Ambigu
         return AmbiguousIntent(texts.ORDER)
     if isinstance(cron, AmbiguousIntent):
         return cron
-    rest, verb = order["rest"], order["verb"].lower()
+    verb, rest = order
     if verb == "remind me" and not _REMINDED.fullmatch(rest):
         return AmbiguousIntent(texts.ORDER)
     if doubt := _doubt(rest, rest.partition(" ")[2] or rest):
@@ -530,10 +448,18 @@ def _names_other_day(rest: str) -> bool:
     return vocabulary.names_day(re.sub(r"\b(?:today|tomorrow|tonight)\b", "", rest, flags=re.I))
 
 
-def _order(words: str) -> re.Match[str] | None:
-    """What to do at each time; a bare task or thing is something to be reminded of."""
+def _order(words: str) -> tuple[str, str] | None:
+    """What to do at each time, as its verb and the rest.
+
+    A bare task or thing is something to be reminded of, unless the agent has to look or judge.
+    """
+    if found := _ORDER.fullmatch(words):
+        return found["verb"].lower(), found["rest"]
+    if is_order(words):
+        verb, _, rest = words.partition(" ")
+        return verb, rest
     link = "to" if vocabulary.is_errand(words) else "of" if vocabulary.is_thing(words) else ""
-    return _ORDER.fullmatch(f"remind me {link} {words}" if link else words)
+    return ("remind me", f"{link} {words}") if link else None
 
 
 def _cron(words: str, order: str) -> str | AmbiguousIntent | None:
@@ -560,28 +486,159 @@ def schedule_intent(text: str, now: datetime) -> ScheduleIntent | None:
     return AmbiguousIntent(texts.ONE_AT_A_TIME)
 
 
+def guessed_intent(text: str, now: datetime) -> ScheduleIntent | None:
+    """What words may ask for that no rule reads whole: a time is anywhere in them, or a typo.
+
+    Everything but the time is what to be reminded of, and that is asked, never done.
+    """
+    line = _without_courtesies(_spelled(" ".join(text.split()))).rstrip(" .!…")
+    if len(text) > _LONGEST_GUESS or "\n" in text.strip() or line.endswith("?"):
+        return None
+    if _FRAME.fullmatch(line):
+        return AmbiguousIntent(texts.WHAT, FollowUp(blank="remind me to {}"))
+    if _NO_GUESS.match(line) or vocabulary.is_negated(line):
+        return None
+    if right := vocabulary.respelled_rhythm(line.split()):
+        return _readable(_confirmed(right), now) or guessed_intent(right, now)
+    if before := _SOME_TIME_BEFORE.search(line):
+        return _ask_when(before["event"])
+    words = line.split()
+    cuts = [(words, "")] if vocabulary.tells_time(words) else [*_cuts(words)]
+    for asks in (_asked_at, _asked_about):
+        for time, task in cuts:
+            if asked := asks(time, task, now):
+                return asked
+    return None
+
+
+def moment_in(text: str, now: datetime) -> str:
+    """The longest moment in the text; empty if there is none."""
+    cuts = _cuts(text.strip(" .!").split())
+    return next((" ".join(time) for time, _ in cuts if _is_moment(time, now)), "")
+
+
+def _cuts(words: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
+    """Every way to take one time, or two that may belong together, out of the words.
+
+    The second value is the rest. The longest times come first.
+    """
+    ends = [(start, end) for start in range(len(words)) for end in range(start + 1, len(words) + 1)]
+    spans = [
+        (start, end)
+        for start, end in ends
+        if words[end - 1].lower() not in _NO_END and vocabulary.tells_time(words[start:end])
+    ]
+    spans.sort(key=lambda span: span[0] - span[1])
+    for start, end in spans:
+        yield words[start:end], _bare_task(words[:start], words[end:])
+    for start, end in spans:
+        for later, last in spans:
+            if end < later:
+                task = _bare_task(words[:start], words[end:later], words[last:])
+                yield [*words[start:end], *words[later:last]], task
+
+
+def _bare_task(*parts: Sequence[str]) -> str:
+    """The words around a time without those that only ask to be reminded."""
+    bare = (_ASKING.sub("", " ".join(part)).strip(" ,;:-") for part in parts)
+    return " ".join(filter(None, bare))
+
+
+def _asked_at(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent | None:
+    """Ask about a task at a time that is right."""
+    phrase = normalized(" ".join(words))
+    if vocabulary.names_time(task) or task.isdigit():
+        return None
+    timer = f"in {phrase}" if is_duration(phrase) and not phrase.startswith("in ") else ""
+    if timer or is_moment(phrase, now):
+        if not task and not timer:
+            asked = FollowUp(blank=f"remind me {phrase}: {{}}")
+            return AmbiguousIntent(texts.what_at(phrase), asked)
+        return _readable(_asked(Remind(task or "the timer is over", timer or phrase)), now)
+    days = re.findall(rf"\b{WEEKDAY}\b", phrase)
+    rhythm = f"every {phrase}" if len(days) > 1 and not vocabulary.names_rhythm(phrase) else phrase
+    if not task and isinstance(_cron(rhythm, ""), str):
+        asked = FollowUp(blank=f"{rhythm} remind me of {{}}")
+        return AmbiguousIntent(texts.what_at(rhythm), asked)
+    if isinstance(_cron(rhythm, ""), str):
+        whole = task if is_order(task) else f"remind me of {task}"
+        return _readable(_confirmed(f"{rhythm} {whole}"), now)
+    return None
+
+
+def _confirmed(whole: str) -> AmbiguousIntent:
+    return AmbiguousIntent(texts.confirmed(whole), FollowUp(((texts.SET_IT, whole),)))
+
+
+def _readable(intent: AmbiguousIntent, now: datetime) -> AmbiguousIntent | None:
+    """The question, if its answer would be understood."""
+    (_, whole), *_ = intent.follow_up.choices
+    return intent if isinstance(_of_line(whole, now), Remind | Repeat) else None
+
+
+def _asked_about(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent | None:
+    """Ask which time is meant."""
+    names = (vocabulary.names_day, vocabulary.names_clock, vocabulary.names_rhythm)
+    said = " ".join(words)
+    if not any(each(said) for each in (*names, _has_rhythm, vocabulary.names_length)):
+        return None
+    rhythm = _cron(said, f"remind me of {task}")
+    if isinstance(rhythm, str):
+        return None
+    return rhythm or _unclear(words, task, now)
+
+
+def _spelled(line: str) -> str:
+    """The line with the short forms of words, and with `remind me` as it is spelled."""
+    return _TO_BE_REMINDED.sub("remind me", _MISSPELLED.sub(_reminded, spelled_out(line)))
+
+
 def _of_line(line: str, now: datetime) -> ScheduleIntent | None:
     if found := _SETTLING.fullmatch(line):
         return SettleItem(found["key"], found["words"])
-    line = _TO_BE_REMINDED.sub("remind me", _MISSPELLED.sub(_reminded, spelled_out(line)))
-    core = _without_courtesies(line)
+    core = _without_courtesies(_spelled(line))
     words = core.rstrip(" .!?…")
     said, again = without_nag(re.sub(r"\bive\b", "i've", words))
     if again and (wish := routine_intent(said) or reminder_intent(said, now)):
         return _coming_again(wish, again)
-    intent = (
+    intent: ScheduleIntent | None = (
         task_intent(words, now)
         or change_intent(words, now)
         or routine_intent(_DUTY.sub("", words, count=1) if _DUTY.match(words) else words)
         or reminder_intent(words, now)
     )
+    if not _is_framed(words):
+        intent = _as_run(intent)
     if intent and core.endswith("?") and not _ASKED.match(core):
         return AmbiguousIntent(texts.ASKED_OR_TOLD)
     return intent
 
 
+def _is_framed(text: str) -> bool:
+    """Whether the owner asks to be reminded, in these words or in others."""
+    return any(form.search(text) for form in (_FRAME, *(form for form, _ in _SAME)))
+
+
+def _as_run(intent: ScheduleIntent | None) -> ScheduleIntent | None:
+    """The same, where a bare task is one that the agent has to look at or judge."""
+    if isinstance(intent, Remind):
+        return replace(intent, is_run=is_order(intent.task))
+    if not isinstance(intent, AmbiguousIntent):
+        return intent
+    asked = intent.follow_up
+    choices = tuple((label, _unframed(sentence)) for label, sentence in asked.choices)
+    forms = tuple(_unframed(form) for form in asked.forms)
+    return replace(intent, follow_up=replace(asked, choices=choices, forms=forms))
+
+
+def _unframed(sentence: str) -> str:
+    when, mark, task = sentence.removeprefix("remind me ").partition(": ")
+    is_run = sentence.startswith("remind me ") and mark and is_order(task)
+    return f"{when} {task}" if is_run else sentence
+
+
 def _reminded(found: re.Match[str]) -> str:
-    """`remindme`, `remnd me`."""
+    """`remindme`, `remnd me`, `remind em`."""
     return "remind me" if nearest(found[1].lower(), ("remind",)) else found[0]
 
 

@@ -26,8 +26,8 @@ class Intent(StrEnum):
     TASKS = auto()
     DONE = auto()
     YESTERDAY = auto()
-    OVERWHELMED = auto()
     DESPAIR = auto()
+    OVERWHELMED = auto()
     DID_I = auto()
     UNDO = auto()
 
@@ -152,10 +152,19 @@ _MINE = r"(?:my |the |all my |all the |any )?"
 _SET = r"(?:open|pending|upcoming|active|current|next|set)"
 
 
-_SNOWED_UNDER = r"(?:overwhelmed|stressed(?: out)?|swamped|drowning|lost|stuck|snowed under)"
+# Feelings are heard in any words around them, unless these ask for something.
+_ASKED_FOR = r"(?!.*\b(?:remind|every|task|cancel|add|delete|if|[0-9]+(?:am|pm))\b)"
+_TOO_MUCH = (
+    r"overwhelm\w*|stress(?:ed|ing|ful)|swamped|drowning|snowed under|burn(?:ed|t) out|exhausted"
+    r"|panick\w+|freaking out|frazzled|falling apart|too much|so much (?:to do|on|going on)"
+    r"|on my plate|(?:feel(?:ing)?|am|so|totally|completely) (?:lost|stuck|behind|anxious)"
+    r"|can not (?:cope|keep up|focus|get started|do this)|help me (?:focus|start|get started)"
+    r"|do not know (?:where|how|what) to (?:start|begin|do)|where do i (?:even )?(?:start|begin)"
+    r"|forg[eo]t(?:ting)? (?:everything|it all|all of it|things)"
+)
 _NO_MORE = (
-    r"(?:live|be alive|exist|be here|go on living|die|kill myself|end it(?: all)?|hurt myself)"
-    r"(?: any ?more| any longer)?"
+    r"(?:do not|can not|want to|going to|to)(?: want to| bear to)? (?:live|be alive|exist"
+    r"|be here any ?more|go on(?: living)?|die|kill myself|end it all|hurt myself)"
 )
 
 
@@ -169,6 +178,7 @@ def _on(day: str) -> tuple[str, ...]:
         rf"(?:what|which) {_APPOINTMENTS} (?:do i have|have i got|are there) {when}",
         rf"(?:what is|anything|is anything|is there anything) (?:on|in) {_CALENDAR} {when}",
         rf"{_SHOW} {_CALENDAR} {when}",
+        rf"am i (?:free|busy) {when}",
     )
 
 
@@ -264,6 +274,7 @@ PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
     Intent.TOMORROW: (*_on("tomorrow"), r"(?:what|how) does (?:my )?tomorrow look(?: like)?"),
     Intent.WEEK: (
         *_on("(?:this|the|my) week"),
+        *_on("(?:this )?(?:mon|tues|wednes|thurs|fri|satur|sun)day"),
         r"my week|(?:what|how) does my week look(?: like)?|how is my week(?: looking)?",
         r"what is my week(?: like)?",
         rf"what is (?:on|in) {_CALENDAR}|{_SHOW} (?:my |the )?calendar|(?:my |the )?calendar",
@@ -292,16 +303,12 @@ PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
     ),
     Intent.YESTERDAY: (rf"what did i {_SAY}(?: to you)? yesterday|what have i {_SAID} yesterday",),
     Intent.OVERWHELMED: (
-        rf"(?:i am |i feel |feeling )?(?:so |really |totally |just )*{_SNOWED_UNDER}(?: now)?",
-        r"(?:its |it is |this is |everything is )?(?:all )?too much(?: for me| right now| to do)?",
-        r"i (?:forgot|keep forgetting|forget) (?:everything|it all|all of it|things)(?: again)?",
-        r"i (?:do not|can not) (?:know where to start|cope|keep up|get started)(?: any ?more)?",
-        r"where do i (?:even )?(?:start|begin)|help me (?:focus|get started|start)",
-        r"(?:i have|there is) (?:so|too) much(?: to do)?",
+        rf"{_ASKED_FOR}(?:.* )?(?:{_TOO_MUCH})(?: .*)?",
+        r"(?:totally |so )?(?:lost|stuck)(?: (?:again|now))?",
     ),
     Intent.DESPAIR: (
-        rf"i (?:really )?(?:do not|can not|want to) (?:want to |bear to )?{_NO_MORE}",
-        r"i can not go on(?: any ?more| like this)?|i am suicidal|i want it to (?:end|be over)",
+        rf"{_ASKED_FOR}(?:.* )?i (?:.* )?{_NO_MORE}(?: .*)?",
+        r"(?:.* )?(?:suicidal|i want it to (?:end|be over))(?: .*)?",
     ),
     Intent.DID_I: (
         r"did i (?:already )?(?:take|do|have|finish|feed|call|pay) .+",

@@ -9,9 +9,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from ollim_bot.domain.moments import zone_at
+from ollim_bot.domain.phrases.durations import is_duration
 from ollim_bot.domain.text import PROGRAM, shortened, with_program
 from ollim_bot.offline import texts
 from ollim_bot.offline.actions import (
+    ask_about_job,
     next_step,
     show_reminders,
     show_routines,
@@ -21,12 +23,12 @@ from ollim_bot.offline.actions import (
 )
 from ollim_bot.offline.days import show_today, show_tomorrow, show_week
 from ollim_bot.offline.dialogue import Unanswered, answered
-from ollim_bot.offline.intents import schedule_intent
+from ollim_bot.offline.intents import guessed_intent, moment_in, schedule_intent
 from ollim_bot.offline.messages import CallTool, FollowUp, ModelRequest, Part, Reply, Say
 from ollim_bot.offline.phrasings import COURTESIES, Intent, intents_in
 from ollim_bot.offline.settling import about_it, finished_task, settled_by_words
 from ollim_bot.offline.situation import SHELL, ParsedPrompt, Situation, said_by_owner, situations_of
-from ollim_bot.offline.vocabulary import Remind, Repeat, is_negated, names_time
+from ollim_bot.offline.vocabulary import AmbiguousIntent, Remind, Repeat, is_negated, names_time
 
 PING = "mcp__discord__ping_user"
 REPORT = "mcp__discord__report_updates"
@@ -63,10 +65,15 @@ _ASKING_WHEN = re.compile(
     re.IGNORECASE,
 )
 _QUIET = re.compile(
-    r"(?:please )?(?:(?:be |stay |keep )?quiet|(?:do not|don['’]?t) disturb(?: me)?|shut up|hush"
-    r"|leave me (?:alone|in peace))(?: for (?P<length>.+)| (?P<until>(?:until|till) .+))?",
+    r"(?:please |just |ok(?:ay)? )*(?:(?:be |stay |keep |i need (?:some )?)?quiet|shut up|s?hush"
+    r"|(?:do not|don['’]?t) disturb(?: me)?|leave me (?:alone|in peace|be)|go away|enough|silence"
+    r"|stop|(?:stop|quit) (?:\w+ing me|with the \w+)|give me (?:a break|some peace)|pipe down"
+    r"|too many (?:pings|notifications|messages|reminders))(?: (?:please|now|rn|already|ok))*"
+    r"(?: for (?P<length>.+)| (?P<until>(?:until|till) .+))?",
     re.IGNORECASE,
 )
+# Answers that only say how to write it: what may be meant is asked first.
+_GUESSED = frozenset((texts.RHYTHM, texts.ORDER, texts.MOMENT_FIRST, texts.LINK))
 _POINTING = re.compile(r"\b(?:this|that)\b", re.IGNORECASE)
 _STANDING_FOR_IT = re.compile(r"\b(?:this|that|it|these|those|them)\b", re.IGNORECASE)
 # Without a clock nothing is scheduled, but a schedule intent is still recognised.
@@ -116,12 +123,16 @@ def _with_buttons(situation: Situation, part: Part) -> Part:
     if not isinstance(part, Say) or not choices or EMBED not in situation.tools:
         return part
     buttons = [
-        {"label": shortened(label, _LONGEST_LABEL), "action": f"agent:{sentence}"}
+        {
+            "label": shortened(label, _LONGEST_LABEL),
+            "action": f"agent:{sentence}" if sentence else "dismiss",
+        }
         for label, sentence in choices[:_MOST_BUTTONS]
     ]
     if len(choices) == 1:
         buttons.append({"label": "No", "action": "dismiss"})
-    card = {"title": texts.WHICH, "description": part.text, "buttons": buttons}
+    title = texts.WHICH if len(choices) > 1 else texts.IS_IT_RIGHT
+    card = {"title": title, "description": part.text, "buttons": buttons}
     shown = situation.outcomes.get(EMBED)
     if shown is None:
         return CallTool(EMBED, card)
@@ -183,7 +194,10 @@ def _asked_aside(situation: Situation) -> Part | None:
 
 def _quiet(situation: Situation) -> Part | None:
     found = _QUIET.fullmatch(situation.prompt.text.strip(" .!"))
-    return Say(texts.quiet(found["length"] or found["until"] or "")) if found else None
+    if found is None:
+        return None
+    length = found["length"] if is_duration(found["length"] or "") else ""
+    return Say(texts.quiet(length or found["until"] or ""))
 
 
 def _travelling(situation: Situation) -> Part | None:
@@ -199,10 +213,19 @@ def _travelling(situation: Situation) -> Part | None:
 
 def _by_schedule_intent(situation: Situation) -> Part:
     prompt = situation.prompt
-    intent = schedule_intent(prompt.text, (prompt.moment or _ANY_MOMENT).replace(tzinfo=UTC))
+    now = (prompt.moment or _ANY_MOMENT).replace(tzinfo=UTC)
+    intent = schedule_intent(prompt.text, now)
+    finished = finished_task(prompt.text) if SHELL in situation.tools else None
+    if intent is None and finished:
+        return next_step(finished, situation)
+    unread = intent.reason if isinstance(intent, AmbiguousIntent) else ""
+    if intent is None or unread in (*_GUESSED, texts.ONE_AT_A_TIME, texts.SAY_WHAT):
+        if asked := ask_about_job(situation, moment_in(prompt.text, now)):
+            return asked
+        if intent is None or unread in _GUESSED:
+            intent = guessed_intent(prompt.text, now) or intent
     if intent is None:
-        finished = finished_task(prompt.text) if SHELL in situation.tools else None
-        return next_step(finished, situation) if finished else Say(texts.NOT_UNDERSTOOD)
+        return Say(texts.NOT_UNDERSTOOD)
     if prompt.moment is None:
         return Say(texts.NO_CLOCK)
     is_job = isinstance(intent, Remind | Repeat)

@@ -23,7 +23,7 @@ _ADDING = tuple(
     re.compile(rf"{POLITELY}?(?:{form})", re.IGNORECASE)
     for form in (
         rf"{_TASK}(?:: ?| to | for | that i (?:have|need) to )(?P<task>.+)",
-        r"add (?:an? )?(?:new )?(?:task|to-?do) (?P<task>\S.+)",
+        r"(?:(?:add|new|make|create|note) )+(?:an? )?(?:new )?(?:task|to-?do) (?P<task>\S.+)",
         rf"(?:add|put|write|note) (?P<task>.+?) (?:to|on|onto|in) {_LIST}(?P<more>(?:[ ,].*)?)",
         r"(?:add|note) (?P<task>.+?) as a(?: new)? task(?P<more>(?:[ ,].*)?)",
         rf"{_TASK}(?P<task>)",

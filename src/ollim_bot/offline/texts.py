@@ -110,7 +110,6 @@ MAY_BE_ADDED = (
     "`what are my tasks` shows it."
 )
 NOT_HERE = f"I cannot do that here. {_NOTHING_DONE}"
-NO_SNOOZE = f"A routine cannot be snoozed. {_NOTHING_DONE} Write `pause the meds routine`."
 TODAY = "Today:"
 TOMORROW = "Tomorrow:"
 THE_WEEK = "The next seven days:"
@@ -127,6 +126,9 @@ NO_TASKS = "No task is open. Write `add a task: buy a card`."
 SAY_WHICH_TASK = f"What is the task? {_NOTHING_DONE} Write it as in `add a task: buy a card`."
 SETTLED = "Noted."
 WHICH = "Which one?"
+IS_IT_RIGHT = "Is that right?"
+WHAT = f"What shall I remind you of? {_NOTHING_DONE}"
+SET_IT = "Set it"
 PRESS_OR_WRITE = "Press one, or say it in words."
 WHICH_OF_THEM = f"Which of them? {_NOTHING_DONE}"
 DROPPED = f"All right. {_NOTHING_DONE}"
@@ -177,8 +179,16 @@ def calendars_unseen(reason: str) -> str:
     return f"I could not look at the calendars: {shortened(' '.join(reason.split()), 200)}"
 
 
-def moment_first(whole: str) -> str:
-    return f"Is that when to remind you: `{whole}`? {_NOTHING_DONE} `yes` sets it."
+def what_at(when: str) -> str:
+    return f"What shall I remind you of, {when}? {_NOTHING_DONE}"
+
+
+def what_with(title: str) -> str:
+    return f"“{title}”: what shall I do with it? {_NOTHING_DONE}"
+
+
+def confirmed(whole: str) -> str:
+    return f"Shall I set this: `{whole}`? {_NOTHING_DONE} `yes` sets it."
 
 
 def when(task: str) -> str:
@@ -196,6 +206,11 @@ def what_of(title: str) -> str:
 def which_half(phrase: str, readings: list[str]) -> str:
     either = " or ".join(f"`{each}`" for each in readings)
     return f"`{phrase}` can be read two ways: {either}. {_NOTHING_DONE}"
+
+
+def which_day(title: str, moments: list[str]) -> str:
+    either = " or ".join(f"`{each}`" for each in moments)
+    return f"“{title}”: {either}? {_NOTHING_DONE}"
 
 
 def stop_how(subject: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.phrases.durations import NUMBERS
 from ollim_bot.domain.text import nearest
+from ollim_bot.domain.wishes import is_dose
 from ollim_bot.offline.messages import FollowUp
 
 POLITELY = (
@@ -23,6 +24,8 @@ class Remind:
 
     task: str
     when: str
+    is_run: bool = field(default=False, compare=False)
+    """Whether the agent is to look, read or judge then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +113,10 @@ _VAGUE = (
 
 # Every word of a phrase for a time, correct or not, is one of these.
 _TIME_WORD = re.compile(
-    rf"\d\S*|{_NUMBER}|{_UNIT}|{_WEEKDAY}|(?:mon|tues?|wed|thur?s?|fri|sat|sun)|{_MONTH}|{_VAGUE}"
+    rf"\d\S*|{_NUMBER}|{_UNIT}|{_WEEKDAY}|(?:mon|tues?|weds?|thur?s?|fri|sat|sun)|{_MONTH}|{_VAGUE}"
     r"|in|at|on|the|an?|and|of|half|quarter|quarters|past|to|from|now|this|today|tomorrow|tonight"
-    r"|end|um|uhr|fortnights?|every|each|daily|weekdays?|weekends?|mondays|fridays|saturdays|sundays"
+    rf"|end|um|uhr|fortnights?|every|each|everyday|daily|weekly|monthly|weekdays?|weekends?|{_WEEKDAY}s"
+    r"|once|twice|times|per|other|first|third"
     r"|am|pm|noon|midday|midnight|o'?clock|morning|afternoon|evening|night",
     re.IGNORECASE,
 )
@@ -197,22 +201,32 @@ _LINKED = re.compile(_LINK, re.IGNORECASE)
 _NEXT_SENTENCE = re.compile(r"(?<!\bdr)(?<!\bmr)(?<!\bms)(?<!\bmrs)[.!?;…]\s+\S", re.IGNORECASE)
 # Words that a task without `remind me` may begin with: only these are never a report or a question.
 _ERRAND = re.compile(
-    r"(?:answer|book|bring|brush|buy|call|change|charge|check|clean|collect|cook|defrost|do|drink"
-    r"|eat|email|empty|feed|fetch|fill|finish|fix|get|give(?! up)|go(?! away)|iron|leave|lock|look"
-    r"|mail|make|move|mow|open|order|pack|pay|phone|pick|plan|post|prepare|print|put|read|renew"
-    r"|reply|return|ring|send|sign|stand|start|stretch|study|submit|switch|take|tidy|text|throw"
-    r"|turn|unload|update|use|vacuum|walk|wash|water|write)\b(?! (?:me|us|you|it|that|this)\b)"
+    r"(?:answer|apply|bake|boil|book|bring|brush|buy|call|change|charge|chase|check|clean|collect"
+    r"|confirm|cook|defrost|descale|do|drink|eat|email|empty|feed|fetch|file|fill|finish|fix|floss"
+    r"|fold|get|give(?! up)|go(?! away)|hang|hoover|iron|join|journal|leave|lock|log|look|mail|make"
+    r"|measure|meditate|message|mop|move|mow|open|order|pack|pay|phone|pick|plan|post|practi[cs]e"
+    r"|prepare|print|put|read|refill|renew|replace|reply|return|revise|ring|rinse|scan|send|shave"
+    r"|shower|sign|sort|stand|start|stretch|study|submit|sweep|switch|take|tidy|text|throw|top up"
+    r"|transfer|trim|turn|unload|unplug|update|use|vacuum|walk|wash|water|weigh|wipe|wrap|write)\b"
+    r"(?! (?:me|us|you|it|that|this|i|we|they)\b)"
     r"(?!.*\b(?:reminder|routine)s?\b).*",
     re.IGNORECASE,
 )
 _AND_AN_ERRAND = re.compile(rf"{_LINK}\s*(?:and |then )?{_ERRAND.pattern}", re.IGNORECASE)
 _THING = re.compile(
-    r"(?:(?:the|my) )?(?:bins?|bread|cake|coffee|cookies|dishes|dishwasher|dryer|eggs|inhaler"
-    r"|insulin|laundry|medicine|medication|meds|oven|pasta|pills|pizza|potatoes|rice|rubbish|soup|stretching|tablets"
-    r"|tea|trash|vitamins|washing|washing machine|water)",
+    r"(?:(?:the|my) )?(?:bins?|bread|cake|coffee|cookies|dishes|dishwasher|dryer|eggs"
+    r"|laundry|oven|pasta|pizza|potatoes|rice|rubbish|soup|stretching|tea|trash|washing"
+    r"|washing machine|water)",
+    re.IGNORECASE,
+)
+_A_NAME = re.compile(
+    r"(?:(?:the|my) )?(?!(?:took|had|forgot|missed|skipped|no|need|got|out|lost|i)\b)\S+(?: \S+)?",
     re.IGNORECASE,
 )
 _LONG_DAYS = ("tomorrow", "tonight", "tuesday", "wednesday", "thursday", "saturday")
+_TIME_NAMES = ("monday", "friday", "sunday", "morning", "evening", "afternoon", "minutes", "hours")
+_RHYTHM_NAMES = ("every", "daily", "weekday", "weekdays", "weekly")
+_NO_SLIPS = frozenset(("very", "ever", "weekend"))
 _ONLY_POINTS = re.compile(
     r"(?:(?:do|about|see|check|read|answer|finish|buy|get|take|on|of|to|at|with|look|the|rest) )*"
     r"(?:this|that|it|these|those|them|something|stuff|things?|one)",
@@ -293,21 +307,30 @@ def adds_errand(text: str) -> bool:
 
 def is_thing(text: str) -> bool:
     """Whether the text only names a thing that needs attention, as in `the laundry`."""
-    return _THING.fullmatch(text) is not None
+    is_medicine = is_dose(text) and _A_NAME.fullmatch(text) is not None
+    return is_medicine or _THING.fullmatch(text) is not None
 
 
 def names_event(text: str) -> bool:
     return _EVENTS.search(text) is not None
 
 
-def begins_with_event(text: str) -> bool:
-    return re.match(rf"(?:(?:the|my|a) )?{_EVENTS.pattern}", text, re.IGNORECASE) is not None
+def respelled_rhythm(words: Sequence[str]) -> str:
+    """The words with `evry` as `every`, where a time follows; empty if there is none."""
+    for place, word in enumerate(words[:-1]):
+        name = word.lower()
+        right = None if name in (*_RHYTHM_NAMES, *_NO_SLIPS) else nearest(name, _RHYTHM_NAMES, 1)
+        if right and tells_time(words[place + 1 : place + 2]):
+            return " ".join([*words[:place], right, *words[place + 1 :]])
+    return ""
 
 
 def misspelled_day(words: Sequence[str]) -> int | None:
     """The place of the first word that is nearly the name of a day."""
     for place, word in enumerate(words):
         name = re.sub(r"\W", "", word).lower()
-        if len(name) >= 6 and not names_day(name) and nearest(name, _LONG_DAYS):
+        if len(name) < 5 or names_day(name) or name in _TIME_NAMES:
+            continue
+        if (len(name) > 5 and nearest(name, _LONG_DAYS)) or nearest(name, _TIME_NAMES, 1):
             return place
     return None

@@ -194,9 +194,9 @@ def _date_in_numbers(found: re.Match[str], _today: date) -> Sequence[date]:
 
 
 def _date_in_either_order(found: re.Match[str], today: date) -> Sequence[date]:
-    """`24.12.` and `12/24`: only where one order of day and month makes a date."""
+    """`12/24`: only where one order of day and month makes a date; `3.12.` has the day first."""
     orders = list(readings(found, today))
-    if len(orders) > 1:
+    if len(orders) > 1 and found["mark"] == "/":
         raise Unclear("can be read two ways")
     return orders[0] if orders else _real([])
 

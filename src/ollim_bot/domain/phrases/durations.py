@@ -23,15 +23,18 @@ NUMBERS = {word: value for value, word in enumerate(SMALL_NUMBERS, start=1)} | {
 }
 
 
-_SHORT_FORMS = dict.fromkeys(("tmrw", "tmr", "tmw", "tmrrw", "2moro", "2morrow"), "tomorrow") | (
-    dict.fromkeys(("tonite", "2nite"), "tonight")
-)
+_TOMORROW = ("tmrw", "tmr", "tmw", "tmrrw", "2moro", "2morrow", "2mrw", "tomoz", "tmoro", "tomo")
+_SHORT_FORMS = dict.fromkeys(_TOMORROW, "tomorrow") | dict.fromkeys(("tonite", "2nite"), "tonight")
 _SHORT = re.compile(rf"\b(?:{'|'.join(_SHORT_FORMS)})\b", re.IGNORECASE)
-# Times of day in other forms: `19 uhr`, `at 1400`, `at 14.30`, `6.15pm`.
+# Times of day in other forms: `19 uhr`, `at 1400`, `at 14.30`, `6.15pm`; `22.00`, which is no date.
 _GERMAN_CLOCK = re.compile(r"\b(?:um )?([0-9]{1,2})(?:[:.]([0-5][0-9]))? ?uhr\b")
 _OTHER_CLOCK = re.compile(
     r"\b(?:(?<=\bat )(?=[01][0-9]|2[0-3])|(?=[0-9]{1,2}\.[0-9]{2} ?[ap]m\b))"
     r"([0-9]{1,2})\.?([0-5][0-9])(?![-.:/0-9])"
+)
+_NO_DATE = re.compile(
+    r"(?<![-.:/0-9])((?:[01]?|2(?=[0-3]))[0-9])\.(00|1[3-9]|[2-5][0-9])"
+    r"(?![-.:/0-9]| ?(?:[smhdw]|sec|second|min|minute|hr|hour|day|week)s?\b)"
 )
 
 Changes = Iterable[tuple[str, ...]]
@@ -91,10 +94,10 @@ def normalized(text: str) -> str:
     words = " ".join(spelled_out(text).casefold().replace("’", "'").split())
     if len(words) > _LONGEST:
         return ""
-    words = re.sub(r"(?<=[a-z])\.|\.$|,(?= |$)", "", words)
+    words = re.sub(r"(?<=[a-z])\.|(?<!\.[0-9])(?<!\.[0-9]{2})\.$|,(?= |$)", "", words)
     words = re.sub(r"(?<=[a-z])-(?=[a-z])", " ", words)
     words = _GERMAN_CLOCK.sub(lambda found: f"{found[1]:>02}:{found[2] or '00'}", words)
-    return _OTHER_CLOCK.sub(r"\1:\2", words)
+    return _NO_DATE.sub(r"\1:\2", _OTHER_CLOCK.sub(r"\1:\2", words))
 
 
 def spelled_out(text: str) -> str:

@@ -22,7 +22,7 @@ from ollim_bot.domain.quiet import QuietHours
 
 RHYTHM_EXAMPLES = ("every day at 8am", "every monday and thursday at 18:30", "every 2 hours")
 _DAY_NAMES = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
-_DAY = "(?:" + "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _DAY_NAMES) + ")"
+_DAY = r"(?:" + "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _DAY_NAMES) + "|tues|weds|thurs?)"
 _DAYS_NAMED = "(?:" + "|".join(f"{name}s" for name in _DAY_NAMES) + ")"
 _SEPARATOR = r"(?: and |, and |, | )(?:every |each |on )?"
 _DATE = r"the (?P<{}>[0-9]{{1,2}})(?:st|nd|rd|th)"
@@ -45,7 +45,10 @@ _COUNT = rf"(?:other|second|[2-9]|\d\d|{'|'.join(NUMBERS)}|third|fourth|[2-9](?:
 _NTH = r"(?:first|second|third|fourth|last|1st|2nd|3rd|4th)"
 _A_MONTH = r"(?:of|in) (?:the|every|each|a) month"
 _OF_A_WEEK = re.compile(rf"\b(?:every|each|once a) week on (?:an? )?({_DAY})s?(?![a-z])")
-_A_DAY = r"(?:a|each|every|per) day"
+_OF_A_MONTH = re.compile(
+    r"\b(?:every|each) (?:month on )?(?:the )?(\d+(?:st|nd|rd|th)) of the month"
+)
+_A_DAY = r"(?:(?:a|each|every|per) day|daily)"
 _BETWEEN = r"(?:between|from) \S+(?: [ap]m)? (?:and|to|until|till) \S+(?: [ap]m)?"
 _NOT_HELD = "is a rhythm that I cannot keep yet"
 _NO_MOMENT = "does not say when"
@@ -110,7 +113,7 @@ def read_rhythm(phrase: str, quiet: QuietHours | None = None) -> str | None:
     """As `parse_rhythm`, for a normalized phrase; None if it names no rhythm, or `Unclear`."""
     if every := _INTERVAL.fullmatch(phrase):
         return _interval(every, quiet)
-    phrase = _OF_A_WEEK.sub(r"every \1", phrase)
+    phrase = _OF_A_MONTH.sub(r"the \1 of every month", _OF_A_WEEK.sub(r"every \1", phrase))
     for form, nearest, why in _BEYOND:
         if form.search(phrase) and (readings := _readings(form.sub(nearest, phrase))):
             raise Unclear(why, *readings)
