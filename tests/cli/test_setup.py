@@ -427,7 +427,7 @@ def test_the_service_is_installed_by_its_own_command(
         assert scene.run(person, "service") is None
         assert scene.service.is_installed(), person.screen + scene.printed
         assert "ExecStart=" in scene.printed
-        assert "The bot runs" in person.screen
+        assert "The bot is running" in person.screen
         again = ScriptedPerson(*[""] * 10)
         assert scene.run(again) is None
     assert "start with this machine" not in again.screen
@@ -444,9 +444,9 @@ def test_beside_a_running_bot_it_says_what_counts_when(scene: SetupScene) -> Non
         scene.run(unchanged, "name")
         scene.run(changed, "name")
         scene.run(signed_in, "model")
-    assert "all of this counts already" in unchanged.screen
-    assert "after `/restart` in the chat" in changed.screen
-    assert "after `/restart` in the chat" in signed_in.screen
+    assert "nothing needs a restart" in unchanged.screen
+    assert "write `/restart` in the chat" in changed.screen
+    assert "write `/restart` in the chat" in signed_in.screen
 
 
 def test_a_full_disk_ends_it_with_a_sentence_and_the_old_file(scene: SetupScene) -> None:

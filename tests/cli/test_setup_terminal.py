@@ -87,13 +87,16 @@ async def test_the_first_run_in_a_terminal_of_60_columns(tmp_path: Path) -> None
 
     def talk() -> str:
         screen = SetupTerminal(scene, "setup")
-        screen.answer("1/8  Your name", "Ada\n")
-        screen.answer("2/8  The bot's name", "\n")
+        screen.answer("1/11", "Ada\n")
+        screen.answer("2/11", "\n")
         screen.answer("Your time zone", "\n")
         screen.answer("1 to 4", "\n")
         screen.answer("Token", f"{TOKEN}\n")
         screen.answer("Its address", "\n")
         screen.answer("At what time", "8:30\n")
+        screen.answer("What is it", "\n")
+        screen.answer("Should it come again", "\n")
+        screen.answer("From when to when", "\n")
         screen.answer("Set that up", "\n")
         assert screen.end() == 0, screen.shown
         return screen.shown

@@ -56,7 +56,8 @@ _NOTIFIED_BY_PAGE = (
     "Discord: `ollim-bot setup discord`."
 )
 _NAG = "10m x 4"
-_AGAIN = "Let an unanswered reminder come again, every 10 minutes, 4 times?"
+_COMES_AGAIN = "A reminder that you do not answer can come again, every 10 minutes, 4 times."
+_AGAIN = "Should it come again?"
 _SILENT = "Nothing answers at {address} ({reason}). Start the server, or look at the address."
 _MORNING = (
     "Tell me in a few lines what is on today, from my calendar, tasks and reminders, and one small "
@@ -400,6 +401,7 @@ def _ask_quiet_hours(at: Interview) -> None:
 def _ask_notifications(at: Interview) -> None:
     has_discord = at.of.settings.discord_token is not None
     at.say(_NOTIFIED_BY_DISCORD if has_discord else _NOTIFIED_BY_PAGE)
+    at.say(_COMES_AGAIN)
     if at.agrees(_AGAIN):
         at.of.configure("nag_default", _NAG)
 
