@@ -188,7 +188,7 @@ def _failing_doctor(scene: Scene) -> None:
         pytest.param(_older, "Version 0.12.0 is the newest one.", id="no downgrade"),
         pytest.param(_full_disk, "could not be installed: No space left on device.", id="full"),
         pytest.param(_behaves("import"), "copy of your data: ModuleNotFoundError", id="import"),
-        pytest.param(_behaves("start"), "copy of your data: The bot stopped", id="start"),
+        pytest.param(_behaves("start"), "copy of your data: A fault in the program", id="start"),
         pytest.param(_behaves("migration"), "sqlite3.OperationalError", id="migration"),
         pytest.param(
             _failing_doctor, "Its doctor fails on a copy of your data: clock: is wrong", id="doctor"
