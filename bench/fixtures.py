@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from devtools.doubles.immediate_store import ImmediateStore
+from devtools.doubles.journal import RecordingJournal
 from tests.stores import Stores
 
 from ollim_bot.paths import DataPaths
@@ -19,8 +21,6 @@ from ollim_bot.store.database import Database
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.opening import open_database
-from ollim_bot.testing.immediate_store import ImmediateStore
-from ollim_bot.testing.journal import RecordingJournal
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 BOT = ("-m", "ollim_bot")

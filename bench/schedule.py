@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, cast
 
+from devtools.doubles.journal import RecordingJournal
 from tests.stores import Stores
 
 from bench import bare_watch
@@ -37,7 +38,6 @@ from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_files import JobFileChanges, open_repositories
 from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.store.store import SqliteStore
-from ollim_bot.testing.journal import RecordingJournal
 
 MANY = 10_000
 ROUNDS = 9

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from aiohttp import web
+from devtools.doubles.journal import RecordingJournal
 
 from bench.bars import Bar
 from bench.fixtures import new_database
@@ -23,7 +24,6 @@ from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.job_index import JobIndex, job_of
 from ollim_bot.store.store import SqliteStore
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.webhooks.server import WebhookServer
 
 CALLS = 2000

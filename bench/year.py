@@ -14,6 +14,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from devtools.doubles.immediate_store import ImmediateStore
 from tests.scheduling.simulated_machine import FakeAgent, SimulatedMachine
 from tests.scheduling.virtual_time import IdleAwareLoop
 from tests.stores import on_store
@@ -27,7 +28,6 @@ from ollim_bot.store.connection import connect
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.opening import open_database
-from ollim_bot.testing.immediate_store import ImmediateStore
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
 DAYS = 365

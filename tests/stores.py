@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, NamedTuple, TypeVar
 
+from devtools.doubles.memory import RecordingStore, memory_repositories
+
 from ollim_bot.domain.cards import ButtonPrompts
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.jobs import Reminder, Routine, WebhookSpec
@@ -20,7 +22,6 @@ from ollim_bot.store.records import Record
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.memory import RecordingStore, memory_repositories
 
 T = TypeVar("T")
 R = TypeVar("R")

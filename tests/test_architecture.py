@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parent.parent / "src" / "ollim_bot"
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE, DOUBLES = ROOT / "src" / "ollim_bot", ROOT / "devtools" / "doubles"
 
 # Each layer may import from the layers above it in this list, and from itself unless it is a row
 # of several: those never import each other.
@@ -30,7 +31,6 @@ LAYERS: list[list[str]] = [
     ["tool_servers", "integrations"],
     ["tools"],
     ["upkeep"],
-    ["testing"],
     ["conversation"],
     ["schedule", "webhooks", "surfaces.discord", "surfaces.web"],
     ["app"],
@@ -64,7 +64,7 @@ ALLOWED_IMPORTERS = {
     "requests": ["integrations.google"],
     "icalendar": ["integrations.calendars"],
     "recurring_ical_events": ["integrations.calendars"],
-    "sqlite3": ["store", "testing.repeating_store"],
+    "sqlite3": ["store"],
     "subprocess": ["store.git", "store.git_archive", "engine", "integrations.calendars", "upkeep"],
 }
 
@@ -185,26 +185,23 @@ def test_imports_go_down_only() -> None:
     assert [str(found) for found in our_imports() if goes_up(found)] == []
 
 
-def test_testing_stands_on_the_domain_and_the_ports_only() -> None:
+def test_doubles_stand_on_the_domain_the_ports_and_the_store_only() -> None:
     """The forms of jobs and the tables of the store have no disk."""
-    allowed = ("errors", "domain", "ports", "store", "stores", "testing")
+    allowed = ("errors", "domain", "ports", "store")
     wrong = [
-        str(found)
-        for found in our_imports()
-        if is_within(found.source, "testing")
-        and not any(is_within(found.target, place) for place in allowed)
+        f"{path.name} imports {target}"
+        for path in DOUBLES.glob("*.py")
+        for node, _ in _statements(ast.parse(path.read_text()))
+        for target in imported(node)
+        if is_within(target, "ollim_bot")
+        and not any(is_within(target, f"ollim_bot.{place}") for place in allowed)
     ]
     assert wrong == []
 
 
 def test_the_program_needs_no_double() -> None:
-    """Test fakes are not part of the wheel."""
-    wrong = [
-        str(found)
-        for found in our_imports()
-        if is_within(found.target, "testing") and not is_within(found.source, "testing")
-    ]
-    assert wrong == []
+    """What is for developers is not part of the wheel."""
+    assert [str(found) for found in imports() if is_within(found.target, "devtools")] == []
 
 
 def test_there_is_no_cycle() -> None:

@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from devtools.doubles.clock import ManualClock
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ollim_bot.clock import Backoff, SystemClock, wait_until_set
 from ollim_bot.ports import Clock
-from ollim_bot.testing.clock import ManualClock
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NINE = datetime(2026, 11, 15, 9, 0)

@@ -15,9 +15,8 @@ import time
 from datetime import datetime, timedelta, tzinfo
 from functools import cache
 
+from devtools.doubles.clock import PoolThreads
 from tests.patience import patience
-
-from ollim_bot.testing.clock import PoolThreads
 
 # In seconds. What is on its way between two sockets of this machine arrives within it, and threads
 # outside of pools get on meanwhile.

@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
+from devtools.doubles.immediate_store import ImmediateStore
+
 from chaos.years.crashing_disk import CrashingDisk
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.pings import Charge
@@ -17,7 +19,6 @@ from ollim_bot.store.connection import connect
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.database import Step
 from ollim_bot.store.opening import open_database
-from ollim_bot.testing.immediate_store import ImmediateStore
 
 R = TypeVar("R")
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from devtools.doubles.engine import CallsTool, Fails, FakeSession, Says
+
 from chaos.years.virtual_time import VirtualTimePacer
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -36,7 +38,6 @@ from ollim_bot.ports import (
     Toolset,
     Trace,
 )
-from ollim_bot.testing.engine import CallsTool, Fails, FakeSession, Says
 
 # The bot asks for the traces of its newest prompts only.
 _MOST_TRACES = 300

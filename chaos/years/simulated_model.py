@@ -7,12 +7,13 @@ from collections import deque
 from collections.abc import Sequence
 from random import Random
 
+from devtools.doubles.engine import CallsTool, Says
+
 from chaos.checker import TASK
 from chaos.record import Record
 from chaos.years.simulated_engine import Step, TakesTime
 from chaos.years.virtual_time import VirtualWallClock
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.testing.engine import CallsTool, Says
 
 _PING, _REPORT = "mcp__discord__ping_user", "mcp__discord__report_updates"
 _FOLLOW_UP = "mcp__discord__follow_up_chain"

@@ -2,7 +2,7 @@
 
 `Clock` is time. `AgentEngine` and `AgentSession` are the model. `ChatService` is what a surface
 asks of the core; `ChatSurface` and `Channel` are what the core asks of a surface. The storage
-seams come last. Each seam has a double and a contract suite in `testing`.
+seams come last. Each seam has a double and a contract suite in `devtools/doubles`.
 
 The storage seams are synchronous and safe to use from any thread and any process at once. They may
 wait for a disk or for another process, so code on the event loop calls them through

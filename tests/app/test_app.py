@@ -15,6 +15,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.disks import SteppedDisk
+from devtools.doubles.engine import CallsTool, Says, ScriptedEngine, ScriptedSession
+from devtools.doubles.surface import RecordingSurface
 from tests.patience import patience
 from tests.storage.journal.git_repos import git_script
 from tests.stores import memory_stores
@@ -30,10 +34,6 @@ from ollim_bot.errors import AlreadyRunning, OllimError
 from ollim_bot.ports import ChatService, IncomingMessage, SessionSpec, Toolset
 from ollim_bot.settings import Settings
 from ollim_bot.store.files import OsDisk
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.disks import SteppedDisk
-from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine, ScriptedSession
-from ollim_bot.testing.surface import RecordingSurface
 
 pytestmark = pytest.mark.real_process
 

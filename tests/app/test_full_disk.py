@@ -9,6 +9,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
+from devtools.doubles.journal import RecordingJournal
+from devtools.doubles.surface import RecordingSurface
 from tests.app.test_app import NOW, running, settings, until
 from tests.patience import patience
 from tests.ports import unused_port
@@ -27,10 +31,6 @@ from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.steps import change_provider
 from ollim_bot.surfaces.web.secret import web_secret
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.journal import RecordingJournal
-from ollim_bot.testing.surface import RecordingSurface
 
 
 @pytest.mark.real_process

@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import CallsTool, Says, ScriptedEngine
+from devtools.doubles.surface import RecordingSurface
 from tests.app.test_app import running, settings, until
 
 from ollim_bot.app.app import Adapters, App
@@ -15,9 +18,6 @@ from ollim_bot.domain.events import ToolRefused
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.ports import IncomingMessage, ToolCall
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine
-from ollim_bot.testing.surface import RecordingSurface
 
 pytestmark = pytest.mark.real_process
 

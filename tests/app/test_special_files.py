@@ -7,6 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
+from devtools.doubles.journal import RecordingJournal
+from devtools.doubles.surface import RecordingSurface
 from tests.app.test_app import NOW, running, settings, until, until_told
 
 from ollim_bot.app.app import Adapters, App
@@ -14,10 +18,6 @@ from ollim_bot.domain.chat import Author
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.ports import IncomingMessage
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.journal import RecordingJournal
-from ollim_bot.testing.surface import RecordingSurface
 
 NAMES = (
     ".gitignore",

@@ -10,6 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
+from devtools.doubles.surface import RecordingSurface
 from tests.patience import patience
 
 from ollim_bot.app.app import Adapters, App, Ending
@@ -19,9 +22,6 @@ from ollim_bot.domain.inputs import InputId
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import IncomingMessage
 from ollim_bot.settings import Settings
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.surface import RecordingSurface
 
 pytestmark = pytest.mark.real_process
 

@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
 
 from ollim_bot.app.updates import BEGUN, BotUpdates, StartDetached, detached
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.opening import open_database
-from ollim_bot.testing.clock import ManualClock
 from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, read_update, write_update
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance

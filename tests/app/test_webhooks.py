@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from devtools.doubles.engine import ScriptedEngine
+from devtools.doubles.surface import RecordingSurface
 from tests.patience import patience
 from tests.ports import unused_port
 from tests.webhooks.calls import HookAnswer, bearer, call
@@ -16,8 +18,6 @@ from tests.webhooks.calls import HookAnswer, bearer, call
 from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.chat import Author
 from ollim_bot.settings import Settings
-from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.surface import RecordingSurface
 
 pytestmark = pytest.mark.real_process
 

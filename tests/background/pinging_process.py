@@ -6,6 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 
+from devtools.doubles.clock import ManualClock
 from tests.background.scene import NOW, WatchedEngine, background_scene, ping, routine
 from tests.storage.data_directory import DataDirectory, QuickDisk
 from tests.stores import Stores
@@ -14,7 +15,6 @@ from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.store import SqliteStore
-from ollim_bot.testing.clock import ManualClock
 
 
 async def _run(stores: Stores, root: Path, name: str) -> str:

@@ -11,6 +11,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import CallsTool, ScriptedEngine, ScriptedSession
+from devtools.doubles.journal import RecordingJournal
+from devtools.doubles.surface import RecordingSurface
 from tests.conversation.scene import STATUS, messages_of
 from tests.patience import patience
 from tests.stores import Stores, memory_stores
@@ -50,10 +54,6 @@ from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.store import Store
 from ollim_bot.store.undo import UndoStore
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import CallsTool, ScriptedEngine, ScriptedSession
-from ollim_bot.testing.journal import RecordingJournal
-from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.gates import Abilities, BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from devtools.doubles.engine import ScriptedEngine, Waits
 from tests.background.scene import ping
 from tests.scheduling.scene import schedule_scene
 
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.ports import IncomingMessage
-from ollim_bot.testing.engine import ScriptedEngine, Waits
 
 
 async def test_a_routine_cannot_ping_while_an_answer_is_under_way(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from devtools.doubles.engine import CallsTool, Fails, Says, Waits
 from tests.background.scene import (
     MAIN,
     WatchedEngine,
@@ -24,7 +25,6 @@ from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, Usage, Usa
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.errors import EngineError, WriteFailed
 from ollim_bot.store.store import Store
-from ollim_bot.testing.engine import CallsTool, Fails, Says, Waits
 
 R = TypeVar("R")
 

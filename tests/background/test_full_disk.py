@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from devtools.doubles.engine import Fails, Waits
 from tests.background.scene import WatchedEngine, background_scene, reminder, report, routine
 from tests.conversation.failing_stores import LedgerRefusingStore
 from tests.conversation.scene import InlineExecutor
@@ -15,7 +16,6 @@ from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState
 from ollim_bot.errors import WriteFailed
 from ollim_bot.store.store import Store
-from ollim_bot.testing.engine import Fails, Waits
 
 pytestmark = pytest.mark.usefixtures("no_threads")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.repeating_store import RepeatingStore
 from tests.background.scene import NOW
 from tests.conversation.scene import call
 
@@ -12,8 +14,6 @@ from ollim_bot.conversation.commands.program import PingCommands
 from ollim_bot.domain.pings import LARGEST_LIMIT
 from ollim_bot.errors import WrongInput
 from ollim_bot.store.store import Store
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from devtools.doubles.engine import CallsTool, Says
 from tests.background.scene import (
     HOME,
     MAIN,
@@ -32,7 +33,6 @@ from ollim_bot.domain.provider import Price
 from ollim_bot.domain.sessions import SessionChange, SessionId
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.steps import leave_update
-from ollim_bot.testing.engine import CallsTool, Says
 
 ENDED = "“Morning mail” ended without its report."
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+from devtools.doubles.engine import Waits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.background.scene import NOW, WatchedEngine, background_scene, reminder, routine
@@ -12,7 +13,6 @@ from tests.examples import examples
 
 from ollim_bot.conversation.background import Slots
 from ollim_bot.domain.jobs import Job
-from ollim_bot.testing.engine import Waits
 
 
 async def test_no_more_than_the_setting_run_at_once() -> None:

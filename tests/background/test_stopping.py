@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from devtools.doubles.engine import Waits
 from tests.background.scene import Scene, WatchedEngine, background_scene, reminder, report, routine
 
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.testing.engine import Waits
 
 
 def started(scene: Scene, job: Job) -> asyncio.Task[OccurrenceState]:

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from devtools.doubles.engine import CallsTool, Says
 from tests.background.scene import WatchedEngine, background_scene, ping, reminder, routine
 
 from ollim_bot.domain.jobs import Chain, job_key
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.skills import AgentSkills
-from ollim_bot.testing.engine import CallsTool, Says
 
 SEARCH = CallsTool("WebSearch", {"query": "weather"})
 

@@ -11,12 +11,12 @@ from itertools import count
 from pathlib import Path
 from typing import cast
 
+from devtools.doubles.reception import FakeReception
 from playwright.async_api import BrowserContext, Page, ViewportSize
 from tests.web.scene import Scene, make_scene, running
 
 from ollim_bot.clock import SystemClock
 from ollim_bot.surfaces.web.access import HEALTH
-from ollim_bot.testing.reception import FakeReception
 
 _USUAL_SIZE: ViewportSize = {"width": 1280, "height": 720}
 

@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from devtools.doubles.disks import SteppedDisk
 
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.errors import StorageError
@@ -23,7 +24,6 @@ from ollim_bot.store.calendars import (
 )
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import OsDisk
-from ollim_bot.testing.disks import SteppedDisk
 
 AT = datetime(2026, 11, 16, 9, 12, tzinfo=UTC)
 EVENTS = (

@@ -7,6 +7,10 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
+from devtools.doubles.journal import RecordingJournal
+from devtools.doubles.surface import RecordingSurface
 from tests.app.test_app import running, until
 from tests.cli.terminal import SUNDAY, Terminal
 from tests.conversation.scene import NOW, scene, scripted
@@ -27,10 +31,6 @@ from ollim_bot.settings import Settings
 from ollim_bot.store.calendars import write_copy
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.job_files import open_repositories
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.journal import RecordingJournal
-from ollim_bot.testing.surface import RecordingSurface
 
 HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)

@@ -9,6 +9,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from devtools.doubles.clock import ManualClock
 from tests.calendars.calendar_server import CalendarAnswer, CalendarServer, ics, served
 from tests.ports import unused_port
 
@@ -18,7 +19,6 @@ from ollim_bot.integrations.calendars.feeds import CalendarFeeds
 from ollim_bot.integrations.calendars.refreshing import CalendarRefresher, take_calendar_address
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.calendars import CalendarFiles, CalendarSource
-from ollim_bot.testing.clock import ManualClock
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 16, 9, 12, tzinfo=BERLIN)

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from devtools.doubles.clock import ManualClock
 from tests.storage.data_directory import NOW, DataDirectory
 
 from ollim_bot.conversation.message_poster import MessagePoster
@@ -26,7 +27,6 @@ from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import SqliteStore
-from ollim_bot.testing.clock import ManualClock
 
 WRITERS = 25
 

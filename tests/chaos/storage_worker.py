@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from devtools.doubles.disks import SteppedDisk
 from tests.storage.data_directory import NOW, DataDirectory
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
@@ -27,7 +28,6 @@ from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.markdown_repository import MarkdownRepository
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.steps import leave_update
-from ollim_bot.testing.disks import SteppedDisk
 
 
 @dataclass

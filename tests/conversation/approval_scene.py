@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
+from devtools.doubles.clock import ManualClock
 from tests.conversation.scene import messages_of
 from tests.patience import patience
 from tests.stores import Stores, memory_stores
@@ -23,7 +24,6 @@ from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.ports import Refusal, ToolCall
 from ollim_bot.store.store import Store
-from ollim_bot.testing.clock import ManualClock
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 ROOT = Path("/data")

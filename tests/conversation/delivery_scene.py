@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from devtools.doubles.channel import FakeChatService
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.repeating_store import RepeatingStore
+from devtools.doubles.surface import RecordingSurface
 from tests.conversation.crashing import CrashingStore, StepCounter
 from tests.conversation.scene import NOW, messages_of
 
@@ -24,10 +28,6 @@ from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import ChatService, MessagePart, Status, TurnStart
 from ollim_bot.store.deliveries import Delivery
-from ollim_bot.testing.channel import FakeChatService
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.repeating_store import RepeatingStore
-from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.context import Arrival, Payment
 
 _SHORT, _LONG = 3, 100

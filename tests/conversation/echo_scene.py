@@ -11,6 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.journal import RecordingJournal
 from tests.stores import Stores, memory_stores
 
 from ollim_bot.cli.main import main
@@ -34,8 +36,6 @@ from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.undo import UndoStore
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.journal import RecordingJournal
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 2, 24, 10, 0, tzinfo=BERLIN)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from devtools.doubles.engine import ScriptedEngine, ScriptedSession
+
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.ports import Image, Prompt, SessionSpec, Toolset
-from ollim_bot.testing.engine import ScriptedEngine, ScriptedSession
 
 
 class ImageRecordingEngine(ScriptedEngine):

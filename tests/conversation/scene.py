@@ -13,6 +13,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
+from devtools.doubles.events import MemoryEvents
+from devtools.doubles.journal import RecordingJournal
+from devtools.doubles.memory import RecordingStore
+from devtools.doubles.surface import RecordingSurface
+from devtools.doubles.tasks import MemoryTasks
 from tests.patience import patience
 from tests.stores import Stores, memory_stores
 
@@ -44,13 +51,6 @@ from ollim_bot.ports import (
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.store import Store
 from ollim_bot.store.undo import UndoStore
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.events import MemoryEvents
-from ollim_bot.testing.journal import RecordingJournal
-from ollim_bot.testing.memory import RecordingStore
-from ollim_bot.testing.surface import RecordingSurface
-from ollim_bot.testing.tasks import MemoryTasks
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 
+from devtools.doubles.engine import Says, ScriptedEngine, ScriptedSession, Step, Waits
 from tests.conversation.scene import HOME, Scene
 
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import TextStreamed
 from ollim_bot.ports import SessionSpec, Toolset
-from ollim_bot.testing.engine import Says, ScriptedEngine, ScriptedSession, Step, Waits
 
 
 class SlowEngine(ScriptedEngine):

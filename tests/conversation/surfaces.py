@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from devtools.doubles.surface import RecordingSurface
+
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent, TextStreamed
 from ollim_bot.ports import Status, TurnStart
-from ollim_bot.testing.surface import RecordingSurface
 
 
 class SlowSurface(RecordingSurface):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from devtools.doubles.engine import ScriptedEngine
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversation.scene import scene
@@ -23,7 +24,6 @@ from ollim_bot.domain.events import (
     Usage,
 )
 from ollim_bot.domain.inbox import InputEnd
-from ollim_bot.testing.engine import ScriptedEngine
 
 ENDED = TurnEnded(EndCause.COMPLETED)
 

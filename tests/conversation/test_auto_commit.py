@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from devtools.doubles.engine import CallsTool, Says, ScriptedEngine
+from devtools.doubles.journal import RecordingJournal
 from tests.conversation.scene import HOME, scene
 
 from ollim_bot.ports import Refusal, ToolCall
-from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine
-from ollim_bot.testing.journal import RecordingJournal
 
 
 async def refuse_plans(call: ToolCall) -> Refusal | None:

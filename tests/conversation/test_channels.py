@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from devtools.doubles.channel import FakeChatService
+from devtools.doubles.clock import ManualClock
 from tests.conversation.delivery_scene import (
     DeliveryScene,
     RunningDelivery,
@@ -20,8 +22,6 @@ from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage, MessageId, T
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.errors import DeliveryFailed
 from ollim_bot.store.deliveries import DeliveryState
-from ollim_bot.testing.channel import FakeChatService
-from ollim_bot.testing.clock import ManualClock
 
 BACKGROUND = run_of(RunKind.BACKGROUND)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from devtools.doubles.engine import CallsTool, Says, ScriptedEngine
 from tests.conversation.scene import Scene, scene, scripted
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.inbox import InputEnd
-from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine
 
 CARD = "mcp__discord__discord_embed"
 BUTTONS = [

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
 from tests.conversation.echo_scene import BERLIN, NOW, PATH, EchoScene, routine
 
 from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import AgentEvent, EndCause, ToolFailed, TurnEnded
 from ollim_bot.errors import WriteFailed
-from ollim_bot.testing.clock import ManualClock
 
 pytestmark = pytest.mark.real_process
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import Fails, Says, ScriptedEngine, Waits
 from tests.conversation.scene import HOME, NOW, STATUS, Scene, scene, scripted
 
 from ollim_bot import __version__
@@ -24,8 +26,6 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.ports import Status
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import Fails, Says, ScriptedEngine, Waits
 
 
 async def said(at: Scene, line: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from devtools.doubles.channel import ChannelContract, DeliveryFault, FakeChatService
+from devtools.doubles.clock import ManualClock
 from tests.conversation.crashing import StepCounter
 from tests.conversation.delivery_scene import (
     FORK,
@@ -23,8 +25,6 @@ from ollim_bot.domain.forks import ForkStatus, lookup_fork_session
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.errors import DeliveryFailed
 from ollim_bot.ports import Channel
-from ollim_bot.testing.channel import ChannelContract, DeliveryFault, FakeChatService
-from ollim_bot.testing.clock import ManualClock
 from ollim_bot.tools.context import Arrival
 
 BACKGROUND = run_of(RunKind.BACKGROUND)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from devtools.doubles.channel import DeliveryFault
 from tests.conversation.delivery_scene import (
     DeliveryScene,
     RunningDelivery,
@@ -18,7 +19,6 @@ from tests.conversation.delivery_scene import (
 
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.errors import DeliveryFailed
-from ollim_bot.testing.channel import DeliveryFault
 
 BACKGROUND = run_of(RunKind.BACKGROUND)
 LOST = [DeliveryFault.REQUEST_LOST, DeliveryFault.ANSWER_LOST]

@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from devtools.doubles.channel import FakeChatService
+from devtools.doubles.repeating_store import RepeatingStore
 from tests.conversation.crashing import StepCounter
 from tests.conversation.delivery_scene import (
     DeliveryScene,
@@ -17,8 +19,6 @@ from tests.conversation.delivery_scene import (
 
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.errors import NotStored, WriteFailed
-from ollim_bot.testing.channel import FakeChatService
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 REFUSAL = "Your direct messages are closed."
 

@@ -7,6 +7,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from devtools.doubles.channel import DeliveryFault
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conversation.crashing import Crash, StepCounter
@@ -24,7 +25,6 @@ from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.store.deliveries import DeliveryState
-from ollim_bot.testing.channel import DeliveryFault
 
 _TOKENS = 500
 BACKGROUND = run_of(RunKind.BACKGROUND)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from devtools.doubles.channel import FakeChatService
+from devtools.doubles.clock import ManualClock
 from tests.conversation.delivery_scene import DeliveryScene
 from tests.conversation.scene import NOW
 
 from ollim_bot.domain.chat import Author, ChatMessage, TurnId, numbered_id
 from ollim_bot.errors import DeliveryUncertain
-from ollim_bot.testing.channel import FakeChatService
-from ollim_bot.testing.clock import ManualClock
 
 pytestmark = pytest.mark.usefixtures("inline_executor")
 

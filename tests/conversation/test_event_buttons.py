@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+from devtools.doubles.engine import CallsTool, Says, ScriptedEngine
+from devtools.doubles.events import MemoryEvents
 from tests.conversation.scene import NOW, Scene, scene
 from tests.conversation.test_task_buttons import CARD, button, card_of, click
 from tests.hostile.injected_texts import assert_is_data, fenced_parts
 
 from ollim_bot.domain.calendar import CalendarEvent
 from ollim_bot.errors import Unreachable
-from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine
-from ollim_bot.testing.events import MemoryEvents
 
 TALK = CalendarEvent("abc_20260224", "Google", "Talk\nwith Bo", NOW, NOW + timedelta(hours=1))
 

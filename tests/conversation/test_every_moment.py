@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 
 import pytest
+from devtools.doubles.engine import ScriptedEngine
 from tests.conversation.scene import Scene, scene
 from tests.conversation.slow_engine import (
     EveryMoment,
@@ -22,7 +23,6 @@ from ollim_bot.conversation import texts
 from ollim_bot.domain.events import EndCause, TurnEnded
 from ollim_bot.domain.inbox import Ended, InputEnd
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.testing.engine import ScriptedEngine
 
 pytestmark = pytest.mark.usefixtures("inline_executor")
 

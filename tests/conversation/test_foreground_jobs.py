@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 from tests.conversation.scene import NOW, Scene, scene, scripted
 from tests.forks.fork_scene import ForkScene
 
@@ -15,7 +16,6 @@ from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.runs import outcome
 from ollim_bot.ports import Trace
 from ollim_bot.store.steps import spending_since
-from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
 PLAN = Routine(JobSpec(id="plan", message="What is the one thing?"), Cron.parse("0 9 * * *"))
 FOLLOW_UP = CallsTool("mcp__discord__follow_up_chain", {"minutes_from_now": 20})

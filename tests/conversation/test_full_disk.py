@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from devtools.doubles.engine import ScriptedEngine
 from tests.conversation.crashing import StepCounter, crashing_stores
 from tests.conversation.failing_stores import UnreadableConfigStore
 from tests.conversation.scene import NOW, Scene, plain_spec, scene
@@ -16,7 +17,6 @@ from tests.stores import memory_stores, on_store
 from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.ports import SessionSpec
-from ollim_bot.testing.engine import ScriptedEngine
 
 pytestmark = pytest.mark.usefixtures("inline_executor")
 

@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
 from tests.conversation.failing_stores import FullDiskStore
 from tests.conversation.scene import NOW, Scene, scene, scripted
 from tests.stores import Stores, memory_stores, on_store
@@ -17,8 +19,6 @@ from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.owner_choices import GivenNames
 from ollim_bot.prompts.system import read_set_up
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
 
 CUT_OFF = (
     "I was cut off without warning, last seen today 10:15, and am back. "

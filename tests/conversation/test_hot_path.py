@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from devtools.doubles.engine import CallsTool, Says, ScriptedEngine
+from devtools.doubles.memory import memory_repositories
+from devtools.doubles.repeating_store import RepeatingStore
 from tests.conversation.scene import NOW, Scene, scene
 from tests.stores import Stores
 
@@ -11,9 +14,6 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine
-from ollim_bot.testing.memory import memory_repositories
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 OLD = 5_000
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import Says, ScriptedEngine, Waits
 from tests.conversation.scene import NOW, scene
 from tests.conversation.slow_engine import half_way, pass_moments
 
@@ -13,8 +15,6 @@ from ollim_bot.domain.events import Compacted, CompactionStarted, TextStreamed
 from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
 
 
 async def test_a_newer_message_interrupts_the_turn_and_the_older_one_is_superseded() -> None:

@@ -6,6 +6,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from devtools.doubles.channel import FakeChatService
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
+from devtools.doubles.repeating_store import RepeatingStore
+from devtools.doubles.surface import RecordingSurface
 from tests.conversation.scene import NOW, scene
 
 from ollim_bot.domain.chat import Author, ChatMessage
@@ -14,11 +19,6 @@ from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.ports import IncomingMessage
 from ollim_bot.store.deliveries import Delivery
 from ollim_bot.store.store import Store
-from ollim_bot.testing.channel import FakeChatService
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.repeating_store import RepeatingStore
-from ollim_bot.testing.surface import RecordingSurface
 
 pytestmark = pytest.mark.usefixtures("inline_executor")
 

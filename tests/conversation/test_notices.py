@@ -6,14 +6,14 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import Says, ScriptedEngine, Waits
 from tests.conversation.crashing import Crash, crashing_stores, each_crash
 from tests.conversation.scene import NOW, STATUS, scene
 from tests.conversation.slow_engine import half_way
 from tests.stores import memory_stores
 
 from ollim_bot.domain.chat import Author
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
 
 pytestmark = pytest.mark.usefixtures("inline_executor")
 

@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine, Waits
 from tests.conversation.crashing import crashing_stores
 from tests.conversation.scene import NOW, Scene, scene, scripted
 from tests.conversation.test_full_disk import FullDisk
@@ -19,8 +21,6 @@ from ollim_bot.domain.pasted_addresses import AddressAnswer, AddressKind
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import IncomingFile, IncomingMessage
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine, Waits
 
 SECRET = "private-0a1b2c"
 ADDRESS = f"https://calendar.google.com/calendar/ical/ada/{SECRET}/basic.ics"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
 from tests.conversation.scene import NOW, Scene, scene
 
 from ollim_bot.domain.cards import Card
@@ -13,8 +15,6 @@ from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.quiet import move_button
 from ollim_bot.store.steps import hold
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
 
 pytestmark = pytest.mark.usefixtures("inline_executor")
 

@@ -7,6 +7,8 @@ import re
 from dataclasses import replace
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conversation.delivery_scene import ping, run_of
@@ -16,8 +18,6 @@ from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingVerdict
 from ollim_bot.domain.quiet import is_quiet
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.store.steps import quiet_settings
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
 
 MINUTE = 60.0
 HOURS = ("off", "10:20-10:40", "10:00-11:30", "22:00-10:30")

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from devtools.doubles.engine import Says, ScriptedEngine, Waits
 from tests.conversation.image_engine import ImageRecordingEngine
 from tests.conversation.scene import NOW, scene, scripted
 
@@ -15,7 +16,6 @@ from ollim_bot.domain.inbox import Accepted, InputEnd
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Image, IncomingFile
-from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
 
 
 async def test_what_is_accepted_is_in_the_inbox_and_in_the_message_log() -> None:

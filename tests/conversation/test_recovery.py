@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
+from devtools.doubles.memory import RecordingStore
 from tests.conversation.image_engine import ImageRecordingEngine
 from tests.conversation.scene import NOW, Scene, inbox_rows, scene
 from tests.conversation.slow_engine import (
@@ -24,8 +26,6 @@ from ollim_bot.conversation import texts
 from ollim_bot.domain.events import FailureKind, TextCompleted, TextStreamed, TextWithdrawn
 from ollim_bot.domain.inbox import InputEnd, Taken
 from ollim_bot.ports import Image, IncomingFile, Trace
-from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
-from ollim_bot.testing.memory import RecordingStore
 
 DIES = Fails(FailureKind.ENGINE_DIED)
 

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversation.scene import NOW, Scene, scene, scripted
@@ -28,8 +30,6 @@ from ollim_bot.domain.jobs import (
 )
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.snoozing import note_of, reminder_from, snoozed_until
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
 
 WATER = Reminder(JobSpec(id="w1", message="Drink water.", background=True), NOW)
 DUE = Occurrence.scheduled(JobKind.REMINDER, "w1", NOW)

@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
 from tests.conversation.scene import NOW, Scene, scene
 from tests.prompts.prompt_parts import unnumbered
 
@@ -15,8 +17,6 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, TurnFailure
 from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.ports import IncomingFile
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
 
 OVERLOADED = TurnFailure(FailureKind.OVERLOADED, "Claude is overloaded. Try again.")
 FAILS = TurnEnded(EndCause.FAILED, failure=OVERLOADED)

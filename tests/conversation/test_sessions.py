@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import Says, ScriptedEngine, ScriptedSession, Waits
 from tests.conversation.crashing import StepCounter, crashing_stores
 from tests.conversation.scene import HOME, NOW, Scene, plain_spec, scene
 from tests.conversation.slow_engine import half_way
@@ -22,8 +24,6 @@ from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionChange, SessionId
 from ollim_bot.errors import EngineError
 from ollim_bot.ports import SessionSpec, Toolset
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import Says, ScriptedEngine, ScriptedSession, Waits
 
 CREATED, COMPACTED = SessionChange.CREATED, SessionChange.COMPACTED
 SWAPPED, CLEARED = SessionChange.SWAPPED, SessionChange.CLEARED

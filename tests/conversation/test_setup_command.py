@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from devtools.doubles.engine import ScriptedEngine
 from tests.conversation.failing_stores import FullDiskStore
 from tests.conversation.scene import NOW, STATUS, scene, scripted
 from tests.conversation.test_help import press
@@ -21,7 +22,6 @@ from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.prompts.context import READ_ONLY, neutralised
 from ollim_bot.prompts.system import read_set_up
 from ollim_bot.prompts.turns import button_prompt, continued_prompt
-from ollim_bot.testing.engine import ScriptedEngine
 
 FULL = WriteFailed(Path("inbox.jsonl"), "the disk is full")
 

@@ -6,13 +6,13 @@ import asyncio
 from functools import partial
 
 import pytest
+from devtools.doubles.engine import CallsTool, Says, ScriptedEngine, Waits
+from devtools.doubles.surface import RecordingSurface
 from tests.conversation.scene import NOW, Scene, scene
 from tests.conversation.surfaces import AbandoningSurface, HangingSurface, OrderedSurface
 
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.inbox import InputEnd
-from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine, Waits
-from ollim_bot.testing.surface import RecordingSurface
 
 PATIENCE = 2.0
 MANY = 10

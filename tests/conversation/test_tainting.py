@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from devtools.doubles.engine import CallsTool, Says, ScriptedEngine, Waits
+from devtools.doubles.journal import RecordingJournal
 from tests.conversation.scene import HOME, NOW, Scene, scene
 from tests.conversation.test_foreground_jobs import PLAN, fired
 from tests.hostile.injected_texts import assert_is_data
@@ -29,8 +31,6 @@ from ollim_bot.ports import Gate, IncomingFile
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.undo import UndoStore
-from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine, Waits
-from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.tools.gates import Allowed, Undecided, main_gate, main_tools
 from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.job_validator import JobValidator

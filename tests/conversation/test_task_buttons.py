@@ -9,6 +9,9 @@ from datetime import date, timedelta
 from typing import Any, TypeVar
 
 import pytest
+from devtools.doubles.clock import settle
+from devtools.doubles.engine import CallsTool, Says, ScriptedEngine
+from devtools.doubles.tasks import MemoryTasks
 from tests.conversation.failing_stores import FullDiskStore
 from tests.conversation.scene import NOW, Scene, scene
 from tests.stores import memory_stores, on_store
@@ -18,9 +21,6 @@ from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.tasks import DeletedTask, Task
 from ollim_bot.errors import SignInNeeded
-from ollim_bot.testing.clock import settle
-from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine
-from ollim_bot.testing.tasks import MemoryTasks
 
 T = TypeVar("T")
 

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from devtools.doubles.engine import ScriptedEngine
+from devtools.doubles.tasks import MemoryTasks
 from tests.conversation.scene import NOW, Scene, scene
 from tests.conversation.test_task_buttons import button, card_of, click
 
@@ -14,8 +16,6 @@ from ollim_bot.domain.tasks import DeletedTask, Task
 from ollim_bot.errors import Unreachable
 from ollim_bot.integrations.tasks import active_tasks
 from ollim_bot.ports import TaskList
-from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.tasks import MemoryTasks
 
 LOST = Unreachable("Google did not answer.")
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from threading import Event
 
+from devtools.doubles.clock import ManualClock
 from tests.conversation.scene import NOW, Scene, scene, scripted
 
 from ollim_bot.domain.cards import Card, CardLine
@@ -20,7 +21,6 @@ from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.task_cards import TaskUndo
 from ollim_bot.domain.tasks import Task
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.clock import ManualClock
 
 HOUR = timedelta(hours=1)
 WATER = Reminder(JobSpec(id="w1", message="Drink water."), NOW - HOUR)

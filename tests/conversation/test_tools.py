@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from devtools.doubles.engine import CallsTool, Says, ScriptedEngine, Waits
 from tests.conversation.scene import scene
 from tests.conversation.slow_engine import half_way
 
 from ollim_bot.domain.events import ToolRefused
 from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.ports import Refusal, ToolCall
-from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine, Waits
 
 
 @pytest.mark.parametrize("is_refused", [False, True])

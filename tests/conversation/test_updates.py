@@ -7,6 +7,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import Fails, ScriptedEngine
 from tests.conversation.scene import NOW, Scene, scene
 from tests.conversation.slow_engine import (
     EveryMoment,
@@ -22,8 +24,6 @@ from ollim_bot.domain.events import FailureKind, Noted
 from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Trace
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import Fails, ScriptedEngine
 
 HEADER = "RECENT BACKGROUND UPDATES (mention key findings in your response)"
 

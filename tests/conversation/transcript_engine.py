@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from devtools.doubles.engine import FakeSession
 from tests.conversation.crashing import StepCounter
 
 from ollim_bot.domain.events import (
@@ -32,7 +33,6 @@ from ollim_bot.ports import (
     Toolset,
     Trace,
 )
-from ollim_bot.testing.engine import FakeSession
 
 WRITE = "write it down"
 ANSWER = "It is written down."

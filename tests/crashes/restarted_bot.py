@@ -8,6 +8,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from devtools.doubles.channel import FakeChatService
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.memory import RecordingStore
 from tests.conversation.crashing import Crash, StepCounter, crashing_stores
 from tests.conversation.delivery_scene import CrashingChannel
 from tests.conversation.scene import NOW, Scene, inbox_rows, messages_of, scene
@@ -19,9 +22,6 @@ from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.inbox import Ended, InboxRow, InputEnd, Taken
 from ollim_bot.domain.sessions import SessionChange, SessionId
 from ollim_bot.store.deliveries import Delivery
-from ollim_bot.testing.channel import FakeChatService
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.memory import RecordingStore
 
 UPDATES = ("Mail: 3 need replies.", "The build is green.")
 

@@ -10,6 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from devtools.doubles.channel import FakeChatService
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine, Step
+from devtools.doubles.repeating_store import RepeatingStore
 from tests.conversation.crashing import CrashingRepository, StepCounter, crashing_stores
 from tests.crashes.matrix import rows_of
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
@@ -20,10 +24,6 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.channel import FakeChatService
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine, Step
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 # The steps between the start of the bot and the moments at which jobs are due, and before its stop.
 STARTED, OVER = "the bot has started", "it is over"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from devtools.doubles.channel import FakeChatService
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversation.crashing import StepCounter
@@ -33,7 +34,6 @@ from ollim_bot.domain.inbox import Accepted, Ended, InputEnd
 from ollim_bot.domain.inputs import CommandCall, InputId, OwnerMessage
 from ollim_bot.domain.sessions import SessionChange, SessionId
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.channel import FakeChatService
 
 # By step, how many entries of the turn are in the transcript.
 STEPS_OF_THE_ENGINE = {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from devtools.doubles.channel import DeliveryFault, FakeChatService
 from tests.conversation.crashing import StepCounter
 from tests.conversation.delivery_scene import (
     DeliveryScene,
@@ -23,7 +24,6 @@ from tests.conversation.delivery_scene import (
 from tests.crashes.matrix import Scenario, crash_at_every_step, rows_of
 
 from ollim_bot.domain.runs import RunKind
-from ollim_bot.testing.channel import DeliveryFault, FakeChatService
 from ollim_bot.tools.context import Payment
 
 FORGOTTEN = 1000.0

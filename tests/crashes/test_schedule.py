@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from devtools.doubles.engine import CallsTool, Says, Step
 from tests.crashes.matrix import Scenario, crash_at_every_step
 from tests.crashes.restarted_schedule import OVER, STARTED, RestartedSchedule
 from tests.scheduling.scene import NOW, ScheduleScene
@@ -20,7 +21,6 @@ from ollim_bot.domain.chat import Author
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.engine import CallsTool, Says, Step
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 SOON = 'run-at: "2026-02-24T10:15:02+00:00"'

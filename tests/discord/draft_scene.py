@@ -9,6 +9,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.repeating_store import RepeatingStore
 from tests.discord.fake_channel import FakeChannel
 
 from ollim_bot.conversation.delivery import DeliveryQueue
@@ -24,8 +26,6 @@ from ollim_bot.surfaces.discord.draft_renderer import DiscordPresenter
 from ollim_bot.surfaces.discord.drafts import Drafts
 from ollim_bot.surfaces.discord.messages import OutgoingMessage
 from ollim_bot.surfaces.discord.rendering import outgoing_of, parts_of
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 NOON = datetime(2026, 2, 24, 12, 0, tzinfo=UTC)
 

@@ -9,6 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.reception import FakeReception
+from devtools.doubles.repeating_store import RepeatingStore
 from tests.discord.fake_channel import FakeChannel
 
 from ollim_bot.domain.surface_state import DiscordState
@@ -19,9 +22,6 @@ from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.inbound import Inbound
 from ollim_bot.surfaces.discord.messages import ReceivedMessage, RemoteFile
 from ollim_bot.surfaces.discord.pending_reaction import EYES, PendingReaction
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.reception import FakeReception
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 SUNDAY = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 SECONDS = 180.0

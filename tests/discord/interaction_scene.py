@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import discord
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.reception import FakeReception
 from devtools.localdiscord.server import LocalDiscord
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
@@ -21,8 +23,6 @@ from ollim_bot.surfaces.discord.client import use_api_url
 from ollim_bot.surfaces.discord.command_menu import sync
 from ollim_bot.surfaces.discord.interactions import COMPLETION_SECONDS, InteractionRouter
 from ollim_bot.surfaces.discord.translation import view_of
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.reception import FakeReception
 
 SUNDAY = datetime(2026, 11, 15, 12, tzinfo=UTC)
 

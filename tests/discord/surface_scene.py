@@ -10,6 +10,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
+from devtools.doubles.repeating_store import RepeatingStore
 from devtools.localdiscord.server import LocalDiscord
 from tests.conversation.scene import NOW, conversation_deps, messages_of
 from tests.discord.connection_scene import restored_addresses
@@ -24,9 +27,6 @@ from ollim_bot.domain.chat import Attachment, ChatMessage
 from ollim_bot.domain.surface_state import DiscordState
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 SECONDS = 180.0
 _PLENTY = 100_000

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC
 
 import pytest
+from devtools.doubles.channel import ChannelContract
 from devtools.localdiscord.faults import AnswerLost
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import ConnectionScene, connection_scene
@@ -16,7 +17,6 @@ from ollim_bot.errors import DeliveryUncertain
 from ollim_bot.ports import Channel
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.drafts import Drafts
-from ollim_bot.testing.channel import ChannelContract
 
 SEND = "POST /channels/*/messages"
 

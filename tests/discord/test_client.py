@@ -7,6 +7,7 @@ import logging
 from datetime import UTC, datetime
 
 import pytest
+from devtools.doubles.clock import ManualClock
 from devtools.localdiscord.faults import Dropped, ErrorResponse, Fault, Hanging
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import ConnectionScene, connection_scene
@@ -14,7 +15,6 @@ from tests.discord.connection_scene import ConnectionScene, connection_scene
 from ollim_bot.errors import Unreachable
 from ollim_bot.surfaces.discord.client import WATCH_PAUSE
 from ollim_bot.surfaces.discord.errors import NO_INTENTS, NO_OWNER, NO_TOKEN, NotAdmitted
-from ollim_bot.testing.clock import ManualClock
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import discord
 import pytest
+from devtools.doubles.clock import ManualClock
 from devtools.localdiscord.faults import AnswerLost, Dropped, ErrorResponse, Fault
 from tests.discord.interaction_scene import SUNDAY, InteractionScene, interaction_scene, until
 
 from ollim_bot.conversation.commands.table import COMMANDS
 from ollim_bot.domain.commands import Argument, CommandSpec
 from ollim_bot.surfaces.discord.command_menu import fingerprint, payload, sync
-from ollim_bot.testing.clock import ManualClock
 
 NAME = re.compile(r"[-_'a-z0-9]{1,32}")
 OURS = payload(COMMANDS)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from devtools.doubles.channel import ChannelContract
 from tests.discord.draft_scene import NOON, DraftScene, outgoing_messages, part_of, texts_of
 
 from ollim_bot.domain.chat import Attachment
@@ -15,7 +16,6 @@ from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unre
 from ollim_bot.ports import Channel
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.surfaces.discord.messages import HistoryHidden
-from ollim_bot.testing.channel import ChannelContract
 
 LONG = "One sentence of some words, as they come. " * 150
 

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from devtools.doubles.reception import FakeReception
 from tests.discord.input_scene import FULL, InputScene, file, listening
 
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.surfaces.discord.messages import input_of
-from ollim_bot.testing.reception import FakeReception
 
 
 class FullReception(FakeReception):

@@ -9,6 +9,9 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.reception import FakeReception
+from devtools.doubles.repeating_store import RepeatingStore
 from tests.discord.draft_scene import part_of
 from tests.discord.fake_channel import FakeChannel
 from tests.discord.input_scene import SUNDAY, eventually, running_tasks
@@ -27,9 +30,6 @@ from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.inbound import Inbound
 from ollim_bot.surfaces.discord.messages import ReceivedMessage
 from ollim_bot.surfaces.discord.pending_reaction import PendingReaction
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.reception import FakeReception
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 MESSAGES = 2000
 # After so many messages, every bounded collection has its full size.

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 import pytest
+from devtools.doubles.clock import ManualClock
 from tests.discord.fake_channel import FakeChannel
 from tests.discord.input_scene import SUNDAY, eventually, running_tasks
 
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.surfaces.discord.messages import ReceivedMessage
 from ollim_bot.surfaces.discord.pending_reaction import EYES, PendingReaction
-from ollim_bot.testing.clock import ManualClock
 
 REFUSED = DeliveryFailed("Discord refuses that.")
 SILENT = Unreachable("There is no network.")

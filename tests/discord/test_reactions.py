@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.reception import FakeReception
 
 from ollim_bot.conversation.approvals import answered_card, asking_card
 from ollim_bot.domain.cards import Button, Card, Color
@@ -16,8 +18,6 @@ from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import Unreadable
 from ollim_bot.ports import ToolCall
 from ollim_bot.surfaces.discord.interactions import ApprovalReactions
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.reception import FakeReception
 
 SUNDAY = datetime(2026, 11, 15, 12, tzinfo=UTC)
 QUESTION = asking_card(ToolCall("Bash", {"command": "ls"}), "k1", Pattern.of("Bash(ls)"))

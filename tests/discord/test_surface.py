@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from devtools.doubles.engine import Waits
 from devtools.localdiscord.faults import (
     AnswerHanging,
     AnswerLost,
@@ -22,7 +23,6 @@ from tests.garbage import collect_garbage_of_earlier_tests
 from ollim_bot.domain.events import EndCause, TextStreamed, TurnEnded, Usage
 from ollim_bot.surfaces.discord.stale_drafts import GOES_ON_BELOW
 from ollim_bot.surfaces.discord.surface import SHUTTING_DOWN
-from ollim_bot.testing.engine import Waits
 
 SEND, EDIT, READ = "POST /channels/*/messages", "PATCH /channels/*", "GET /channels/*/messages"
 LONG = "One sentence of some words, as they come. " * 120

@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 
 import aiohttp
 import pytest
+from devtools.doubles.clock import ManualClock
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord_server.client import RecordingClient, connected_client
 from tests.discord_server.rest_client import RestClient, bot_session
-
-from ollim_bot.testing.clock import ManualClock
 
 
 @pytest.fixture

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from devtools.doubles.clock import ManualClock
 from devtools.localdiscord.interactions import Interaction, ResponseType
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord_server.client import RecordingClient
 from tests.discord_server.rest_client import Reply, RestClient
-
-from ollim_bot.testing.clock import ManualClock
 
 COMMAND = {
     "name": "model",

@@ -6,10 +6,9 @@ from typing import Any
 
 import aiohttp
 import pytest
+from devtools.doubles.clock import ManualClock
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord_server.rest_client import RestClient, bot_session
-
-from ollim_bot.testing.clock import ManualClock
 
 
 async def test_an_edit_is_held_to_the_same_limits(rest: RestClient) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from devtools.doubles.clock import ManualClock
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord_server.client import RecordingClient, connected_client
 from tests.discord_server.rest_client import RestClient
-
-from ollim_bot.testing.clock import ManualClock
 
 
 async def test_five_sends_in_five_seconds(clock: ManualClock, timed_rest: RestClient) -> None:

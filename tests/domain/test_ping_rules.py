@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from devtools.doubles.repeating_store import RepeatingStore
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain.strategies import instants, ping_budgets
@@ -23,7 +24,6 @@ from ollim_bot.domain.pings import (
     charged,
 )
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 FULL = PingBudget.full(NOON)

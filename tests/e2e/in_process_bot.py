@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from devtools.doubles.journal import RecordingJournal
 from tests.e2e.bot import Bot
 from tests.e2e.model_engine import ModelEngine
 from tests.patience import patience
@@ -29,7 +30,6 @@ from ollim_bot.ports import Channel, Clock, OpenAttachment
 from ollim_bot.settings import Settings
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
-from ollim_bot.testing.journal import RecordingJournal
 
 
 class InProcessBot(Bot):

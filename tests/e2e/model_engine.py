@@ -18,6 +18,8 @@ from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
+from devtools.doubles.engine import FakeSession
+
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -61,7 +63,6 @@ from ollim_bot.ports import (
     Toolset,
     Trace,
 )
-from ollim_bot.testing.engine import FakeSession
 
 WAIT_FOR = "wait-for"
 _REFUSED_LOGIN = (401, 403)

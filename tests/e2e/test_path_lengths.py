@@ -26,7 +26,7 @@ from ollim_bot.offline.messages import CallTool, Reply, Say
 from ollim_bot.offline.scripted import ScriptedModel
 
 _SOURCE = Path(ollim_bot.__file__).parent
-_OURS, _DOUBLES = str(_SOURCE), (str(_SOURCE / "testing"), str(_SOURCE / "offline"))
+_OURS, _MODEL = str(_SOURCE), str(_SOURCE / "offline")
 _IDLE_SECONDS = 45
 _PING = CallTool("mcp__discord__ping_user", {"message": "Drink now."})
 
@@ -75,7 +75,7 @@ class PathProfiler:
 def _is_ours(code: CodeType) -> bool:
     file = code.co_filename
     is_named = not code.co_name.startswith("<")
-    return is_named and file.startswith(_OURS) and not file.startswith(_DOUBLES)
+    return is_named and file.startswith(_OURS) and not file.startswith(_MODEL)
 
 
 class Tab:

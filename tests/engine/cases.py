@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
 
+from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 from tests.e2e.killable_bot import PersistentModelEngine, serve_model
 from tests.e2e.model_engine import ModelEngine
 from tests.engine.scene import engine_at
@@ -23,7 +24,6 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.ports import AgentEngine, AgentSession, SessionSpec, Tool, ToolAnswer, Toolset
-from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
 _PING_CALL = {"message": "hi"}
 

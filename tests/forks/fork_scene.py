@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from devtools.doubles.engine import CallsTool, ScriptedEngine
 from tests.conversation.scene import Scene, scene
 
 from ollim_bot.domain.cards import Button
@@ -13,7 +14,6 @@ from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
-from ollim_bot.testing.engine import CallsTool, ScriptedEngine
 
 ENTER = "mcp__discord__enter_fork"
 SAVE = CallsTool("mcp__discord__save_context")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 from tests.conversation.scene import scripted
 from tests.forks.fork_scene import ENTER, fork_scene
 
@@ -12,7 +13,6 @@ from ollim_bot.domain.chat import MessageId, TurnCost
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.ports import OpenFork
-from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
 
 async def test_a_topic_is_answered_in_a_branch_of_the_main_session() -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from devtools.doubles.engine import Says, ScriptedEngine, Waits
 from tests.conversation.scene import scripted
 from tests.forks.fork_scene import EXIT, ForkScene, fork_scene, reports
-
-from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
 
 MINUTE = 60.0
 

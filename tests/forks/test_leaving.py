@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from devtools.doubles.engine import Says, ScriptedEngine, Waits
 from tests.conversation.scene import scripted
 from tests.forks.fork_scene import EXIT, SAVE, fork_scene, reports
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.sessions import SessionChange
-from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
 
 
 async def test_saving_makes_the_fork_the_main_conversation() -> None:

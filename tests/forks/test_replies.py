@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from devtools.doubles.engine import ScriptedEngine
 from tests.conversation.scene import Scene, scripted
 from tests.forks.fork_scene import fork_scene
 
@@ -14,7 +15,6 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.events import Noted
 from ollim_bot.domain.forks import ForkMessage
 from ollim_bot.domain.sessions import SessionChange, SessionId
-from ollim_bot.testing.engine import ScriptedEngine
 
 RUN = SessionId("run-1")
 DAY = timedelta(days=1)

@@ -13,6 +13,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlencode, urljoin, urlsplit
 
+from devtools.doubles.clock import ManualClock
 from devtools.localgoogle.oauth import SCOPES
 from devtools.localgoogle.server import LocalGoogle, in_thread
 
@@ -22,7 +23,6 @@ from ollim_bot.integrations.google.token_store import GoogleTokenStore
 from ollim_bot.integrations.google.wire import TimeLimits
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import GoogleAddresses, Secret
-from ollim_bot.testing.clock import ManualClock
 
 START = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 

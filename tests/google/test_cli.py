@@ -10,11 +10,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
 from devtools.localdiscord.faults import Delayed
 from tests.cli.terminal import Terminal
 from tests.google.scene import Browser, GoogleScene, google_scene
-
-from ollim_bot.testing.clock import ManualClock
 
 pytestmark = pytest.mark.real_process
 

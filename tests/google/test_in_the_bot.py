@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
+from devtools.doubles.engine import ScriptedEngine
+from devtools.doubles.surface import RecordingSurface
 from tests.app.test_app import running, until, until_told
 from tests.google.scene import Browser, google_scene
 from tests.stores import memory_stores
@@ -18,8 +20,6 @@ from ollim_bot.errors import SignInNeeded
 from ollim_bot.ports import IncomingMessage
 from ollim_bot.settings import Settings
 from ollim_bot.store.calendars import readable_copies
-from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.surface import RecordingSurface
 
 pytestmark = pytest.mark.real_process
 

@@ -10,12 +10,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from devtools.doubles.clock import ManualClock
 from devtools.localgoogle.oauth import SCOPES, SignIns
 from devtools.localgoogle.protocol import OAuthError
 from tests.google.scene import START, GoogleScene
 
 from ollim_bot.errors import GoogleRefused
-from ollim_bot.testing.clock import ManualClock
 
 LISTS = "/tasks/v1/users/@me/lists"
 TASKS = next(iter(SCOPES))

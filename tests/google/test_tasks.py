@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from devtools.doubles.tasks import TaskListContract
 from devtools.localdiscord.faults import AnswerLost, Dropped
 from devtools.localgoogle.protocol import RawAnswer, Refusal
 from tests.cli.terminal import Terminal
@@ -16,7 +17,6 @@ from ollim_bot.domain.google import SCOPES, GoogleService
 from ollim_bot.errors import GoogleRefused, OllimError, SignInNeeded, TaskNotFound, Unreachable
 from ollim_bot.integrations.google.tasks import LIST_IN_USE, GoogleTasks, connected_tasks
 from ollim_bot.ports import TaskList
-from ollim_bot.testing.tasks import TaskListContract
 
 TASKS = "/tasks/v1/lists/@default/tasks"
 

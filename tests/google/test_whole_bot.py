@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from devtools.doubles.engine import ScriptedEngine
+from devtools.doubles.surface import RecordingSurface
 from tests.app.test_app import running, until
 from tests.google.scene import google_scene
 from tests.google.test_calendars import at
@@ -14,8 +16,6 @@ from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.settings import Settings
 from ollim_bot.store.calendars import read_copies
-from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.surface import RecordingSurface
 
 pytestmark = pytest.mark.real_process
 

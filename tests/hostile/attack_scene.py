@@ -14,6 +14,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from devtools.doubles.immediate_store import ImmediateStore
+from devtools.doubles.journal import RecordingJournal
+from devtools.doubles.surface import RecordingSurface
 from tests.defined_start import PYTHON
 from tests.engine.scene import provider
 from tests.hostile.attempt import Attempt
@@ -50,9 +53,6 @@ from ollim_bot.ports import (
 from ollim_bot.settings import Settings
 from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.opening import open_database
-from ollim_bot.testing.immediate_store import ImmediateStore
-from ollim_bot.testing.journal import RecordingJournal
-from ollim_bot.testing.surface import RecordingSurface
 
 # The preflight would ask a server on the internet about each address.
 _NO_RULES = {"disableSkillShellExecution": True, "skipWebFetchPreflight": True}

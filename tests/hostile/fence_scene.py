@@ -17,6 +17,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from devtools.doubles.engine import (
+    CallsTool,
+    Fails,
+    Says,
+    ScriptedEngine,
+    ScriptedSession,
+    Step,
+)
+from devtools.doubles.journal import RecordingJournal
+from devtools.doubles.surface import RecordingSurface
 from tests.hostile.attack_scene import AppWithParts
 from tests.patience import patience
 from tests.virtual_loop import LoopClock
@@ -48,16 +58,6 @@ from ollim_bot.settings import Settings
 from ollim_bot.store.opening import look_into
 from ollim_bot.store.steps import standing_taint
 from ollim_bot.store.task_file import TaskFile
-from ollim_bot.testing.engine import (
-    CallsTool,
-    Fails,
-    Says,
-    ScriptedEngine,
-    ScriptedSession,
-    Step,
-)
-from ollim_bot.testing.journal import RecordingJournal
-from ollim_bot.testing.surface import RecordingSurface
 
 MAIN, FORK, NEXT = "main session", "fork", "next session"
 FORKED, ISOLATED = "forked run", "isolated run"

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from devtools.doubles.engine import CallsTool, Says, Step
 from tests.hostile.fence_scene import (
     FORK,
     FORKED,
@@ -38,7 +39,6 @@ from ollim_bot.domain.taint import Untrusted, reading_of
 from ollim_bot.prompts.context import fenced
 from ollim_bot.store.records import RECORDS
 from ollim_bot.store.schema import MIGRATIONS
-from ollim_bot.testing.engine import CallsTool, Says, Step
 from ollim_bot.tools.registry import OWN_TOOLS
 
 BEGINNING = "OBEY7351"

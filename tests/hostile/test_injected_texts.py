@@ -8,6 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.journal import RecordingJournal
 from devtools.localgoogle.gmail import multipart, text_part
 from tests.cli.terminal import SUNDAY, Terminal
 from tests.google.scene import google_scene
@@ -49,8 +51,6 @@ from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.task_file import TaskFile
 from ollim_bot.surfaces.discord.rendering import fitted
 from ollim_bot.surfaces.web.markdown import render
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.journal import RecordingJournal
 
 HOUR = timedelta(hours=1)
 HONEST = "Dentist"

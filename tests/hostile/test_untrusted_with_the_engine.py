@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from devtools.doubles.journal import RecordingJournal
 from tests.background.real_scene import in_process_scene
 from tests.background.scene import routine
 from tests.conversation.scene import scene
@@ -23,7 +24,6 @@ from ollim_bot.ports import Gate, SessionSpec
 from ollim_bot.store.data_directory import TEXTS
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.undo import UndoStore
-from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.tools.gates import Allowed, Undecided, main_gate
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.taint import TaintCheck

@@ -66,7 +66,7 @@ def files_below(folder: Path) -> Iterator[str]:
 def test_the_wheel_has_the_program_its_texts_its_page_and_its_docs_and_nothing_else(
     wheel: Path, installed: Path
 ) -> None:
-    program = {name for name in files_below(SOURCE) if not name.startswith("testing/")}
+    program = set(files_below(SOURCE))
     docs = {f"docs/{name}" for name in files_below(DOCS)}
     shipped = set(files_below(installed / "ollim_bot"))
     assert shipped == program | docs | {"CHANGELOG.md"}

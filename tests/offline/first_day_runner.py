@@ -24,6 +24,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from devtools.doubles.clock import ManualClock
 from tests.conversation.scene import Scene, scene
 from tests.e2e.model_engine import ModelEngine, ModelSession
 from tests.offline.test_everyday import DENTIST, ROUTINES
@@ -41,7 +42,6 @@ from ollim_bot.offline import texts
 from ollim_bot.offline.messages import CallTool, Message, ModelRequest, Reply, Say
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.ports import Prompt, SessionSpec, Toolset
-from ollim_bot.testing.clock import ManualClock
 
 NOW = datetime(2026, 11, 16, 10, 15, tzinfo=UTC)
 SET = {

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
 from tests.cli.terminal import BERLIN, Terminal
 from tests.offline.test_actions import TOOLS, step
 from tests.scheduling.scene import schedule_scene
@@ -22,8 +24,6 @@ from ollim_bot.offline.messages import CallTool
 from ollim_bot.store.frontmatter import parse
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
 from ollim_bot.store.routine_format import ROUTINES
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
 
 pytestmark = pytest.mark.real_process
 

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.disks import SteppedDisk
+from devtools.doubles.journal import RecordingJournal
 from tests.storage.data_directory import QuickDisk
 
 from ollim_bot.domain.jobs import JobKind
@@ -15,9 +18,6 @@ from ollim_bot.ports import Disk
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.job_index import Changes, JobIndex
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.disks import SteppedDisk
-from ollim_bot.testing.journal import RecordingJournal
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 A_WHILE = 5.0

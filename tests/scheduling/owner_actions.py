@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from devtools.doubles.engine import CallsTool
 from tests.scheduling.scene import NOW, ScheduleScene
 
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.store.run_requests import RequestFolder
-from ollim_bot.testing.engine import CallsTool
 
 
 def pings(words: str) -> CallsTool:

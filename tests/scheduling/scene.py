@@ -14,6 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
+from devtools.doubles.clock import ManualClock, run_ready_tasks
+from devtools.doubles.immediate_store import ImmediateStore
+from devtools.doubles.journal import RecordingJournal
+from devtools.doubles.surface import RecordingSurface
 from tests.conversation.scene import (
     STATUS,
     FakeAttachmentStore,
@@ -49,10 +53,6 @@ from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.steps import holder_of_id
 from ollim_bot.store.store import Store
 from ollim_bot.store.undo import UndoStore
-from ollim_bot.testing.clock import ManualClock, run_ready_tasks
-from ollim_bot.testing.immediate_store import ImmediateStore
-from ollim_bot.testing.journal import RecordingJournal
-from ollim_bot.testing.surface import RecordingSurface
 
 R = TypeVar("R")
 

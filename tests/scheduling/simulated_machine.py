@@ -9,6 +9,8 @@ from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any, cast
 
+from devtools.doubles.memory import MemoryJobRepository, memory_repositories
+from devtools.doubles.repeating_store import RepeatingStore
 from tests.scheduling.virtual_time import FakeWatcher, IdleAwareLoop, VirtualClock
 from tests.stores import Stores
 
@@ -33,8 +35,6 @@ from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.job_formats import REMINDERS
-from ollim_bot.testing.memory import MemoryJobRepository, memory_repositories
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 
 class FakeJobIndex(MemoryJobRepository[Reminder]):

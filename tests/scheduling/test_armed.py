@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
 from tests.conversation.failing_stores import FullDiskStore
 from tests.stores import Stores, memory_stores
 
@@ -15,7 +16,6 @@ from ollim_bot.domain.jobs import Job, JobSpec, Routine
 from ollim_bot.errors import StorageError
 from ollim_bot.schedule.job_index import Changes, IndexedJob
 from ollim_bot.schedule.ledger_records import ArmedJobs
-from ollim_bot.testing.clock import ManualClock
 
 NOW = datetime(2026, 2, 24, 10, tzinfo=UTC)
 DAY = timedelta(days=1)

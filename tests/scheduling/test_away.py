@@ -5,12 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import HOUR
 from tests.scheduling.test_full_disk import FullableDisk
-
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
 
 ONCE = "While I was away I missed “Look at the mail”, today 11:00. Tell me if it should still run."
 

@@ -6,6 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine, Waits
 from tests.conversation.failing_stores import LedgerRefusingStore
 from tests.scheduling.owner_actions import asks, card_of, pings, press
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
@@ -15,8 +17,6 @@ from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import claiming_row
 from ollim_bot.errors import WriteFailed
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine, Waits
 
 MINUTE = timedelta(minutes=1)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from devtools.doubles.engine import Says, ScriptedEngine, Waits
 from tests.scheduling.scene import ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import MINUTE
 
 from ollim_bot.domain.chat import Author, ChatMessage, TurnCost, numbered_id
 from ollim_bot.domain.events import EndCause, TurnEnded, Usage
-from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
 
 
 def spend(at: ScheduleScene, dollars: float, cap: float | None) -> None:

@@ -7,6 +7,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from devtools.doubles.channel import FakeChatService
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import Fails, Says, ScriptedEngine
 from tests.scheduling.scene import NOW, schedule_scene
 from tests.scheduling.test_firing import MINUTE, pings
 from tests.scheduling.test_full_disk import FullableDisk
@@ -14,9 +17,6 @@ from tests.scheduling.test_full_disk import FullableDisk
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.ledger_check import check
-from ollim_bot.testing.channel import FakeChatService
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import Fails, Says, ScriptedEngine
 
 TESTS = Path(__file__).parent.parent
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine, Waits
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import MINUTE
 from tests.scheduling.test_restarting import WATER
@@ -13,8 +15,6 @@ from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.ports import IncomingMessage
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine, Waits
 
 
 async def ask(at: ScheduleScene, text: str) -> None:

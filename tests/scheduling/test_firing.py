@@ -6,14 +6,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 from tests.scheduling.scene import NOW, schedule_scene
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.ports import IncomingMessage
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)

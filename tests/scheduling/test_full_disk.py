@@ -8,6 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from devtools.doubles.channel import DeliveryFault, FakeChatService
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.disks import SteppedDisk
+from devtools.doubles.engine import Fails, ScriptedEngine, Step, Waits
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import HOUR, MINUTE, pings
 from tests.storage.data_directory import QuickDisk
@@ -15,10 +19,6 @@ from tests.storage.data_directory import QuickDisk
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.ledger_check import check
-from ollim_bot.testing.channel import DeliveryFault, FakeChatService
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.disks import SteppedDisk
-from ollim_bot.testing.engine import Fails, ScriptedEngine, Step, Waits
 
 
 class FullableDisk(SteppedDisk):

@@ -9,6 +9,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
@@ -19,8 +21,6 @@ from tests.scheduling.test_plain_delivery import is_right
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobSpec, Routine
 from ollim_bot.schedule.heads_ups import announcement, heads_ups_between, next_heads_up
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
 
 DENTIST: dict[str, Any] = {"before": "[30m, 10m]", "plain": "true"}
 ZONES = [ZoneInfo(name) for name in ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe")]

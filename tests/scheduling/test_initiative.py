@@ -8,14 +8,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.ports import IncomingMessage
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
 MINUTE = timedelta(minutes=1)
 

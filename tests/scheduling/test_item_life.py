@@ -12,6 +12,8 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 
 from ollim_bot.domain.cards import Button
@@ -26,8 +28,6 @@ from ollim_bot.domain.quiet import QuietChoice
 from ollim_bot.errors import NotFound
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
 
 # What happens to one job, and what happens to all of them.
 OWN = ("comes", "nags", "answered", "undone", "paused", "cancelled", "run by hand")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from devtools.doubles.journal import RecordingJournal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
@@ -18,7 +19,6 @@ from ollim_bot.domain.definitions import holder_among, mark_of
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.store.job_files import open_repositories
-from ollim_bot.testing.journal import RecordingJournal
 
 Step = Callable[[Path], None]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from devtools.doubles.engine import ScriptedEngine
 from tests.scheduling.owner_actions import asks, card_of, pings, press, skip
 from tests.scheduling.scene import NOW, schedule_scene
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.run_history import claiming_row
-from ollim_bot.testing.engine import ScriptedEngine
 
 MINUTE = timedelta(minutes=1)
 

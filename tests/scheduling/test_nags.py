@@ -8,6 +8,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
+from devtools.doubles.repeating_store import RepeatingStore
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
@@ -22,9 +25,6 @@ from ollim_bot.domain.jobs import JobKind, JobSpec, Nag, Reminder
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.store.item_answers import add_item
 from ollim_bot.store.item_times import skip_passed
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 WATER: dict[str, Any] = {"plain": "true", "nag": "10m x 3"}
 

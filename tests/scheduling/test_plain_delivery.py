@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, Step, Waits
 from tests.scheduling.scene import ScheduleScene, schedule_scene
 from tests.scheduling.test_costs import spend
 from tests.scheduling.test_firing import MINUTE, pings
@@ -14,7 +15,6 @@ from tests.scheduling.test_full_disk import FullableDisk, shown
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.ledger_check import check
-from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Step, Waits
 
 PLAIN = {"plain": "true"}
 

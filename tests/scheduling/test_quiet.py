@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from devtools.doubles.channel import FakeChatService
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import CallsTool, Says, ScriptedEngine, Waits
 from tests.scheduling.scene import ScheduleScene, schedule_scene
 
 from ollim_bot.domain.chat import Author, ChatMessage
@@ -20,9 +23,6 @@ from ollim_bot.domain.run_history import DROPPED
 from ollim_bot.ports import IncomingMessage
 from ollim_bot.store.item_answers import ItemAnswers, answer_item, end_undo
 from ollim_bot.store.steps import quiet_settings
-from ollim_bot.testing.channel import FakeChatService
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine, Waits
 
 # A short night, because the clock of the tests stops every half minute.
 EVENING = datetime(2026, 11, 16, 21, 59, tzinfo=UTC)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from devtools.doubles.clock import ManualClock
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.patience import patience
@@ -29,7 +30,6 @@ from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.store.job_files import JobFileChanges
-from ollim_bot.testing.clock import ManualClock
 
 
 @dataclass

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+from devtools.doubles.engine import Waits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.background.scene import NOW, Scene, WatchedEngine, background_scene
@@ -29,7 +30,6 @@ from ollim_bot.schedule.circumstances import DueOccurrence, JobRunners
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.must_deliveries import MustDeliveries
 from ollim_bot.store.job_files import JobFileChanges
-from ollim_bot.testing.engine import Waits
 
 MINUTE = timedelta(minutes=1)
 MOMENTS = 3

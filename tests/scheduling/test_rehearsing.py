@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import CallsTool, ScriptedEngine, ScriptedSession, Step
 from tests.scheduling.scene import ScheduleScene, schedule_scene
 from tests.storage.data_directory import QuickDisk
 
@@ -22,8 +24,6 @@ from ollim_bot.ports import Clock, Prompt, SessionSpec, Toolset
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.steps import quiet_settings
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import CallsTool, ScriptedEngine, ScriptedSession, Step
 
 # The clocks of New York go forward in this night, at 7:00.
 NIGHT = datetime(2026, 3, 8, 5, 0, tzinfo=UTC)

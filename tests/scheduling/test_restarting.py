@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine, Waits
 from tests.scheduling.scene import NOW, schedule_scene
 from tests.scheduling.test_firing import HOUR, MINUTE, pings
 
@@ -14,8 +16,6 @@ from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine, Waits
 
 DAY = timedelta(days=1)
 TO_SKIP = Skips(

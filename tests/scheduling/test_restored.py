@@ -7,6 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import HOUR, MINUTE, pings
 
@@ -20,8 +22,6 @@ from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.opening import open_for_bot
 from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.upkeep.backup import write_backup
 from ollim_bot.upkeep.powers import take_all
 from ollim_bot.upkeep.restore import restore

@@ -8,6 +8,8 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine, Waits
 from tests.scheduling.scene import ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import pings
 
@@ -15,8 +17,6 @@ from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.travel import PlannedZone
 from ollim_bot.schedule.owner_zone import MachineZoneWatch
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine, Waits
 
 # 10:15 in Berlin, 18:15 in Tokyo, 4:15 in New York.
 NOON = datetime(2026, 2, 24, 9, 15, tzinfo=UTC)

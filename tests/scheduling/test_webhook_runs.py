@@ -7,6 +7,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import (
+    CallsTool,
+    Fails,
+    Says,
+    ScriptedEngine,
+    ScriptedSession,
+    Waits,
+)
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_costs import spend
 from tests.scheduling.test_firing import pings
@@ -26,15 +35,6 @@ from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, TurnFailure, Usage
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.updates import PendingUpdate
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import (
-    CallsTool,
-    Fails,
-    Says,
-    ScriptedEngine,
-    ScriptedSession,
-    Waits,
-)
 
 FROM_OUTSIDE = "From untrusted content: a webhook request."
 

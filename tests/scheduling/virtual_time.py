@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from heapq import heappop
 from typing import TypeVar, TypeVarTuple, Unpack
 
-from ollim_bot.testing.clock import ManualClock
+from devtools.doubles.clock import ManualClock
 
 # How late a wait may end on a busy machine. The schedule takes a longer delay for a sleep of the
 # machine.

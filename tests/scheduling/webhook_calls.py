@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from devtools.doubles.engine import Says
 from tests.scheduling.scene import ScheduleScene
 
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.webhooks import WebhookCall
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.engine import Says
 
 HOOK = """---
 id: build

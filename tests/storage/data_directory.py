@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
+from devtools.doubles.immediate_store import ImmediateStore
+from devtools.doubles.journal import RecordingJournal
 from tests.left_behind import at_end_of_test
 from tests.stores import Stores
 
@@ -18,8 +20,6 @@ from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.immediate_store import ImmediateStore
-from ollim_bot.testing.journal import RecordingJournal
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from devtools.doubles.contracts import JobRepositoryContract
 from tests.storage.data_directory import NOW, DataDirectory
 from tests.stores import memory_stores
 
@@ -12,7 +13,6 @@ from ollim_bot.domain.jobs import Reminder
 from ollim_bot.ports import JobRepository
 from ollim_bot.store.file_store import FileStore
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.testing.contracts import JobRepositoryContract
 
 
 class NumberCodec:

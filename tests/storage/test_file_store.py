@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from devtools.doubles.disks import SteppedDisk
 from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.domain.runtime_config import RuntimeConfig
@@ -20,7 +21,6 @@ from ollim_bot.store.codecs.records import RuntimeConfigCodec
 from ollim_bot.store.file_store import FileStore, Malformed
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.json_fields import parse_json
-from ollim_bot.testing.disks import SteppedDisk
 
 
 def config_file(data: DataDirectory, disk: Disk | None = None) -> FileStore[RuntimeConfig]:

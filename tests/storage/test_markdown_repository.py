@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from devtools.doubles.disks import SteppedDisk
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
@@ -18,7 +19,6 @@ from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobSpec, Late, Model, ReportMode, Routine
 from ollim_bot.errors import BadJob, DuplicateId, EditRefused, NotFound, Unreadable, WriteFailed
 from ollim_bot.store.files import OsDisk
-from ollim_bot.testing.disks import SteppedDisk
 
 GOOD = '---\nid: good0001\ncron: "0 9 * * *"\n---\nstay\n'
 

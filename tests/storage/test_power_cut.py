@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from devtools.doubles.disks import PowerCutDisk, SteppedDisk
 from tests.examples import examples
 from tests.storage.data_directory import NOW, DataDirectory
 
@@ -20,7 +21,6 @@ from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_folder import FolderWatch
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.markdown_repository import MarkdownRepository
-from ollim_bot.testing.disks import PowerCutDisk, SteppedDisk
 
 
 class PowerCut(BaseException):

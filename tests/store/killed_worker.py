@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from devtools.doubles.disks import SteppedDisk
 from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -24,7 +25,6 @@ from ollim_bot.store.connection import Connect, connect
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.disks import SteppedDisk
 
 
 class CrashPoint:

@@ -7,12 +7,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.repeating_store import RepeatingStore
+from devtools.doubles.store_contract import StoreContract
 from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.store.store import SqliteStore, Store
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.repeating_store import RepeatingStore
-from ollim_bot.testing.store_contract import StoreContract
 
 
 class TestSqliteStore(StoreContract):

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
 from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.sessions import SessionId
@@ -21,7 +22,6 @@ from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.opening import open_for_bot
 from ollim_bot.store.store import SqliteStore
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.clock import ManualClock
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from itertools import count
 
 import pytest
+from devtools.doubles.repeating_store import NotRepeatable, RepeatingStore
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain import strategies
@@ -23,7 +24,6 @@ from ollim_bot.domain.run_history import History
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.store.connection import escaped, unescaped
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.repeating_store import NotRepeatable, RepeatingStore
 
 occurrences = st.integers(0, 4).map(
     lambda number: Occurrence.scheduled(

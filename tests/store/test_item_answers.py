@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from devtools.doubles.clock import ManualClock
 from tests.conversation.crashing import Crash, CrashingRepository, CrashingStore, StepCounter
 from tests.stores import Stores, memory_stores
 
@@ -23,7 +24,6 @@ from ollim_bot.store.item_answers import ItemAnswers, add_item, add_missed, answ
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.steps import note_agent_skills
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.clock import ManualClock
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
 HOUR = timedelta(hours=1)

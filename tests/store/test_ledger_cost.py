@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from functools import cache
 
 import pytest
+from devtools.doubles.repeating_store import RepeatingStore
 from tests.storage.data_directory import NOW
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import claiming_row
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 DAY = timedelta(days=1)
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from devtools.doubles.disks import SteppedDisk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
@@ -24,7 +25,6 @@ from ollim_bot.store.files import OsDisk
 from ollim_bot.store.records import MIRRORED, RecordSpec
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.disks import SteppedDisk
 
 EACH_MIRROR = pytest.mark.parametrize("spec", MIRRORED, ids=lambda spec: spec.file)
 VERSIONED = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from functools import partial
 
+from devtools.doubles.repeating_store import RepeatingStore
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain.strategies import json_values
@@ -20,7 +21,6 @@ from ollim_bot.domain.surface_state import DiscordState, WebState
 from ollim_bot.store.old_memory import heartbeat_of, import_facts
 from ollim_bot.store.records import Record
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 STAMP = NOW.isoformat()

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from devtools.doubles.repeating_store import RepeatingStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +23,6 @@ from ollim_bot.store.opening import ask, open_database
 from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.state_inspection import database_troubles
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 NOW = datetime(2026, 11, 15, 14, 30, tzinfo=UTC)
 FIRST, SECOND = SessionId("first-session"), SessionId("second-session")

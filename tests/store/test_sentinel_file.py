@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock, run_ready_tasks
 
 from ollim_bot.domain.item_messages import item_message
 from ollim_bot.domain.jobs import JobSpec, Nag, Reminder
@@ -23,7 +24,6 @@ from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.sentinel import CHANNEL, SentinelDelivery, SentinelFile, deliveries_left
 from ollim_bot.store.store import SqliteStore
-from ollim_bot.testing.clock import ManualClock, run_ready_tasks
 
 NOW = datetime(2026, 11, 15, 14, 30, tzinfo=UTC)
 SPEC = JobSpec(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from devtools.doubles.journal import RecordingJournal
 from tests.storage.data_directory import NOW, DataDirectory
 
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.store.opening import open_database
-from ollim_bot.testing.journal import RecordingJournal
 
 
 def test_each_session_event_is_noted_once_and_no_other_change_is(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from functools import partial
 
 import pytest
+from devtools.doubles.repeating_store import RepeatingStore
 from tests.store.scene import StoreScene
 
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import MAX_PENDING_UPDATES, PendingUpdate
 from ollim_bot.store.steps import change_provider, leave_notice, leave_update, new_notice
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from devtools.doubles.clock import ManualClock
 from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.occurrences import LedgerRow
@@ -30,7 +31,6 @@ from ollim_bot.store.errors import (
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.store import SqliteStore
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.clock import ManualClock
 
 
 class FaultyConnection(sqlite3.Connection):

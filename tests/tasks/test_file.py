@@ -10,6 +10,8 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
+from devtools.doubles.disks import PowerCutDisk, SteppedDisk
+from devtools.doubles.tasks import TaskListContract
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.storage.data_directory import NOW, DataDirectory, QuickDisk
@@ -19,8 +21,6 @@ from ollim_bot.domain.tasks import Task, TaskChange
 from ollim_bot.errors import StorageError, TaskNotFound, WrongInput
 from ollim_bot.ports import Disk, TaskList
 from ollim_bot.store.task_file import TaskFile
-from ollim_bot.testing.disks import PowerCutDisk, SteppedDisk
-from ollim_bot.testing.tasks import TaskListContract
 
 DAY = date(2026, 11, 20)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
+from devtools.doubles.tasks import MemoryTasks, TaskListContract
 
 from ollim_bot.domain.tasks import FILE_LIST, TaskChange
 from ollim_bot.errors import SignInNeeded, TaskNotFound
 from ollim_bot.integrations.tasks import active_tasks
 from ollim_bot.ports import TaskList
-from ollim_bot.testing.tasks import MemoryTasks, TaskListContract
 
 SERVICE = "My Tasks"
 

@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.memory import RecordingStore
+
 from ollim_bot.domain.tool_servers import (
     ServerSpec,
     ServerState,
@@ -20,8 +23,6 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import ToolAnswer
 from ollim_bot.store.server_file import ServerFile
 from ollim_bot.store.store import Store
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.memory import RecordingStore
 from ollim_bot.tool_servers.servers import OpenServer, ToolServers
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
 from tests.engine.scene import ChangingTools, Scene, ask, scene, texts
 from tests.google.scene import google_scene
 from tests.tools.server.tool_scene import NOW, ToolScene, make_tool_scene
@@ -22,7 +23,6 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentSession, Toolset
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.subagent_files import SubagentFiles
-from ollim_bot.testing.clock import ManualClock
 from ollim_bot.tools.gates import Abilities, BackgroundTools, main_gate
 from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.path_rules import PathPolicy

@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.surface import RecordingSurface
 from tests.engine.scene import ChangingTools, Scene, ask, scene
 from tests.stores import Stores, memory_stores
 from tests.tools.home_scene import OPEN, SECRET, HomeScene, make_home
@@ -26,8 +28,6 @@ from ollim_bot.domain.events import EndCause, TurnEnded
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.offline.messages import CallTool, Reply, ToolResult
 from ollim_bot.ports import AgentSession, Gate, Toolset
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.gates import main_gate
 from ollim_bot.tools.path_rules import PathPolicy
 

@@ -12,6 +12,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+from devtools.doubles.channel import FakeChatService
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.engine import ScriptedEngine
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 
 from ollim_bot.domain.chat import ChatMessage
@@ -21,9 +24,6 @@ from ollim_bot.ports import MessagePart
 from ollim_bot.store.connection import Connect, connect
 from ollim_bot.store.opening import look_into, open_database
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.channel import FakeChatService
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.upkeep.direct_channels import LookUp, SentinelEnvironment
 from ollim_bot.upkeep.sentinel import Sentinel
 

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock, run_ready_tasks
+from devtools.doubles.immediate_store import ImmediateStore
 from tests.upkeep.backups import Home
 
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import OllimError
 from ollim_bot.store.database import Database
-from ollim_bot.testing.clock import ManualClock, run_ready_tasks
-from ollim_bot.testing.immediate_store import ImmediateStore
 from ollim_bot.upkeep.backup import KEPT, automatic_folder
 from ollim_bot.upkeep.daily import AutomaticBackup, DailyTask, DailyUpkeep
 

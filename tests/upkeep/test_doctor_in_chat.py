@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from devtools.doubles.engine import ScriptedEngine
+from devtools.doubles.surface import RecordingSurface
 from devtools.localdiscord.faults import Hanging
 from devtools.localdiscord.server import LocalDiscord
 from tests.patience import patience
@@ -22,8 +24,6 @@ from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.provider import NO_LOGIN, OFFLINE
 from ollim_bot.settings import Settings
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.upkeep.examination import examine_in_chat
 from ollim_bot.upkeep.instance import single_instance
 

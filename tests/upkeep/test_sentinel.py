@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from devtools.doubles.engine import ScriptedEngine, ScriptedSession
 from tests.scheduling.test_firing import pings
 from tests.upkeep.sentinel_scene import (
     MUST,
@@ -36,7 +37,6 @@ from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.sentinel import SentinelFile
-from ollim_bot.testing.engine import ScriptedEngine, ScriptedSession
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.sentinel import NOTIFICATION
 

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.reception import FakeReception
+
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
@@ -17,8 +20,6 @@ from ollim_bot.store.attachments.files import files_of
 from ollim_bot.surfaces.web.keys import BrowserKeys
 from ollim_bot.surfaces.web.limits import WebLimits
 from ollim_bot.surfaces.web.surface import Health, PageFiles, WebAddress, WebSurface
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.reception import FakeReception
 
 SECRET = Secret("a-secret-that-nobody-else-has-0123456789")
 SUNDAY = datetime(2026, 11, 15, 14, 30, tzinfo=UTC)

@@ -7,6 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.reception import FakeReception
+from devtools.doubles.surface import RecordingSurface
 from tests.web.scene import SUNDAY
 
 from ollim_bot.domain.cards import Button, Card
@@ -16,9 +19,6 @@ from ollim_bot.domain.events import EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import WriteFailed
 from ollim_bot.ports import ChatService, ChatSurface, IncomingFile, IncomingMessage
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.reception import FakeReception
-from ollim_bot.testing.surface import RecordingSurface
 
 
 @pytest.fixture

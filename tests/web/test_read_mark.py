@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.reception import FakeReception
+from devtools.doubles.repeating_store import RepeatingStore
 from tests.web.browser import signed_in_browser
 from tests.web.scene import SUNDAY, InMemoryReadMark, make_scene, running
 
@@ -12,9 +15,6 @@ from ollim_bot.domain.chat import MessageId
 from ollim_bot.surfaces.web.frames import Json
 from ollim_bot.surfaces.web.read_mark import ReadMark, RememberedMark
 from ollim_bot.surfaces.web.refusals import RequestRefused
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.reception import FakeReception
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from devtools.doubles.disks import SteppedDisk
 
 from ollim_bot.errors import Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
@@ -22,7 +23,6 @@ from ollim_bot.surfaces.web.secret import (
     new_web_secret,
     web_secret,
 )
-from ollim_bot.testing.disks import SteppedDisk
 
 
 @pytest.fixture

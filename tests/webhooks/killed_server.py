@@ -11,13 +11,13 @@ import asyncio
 import threading
 from pathlib import Path
 
+from devtools.doubles.clock import ManualClock
 from tests.store.killed_worker import CrashPoint, connecting, kill_at_each
 from tests.store.scene import NOW, StoreScene
 from tests.webhooks.calls import bearer, call
 from tests.webhooks.scene import DATA, SECRET, hook
 
 from ollim_bot.store.store import SqliteStore
-from ollim_bot.testing.clock import ManualClock
 from ollim_bot.webhooks.server import WebhookServer
 
 CALLERS = 2

@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from devtools.doubles.clock import ManualClock, run_ready_tasks
 from tests.stores import Stores, memory_stores
 from tests.webhooks import calls
 
 from ollim_bot.domain.jobs import WebhookSpec
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.store.webhook_format import WEBHOOKS
-from ollim_bot.testing.clock import ManualClock, run_ready_tasks
 from ollim_bot.webhooks.server import WebhookLimits, WebhookServer
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)

@@ -10,6 +10,8 @@ from types import FrameType
 from typing import TypeVar
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.memory import RecordingStore
 from tests.stores import memory_stores, on_store
 from tests.webhooks.calls import HookAnswer, bearer, github, raw, standard, stripe
 from tests.webhooks.scene import DATA, NOW, SECRET, HookScene, hook, new_scene, serving
@@ -17,8 +19,6 @@ from tests.webhooks.scene import DATA, NOW, SECRET, HookScene, hook, new_scene, 
 from ollim_bot.domain.webhooks import KEPT_FOR, LARGEST_BODY
 from ollim_bot.store.database import Step
 from ollim_bot.store.errors import DiskFull
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.memory import RecordingStore
 from ollim_bot.webhooks.reception import CallAcceptor, WebhookReception
 
 R = TypeVar("R")

@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.reception import FakeReception
+from devtools.doubles.repeating_store import RepeatingStore
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import restored_addresses
 from tests.discord.input_scene import eventually, running_tasks
@@ -19,9 +22,6 @@ from tests.engine.scene import spoken
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
-from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.reception import FakeReception
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 # Discord gives a hundred messages at a time.
 MANY, SOME = 120, 20

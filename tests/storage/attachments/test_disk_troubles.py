@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from devtools.doubles.disks import PowerCutDisk, SteppedDisk
 from tests.storage.attachments.pictures import picture
 from tests.storage.attachments.scene import AttachmentScene
 from tests.storage.test_power_cut import PowerCut
@@ -16,7 +17,6 @@ from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import WriteFailed
 from ollim_bot.store.files import OsDisk
-from ollim_bot.testing.disks import PowerCutDisk, SteppedDisk
 
 PNG = picture("image/png")
 

@@ -8,9 +8,8 @@ import threading
 from pathlib import Path
 
 import pytest
+from devtools.doubles.journal import RecordingJournal
 from tests.storage.journal.git_repos import JournalScene, eventually, git_script
-
-from ollim_bot.testing.journal import RecordingJournal
 
 pytestmark = pytest.mark.real_process
 

@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from devtools.doubles.repeating_store import RepeatingStore
 from tests.tools.server.tool_scene import BACKGROUND, NOW, MakeToolScene, ToolScene, make_tool_scene
 
 from ollim_bot.domain.chat import Author
@@ -18,7 +19,6 @@ from ollim_bot.domain.outgoing import ON_ITS_WAY
 from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.runs import RefusedPing, RunKind
 from ollim_bot.ports import ToolAnswer
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 REPORT = "report_updates"
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from devtools.doubles.clock import ManualClock
 from tests.patience import patience
 from tests.stores import Stores, memory_stores, on_store
 
@@ -26,7 +27,6 @@ from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.steps import store_prompts
 from ollim_bot.store.store import Store
-from ollim_bot.testing.clock import ManualClock
 from ollim_bot.tools.context import Arrival, Payment, ToolContext
 from ollim_bot.tools.registry import OWN_TOOLS
 

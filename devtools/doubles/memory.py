@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Generic, Self, TypeVar
 
+from devtools.doubles.repeating_store import RecordedStatements, RepeatingStore
 from ollim_bot.domain.inbox import Accepted, Inbox, InboxRow
 from ollim_bot.domain.jobs import Job, RepositoryReport, StoredJob
 from ollim_bot.errors import DuplicateId, NotFound
@@ -19,7 +20,6 @@ from ollim_bot.store.job_formats import REMINDERS, JobFormat
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.store.webhook_format import WEBHOOKS
-from ollim_bot.testing.repeating_store import RecordedStatements, RepeatingStore
 
 T = TypeVar("T")
 R = TypeVar("R")

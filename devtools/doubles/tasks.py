@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import date
 from itertools import count
 
+from devtools.doubles.contracts import raising
 from ollim_bot.domain.tasks import (
     FILE_LIST,
     DeletedTask,
@@ -27,7 +28,6 @@ from ollim_bot.domain.tasks import (
 )
 from ollim_bot.errors import OllimError, TaskNotFound, WrongInput
 from ollim_bot.ports import TaskList
-from ollim_bot.testing.contracts import raising
 
 
 class MemoryTasks:

@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Self
 
+from devtools.doubles.clock import ManualClock
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -44,7 +45,6 @@ from ollim_bot.ports import (
     Toolset,
     Trace,
 )
-from ollim_bot.testing.clock import ManualClock
 
 _LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
