@@ -47,4 +47,4 @@ def test_every_flag_of_a_job_is_explained() -> None:
     explained = set(re.findall(r"^\| (`-.*?`) \| (?:the text|`([\w-]+)`) \|", PAGE, re.MULTILINE))
     names = {name.strip("`") for row, _ in explained for name in row.split(", ")}
     flags = (MESSAGE, *COMMON, ID, *RoutineNoun.flags, *ReminderNoun.flags, *WebhookNoun.flags)
-    assert names == {name for flag in flags for name in flag.names.split()}
+    assert names == {name for flag in flags for name in flag.names}

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.framework import (
-    Given,
-    Verb,
-    json_flag,
-    no_flags,
-    plain,
-    print_json,
-    run_verb,
-)
+from ollim_bot.cli.framework import JSON, Given, Noun, plain, print_json
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.provider import LoginStatus
 from ollim_bot.errors import OllimError, SignInNeeded
@@ -24,9 +16,8 @@ _NOT_DONE = "You are not signed in: the login was not finished."
 _STILL_IN = "You may still be signed in: the logout was not finished."
 _SET_BY_HAND = "Take that out of the environment and `.env`, too."
 
-
-def run(words: Sequence[str], caller: Caller) -> None:
-    run_verb("auth", _VERBS, words, caller)
+_AUTH = Noun("auth")
+run = _AUTH.run
 
 
 class Login(Protocol):
@@ -60,11 +51,13 @@ class ClaudeLogin:
             raise OllimError(_NOT_DONE)
 
 
+@_AUTH.verb("sign in, in the browser", "")
 def _login(_: Given, caller: Caller) -> None:
     ClaudeLogin().log_in(caller.environ)
     show(plain(_asked(caller).sentence))
 
 
+@_AUTH.verb("whether you are signed in, and how", "", JSON)
 def _status(given: Given, caller: Caller) -> None:
     status = _asked(caller)
     if "json" in given:
@@ -82,6 +75,7 @@ def _status(given: Given, caller: Caller) -> None:
         show(plain(status.sentence))
 
 
+@_AUTH.verb("sign out", "")
 def _logout(_: Given, caller: Caller) -> None:
     from ollim_bot.engine.login import log_out
 
@@ -94,18 +88,3 @@ def _logout(_: Given, caller: Caller) -> None:
 
 def _asked(caller: Caller) -> LoginStatus:
     return ClaudeLogin().status(caller.engine_environment())
-
-
-_VERBS = {
-    "login": Verb(
-        "sign in, in the browser", "ollim-bot auth login", no_flags, _login, needs_words=False
-    ),
-    "status": Verb(
-        "whether you are signed in, and how",
-        "ollim-bot auth status",
-        json_flag,
-        _status,
-        needs_words=False,
-    ),
-    "logout": Verb("sign out", "ollim-bot auth logout", no_flags, _logout, needs_words=False),
-}

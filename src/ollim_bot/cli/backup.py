@@ -6,21 +6,31 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.framework import Given, json_flag, plain, print_json
-from ollim_bot.cli.parser import Parser
+from ollim_bot.cli.framework import JSON, Given, argument, command, plain, print_json
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.plain_files import size_in_words
 from ollim_bot.upkeep.backup_reports import BackupReport, incomplete
 
-_COMMAND = "ollim-bot backup"
-_ABOUT = "save everything the bot knows in one file, also while it runs"
 _NAMED = 6
 
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    given = _parser().read(words)
+@command(
+    "backup",
+    "save everything the bot knows in one file, also while it runs",
+    "/media/stick --keep 5",
+    argument(
+        "target",
+        nargs="?",
+        metavar="FILE|DIRECTORY",
+        help="a new file, or a folder for one; a folder beside the data directory if omitted",
+    ),
+    argument("--with-keys", action="store_true", help="with .env, tokens and secret addresses"),
+    argument("--keep", metavar="N", help="then remove all but the N newest of these backups there"),
+    JSON,
+)
+def run(given: Given, caller: Caller) -> None:
     from ollim_bot.upkeep.backup import write_backup
 
     place = caller.place()
@@ -39,24 +49,6 @@ def run(words: Sequence[str], caller: Caller) -> None:
             show(plain(line))
     if not report.is_complete:
         raise OllimError(incomplete(report))
-
-
-def _parser() -> Parser:
-    parser = Parser(_COMMAND, _ABOUT, f"{_COMMAND} /media/stick --keep 5")
-    parser.add_argument(
-        "target",
-        nargs="?",
-        metavar="FILE|DIRECTORY",
-        help="a new file, or a folder for one; a folder beside the data directory if omitted",
-    )
-    parser.add_argument(
-        "--with-keys", action="store_true", help="with .env, tokens and secret addresses"
-    )
-    parser.add_argument(
-        "--keep", metavar="N", help="then remove all but the N newest of these backups there"
-    )
-    json_flag(parser)
-    return parser
 
 
 def _target(given: Given, caller: Caller) -> Path | None:

@@ -8,19 +8,16 @@ from contextlib import suppress
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from ollim_bot.cli import cal_changes
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data, writable
 from ollim_bot.cli.framework import (
-    Flags,
+    JSON,
     Given,
-    Verb,
+    Noun,
+    argument,
     columns,
-    json_flag,
-    no_flags,
     plain,
     print_json,
-    run_verb,
     title,
     zone_of,
 )
@@ -39,6 +36,7 @@ from ollim_bot.domain.calendar import (
     upcoming,
     without_text,
 )
+from ollim_bot.domain.event_times import EventSpan, moved_span, read_side, read_span
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.store.calendars import SYNC_FILE, CalendarFiles
@@ -55,19 +53,31 @@ _NONE = (
     "There are no calendars yet. `ollim-bot cal subscribe - --name Work` adds one by its secret "
     "address; docs/calendars.md shows where to find that."
 )
+_LONGEST_SUMMARY = 500
+_LONGEST_DESCRIPTION = 8000
+_DAY_OR_TIME = "tomorrow 14:00, or 2026-11-20 for a whole day"
+_END_OR_LENGTH = "15:00, 1h, or the last whole day"
 _ASK = "The secret address of the calendar: "
 
+_CAL = Noun("cal")
+run = _CAL.run
+_ID = argument("id", metavar="ID", help="as a list shows it, or the beginning of it")
+_DESCRIPTION = argument("--description", metavar="TEXT", help="what else there is to know")
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    run_verb("cal", _VERBS, words, caller)
 
-
+@_CAL.verb("the events of today, of all calendars", "", JSON)
 def _today(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     copies = current_copies(data, caller)
     _print_events(today(copies, data.now), copies, given, data, "Nothing is on today.")
 
 
+@_CAL.verb(
+    "the events of the next days",
+    "--days 14",
+    argument("--days", metavar="N", help=f"so many days; {_USUAL_DAYS} if omitted"),
+    JSON,
+)
 def _upcoming(given: Given, caller: Caller) -> None:
     days = _days(given)
     data = open_data(caller)
@@ -76,6 +86,7 @@ def _upcoming(given: Given, caller: Caller) -> None:
     _print_events(upcoming(copies, data.now, days), copies, given, data, nothing)
 
 
+@_CAL.verb("one event, with all its text", "3f2a91c04b7d", _ID, JSON)
 def _show(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     copies = current_copies(data, caller)
@@ -88,6 +99,7 @@ def _show(given: Given, caller: Caller) -> None:
     show(plain(_age(copy, data.now)))
 
 
+@_CAL.verb("your calendars, and when each was last read", "", JSON)
 def _calendars(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     copies = current_copies(data, caller)
@@ -119,6 +131,78 @@ def _at_google(data: Data, caller: Caller) -> Sequence[GoogleCalendarEntry]:
         return ()
 
 
+@_CAL.verb(
+    "write a new event into your calendar at Google",
+    '"Dentist" --start "tomorrow 14:00" --end 15:00',
+    argument("summary", metavar="SUMMARY", nargs="+", help="what it is"),
+    argument("--start", metavar="WHEN", required=True, help=_DAY_OR_TIME),
+    argument("--end", metavar="WHEN", required=True, help=_END_OR_LENGTH),
+    _DESCRIPTION,
+    JSON,
+    usage="%(prog)s SUMMARY --start WHEN --end WHEN [--description TEXT]",
+)
+def _add(given: Given, caller: Caller) -> None:
+    from ollim_bot.cli.google_client import google_calendars
+    from ollim_bot.integrations.google.events import EventDraft
+
+    with writable(open_data(caller)) as data:
+        span = read_span(given["start"], given["end"], data.now)
+        summary = _summary(" ".join(given["summary"]))
+        draft = EventDraft(summary, *span, description=_description(given) or "")
+        _tell("added", google_calendars(caller, data).add(draft), data, given)
+
+
+@_CAL.verb(
+    "change an event at Google; of a repeated one, this one only",
+    '3f2a91c04b7d --start "friday 10:00"',
+    _ID,
+    argument("--summary", metavar="TEXT", help="what it is"),
+    argument("--start", metavar="WHEN", help=_DAY_OR_TIME),
+    argument("--end", metavar="WHEN", help=_END_OR_LENGTH),
+    _DESCRIPTION,
+    JSON,
+    usage="%(prog)s ID [...]",
+)
+def _update(given: Given, caller: Caller) -> None:
+    from ollim_bot.cli.google_client import google_calendars
+    from ollim_bot.integrations.google.events import EventChange
+
+    if not given.keys() & {"summary", "start", "end", "description"}:
+        raise WrongInput(f"Say what to change. Example: {_CAL.example('update')}")
+    with writable(open_data(caller)) as data:
+        calendars = google_calendars(caller, data)
+        event = calendars.find_by_beginning(given["id"])
+        span = _span(given, event, data.now)
+        change = EventChange(
+            _summary(given["summary"]) if "summary" in given else None,
+            span.start if span else None,
+            span.end if span else None,
+            description=_description(given),
+        )
+        _tell("changed", calendars.update(event.id, change), data, given)
+
+
+@_CAL.verb("delete an event at Google; of a repeated one, this one only", "3f2a91c04b7d", _ID, JSON)
+def _delete(given: Given, caller: Caller) -> None:
+    from ollim_bot.cli.google_client import google_calendars
+
+    with writable(open_data(caller)) as data:
+        calendars = google_calendars(caller, data)
+        event = calendars.find_by_beginning(given["id"])
+        _tell("deleted", calendars.delete(event.id), data, given)
+
+
+@_CAL.verb(
+    "add a calendar by its secret address, or from a file",
+    "- --name Work",
+    argument(
+        "where",
+        metavar="ADDRESS|FILE",
+        help="its secret address, or an .ics file in the data directory; "
+        "- reads the address from standard input, so that no list of processes shows it",
+    ),
+    argument("--name", metavar="NAME", help="how to call it; Calendar if omitted"),
+)
 def _subscribe(given: Given, caller: Caller) -> None:
     where = str(given["where"])
     if where == "-":
@@ -130,12 +214,18 @@ def _subscribe(given: Given, caller: Caller) -> None:
         show(plain(added_words(copy, data.now)))
 
 
+@_CAL.verb(
+    "remove a calendar that was subscribed",
+    "Work",
+    argument("name", metavar="NAME", help="as `ollim-bot cal calendars` shows it"),
+)
 def _unsubscribe(given: Given, caller: Caller) -> None:
     with writable(open_data(caller)) as data:
         name = _feeds(data).unsubscribe(str(given["name"]))
     show(plain(f"{name} is removed, with its address and its copy."))
 
 
+@_CAL.verb("read all subscribed calendars again now", "")
 def _refresh(_: Given, caller: Caller) -> None:
     with writable(open_data(caller)) as data:
         feeds = _feeds(data)
@@ -320,91 +410,48 @@ def _days(given: Given) -> int:
     return int(text)
 
 
-def _upcoming_flags(parser: Flags) -> None:
-    usual = f"so many days; {_USUAL_DAYS} if omitted"
-    parser.add_argument("--days", metavar="N", help=usual)
-    json_flag(parser)
+def _span(given: Given, event: CalendarEvent, now: datetime) -> EventSpan | None:
+    """The new times; without an end the length stays."""
+    if "start" in given and "end" in given:
+        return read_span(given["start"], given["end"], now)
+    if "start" in given:
+        return moved_span(event.start, event.end, read_side(given["start"], now))
+    if "end" in given:
+        return read_span(_typed(event.start, now), given["end"], now)
+    return None
 
 
-def _show_flags(parser: Flags) -> None:
-    parser.add_argument("id", metavar="ID", help="as a list shows it, or the beginning of it")
-    json_flag(parser)
+def _typed(moment: date, now: datetime) -> str:
+    if isinstance(moment, datetime):
+        return moment.astimezone(now.tzinfo).isoformat()
+    return moment.isoformat()
 
 
-def _subscribe_flags(parser: Flags) -> None:
-    parser.add_argument(
-        "where",
-        metavar="ADDRESS|FILE",
-        help="its secret address, or an .ics file in the data directory; "
-        "- reads the address from standard input, so that no list of processes shows it",
-    )
-    parser.add_argument("--name", metavar="NAME", help="how to call it; Calendar if omitted")
+def _summary(text: str) -> str:
+    line = " ".join(text.split())
+    if not line or len(line) > _LONGEST_SUMMARY:
+        raise WrongInput(f"An event needs a summary of 1 to {_LONGEST_SUMMARY} characters.")
+    return line
 
 
-def _unsubscribe_flags(parser: Flags) -> None:
-    parser.add_argument("name", metavar="NAME", help="as `ollim-bot cal calendars` shows it")
+def _description(given: Given) -> str | None:
+    text = given.get("description")
+    if text is not None and len(text) > _LONGEST_DESCRIPTION:
+        raise WrongInput(f"--description takes {_LONGEST_DESCRIPTION} characters at most.")
+    return text
 
 
-_VERBS = {
-    "today": Verb(
-        "the events of today, of all calendars",
-        "ollim-bot cal today",
-        json_flag,
-        _today,
-        needs_words=False,
-    ),
-    "upcoming": Verb(
-        "the events of the next days",
-        "ollim-bot cal upcoming --days 14",
-        _upcoming_flags,
-        _upcoming,
-        needs_words=False,
-    ),
-    "show": Verb(
-        "one event, with all its text", "ollim-bot cal show 3f2a91c04b7d", _show_flags, _show
-    ),
-    "calendars": Verb(
-        "your calendars, and when each was last read",
-        "ollim-bot cal calendars",
-        json_flag,
-        _calendars,
-        needs_words=False,
-    ),
-    "add": Verb(
-        "write a new event into your calendar at Google",
-        cal_changes.ADD,
-        cal_changes.add_flags,
-        cal_changes.add,
-    ),
-    "update": Verb(
-        "change an event at Google; of a repeated one, this one only",
-        cal_changes.UPDATE,
-        cal_changes.update_flags,
-        cal_changes.update,
-    ),
-    "delete": Verb(
-        "delete an event at Google; of a repeated one, this one only",
-        cal_changes.DELETE,
-        cal_changes.delete_flags,
-        cal_changes.delete,
-    ),
-    "subscribe": Verb(
-        "add a calendar by its secret address, or from a file",
-        "ollim-bot cal subscribe - --name Work",
-        _subscribe_flags,
-        _subscribe,
-    ),
-    "unsubscribe": Verb(
-        "remove a calendar that was subscribed",
-        "ollim-bot cal unsubscribe Work",
-        _unsubscribe_flags,
-        _unsubscribe,
-    ),
-    "refresh": Verb(
-        "read all subscribed calendars again now",
-        "ollim-bot cal refresh",
-        no_flags,
-        _refresh,
-        needs_words=False,
-    ),
-}
+def _tell(done: str, event: CalendarEvent, data: Data, given: Given) -> None:
+    """Say what was done; the agent is not shown text that others may have written."""
+    hides_text = data.agent is not None and done != "added"
+    if "json" in given:
+        copy = CalendarCopy(event.calendar, "", as_of=data.now)
+        row = event_row(event, copy, zone_of(data.now))
+        print_json(without_text(row) if hides_text else row)
+        return
+    begins = event.begins(zone_of(data.now)).astimezone(data.now.tzinfo).date()
+    when = f"{day_words(begins, data.now)}, {time_words(event, data.now)}"
+    what = when if hides_text else f"{title(event.summary)}, {when}"
+    show(plain(f"Event {done}: {what} ({event.calendar})."))
+    if done == "added":
+        show(f"id {event.id}")

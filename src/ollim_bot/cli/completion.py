@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.completions import Completion, CompletionAsked, WordAtCursor
-from ollim_bot.cli.framework import Verb, no_flags, plain, run_verb
+from ollim_bot.cli.framework import Noun, plain
 from ollim_bot.cli.terminal import own_name, show
 from ollim_bot.domain.text import PROGRAM
 from ollim_bot.environment import program_path
@@ -78,10 +78,12 @@ _LINES = {
     "fish": ("~/.config/fish/config.fish", "{} completion fish | source"),
 }
 
+_COMPLETION = Noun("completion")
+
 
 def run(words: Sequence[str], caller: Caller) -> None:
     if words:
-        run_verb("completion", _VERBS, words, caller)
+        _COMPLETION.run(words, caller)
         return
     shell = os.path.basename(caller.environ.get("SHELL", ""))
     if shell not in _LINES:
@@ -170,16 +172,20 @@ def _program() -> str:
     return shlex.quote(os.path.abspath(found)) if found else PROGRAM
 
 
-def _verb(shell: str, script: str) -> Verb:
-    def write(_: Given, __: Caller) -> None:
-        print(script.replace("PROGRAM", _program()), end="")
-
-    about = f"the script for {shell}"
-    return Verb(about, f"ollim-bot completion {shell}", no_flags, write, needs_words=False)
+@_COMPLETION.verb("the script for bash", "")
+def _bash(_: Given, __: Caller) -> None:
+    _write(_BASH)
 
 
-_VERBS = {
-    "bash": _verb("bash", _BASH),
-    "zsh": _verb("zsh", _ZSH),
-    "fish": _verb("fish", _FISH),
-}
+@_COMPLETION.verb("the script for zsh", "")
+def _zsh(_: Given, __: Caller) -> None:
+    _write(_ZSH)
+
+
+@_COMPLETION.verb("the script for fish", "")
+def _fish(_: Given, __: Caller) -> None:
+    _write(_FISH)
+
+
+def _write(script: str) -> None:
+    print(script.replace("PROGRAM", _program()), end="")

@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion, time_zones
 from ollim_bot.cli.data import Data, note, open_data, writable
-from ollim_bot.cli.framework import (
-    Flags,
-    Given,
-    Verb,
-    columns,
-    json_flag,
-    plain,
-    print_json,
-    run_verb,
-)
+from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json
 from ollim_bot.cli.terminal import show
 from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, LISTED_KEYS, RuntimeConfig
@@ -30,11 +21,27 @@ if TYPE_CHECKING:
 _NO_EFFECT = "does nothing yet"
 _ZONE = "timezone"
 
+_CONFIG = Noun("config")
+run = _CONFIG.run
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    run_verb("config", _VERBS, words, caller)
+
+def _keys(*_: object) -> Iterator[Completion]:
+    for key in LISTED_KEYS:
+        yield Completion(key, CONFIG_KEYS[key].about)
 
 
+def _values(_: Caller, given: Sequence[str]) -> Iterator[Completion]:
+    key = given[0].replace("-", "_")
+    if key in CONFIG_KEYS:
+        yield from map(Completion, CONFIG_KEYS[key].words())
+    if key == "timezone":
+        yield from time_zones()
+
+
+_KEY = argument("key", metavar="KEY", help="as `ollim-bot config list` shows it", completions=_keys)
+
+
+@_CONFIG.verb("all settings", "", JSON)
 def _list(given: Given, caller: Caller) -> None:
     problems: list[str] = []
     config = _config(open_data(caller), problems.append)
@@ -49,6 +56,7 @@ def _list(given: Given, caller: Caller) -> None:
         note(problem)
 
 
+@_CONFIG.verb("the value of one", "model.main", _KEY, JSON)
 def _get(given: Given, caller: Caller) -> None:
     key = _known_key(given)
     config = _config(open_data(caller), note)
@@ -58,6 +66,9 @@ def _get(given: Given, caller: Caller) -> None:
         show(plain(config.in_words(key)))
 
 
+@_CONFIG.verb(
+    "change one", "model.main sonnet", _KEY, argument("value", metavar="VALUE", completions=_values)
+)
 def _set(given: Given, caller: Caller) -> None:
     key = _known_key(given)
     # A wrong value must not create a data directory.
@@ -69,6 +80,7 @@ def _set(given: Given, caller: Caller) -> None:
     show(f"{key} is {new} already." if old == new else f"{key} is now {new} (it was {old}).")
 
 
+@_CONFIG.verb("back to its default", "model.main", _KEY)
 def _unset(given: Given, caller: Caller) -> None:
     key = _known_key(given)
     if key == _ZONE:
@@ -148,41 +160,3 @@ def _setting(config: RuntimeConfig, key: str) -> dict[str, object]:
         "takes": CONFIG_KEYS[key].takes,
         "about": CONFIG_KEYS[key].about,
     }
-
-
-def _keys(*_: object) -> Iterator[Completion]:
-    for key in LISTED_KEYS:
-        yield Completion(key, CONFIG_KEYS[key].about)
-
-
-def _values(_: Caller, given: Sequence[str]) -> Iterator[Completion]:
-    key = given[0].replace("-", "_")
-    if key in CONFIG_KEYS:
-        yield from map(Completion, CONFIG_KEYS[key].words())
-    if key == "timezone":
-        yield from time_zones()
-
-
-def _key_argument(parser: Flags) -> None:
-    about = "as `ollim-bot config list` shows it"
-    parser.add_argument("key", metavar="KEY", help=about, completions=_keys)
-
-
-def _get_flags(parser: Flags) -> None:
-    _key_argument(parser)
-    json_flag(parser)
-
-
-def _set_flags(parser: Flags) -> None:
-    _key_argument(parser)
-    parser.add_argument("value", metavar="VALUE", completions=_values)
-
-
-_VERBS = {
-    "list": Verb("all settings", "ollim-bot config list", json_flag, _list, needs_words=False),
-    "get": Verb("the value of one", "ollim-bot config get model.main", _get_flags, _get),
-    "set": Verb("change one", "ollim-bot config set model.main sonnet", _set_flags, _set),
-    "unset": Verb(
-        "back to its default", "ollim-bot config unset model.main", _key_argument, _unset
-    ),
-}

@@ -9,8 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.framework import json_flag, plain, print_json
-from ollim_bot.cli.parser import Parser
+from ollim_bot.cli.framework import JSON, Given, argument, command, plain, print_json
 from ollim_bot.cli.terminal import Style, painted, typed, width_of, wrapped
 from ollim_bot.errors import BadSettings, OllimError
 from ollim_bot.upkeep.doctor import (
@@ -27,24 +26,28 @@ if TYPE_CHECKING:
     from ollim_bot.environment import Location
     from ollim_bot.settings import Settings
 
-_COMMAND = "ollim-bot doctor"
 _INDENT = "      "
 _STYLES = {"PASS": Style.GREEN, "WARN": Style.YELLOW, "FAIL": Style.RED, "FIXED": Style.GREEN}
 _FIXED = "FIXED"
 _NOTHING = "There was nothing to mend."
 _LEVEL = re.compile(rf"^(?:{'|'.join(_STYLES)})\b")
-_FIX = "mend what is safe to mend (permissions, links, stale locks), then look again"
 _FOR_OWNER = (
     "Not looked at, because you have no keys here: {}. The owner's `/doctor` looks at them too."
 )
-_ABOUT = "check everything, and say what to do where something is wrong"
 
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    parser = Parser(_COMMAND, _ABOUT, _COMMAND)
-    json_flag(parser)
-    parser.add_argument("--fix", action="store_true", help=_FIX)
-    flags = parser.read(words)
+@command(
+    "doctor",
+    "check everything, and say what to do where something is wrong",
+    "",
+    JSON,
+    argument(
+        "--fix",
+        action="store_true",
+        help="mend what is safe to mend (permissions, links, stale locks), then look again",
+    ),
+)
+def run(flags: Given, caller: Caller) -> None:
     from ollim_bot.upkeep.examination import OWNERS, examine, mend
 
     given = _doctor_input(caller)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, open_data
-from ollim_bot.cli.framework import Flags, Given, plain, shown_json
+from ollim_bot.cli.framework import Given, argument, plain, shown_json
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.errors import BadPhrase, OllimError, WriteFailed, WrongInput
@@ -31,13 +31,14 @@ PAGE_SIZE = 500
 PageReader = Callable[[int, "Transaction"], tuple[list[tuple[datetime, bytes]], int]]
 
 
-def export_flags(parser: Flags) -> None:
-    parser.add_argument(
+EXPORT_ARGUMENTS = (
+    argument(
         "--since", metavar="DATE", help="only what is not older: 2026-11-01, or 30d; all if omitted"
-    )
-    parser.add_argument("--format", choices=["jsonl"], help="one JSON object a line")
-    parser.add_argument("--output", metavar="FILE", help="write to this file, not to the terminal")
-    parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    ),
+    argument("--format", choices=["jsonl"], help="one JSON object a line"),
+    argument("--output", metavar="FILE", help="write to this file, not to the terminal"),
+    argument("--force", action="store_true", help="replace FILE if it exists"),
+)
 
 
 def export(given: Given, caller: Caller, read_page: PageReader) -> None:

@@ -1,11 +1,11 @@
-"""What all commands share: text output and verbs."""
+"""What all commands share: text output, arguments and verbs."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ollim_bot.cli.completions import Completion, CompletionAsked, WordAtCursor
 from ollim_bot.cli.terminal import show, width_of, wrapped
@@ -15,7 +15,6 @@ from ollim_bot.errors import WrongInput
 
 if TYPE_CHECKING:
     from ollim_bot.cli.caller import Caller
-    from ollim_bot.cli.completions import Completions
 
 Given = Mapping[str, Any]
 
@@ -81,77 +80,123 @@ def rounded_up(moment: datetime) -> datetime:
     return exact.replace(microsecond=0).astimezone(moment.tzinfo)
 
 
-class Flags(Protocol):
-    """Declares the arguments of a verb, in the manner of `argparse`.
+class ArgumentSpec(NamedTuple):
+    """An argument of a command: its names, and how `argparse` reads it.
 
-    `completions` completes the argument in a shell.
+    `completions` in `reading` completes it in a shell.
     """
 
-    usage: str | None
-    text_flag: str | None
+    names: tuple[str, ...]
+    reading: Mapping[str, Any]
 
-    def add_argument(
-        self, *names: str, completions: Completions | None = None, **reading: Any
-    ) -> object: ...
+    @property
+    def is_needed(self) -> bool:
+        if self.names[0].startswith("-"):
+            return bool(self.reading.get("required"))
+        return self.reading.get("nargs") not in ("?", "*")
 
 
-def no_flags(_: Flags) -> None:
-    """For a verb without arguments."""
+def argument(*names: str, **reading: Any) -> ArgumentSpec:
+    return ArgumentSpec(names, reading)
+
+
+JSON = argument("--json", action="store_true", help="answer in JSON, for programs")
+
+
+class Syntax(NamedTuple):
+    """How a command is called. `usage` and `text_flag` are as in `Parser`."""
+
+    command: str
+    about: str
+    example: str
+    arguments: Sequence[ArgumentSpec]
+    usage: str | None = None
+    text_flag: str | None = None
+
+    def read(self, words: Sequence[str]) -> Given:
+        if not words and not any(each.is_needed for each in self.arguments):
+            return {}
+        from ollim_bot.cli.parser import Parser
+
+        return Parser(*self).read(words)
+
+
+CommandFunction = Callable[[Given, "Caller"], None]
+
+
+def command(
+    name: str, about: str, example: str, *arguments: ArgumentSpec
+) -> Callable[[CommandFunction], Callable[[Sequence[str], Caller], None]]:
+    """Declares a command without verbs at its function; `example` are the words after its name."""
+    syntax = Syntax(f"ollim-bot {name}", about, f"ollim-bot {name} {example}".rstrip(), arguments)
+    return lambda run: lambda words, caller: run(syntax.read(words), caller)
 
 
 class Verb(NamedTuple):
-    """`flags` declares its arguments. Unless it `needs_words`, it may be called with none."""
-
-    about: str
-    example: str
-    flags: Callable[[Flags], None]
-    run: Callable[[Given, Caller], None]
-    needs_words: bool = True
+    syntax: Syntax
+    run: CommandFunction
 
 
-def run_verb(noun: str, verbs: Mapping[str, Verb], words: Sequence[str], caller: Caller) -> None:
-    """Run the verb that the words name. Without a verb, a noun that can list lists."""
-    word, rest = split_verb(words)
-    if not (words or "list" in verbs):
-        raise WrongInput(f"Say what to do: ollim-bot {noun} {'|'.join(verbs)}.")
-    if words and isinstance(words[0], WordAtCursor) and (word or not words[0]):
-        raise CompletionAsked(
-            lambda _: (Completion(name, verb.about) for name, verb in verbs.items())
+class Noun:
+    """A command with verbs, each declared at its function; help lists them in that order."""
+
+    def __init__(self, name: str) -> None:
+        self._command = f"ollim-bot {name}"
+        self._verbs: dict[str, Verb] = {}
+
+    def verb(
+        self,
+        about: str,
+        example: str,
+        *arguments: ArgumentSpec,
+        name: str = "",
+        usage: str | None = None,
+        text_flag: str | None = None,
+    ) -> Callable[[CommandFunction], CommandFunction]:
+        """Named after its function, unless it has a `name`; `example` are the words after it."""
+
+        def declare(run: CommandFunction) -> CommandFunction:
+            word = name or run.__name__.strip("_")
+            command = f"{self._command} {word}"
+            example_line = f"{command} {example}".rstrip()
+            syntax = Syntax(command, about, example_line, arguments, usage, text_flag)
+            self._verbs[word] = Verb(syntax, run)
+            return run
+
+        return declare
+
+    def example(self, verb: str) -> str:
+        return self._verbs[verb].syntax.example
+
+    def run(self, words: Sequence[str], caller: Caller) -> None:
+        """Run the verb that the words name. Without a verb, a noun that can list lists."""
+        word, rest = split_verb(words)
+        if not (words or "list" in self._verbs):
+            raise WrongInput(f"Say what to do: {self._command} {'|'.join(self._verbs)}.")
+        if words and isinstance(words[0], WordAtCursor) and (word or not words[0]):
+            raise CompletionAsked(
+                lambda _: (
+                    Completion(name, verb.syntax.about) for name, verb in self._verbs.items()
+                )
+            )
+        if not word:
+            word = "list" if "list" in self._verbs else words[0]
+        if word in HELP_WORDS:
+            show(self._overview())
+            return
+        if word not in self._verbs:
+            sentence = f"`{self._command}` has no `{word}`."
+            raise no_such(sentence, word, self._verbs, f"{self._command} --help")
+        verb = self._verbs[word]
+        verb.run(verb.syntax.read(rest), caller)
+
+    def _overview(self) -> str:
+        table = columns([(f"  {name}", verb.syntax.about) for name, verb in self._verbs.items()])
+        examples = "\n".join(f"  {verb.syntax.example}" for verb in self._verbs.values())
+        return (
+            f"usage: {self._command} VERB [...]\n\n{table}\n\nexamples:\n{examples}\n\n"
+            f"`{self._command} VERB --help` explains each one."
         )
-    if not word:
-        word = "list" if "list" in verbs else words[0]
-    if word in HELP_WORDS:
-        show(_overview(noun, verbs))
-        return
-    if word not in verbs:
-        raise no_such(
-            f"`ollim-bot {noun}` has no `{word}`.", word, verbs, f"ollim-bot {noun} --help"
-        )
-    verb = verbs[word]
-    verb.run(_given(f"ollim-bot {noun} {word}", verb, rest), caller)
-
-
-def _given(command: str, verb: Verb, words: Sequence[str]) -> Given:
-    if not words and not verb.needs_words:
-        return {}
-    from ollim_bot.cli.parser import Parser
-
-    parser = Parser(command, verb.about, verb.example)
-    verb.flags(parser)
-    return parser.read(words)
-
-
-def _overview(noun: str, verbs: Mapping[str, Verb]) -> str:
-    table = columns([(f"  {name}", verb.about) for name, verb in verbs.items()])
-    examples = "\n".join(f"  {verb.example}" for verb in verbs.values())
-    return (
-        f"usage: ollim-bot {noun} VERB [...]\n\n{table}\n\nexamples:\n{examples}\n\n"
-        f"`ollim-bot {noun} VERB --help` explains each one."
-    )
-
-
-def json_flag(parser: Flags) -> None:
-    parser.add_argument("--json", action="store_true", help="answer in JSON, for programs")
 
 
 def print_json(value: Mapping[str, object]) -> None:

@@ -6,17 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.framework import (
-    Flags,
-    Given,
-    Verb,
-    columns,
-    json_flag,
-    plain,
-    print_json,
-    run_verb,
-    title,
-)
+from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json, title
 from ollim_bot.cli.terminal import show
 from ollim_bot.errors import WrongInput
 
@@ -29,23 +19,22 @@ if TYPE_CHECKING:
 _USUAL = 20
 _MOST = 100
 
+_GMAIL = Noun("gmail")
+run = _GMAIL.run
+_MAX = argument("--max", metavar="N", help=f"at most so many; {_USUAL} if omitted")
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    run_verb("gmail", _VERBS, words, caller)
 
-
+@_GMAIL.verb("the unread mail of the inbox, the newest first", "--max 10", _MAX, JSON)
 def _unread(given: Given, caller: Caller) -> None:
     _show(_gmail(caller).unread(_limit(given)), "No unread mail in the inbox.", given, caller)
 
 
-def _search(given: Given, caller: Caller) -> None:
-    query = " ".join(given["words"]).strip()
-    if not query:
-        raise WrongInput("Say what to look for, such as: ollim-bot gmail search from:ada invoice")
-    found = _gmail(caller).search(query, _limit(given))
-    _show(found, plain(f"No mail fits “{title(query)}”."), given, caller)
-
-
+@_GMAIL.verb(
+    "one mail in plain text, which stays unread",
+    "18f0000000000001",
+    argument("id", metavar="ID", help="its id, from `unread` or `search`"),
+    JSON,
+)
 def _read(given: Given, caller: Caller) -> None:
     mail = _gmail(caller).read(given["id"])
     if "json" in given:
@@ -54,6 +43,22 @@ def _read(given: Given, caller: Caller) -> None:
         show(_fenced(_whole(mail, _now(caller)), caller))
 
 
+@_GMAIL.verb(
+    "search your mail, with Gmail's own search words",
+    "from:ada invoice",
+    argument("words", metavar="Q", nargs="+", help="words, or Gmail's own: from:ada newer_than:7d"),
+    _MAX,
+    JSON,
+)
+def _search(given: Given, caller: Caller) -> None:
+    query = " ".join(given["words"]).strip()
+    if not query:
+        raise WrongInput("Say what to look for, such as: ollim-bot gmail search from:ada invoice")
+    found = _gmail(caller).search(query, _limit(given))
+    _show(found, plain(f"No mail fits “{title(query)}”."), given, caller)
+
+
+@_GMAIL.verb("the names of all labels", "", JSON)
 def _labels(given: Given, caller: Caller) -> None:
     labels = _gmail(caller).labels()
     if "json" in given:
@@ -148,50 +153,3 @@ def _fenced(text: str, caller: Caller) -> str:
     from ollim_bot.prompts.context import fenced
 
     return fenced(text, Untrusted("mail", "mail, which others wrote"))
-
-
-def _list_flags(parser: Flags) -> None:
-    parser.add_argument("--max", metavar="N", help=f"at most so many; {_USUAL} if omitted")
-    json_flag(parser)
-
-
-def _search_flags(parser: Flags) -> None:
-    parser.add_argument(
-        "words", metavar="Q", nargs="+", help="words, or Gmail's own: from:ada newer_than:7d"
-    )
-    _list_flags(parser)
-
-
-def _read_flags(parser: Flags) -> None:
-    parser.add_argument("id", metavar="ID", help="its id, from `unread` or `search`")
-    json_flag(parser)
-
-
-_VERBS = {
-    "unread": Verb(
-        "the unread mail of the inbox, the newest first",
-        "ollim-bot gmail unread --max 10",
-        _list_flags,
-        _unread,
-        needs_words=False,
-    ),
-    "read": Verb(
-        "one mail in plain text, which stays unread",
-        "ollim-bot gmail read 18f0000000000001",
-        _read_flags,
-        _read,
-    ),
-    "search": Verb(
-        "search your mail, with Gmail's own search words",
-        "ollim-bot gmail search from:ada invoice",
-        _search_flags,
-        _search,
-    ),
-    "labels": Verb(
-        "the names of all labels",
-        "ollim-bot gmail labels",
-        json_flag,
-        _labels,
-        needs_words=False,
-    ),
-}

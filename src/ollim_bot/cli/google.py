@@ -5,23 +5,14 @@ from __future__ import annotations
 import os
 import select
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import open_data, writable
-from ollim_bot.cli.framework import (
-    Flags,
-    Given,
-    Verb,
-    json_flag,
-    no_flags,
-    plain,
-    print_json,
-    run_verb,
-)
+from ollim_bot.cli.framework import JSON, Given, Noun, argument, plain, print_json
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.google import GoogleRedirect, GoogleService
 from ollim_bot.errors import SignInNeeded, Unreachable, WrongInput
@@ -43,11 +34,17 @@ _NO_REDIRECT = (
 )
 _LONGEST_WAIT = 1.0
 
+_GOOGLE = Noun("google")
+run = _GOOGLE.run
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    run_verb("google", _VERBS, words, caller)
 
-
+@_GOOGLE.verb(
+    "connect it, in the browser",
+    "--without mail",
+    argument(
+        "--without", metavar="WHAT", help="leave out some of tasks, calendar and mail, with commas"
+    ),
+)
 def _login(given: Given, caller: Caller) -> None:
     from ollim_bot.integrations.google.login import TIMED_OUT, SignIn, SignInRefused
 
@@ -112,6 +109,7 @@ class _Paste:
                 yield pasted.addresses[0]
 
 
+@_GOOGLE.verb("whether it is connected, and as whom", "", JSON)
 def _status(given: Given, caller: Caller) -> None:
     from ollim_bot.integrations.google.login import Connected, checked
 
@@ -143,6 +141,7 @@ def _as_json(connected: Connected | None) -> dict[str, object]:
     }
 
 
+@_GOOGLE.verb("disconnect it", "")
 def _logout(_: Given, caller: Caller) -> None:
     from ollim_bot.integrations.google.login import disconnect
 
@@ -180,30 +179,3 @@ def _services(without: str) -> tuple[GoogleService, ...]:
     if not services:
         raise WrongInput("--without: nothing would be left to connect. Right: mail, for one.")
     return services
-
-
-def _login_flags(parser: Flags) -> None:
-    parser.add_argument(
-        "--without", metavar="WHAT", help="leave out some of tasks, calendar and mail, with commas"
-    )
-
-
-_VERBS = {
-    "login": Verb(
-        "connect it, in the browser",
-        "ollim-bot google login --without mail",
-        _login_flags,
-        _login,
-        needs_words=False,
-    ),
-    "status": Verb(
-        "whether it is connected, and as whom",
-        "ollim-bot google status",
-        json_flag,
-        _status,
-        needs_words=False,
-    ),
-    "logout": Verb(
-        "disconnect it", "ollim-bot google logout", no_flags, _logout, needs_words=False
-    ),
-}

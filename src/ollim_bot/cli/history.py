@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.framework import (
-    Flags,
+    JSON,
+    ArgumentSpec,
     Given,
-    Verb,
+    Noun,
+    argument,
     columns,
-    json_flag,
     plain,
     print_json,
-    run_verb,
     title,
 )
 from ollim_bot.cli.terminal import show
@@ -77,10 +77,29 @@ def _shown(row: FoundRow, text: str, *, for_agent: bool) -> str:
     return fenced(text, Untrusted(*row.untrusted))
 
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    run_verb("history", _VERBS, words, caller)
+_HISTORY = Noun("history")
+run = _HISTORY.run
 
 
+def _since(usual: str) -> ArgumentSpec:
+    when = "a date such as 2026-11-01, or how long ago, such as 30d"
+    return argument("--since", metavar="WHEN", help=f"not older: {when}; {usual} if omitted")
+
+
+_LIMIT = argument("--limit", metavar="N", help=f"at most so many; {_USUAL} if omitted")
+
+
+@_HISTORY.verb(
+    "what was said with these words, also before a /clear",
+    "dentist --since 30d",
+    argument("words", metavar="WORDS", nargs="+", help="words, or a phrase: '\"the dentist\"'"),
+    _since("all"),
+    argument("--until", metavar="WHEN", help="not newer; a day counts to its end"),
+    argument("--session", metavar="ID", help="only of this session"),
+    argument("--who", choices=list(Speaker), help="only what the owner, bot or a job said"),
+    _LIMIT,
+    JSON,
+)
 def _search(given: Given, caller: Caller) -> None:
     now = caller.now().astimezone(caller.place().zone)
     words = " ".join(given["words"])
@@ -133,22 +152,13 @@ def _past_moment(given: Given, flag: str, now: datetime) -> datetime | None:
     return past_moment(given, flag, now)
 
 
-def _show(given: Given, caller: Caller) -> None:
-    data = _open(caller)
-    session = _session(data, given["session"])
-    said = data.ask(lambda tx: _logged(tx, tx.messages.of_session(session)))
-    if not said or _is_background(data, session):
-        is_tainted = data.ask(partial(_is_tainted, session))
-        recorded = _transcript(caller, session, is_tainted=is_tainted)
-        said = sorted([*recorded, *said], key=lambda each: each.at)
-    if "json" in given:
-        _print_objects("messages", said, caller)
-    elif said:
-        show("\n\n".join(_told(said, data.now, caller)))
-    else:
-        raise OllimError(f"Nothing is left of the session {session[:_SHOWN_ID]}.")
-
-
+@_HISTORY.verb(
+    "the conversations: what about, how long, and how they ended",
+    "",
+    argument("--all", action="store_true", help="with background runs"),
+    _LIMIT,
+    JSON,
+)
 def _sessions(given: Given, caller: Caller) -> None:
     data = _open(caller)
     limit, is_all = _limit(given), "all" in given
@@ -167,6 +177,31 @@ def _sessions(given: Given, caller: Caller) -> None:
         show("No conversations yet.")
 
 
+@_HISTORY.verb(
+    "one conversation or background run, in words",
+    "1a2b3c4d",
+    argument("session", metavar="SESSION", help="its id, or the beginning of it"),
+    JSON,
+)
+def _show(given: Given, caller: Caller) -> None:
+    data = _open(caller)
+    session = _session(data, given["session"])
+    said = data.ask(lambda tx: _logged(tx, tx.messages.of_session(session)))
+    if not said or _is_background(data, session):
+        is_tainted = data.ask(partial(_is_tainted, session))
+        recorded = _transcript(caller, session, is_tainted=is_tainted)
+        said = sorted([*recorded, *said], key=lambda each: each.at)
+    if "json" in given:
+        _print_objects("messages", said, caller)
+    elif said:
+        show("\n\n".join(_told(said, data.now, caller)))
+    else:
+        raise OllimError(f"Nothing is left of the session {session[:_SHOWN_ID]}.")
+
+
+@_HISTORY.verb(
+    "what jobs and the program asked the agent", "--since 30d", _since(_RECENT), _LIMIT, JSON
+)
 def _prompts(given: Given, caller: Caller) -> None:
     data = _open(caller)
     since = _past_moment({"since": _RECENT, **given}, "since", data.now)
@@ -383,71 +418,3 @@ def _session_line(row: Mapping[str, object], now: datetime) -> tuple[str, ...]:
     words = str(row["topic"]) or str(row["first_words"]) or "no words of yours"
     size = counted(int(str(row["answers"])), "answer")
     return str(row["id"])[:_SHOWN_ID], when, str(row["kind"]), ended, size, words
-
-
-def _since_flag(parser: Flags, usual: str) -> None:
-    when = "a date such as 2026-11-01, or how long ago, such as 30d"
-    parser.add_argument("--since", metavar="WHEN", help=f"not older: {when}; {usual} if omitted")
-
-
-def _limit_flag(parser: Flags) -> None:
-    parser.add_argument("--limit", metavar="N", help=f"at most so many; {_USUAL} if omitted")
-    json_flag(parser)
-
-
-def _search_flags(parser: Flags) -> None:
-    parser.add_argument(
-        "words", metavar="WORDS", nargs="+", help="words, or a phrase: '\"the dentist\"'"
-    )
-    _since_flag(parser, "all")
-    parser.add_argument("--until", metavar="WHEN", help="not newer; a day counts to its end")
-    parser.add_argument("--session", metavar="ID", help="only of this session")
-    parser.add_argument(
-        "--who", choices=list(Speaker), help="only what the owner, bot or a job said"
-    )
-    _limit_flag(parser)
-
-
-def _show_flags(parser: Flags) -> None:
-    parser.add_argument("session", metavar="SESSION", help="its id, or the beginning of it")
-    json_flag(parser)
-
-
-def _sessions_flags(parser: Flags) -> None:
-    parser.add_argument("--all", action="store_true", help="with background runs")
-    _limit_flag(parser)
-
-
-def _prompts_flags(parser: Flags) -> None:
-    _since_flag(parser, _RECENT)
-    _limit_flag(parser)
-
-
-_VERBS = {
-    "search": Verb(
-        "what was said with these words, also before a /clear",
-        "ollim-bot history search dentist --since 30d",
-        _search_flags,
-        _search,
-    ),
-    "sessions": Verb(
-        "the conversations: what about, how long, and how they ended",
-        "ollim-bot history sessions",
-        _sessions_flags,
-        _sessions,
-        needs_words=False,
-    ),
-    "show": Verb(
-        "one conversation or background run, in words",
-        "ollim-bot history show 1a2b3c4d",
-        _show_flags,
-        _show,
-    ),
-    "prompts": Verb(
-        "what jobs and the program asked the agent",
-        "ollim-bot history prompts --since 30d",
-        _prompts_flags,
-        _prompts,
-        needs_words=False,
-    ),
-}

@@ -10,17 +10,7 @@ from typing import NamedTuple
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, note, open_data, writable
-from ollim_bot.cli.framework import (
-    Flags,
-    Given,
-    Verb,
-    columns,
-    json_flag,
-    plain,
-    print_json,
-    run_verb,
-    title,
-)
+from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json, title
 from ollim_bot.cli.terminal import show
 from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.domain.text import counted
@@ -42,11 +32,25 @@ _NONE = (
     "docs/tool-servers.md shows how."
 )
 
+_MCP = Noun("mcp")
+run = _MCP.run
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    run_verb("mcp", _VERBS, words, caller)
+
+def _names(caller: Caller, _: Sequence[str]) -> Iterable[Completion]:
+    return map(Completion, _specs(open_data(caller), []))
 
 
+_NAME = argument(
+    "name", metavar="NAME", help="as `ollim-bot mcp list` shows it", completions=_names
+)
+
+
+@_MCP.verb(
+    "the servers of mcp.json, or one with all its tools",
+    "notes",
+    argument("name", metavar="NAME", nargs="?", help="only this server", completions=_names),
+    JSON,
+)
 def _list(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     problems: list[str] = []
@@ -73,6 +77,12 @@ def _list(given: Given, caller: Caller) -> None:
         note(problem)
 
 
+@_MCP.verb(
+    "start one, and let the agent use its tools",
+    "notes",
+    _NAME,
+    argument("--yes", action="store_true", help="do not ask"),
+)
 def _approve(given: Given, caller: Caller) -> None:
     name = str(given["name"])
     data = open_data(caller)
@@ -99,6 +109,7 @@ def _approve(given: Given, caller: Caller) -> None:
     show(f"Approved. The agent has {counted(number, 'tool')} of {name} from the next message on.")
 
 
+@_MCP.verb("start one, and show its tools", "notes", _NAME)
 def _test(given: Given, caller: Caller) -> None:
     name = str(given["name"])
     data = open_data(caller)
@@ -112,6 +123,7 @@ def _test(given: Given, caller: Caller) -> None:
         show(f"`ollim-bot mcp approve {name}` lets the agent use it as it is now.")
 
 
+@_MCP.verb("take one out of mcp.json", "notes", _NAME)
 def _remove(given: Given, caller: Caller) -> None:
     name = str(given["name"])
     data = open_data(caller)
@@ -235,43 +247,3 @@ def _as_json(name: str, state: ServerState, *, is_owner: bool) -> dict[str, obje
             for each in shown
         ],
     }
-
-
-def _names(caller: Caller, _: Sequence[str]) -> Iterable[Completion]:
-    return map(Completion, _specs(open_data(caller), []))
-
-
-def _name(parser: Flags) -> None:
-    about = "as `ollim-bot mcp list` shows it"
-    parser.add_argument("name", metavar="NAME", help=about, completions=_names)
-
-
-def _list_flags(parser: Flags) -> None:
-    parser.add_argument(
-        "name", metavar="NAME", nargs="?", help="only this server", completions=_names
-    )
-    json_flag(parser)
-
-
-def _approve_flags(parser: Flags) -> None:
-    _name(parser)
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-
-
-_VERBS = {
-    "list": Verb(
-        "the servers of mcp.json, or one with all its tools",
-        "ollim-bot mcp list notes",
-        _list_flags,
-        _list,
-        needs_words=False,
-    ),
-    "approve": Verb(
-        "start one, and let the agent use its tools",
-        "ollim-bot mcp approve notes",
-        _approve_flags,
-        _approve,
-    ),
-    "test": Verb("start one, and show its tools", "ollim-bot mcp test notes", _name, _test),
-    "remove": Verb("take one out of mcp.json", "ollim-bot mcp remove notes", _name, _remove),
-}

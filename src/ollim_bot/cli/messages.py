@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.exports import PAGE_SIZE, export, export_flags
-from ollim_bot.cli.framework import Given, Verb, run_verb
+from ollim_bot.cli.exports import EXPORT_ARGUMENTS, PAGE_SIZE, export
+from ollim_bot.cli.framework import Given, Noun
 from ollim_bot.store.codecs.rows import CHAT_MESSAGES
 
 if TYPE_CHECKING:
     from ollim_bot.store.transaction import Transaction
 
+_MESSAGES = Noun("messages")
+run = _MESSAGES.run
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    run_verb("messages", _VERBS, words, caller)
 
-
+@_MESSAGES.verb(
+    "every message, one JSON object a line", "--output messages.jsonl", *EXPORT_ARGUMENTS
+)
 def _export(given: Given, caller: Caller) -> None:
     export(given, caller, _page)
 
@@ -33,14 +34,3 @@ def _page(after: int, tx: Transaction) -> tuple[list[tuple[datetime, bytes]], in
         }
         rows.append((each.message.at, CHAT_MESSAGES.encode(replace(each.message, refs=refs))))
     return rows, found[-1].seq if found else after
-
-
-_VERBS = {
-    "export": Verb(
-        "every message, one JSON object a line",
-        "ollim-bot messages export --output messages.jsonl",
-        export_flags,
-        _export,
-        needs_words=False,
-    )
-}

@@ -1,4 +1,4 @@
-"""Parses the arguments of a verb."""
+"""Parses the arguments of a command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -29,16 +29,23 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line with an example.
 
     A flag that was not given is not in the result. The action `either` is for a flag with two
-    names: the first sets True, the second False. `text_flag` may be left out before a text that
-    comes first.
+    names: the first sets True, the second False. A `usage` replaces the line that is made of the
+    arguments. `text_flag` may be left out before a text that comes first.
     """
 
-    text_flag: str | None = None
-
-    def __init__(self, prog: str, about: str, example: str) -> None:
+    def __init__(
+        self,
+        command: str,
+        about: str,
+        example: str,
+        arguments: Iterable[tuple[Sequence[str], Mapping[str, Any]]],
+        usage: str | None = None,
+        text_flag: str | None = None,
+    ) -> None:
         self._completions: dict[str, Completions] = {}
         super().__init__(
-            prog,
+            command,
+            usage=usage,
             description=about,
             epilog=f"example:\n  {example}",
             formatter_class=_formatter,
@@ -47,6 +54,9 @@ class Parser(argparse.ArgumentParser):
         )
         self.register("action", "either", _Either)
         self._example = example
+        self._text_flag = text_flag
+        for names, reading in arguments:
+            self.add_argument(*names, **reading)
 
     def add_argument(
         self, *names: str, completions: Completions | None = None, **reading: Any
@@ -126,11 +136,11 @@ class Parser(argparse.ArgumentParser):
                         yield Completion(name, action.help or "")
 
     def _with_text_flag(self, words: Sequence[str]) -> Sequence[str]:
-        if self.text_flag is None or not words or words[0].startswith("-"):
+        if self._text_flag is None or not words or words[0].startswith("-"):
             return words
         if any(re.fullmatch(r"(?s)-m.*|--message(?:=.*)?", word) for word in words):
             raise WrongInput(f"{self.prog}: {words[0]!r} stands beside -m. Give one text.")
-        return [f"{self.text_flag}={words[0]}", *words[1:]]
+        return [f"{self._text_flag}={words[0]}", *words[1:]]
 
     def format_help(self) -> str:
         width = width_of(sys.stdout)
@@ -145,7 +155,7 @@ class Parser(argparse.ArgumentParser):
         sentence = f"{self.prog}: {word!r} is not understood."
         if not word.startswith("-"):
             needs = f"{sentence} A text of several words needs quotes"
-            is_id = self.text_flag is None and not words[0].startswith("-")
+            is_id = self._text_flag is None and not words[0].startswith("-")
             return WrongInput(f"{needs}." if is_id else f"{needs}: {self.prog} {_quoted(words)}")
         flags = re.findall(r"--[a-z-]+", self.format_help())
         return no_such(sentence, word.partition("=")[0], flags, f"{self.prog} --help")

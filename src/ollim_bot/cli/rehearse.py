@@ -13,8 +13,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, open_data
-from ollim_bot.cli.framework import columns, json_flag, plain, print_json, title, zone_of
-from ollim_bot.cli.parser import Parser
+from ollim_bot.cli.framework import (
+    JSON,
+    Given,
+    argument,
+    columns,
+    command,
+    plain,
+    print_json,
+    title,
+    zone_of,
+)
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.calendar import (
     CalendarCopy,
@@ -79,9 +88,7 @@ _SKIPS = {
 Row = tuple[str, str, str]
 
 
-_COMMAND = "ollim-bot rehearse"
-_ABOUT = "preview the coming days: what comes when, and what gets in its way"
-_EXAMPLE = "ollim-bot rehearse --days 14"
+_EXAMPLE = "--days 14"
 _USUAL_DAYS = 7
 _MOST_DAYS = 366
 
@@ -311,11 +318,14 @@ class _Jobs(NamedTuple):
     problems: list[str]
 
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    parser = Parser(_COMMAND, _ABOUT, _EXAMPLE)
-    parser.add_argument("--days", metavar="7", help="how many days; a week if not given")
-    json_flag(parser)
-    given = parser.read(words)
+@command(
+    "rehearse",
+    "preview the coming days: what comes when, and what gets in its way",
+    _EXAMPLE,
+    argument("--days", metavar="7", help="how many days; a week if not given"),
+    JSON,
+)
+def run(given: Given, caller: Caller) -> None:
     days = _days(given.get("days", str(_USUAL_DAYS)))
     data = open_data(caller)
     jobs = _jobs(data)
@@ -371,7 +381,7 @@ def _answer(
 def _days(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,3}", text) or not 1 <= int(text) <= _MOST_DAYS:
         wrong = f"--days: {text!r} is not a number from 1 to {_MOST_DAYS}."
-        raise WrongInput(f"{wrong} Example: {_EXAMPLE}")
+        raise WrongInput(f"{wrong} Example: ollim-bot rehearse {_EXAMPLE}")
     return int(text)
 
 

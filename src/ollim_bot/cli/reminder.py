@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import open_data
-from ollim_bot.cli.framework import (
-    Flags,
-    Given,
-    Verb,
-    is_past,
-    later,
-    rounded_up,
-    run_verb,
-    zone_of,
-)
+from ollim_bot.cli.framework import Given, argument, is_past, later, rounded_up, zone_of
 from ollim_bot.cli.jobs.changes import amend
-from ollim_bot.cli.jobs.fields import AGENT, Flag, JobNoun, whole_number
-from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
+from ollim_bot.cli.jobs.fields import AGENT, JobNoun, flag, whole_number
+from ollim_bot.cli.jobs.verbs import job_argument, job_command
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.moments import clock_time, describe_with_distance
 from ollim_bot.errors import WrongInput
@@ -33,27 +24,24 @@ if TYPE_CHECKING:
     from ollim_bot.domain.quiet import QuietHours
 
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    run_verb("reminder", {**job_verbs(ReminderNoun()), "snooze": _SNOOZE}, words, caller)
-
-
 class ReminderNoun(JobNoun[Reminder]):
     form = REMINDERS
     flags = (
-        Flag("--in", "in", "when, from now on", {"metavar": "20m"}),
-        Flag("--at", "at", "when, as a moment in words", {"metavar": '"tomorrow 9am"'}),
-        Flag("--delay", "delay", "when, in minutes from now on", {"metavar": "20"}),
-        Flag(
+        flag("--in", "in", "when, from now on", metavar="20m"),
+        flag("--at", "at", "when, as a moment in words", metavar='"tomorrow 9am"'),
+        flag("--delay", "delay", "when, in minutes from now on", metavar="20"),
+        flag(
             "--max-chain",
             "max-chain",
             "how often it may follow up by itself",
-            {"metavar": "N", "type": whole_number},
+            metavar="N",
+            type=whole_number,
         ),
         AGENT,
     )
     main_flags = '(--in 20m | --at "tomorrow 9am" | --delay 20)'
-    add_example = 'ollim-bot reminder add -m "call the dentist" --in 20m'
-    edit_example = 'ollim-bot reminder edit 3f2a9c1b --at "tomorrow 9am"'
+    add_words = '-m "call the dentist" --in 20m'
+    edit_words = '3f2a9c1b --at "tomorrow 9am"'
 
     def folder(self, paths: DataPaths) -> Path:
         return paths.reminders
@@ -110,16 +98,22 @@ def _delay(text: str, now: datetime) -> datetime:
     return _in(f"{text} minutes", now)
 
 
-def _snooze_flags(parser: Flags) -> None:
-    job_argument(ReminderNoun(), parser)
-    parser.add_argument("--for", metavar="15m", help="this much later")
-    parser.add_argument("--until", metavar='"tomorrow 9am"', help="at that moment instead")
+_NOUN = ReminderNoun()
+_REMINDER = job_command(_NOUN)
+run = _REMINDER.run
 
 
+@_REMINDER.verb(
+    "move one to a later moment",
+    "rent --for 15m",
+    job_argument(_NOUN),
+    argument("--for", metavar="15m", help="this much later"),
+    argument("--until", metavar='"tomorrow 9am"', help="at that moment instead"),
+)
 def _snooze(given: Given, caller: Caller) -> None:
     if ("for" in given) == ("until" in given):
-        raise WrongInput(f"Say --for or --until. Example: {_SNOOZE.example}")
-    data, noun = open_data(caller), ReminderNoun()
+        raise WrongInput(f"Say --for or --until. Example: {_REMINDER.example('snooze')}")
+    data, noun = open_data(caller), _NOUN
     job_id = noun.id_of(given, data)
     reminder = noun.repository(data).get(job_id).item
     run_at = _snoozed(reminder, given, data.now).isoformat()
@@ -134,11 +128,3 @@ def _snoozed(reminder: Reminder, given: Given, now: datetime) -> datetime:
         return parse_moment(given["until"], there)
     due = reminder.due(zone_of(there))
     return _in(given["for"], there if is_past(due, now) else due)
-
-
-_SNOOZE = Verb(
-    "move one to a later moment",
-    "ollim-bot reminder snooze rent --for 15m",
-    _snooze_flags,
-    _snooze,
-)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
-from ollim_bot.cli.framework import json_flag, plain, print_json
-from ollim_bot.cli.parser import Parser
+from ollim_bot.cli.framework import JSON, Given, argument, command, plain, print_json
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.text import counted
@@ -27,24 +26,24 @@ from ollim_bot.upkeep.backup_reports import (
 )
 from ollim_bot.upkeep.doctor import summary
 
-_COMMAND = "ollim-bot restore"
-_ABOUT = "put a backup in the place of the data directory, which is moved aside"
 
-
-def run(words: Sequence[str], caller: Caller) -> None:
-    parser = Parser(_COMMAND, _ABOUT, f"{_COMMAND} ollim-bot-20261116T060000Z.tar.gz --verify")
-    parser.add_argument("file", metavar="FILE", help="the backup")
-    parser.add_argument(
+@command(
+    "restore",
+    "put a backup in the place of the data directory, which is moved aside",
+    "ollim-bot-20261116T060000Z.tar.gz --verify",
+    argument("file", metavar="FILE", help="the backup"),
+    argument(
         "--verify", action="store_true", help="try it out in a scratch place; nothing is changed"
-    )
-    parser.add_argument(
+    ),
+    argument(
         "--accept",
         metavar="WHAT",
         help="take in what can act, without a question: "
         f"{', '.join(Power)} with commas between, or all, or none",
-    )
-    json_flag(parser)
-    given = parser.read(words)
+    ),
+    JSON,
+)
+def run(given: Given, caller: Caller) -> None:
     accepted = _accepted(str(given["accept"])) if "accept" in given else None
     file = caller.path(str(given["file"]))
     if not file.is_file():

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
-from ollim_bot.cli.framework import Given, run_verb, small, zone_of
-from ollim_bot.cli.jobs.fields import AGENT, EITHER, Flag, JobNoun, fields_given
-from ollim_bot.cli.jobs.verbs import job_verbs
+from ollim_bot.cli.framework import Given, small, zone_of
+from ollim_bot.cli.jobs.fields import AGENT, JobNoun, fields_given, flag
+from ollim_bot.cli.jobs.verbs import job_command
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.errors import WrongInput
@@ -23,21 +22,22 @@ if TYPE_CHECKING:
     from ollim_bot.domain.quiet import QuietHours
 
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    run_verb("routine", job_verbs(RoutineNoun()), words, caller)
-
-
 class RoutineNoun(JobNoun[Routine]):
     form = ROUTINES
     flags = (
-        Flag("--every", "every", "when, as a rhythm in words", {"metavar": '"weekday at 9"'}),
-        Flag("--cron", "cron", "when, as a cron line in quotes", {"metavar": '"30 8 * * 1-5"'}),
-        Flag("--quiet --no-quiet", "quiet", "whether it waits for the end of the quiet", EITHER),
+        flag("--every", "every", "when, as a rhythm in words", metavar='"weekday at 9"'),
+        flag("--cron", "cron", "when, as a cron line in quotes", metavar='"30 8 * * 1-5"'),
+        flag(
+            "--quiet --no-quiet",
+            "quiet",
+            "whether it waits for the end of the quiet",
+            action="either",
+        ),
         AGENT,
     )
     main_flags = '(--every "weekday at 9" | --cron "30 8 * * 1-5")'
-    add_example = 'ollim-bot routine add -m "plan my day" --every "weekday at 9"'
-    edit_example = 'ollim-bot routine edit 3f2a9c1b --cron "0 9 * * 1-5"'
+    add_words = '-m "plan my day" --every "weekday at 9"'
+    edit_words = '3f2a9c1b --cron "0 9 * * 1-5"'
 
     def folder(self, paths: DataPaths) -> Path:
         return paths.routines
@@ -84,3 +84,6 @@ class RoutineNoun(JobNoun[Routine]):
 def _rhythm(routine: Routine) -> str:
     zone = routine.spec.timezone
     return small(routine.cron.explain()) + (f" in {zone.key}" if zone else "")
+
+
+run = job_command(RoutineNoun()).run

@@ -13,16 +13,15 @@ from zlib import crc32
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, open_data
-from ollim_bot.cli.exports import PAGE_SIZE, export, export_flags
+from ollim_bot.cli.exports import EXPORT_ARGUMENTS, PAGE_SIZE, export
 from ollim_bot.cli.framework import (
-    Flags,
+    JSON,
     Given,
-    Verb,
+    Noun,
+    argument,
     columns,
-    json_flag,
     plain,
     print_json,
-    run_verb,
     small,
     title,
 )
@@ -374,10 +373,32 @@ def _between(began: datetime, ended: datetime) -> timedelta:
     return ended.astimezone(UTC) - began.astimezone(UTC)
 
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    run_verb("runs", _VERBS, words, caller)
+_RUNS = Noun("runs")
+run = _RUNS.run
 
 
+def _job_ids(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
+    from ollim_bot.store.job_formats import REMINDERS
+    from ollim_bot.store.routine_format import ROUTINES
+    from ollim_bot.store.webhook_format import WEBHOOKS
+
+    data = open_data(caller)
+    jobs: list[Job] = [
+        *(each.item for each in data.repository(data.paths.routines, ROUTINES).all()),
+        *(each.item for each in data.repository(data.paths.reminders, REMINDERS).all()),
+        *(each.item for each in data.repository(data.paths.webhooks, WEBHOOKS).all()),
+    ]
+    for job in jobs:
+        yield Completion(job.spec.id, title(job.spec.title))
+
+
+@_RUNS.verb(
+    "the newest runs",
+    "--job morning --since 30d",
+    argument("--job", metavar="ID", help="only the runs of this job", completions=_job_ids),
+    argument("--since", metavar="7d", help="how far back; a week if not given"),
+    JSON,
+)
 def _list(given: Given, caller: Caller) -> None:
     length = parse_duration(given.get("since", _USUAL))
     data = open_data(caller)
@@ -398,6 +419,17 @@ def _list(given: Given, caller: Caller) -> None:
         show(plain(f"No runs{of_job} in the last {duration_in_words(length)}."))
 
 
+@_RUNS.verb(
+    "one run, whole",
+    "morning",
+    argument(
+        "run",
+        metavar="ID",
+        help="of the run, or its beginning; of a job, for its newest run",
+        completions=_job_ids,
+    ),
+    JSON,
+)
 def _show(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     record = find_run(str(given["run"]), _run_records(data))
@@ -407,6 +439,7 @@ def _show(given: Given, caller: Caller) -> None:
         show(_fenced(record, page(record, data.now, _said(data, record)), caller))
 
 
+@_RUNS.verb("prove that every run that was due has ended", "", JSON)
 def _check(given: Given, caller: Caller) -> None:
     from ollim_bot.domain.ledger_check import check
 
@@ -507,6 +540,9 @@ def _all_rows(tx: Transaction) -> list[LedgerRow]:
     return rows
 
 
+@_RUNS.verb(
+    "every row of the ledger, one JSON object a line", "--since 2026-11-01", *EXPORT_ARGUMENTS
+)
 def _export(given: Given, caller: Caller) -> None:
     export(given, caller, partial(_export_page, caller))
 
@@ -516,57 +552,3 @@ def _export_page(
 ) -> tuple[list[tuple[datetime, bytes]], int]:
     rows, last = tx.ledger.page(after, PAGE_SIZE)
     return [(row.ts, LEDGER_ROWS.encode(_row_as_seen(row, caller))) for row in rows], last
-
-
-def _job_ids(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
-    from ollim_bot.store.job_formats import REMINDERS
-    from ollim_bot.store.routine_format import ROUTINES
-    from ollim_bot.store.webhook_format import WEBHOOKS
-
-    data = open_data(caller)
-    jobs: list[Job] = [
-        *(each.item for each in data.repository(data.paths.routines, ROUTINES).all()),
-        *(each.item for each in data.repository(data.paths.reminders, REMINDERS).all()),
-        *(each.item for each in data.repository(data.paths.webhooks, WEBHOOKS).all()),
-    ]
-    for job in jobs:
-        yield Completion(job.spec.id, title(job.spec.title))
-
-
-def _list_flags(parser: Flags) -> None:
-    about = "only the runs of this job"
-    parser.add_argument("--job", metavar="ID", help=about, completions=_job_ids)
-    parser.add_argument("--since", metavar="7d", help="how far back; a week if not given")
-    json_flag(parser)
-
-
-def _show_flags(parser: Flags) -> None:
-    about = "of the run, or its beginning; of a job, for its newest run"
-    parser.add_argument("run", metavar="ID", help=about, completions=_job_ids)
-    json_flag(parser)
-
-
-_VERBS = {
-    "list": Verb(
-        "the newest runs",
-        "ollim-bot runs list --job morning --since 30d",
-        _list_flags,
-        _list,
-        needs_words=False,
-    ),
-    "show": Verb("one run, whole", "ollim-bot runs show morning", _show_flags, _show),
-    "check": Verb(
-        "prove that every run that was due has ended",
-        "ollim-bot runs check",
-        json_flag,
-        _check,
-        needs_words=False,
-    ),
-    "export": Verb(
-        "every row of the ledger, one JSON object a line",
-        "ollim-bot runs export --since 2026-11-01",
-        export_flags,
-        _export,
-        needs_words=False,
-    ),
-}

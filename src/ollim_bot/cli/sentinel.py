@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data
-from ollim_bot.cli.framework import json_flag, print_json, title, zone_of
+from ollim_bot.cli.framework import JSON, Given, command, print_json, title, zone_of
 from ollim_bot.cli.terminal import show
 from ollim_bot.errors import BadSettings, OllimError, SupervisorFailed
 from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
         SentinelEnvironment,
     )
 
-_COMMAND = "ollim-bot sentinel"
 _ABOUT = (
     "delivers what must come while the bot does not run; a timer calls it every 5 minutes. It says "
     "nothing when there is nothing to do. Exit codes: 0 nothing was left undone, 1 something that "
@@ -32,8 +30,9 @@ _ABOUT = (
 _WITHOUT_DISCORD = "the settings are wrong, so Discord is left out. {}"
 
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    is_json = _wants_json(words)
+@command("sentinel", _ABOUT, "", JSON)
+def run(given: Given, caller: Caller) -> None:
+    is_json = "json" in given
     data = open_data(caller)
     heartbeat = HeartbeatFile(data.paths).read()
     # Nearly every call ends here, so the rest is not imported before.
@@ -49,16 +48,6 @@ def run(words: Sequence[str], caller: Caller) -> None:
         _tell(report)
     if report.has_failed:
         raise OllimError("" if is_json else _undelivered(report))
-
-
-def _wants_json(words: Sequence[str]) -> bool:
-    if not words:
-        return False
-    from ollim_bot.cli.parser import Parser
-
-    parser = Parser(_COMMAND, _ABOUT, _COMMAND)
-    json_flag(parser)
-    return "json" in parser.read(words)
 
 
 class _Clock:

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
-from ollim_bot.cli.framework import (
-    Flags,
-    Given,
-    Verb,
-    columns,
-    json_flag,
-    no_flags,
-    plain,
-    print_json,
-    run_verb,
-)
+from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json
 from ollim_bot.cli.terminal import show, width_of, wrapped
 from ollim_bot.errors import OllimError, WrongInput
 
@@ -63,9 +53,8 @@ _LINGERING_STAYS = (
 )
 _FOREIGN = "{file} was not made by `ollim-bot service install`, so it is left alone."
 
-
-def run(words: Sequence[str], caller: Caller) -> None:
-    run_verb("service", _VERBS, words, caller)
+_SERVICE = Noun("service")
+run = _SERVICE.run
 
 
 def install_service(caller: Caller, *, is_agreed: bool) -> None:
@@ -218,19 +207,6 @@ def _finish(supervisor: Supervisor, left_to_do: str, sentence: str) -> None:
         show(_MAC)
 
 
-def _yes_flag(parser: Flags) -> None:
-    parser.add_argument(
-        "--yes",
-        action="store_true",
-        help="ask nothing; a bot that runs outside the service is stopped",
-    )
-
-
-def _log_flags(parser: Flags) -> None:
-    parser.add_argument("-n", "--lines", metavar="N", help=f"how many ({_USUAL_LINES})")
-    parser.add_argument("-f", "--follow", action="store_true", help="and what is still to come")
-
-
 def _supervisor(caller: Caller) -> Supervisor:
     from ollim_bot.upkeep.service import find_supervisor
 
@@ -240,10 +216,21 @@ def _supervisor(caller: Caller) -> Supervisor:
     return supervisor
 
 
+@_SERVICE.verb(
+    "let the machine start the bot now, at each start, and again when it dies",
+    "--yes",
+    argument(
+        "--yes",
+        action="store_true",
+        help="ask nothing; a bot that runs outside the service is stopped",
+    ),
+    name="install",
+)
 def _run_install(given: Given, caller: Caller) -> None:
     install_service(caller, is_agreed="yes" in given)
 
 
+@_SERVICE.verb("take the service away again; the bot's data stays", "")
 def _uninstall(_: Given, caller: Caller) -> None:
     supervisor = _supervisor(caller)
     installed = supervisor.installed()
@@ -262,6 +249,9 @@ def _uninstall(_: Given, caller: Caller) -> None:
         show(_LINGERING_STAYS)
 
 
+@_SERVICE.verb(
+    "whether the bot is running: what the machine says, and its heartbeat", "--json", JSON
+)
 def _status(given: Given, caller: Caller) -> None:
     from ollim_bot.upkeep.installation import service_health
 
@@ -349,6 +339,12 @@ def _why_dead(health: ServiceHealth) -> str:
     )
 
 
+@_SERVICE.verb(
+    "the last lines of the bot's log",
+    "-f -n 100",
+    argument("-n", "--lines", metavar="N", help=f"how many ({_USUAL_LINES})"),
+    argument("-f", "--follow", action="store_true", help="and what is still to come"),
+)
 def _logs(given: Given, caller: Caller) -> None:
     supervisor = _supervisor(caller)
     if supervisor.installed() is None:
@@ -359,35 +355,3 @@ def _logs(given: Given, caller: Caller) -> None:
             f"--lines: {text!r} is not right. It takes a number from 1 on, such as 50."
         )
     supervisor.logs(int(text), follow="follow" in given)
-
-
-_VERBS = {
-    "install": Verb(
-        "let the machine start the bot now, at each start, and again when it dies",
-        "ollim-bot service install --yes",
-        _yes_flag,
-        _run_install,
-        needs_words=False,
-    ),
-    "uninstall": Verb(
-        "take the service away again; the bot's data stays",
-        "ollim-bot service uninstall",
-        no_flags,
-        _uninstall,
-        needs_words=False,
-    ),
-    "status": Verb(
-        "whether the bot is running: what the machine says, and its heartbeat",
-        "ollim-bot service status --json",
-        json_flag,
-        _status,
-        needs_words=False,
-    ),
-    "logs": Verb(
-        "the last lines of the bot's log",
-        "ollim-bot service logs -f -n 100",
-        _log_flags,
-        _logs,
-        needs_words=False,
-    ),
-}

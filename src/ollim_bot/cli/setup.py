@@ -11,8 +11,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion, time_zones
 from ollim_bot.cli.data import note
 from ollim_bot.cli.doctor import print_short_report
-from ollim_bot.cli.framework import Flags, Given
-from ollim_bot.cli.parser import Parser
+from ollim_bot.cli.framework import Given, Syntax, argument
 from ollim_bot.cli.setup_changes import CheckedAnswers, GivenAnswers, Installation, check_answers
 from ollim_bot.cli.setup_questions import (
     STEPS,
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from ollim_bot.upkeep.service import Supervisor
 
 _COMMAND = "ollim-bot setup"
-_ABOUT = "set the bot up by a few questions, or by flags"
-_EXAMPLE = "ollim-bot setup --non-interactive --user-name Ada --discord-token - <token.txt"
 _KEYS = "Enter keeps what is there, Ctrl-C stops. Each answer is kept as soon as you give it."
 _FILES = (
     "It writes {env}, which only you can read. A calendar goes into state/calendars, "
@@ -79,6 +76,50 @@ class SetUpEnvironment(NamedTuple):
     piped: TextIO
 
 
+def _step_words(*_: object) -> Iterator[Completion]:
+    return (Completion(step.word, step.title) for step in STEPS)
+
+
+_SYNTAX = Syntax(
+    _COMMAND,
+    "set the bot up by a few questions, or by flags",
+    f"{_COMMAND} --non-interactive --user-name Ada --discord-token - <token.txt",
+    (
+        argument(
+            "steps",
+            metavar="STEP",
+            nargs="*",
+            help=f"ask only this: {', '.join(step.word for step in STEPS)}",
+            completions=_step_words,
+        ),
+        argument("--non-interactive", action="store_true", help="ask nothing, take the flags only"),
+        argument("--user-name", metavar="NAME", help="your name"),
+        argument("--bot-name", metavar="NAME", help="the bot's name"),
+        argument(
+            "--timezone",
+            metavar="ZONE",
+            help="yours, such as Europe/Berlin",
+            completions=time_zones,
+        ),
+        argument(
+            "--api-key",
+            metavar="-",
+            help="for Claude; - reads it from standard input, one line for each secret",
+        ),
+        argument("--discord-token", metavar="-", help="the same for Discord, the next line"),
+        argument(
+            "--calendar", metavar="URL", help="the secret address of a calendar; - reads it, too"
+        ),
+        argument(
+            "--service",
+            "--no-service",
+            action="either",
+            help="start with the machine, or do not ask",
+        ),
+    ),
+)
+
+
 def run(words: Sequence[str], caller: Caller) -> None:
     console, is_terminal = TerminalConsole(), sys.stdin.isatty()
     service = _machine_start(caller)
@@ -113,9 +154,7 @@ def _machine_start(caller: Caller) -> MachineStart | None:
 
 def set_up(words: Sequence[str], caller: Caller, to: SetUpEnvironment) -> None:
     """Answer by flags, ask the rest, and end with the doctor. Raises `OllimError` if it fails."""
-    parser = Parser(_COMMAND, _ABOUT, _EXAMPLE)
-    _flags(parser)
-    given = parser.read(words)
+    given = _SYNTAX.read(words)
     wanted = _wanted_steps(given)
     is_silent = "non_interactive" in given
     if not is_silent and not to.is_terminal:
@@ -222,29 +261,3 @@ def _finish(of: Installation, to: SetUpEnvironment) -> None:
         to.console.say(_RESTART if of.needs_restart else _RUNS)
     else:
         to.console.say(_START if of.settings.discord_token is None else _START_DISCORD)
-
-
-def _step_words(*_: object) -> Iterator[Completion]:
-    return (Completion(step.word, step.title) for step in STEPS)
-
-
-def _flags(parser: Flags) -> None:
-    words = ", ".join(step.word for step in STEPS)
-    about = f"ask only this: {words}"
-    parser.add_argument("steps", metavar="STEP", nargs="*", help=about, completions=_step_words)
-    parser.add_argument(
-        "--non-interactive", action="store_true", help="ask nothing, take the flags only"
-    )
-    parser.add_argument("--user-name", metavar="NAME", help="your name")
-    parser.add_argument("--bot-name", metavar="NAME", help="the bot's name")
-    zone = "yours, such as Europe/Berlin"
-    parser.add_argument("--timezone", metavar="ZONE", help=zone, completions=time_zones)
-    secret = "- reads it from standard input, one line for each secret"
-    parser.add_argument("--api-key", metavar="-", help=f"for Claude; {secret}")
-    parser.add_argument("--discord-token", metavar="-", help="the same for Discord, the next line")
-    parser.add_argument(
-        "--calendar", metavar="URL", help="the secret address of a calendar; - reads it, too"
-    )
-    parser.add_argument(
-        "--service", "--no-service", action="either", help="start with the machine, or do not ask"
-    )

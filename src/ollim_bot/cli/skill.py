@@ -8,17 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, open_data, writable
-from ollim_bot.cli.framework import (
-    Flags,
-    Given,
-    Verb,
-    columns,
-    json_flag,
-    plain,
-    print_json,
-    run_verb,
-    title,
-)
+from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json, title
 from ollim_bot.cli.terminal import show
 from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.domain.shared_files import SKILL_FILE
@@ -34,11 +24,22 @@ from ollim_bot.store.skill_packages import Candidate, SkillInstaller, candidate
 _NONE = "No skills. Write skills/NAME/SKILL.md, or add one: ollim-bot skill add FOLDER"
 _NO_TERMINAL = "There is no terminal to ask you in. Look at the above, and add --yes to agree."
 
+_SKILL = Noun("skill")
+run = _SKILL.run
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    run_verb("skill", _VERBS, words, caller)
+
+def _names(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
+    for name, skill in SkillFolder(open_data(caller).paths.skills).read().loaded.items():
+        yield Completion(name, title(skill.description))
 
 
+_NAME = argument(
+    "name", metavar="NAME", help="as `ollim-bot skill list` shows it", completions=_names
+)
+_YES = argument("--yes", action="store_true", help="do it without a question")
+
+
+@_SKILL.verb("all skills", "", JSON)
 def _list(given: Given, caller: Caller) -> None:
     paths = open_data(caller).paths
     skills, added = SkillFolder(paths.skills).read(), SkillLock(paths.skills).read()
@@ -77,6 +78,7 @@ def _object(name: str, skills: SkillSet, added: Mapping[str, AddedSkill]) -> dic
     }
 
 
+@_SKILL.verb("one skill, with its text", "mail", _NAME, JSON)
 def _show(given: Given, caller: Caller) -> None:
     name, paths = str(given["name"]), open_data(caller).paths
     skills, added = SkillFolder(paths.skills).read(), SkillLock(paths.skills).read()
@@ -107,18 +109,16 @@ def _described(skill: Skill, added: AddedSkill | None) -> Iterator[str]:
     yield from skill.warnings
 
 
-def _check(given: Given, caller: Caller) -> None:
-    lock = SkillLock(open_data(caller).paths.skills)
-    differences = lock.differences()
-    if "json" in given:
-        print_json({"differences": differences})
-    if differences:
-        raise OllimError("\n".join(differences))
-    if "json" not in given:
-        count = len(lock.read())
-        show(f"{counted(count, 'added skill')}, as added." if count else "No added skills.")
-
-
+@_SKILL.verb(
+    "add one from elsewhere",
+    "./mail",
+    argument(
+        "source",
+        metavar="SOURCE",
+        help="a folder, a ZIP file, or the address of a git repository, with @COMMIT if you like",
+    ),
+    _YES,
+)
 def _add(given: Given, caller: Caller) -> None:
     source = str(given["source"])
     one = candidate(source, caller.path(source))
@@ -131,6 +131,16 @@ def _add(given: Given, caller: Caller) -> None:
         SkillInstaller(opened.paths).add(one)
         _journal(opened, one.skill.name, f"add skill {one.skill.name}")
     show(f"Added the skill {one.skill.name}. The agent has it from its next answer on.")
+
+
+@_SKILL.verb("remove one", "mail", _NAME, _YES)
+def _remove(given: Given, caller: Caller) -> None:
+    name, data = str(given["name"]), open_data(caller)
+    _agree(f"Remove the skill {plain(name)} with all its files?", is_given="yes" in given)
+    with writable(data) as opened:
+        SkillInstaller(opened.paths).remove(name)
+        _journal(opened, name, f"remove skill {name}")
+    show(f"Removed the skill {plain(name)}.")
 
 
 def _wanted(one: Candidate) -> Iterator[str]:
@@ -167,61 +177,20 @@ def _agree(question: str, *, is_given: bool) -> None:
         raise OllimError("Nothing was changed.")
 
 
-def _remove(given: Given, caller: Caller) -> None:
-    name, data = str(given["name"]), open_data(caller)
-    _agree(f"Remove the skill {plain(name)} with all its files?", is_given="yes" in given)
-    with writable(data) as opened:
-        SkillInstaller(opened.paths).remove(name)
-        _journal(opened, name, f"remove skill {name}")
-    show(f"Removed the skill {plain(name)}.")
+@_SKILL.verb("whether added skills were changed since", "", JSON)
+def _check(given: Given, caller: Caller) -> None:
+    lock = SkillLock(open_data(caller).paths.skills)
+    differences = lock.differences()
+    if "json" in given:
+        print_json({"differences": differences})
+    if differences:
+        raise OllimError("\n".join(differences))
+    if "json" not in given:
+        count = len(lock.read())
+        show(f"{counted(count, 'added skill')}, as added." if count else "No added skills.")
 
 
 def _journal(data: Data, name: str, message: str) -> None:
     """Have the skill and the lock committed together."""
     data.journal.note(data.paths.skills / name, message)
     data.journal.note(SkillLock(data.paths.skills).path, f"lock skill {name}")
-
-
-def _names(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
-    for name, skill in SkillFolder(open_data(caller).paths.skills).read().loaded.items():
-        yield Completion(name, title(skill.description))
-
-
-def _yes_flag(parser: Flags) -> None:
-    parser.add_argument("--yes", action="store_true", help="do it without a question")
-
-
-def _source_flags(parser: Flags) -> None:
-    about = "a folder, a ZIP file, or the address of a git repository, with @COMMIT if you like"
-    parser.add_argument("source", metavar="SOURCE", help=about)
-    _yes_flag(parser)
-
-
-def _name_flag(parser: Flags) -> None:
-    about = "as `ollim-bot skill list` shows it"
-    parser.add_argument("name", metavar="NAME", help=about, completions=_names)
-
-
-def _show_flags(parser: Flags) -> None:
-    _name_flag(parser)
-    json_flag(parser)
-
-
-def _remove_flags(parser: Flags) -> None:
-    _name_flag(parser)
-    _yes_flag(parser)
-
-
-_VERBS = {
-    "list": Verb("all skills", "ollim-bot skill list", json_flag, _list, needs_words=False),
-    "show": Verb("one skill, with its text", "ollim-bot skill show mail", _show_flags, _show),
-    "add": Verb("add one from elsewhere", "ollim-bot skill add ./mail", _source_flags, _add),
-    "remove": Verb("remove one", "ollim-bot skill remove mail", _remove_flags, _remove),
-    "check": Verb(
-        "whether added skills were changed since",
-        "ollim-bot skill check",
-        json_flag,
-        _check,
-        needs_words=False,
-    ),
-}

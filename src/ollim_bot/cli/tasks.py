@@ -11,17 +11,7 @@ from typing import TYPE_CHECKING
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, open_data, writable
-from ollim_bot.cli.framework import (
-    Flags,
-    Given,
-    Verb,
-    columns,
-    json_flag,
-    plain,
-    print_json,
-    run_verb,
-    title,
-)
+from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json, title
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.tasks import (
     FILE_LIST,
@@ -41,13 +31,10 @@ if TYPE_CHECKING:
     from ollim_bot.domain.taint import Taint
     from ollim_bot.ports import TaskList
 
-_ADD = 'ollim-bot tasks add "call the dentist" --due friday'
-_UPDATE = "ollim-bot tasks update 3f2a9c1b --due 2026-11-20"
 _CLEARED = ("due", "notes")
 
-
-def run(words: Sequence[str], caller: Caller) -> None:
-    run_verb("tasks", _VERBS, words, caller)
+_TASKS = Noun("tasks")
+run = _TASKS.run
 
 
 def task_list(data: Data, caller: Caller) -> TaskList:
@@ -69,6 +56,31 @@ def _service(data: Data, caller: Caller) -> TaskList | None:
     return google_tasks(caller, data)
 
 
+def _ids(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
+    data = open_data(caller)
+    if not _is_at_google(data):  # a shell does not wait for a network
+        for task in task_list(data, caller).tasks(with_done=True):
+            yield Completion(task.id, title(task.title))
+
+
+_TASK = argument(
+    "task",
+    metavar="TASK",
+    nargs="+",
+    help="words of it, its id, or the beginning of its id",
+    completions=_ids,
+)
+_DUE = argument("--due", metavar="DAY", help="tomorrow, fri, 24 dec or 2026-11-20")
+_NOTES = argument("--notes", metavar="TEXT", help="what else there is to know")
+
+
+@_TASKS.verb(
+    "what is open, due ones first",
+    "",
+    argument("--all", action="store_true", help="also those that are done"),
+    argument("--list", metavar="L", help="of this list only; `tasks lists` names them"),
+    JSON,
+)
 def _list(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     tasks = task_list(data, caller)
@@ -81,7 +93,7 @@ def _list(given: Given, caller: Caller) -> None:
         today = data.now.date()
         show(columns([(task.id, _line(task, today, marks_file, given)) for task in found]))
     else:
-        show(f"No {'' if 'all' in given else 'open '}tasks. Add one: {_ADD}")
+        show(f"No {'' if 'all' in given else 'open '}tasks. Add one: {_TASKS.example('add')}")
 
 
 def _line(task: Task, today: date, marks_file: bool, given: Given) -> str:
@@ -90,6 +102,7 @@ def _line(task: Task, today: date, marks_file: bool, given: Given) -> str:
     return f"{box}{title(task.title)}{f' · {about}' if about else ''}"
 
 
+@_TASKS.verb("one with its notes", "3f2a9c1b", _TASK, JSON)
 def _show(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     (task,) = marked([_named(task_list(data, caller), given, data)], data)
@@ -112,15 +125,15 @@ def _show(given: Given, caller: Caller) -> None:
         show(f"\n{plain(task.notes)}")
 
 
-def _lists(given: Given, caller: Caller) -> None:
-    lists = task_list(open_data(caller), caller).lists()
-    if "json" in given:
-        print_json({"lists": list(lists), "titles": dict(lists)})
-        return
-    for name, called in lists.items():
-        show(plain(name if name == called else f"{name} ({called})"))
-
-
+@_TASKS.verb(
+    "write a new one down",
+    '"call the dentist" --due friday',
+    argument("title", metavar="TITLE", nargs="+", help="what to do"),
+    _DUE,
+    _NOTES,
+    JSON,
+    usage="%(prog)s TITLE [--due DAY] [--notes TEXT]",
+)
 def _add(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
         due = _day(given["due"], data) if "due" in given else None
@@ -134,11 +147,13 @@ def _add(given: Given, caller: Caller) -> None:
             show(f"id {task.id}")
 
 
+@_TASKS.verb("tick one off", "cat food", _TASK, JSON)
 def _done(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
         _tell("done", tasks.complete(_named(tasks, given, data).id), data, given, caller)
 
 
+@_TASKS.verb("take a tick back", "3f2a", _TASK, JSON)
 def _reopen(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
         _tell(
@@ -150,11 +165,22 @@ def _reopen(given: Given, caller: Caller) -> None:
         )
 
 
+@_TASKS.verb(
+    "change one",
+    "3f2a9c1b --due 2026-11-20",
+    _TASK,
+    JSON,
+    argument("--title", metavar="TEXT", help="what to do"),
+    _DUE,
+    _NOTES,
+    argument("--clear", choices=_CLEARED, action="append", help="take its date or its notes away"),
+    usage="%(prog)s TASK [...]",
+)
 def _update(given: Given, caller: Caller) -> None:
     gone = given.get("clear", [])
     wanted = [name for name in ("title", "due", "notes") if name in given]
     if not wanted and not gone:
-        raise WrongInput(f"Say what to change. Example: {_UPDATE}")
+        raise WrongInput(f"Say what to change. Example: {_TASKS.example('update')}")
     if both := [name for name in wanted if name in gone]:
         raise WrongInput(f"--{both[0]} and --clear {both[0]} contradict each other. Give one.")
     with _changing(caller) as (data, tasks):
@@ -170,9 +196,20 @@ def _update(given: Given, caller: Caller) -> None:
         )
 
 
+@_TASKS.verb("take one away for good", "3f2a", _TASK, JSON)
 def _delete(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
         _tell("deleted", tasks.delete(_named(tasks, given, data).id).task, data, given, caller)
+
+
+@_TASKS.verb("the lists there are", "", JSON)
+def _lists(given: Given, caller: Caller) -> None:
+    lists = task_list(open_data(caller), caller).lists()
+    if "json" in given:
+        print_json({"lists": list(lists), "titles": dict(lists)})
+        return
+    for name, called in lists.items():
+        show(plain(name if name == called else f"{name} ({called})"))
 
 
 @contextmanager
@@ -237,64 +274,3 @@ def as_seen(task: Task, caller: Caller, *, is_whole: bool = False) -> Task:
         source = Untrusted(task.untrusted, "the title of a task")
         title_words = f"\n{fenced(task.title, source)}"
     return replace(task, title=title_words, notes=notes)
-
-
-def _ids(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
-    data = open_data(caller)
-    if not _is_at_google(data):  # a shell does not wait for a network
-        for task in task_list(data, caller).tasks(with_done=True):
-            yield Completion(task.id, title(task.title))
-
-
-def _list_flags(parser: Flags) -> None:
-    parser.add_argument("--all", action="store_true", help="also those that are done")
-    parser.add_argument("--list", metavar="L", help="of this list only; `tasks lists` names them")
-    json_flag(parser)
-
-
-def _task_flags(parser: Flags) -> None:
-    about = "words of it, its id, or the beginning of its id"
-    parser.add_argument("task", metavar="TASK", nargs="+", help=about, completions=_ids)
-    json_flag(parser)
-
-
-def _add_flags(parser: Flags) -> None:
-    parser.usage = "%(prog)s TITLE [--due DAY] [--notes TEXT]"
-    parser.add_argument("title", metavar="TITLE", nargs="+", help="what to do")
-    _part_flags(parser)
-    json_flag(parser)
-
-
-def _update_flags(parser: Flags) -> None:
-    parser.usage = "%(prog)s TASK [...]"
-    _task_flags(parser)
-    parser.add_argument("--title", metavar="TEXT", help="what to do")
-    _part_flags(parser)
-    parser.add_argument(
-        "--clear", choices=_CLEARED, action="append", help="take its date or its notes away"
-    )
-
-
-def _part_flags(parser: Flags) -> None:
-    parser.add_argument("--due", metavar="DAY", help="tomorrow, fri, 24 dec or 2026-11-20")
-    parser.add_argument("--notes", metavar="TEXT", help="what else there is to know")
-
-
-_VERBS = {
-    "list": Verb(
-        "what is open, due ones first",
-        "ollim-bot tasks list",
-        _list_flags,
-        _list,
-        needs_words=False,
-    ),
-    "show": Verb("one with its notes", "ollim-bot tasks show 3f2a9c1b", _task_flags, _show),
-    "add": Verb("write a new one down", _ADD, _add_flags, _add),
-    "done": Verb("tick one off", "ollim-bot tasks done cat food", _task_flags, _done),
-    "reopen": Verb("take a tick back", "ollim-bot tasks reopen 3f2a", _task_flags, _reopen),
-    "update": Verb("change one", _UPDATE, _update_flags, _update),
-    "delete": Verb("take one away for good", "ollim-bot tasks delete 3f2a", _task_flags, _delete),
-    "lists": Verb(
-        "the lists there are", "ollim-bot tasks lists", json_flag, _lists, needs_words=False
-    ),
-}

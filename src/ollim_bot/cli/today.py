@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data
-from ollim_bot.cli.framework import json_flag, plain, print_json, zone_of
-from ollim_bot.cli.parser import Parser
+from ollim_bot.cli.framework import JSON, Given, command, plain, print_json, zone_of
 from ollim_bot.cli.tasks import as_seen, marked, task_list
 from ollim_bot.cli.terminal import show, width_of, wrapped
 from ollim_bot.domain.calendar import CalendarCopy, event_row, without_text
@@ -33,8 +32,6 @@ from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.transaction import Transaction
 
-_COMMAND = "ollim-bot today"
-_ABOUT = "what waits for you, what comes today, and what is done"
 _INDENT = "  "
 
 
@@ -46,10 +43,8 @@ class _Day(NamedTuple):
     skips: Skips = Skips()
 
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    parser = Parser(_COMMAND, _ABOUT, _COMMAND)
-    json_flag(parser)
-    given = parser.read(words)
+@command("today", "what waits for you, what comes today, and what is done", "", JSON)
+def run(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     now, paths = data.now, data.paths
     jobs: list[ScheduledJob] = [

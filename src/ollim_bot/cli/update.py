@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.framework import plain
-from ollim_bot.cli.parser import Parser
+from ollim_bot.cli.framework import Given, argument, command, plain
 from ollim_bot.cli.terminal import show
 from ollim_bot.errors import OllimError
 
-_COMMAND = "ollim-bot update"
-_ABOUT = "install a newer version, after a backup; if it does not work, the old one stays"
 _PLAN = """\
 {new} is there; this is {old}, {installation}.
 `ollim-bot update` makes a backup, installs {new} beside this version, tries it on a copy of your \
@@ -20,15 +15,16 @@ data, and hands over. If it does not start, this version goes on.
 {changes}"""
 
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    parser = Parser(_COMMAND, _ABOUT, f"{_COMMAND} --check")
-    parser.add_argument(
+@command(
+    "update",
+    "install a newer version, after a backup; if it does not work, the old one stays",
+    "--check",
+    argument(
         "--check", action="store_true", help="only say what would happen, and what would change"
-    )
-    parser.add_argument(
-        "--when-idle", action="store_true", help="let the running bot choose an idle moment"
-    )
-    given = parser.read(words)
+    ),
+    argument("--when-idle", action="store_true", help="let the running bot choose an idle moment"),
+)
+def run(given: Given, caller: Caller) -> None:
     from ollim_bot.upkeep.hand_over import Phase
     from ollim_bot.upkeep.installed_program import find_installation
     from ollim_bot.upkeep.releases import release_source

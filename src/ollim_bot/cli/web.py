@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data, writable
-from ollim_bot.cli.framework import Flags, Given, Verb, run_verb
+from ollim_bot.cli.framework import Given, Noun, argument
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.web.secret import (
@@ -39,17 +37,17 @@ _SECONDS = 5.0
 _LARGEST_ANSWER = 4096
 _TERMINAL = "terminal"
 
+_WEB = Noun("web")
+run = _WEB.run
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    run_verb("web", _VERBS, words, caller)
 
-
-def _flags(flags: Flags) -> None:
-    flags.add_argument(
+@_WEB.verb(
+    "an address that opens the page in one browser, within 15 minutes",
+    "--new",
+    argument(
         "--new", action="store_true", help="end every browser's access first, and every address"
-    )
-
-
+    ),
+)
 def _url(given: Given, caller: Caller) -> None:
     port = caller.settings().web_port
     if port is None:
@@ -103,14 +101,3 @@ def _asked(port: int, body: str) -> bytes:
         return b""
     finally:
         connection.close()
-
-
-_VERBS = {
-    "url": Verb(
-        "an address that opens the page in one browser, within 15 minutes",
-        "ollim-bot web url --new",
-        _flags,
-        _url,
-        needs_words=False,
-    ),
-}

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note, open_data
-from ollim_bot.cli.framework import (
-    Flags,
-    Given,
-    Verb,
-    json_flag,
-    print_json,
-    run_verb,
-    shown_json,
-)
-from ollim_bot.cli.jobs.fields import COMMON, Flag, JobNoun
-from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
+from ollim_bot.cli.framework import JSON, Given, argument, print_json, shown_json
+from ollim_bot.cli.jobs.fields import COMMON, JobNoun, flag
+from ollim_bot.cli.jobs.verbs import job_argument, job_command
 from ollim_bot.cli.jobs.views import list_jobs
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
@@ -60,19 +52,6 @@ _EACH = {"action": "append"}
 _SEE = f"webhooks are {SWITCHED_OFF}; put both into the data directory's .env."
 
 
-def run(words: Sequence[str], caller: Caller) -> None:
-    verbs = {**job_verbs(WebhookNoun()), "run": _RUN, "url": _URL, "test": _TEST}
-    verbs["list"] = verbs["list"]._replace(run=_list)
-    run_verb("webhook", verbs, words, caller)
-
-
-def _list(given: Given, caller: Caller) -> None:
-    list_jobs(WebhookNoun(), given, caller)
-    settings = _readable_settings(caller)
-    if "json" not in given and settings and settings.webhook_port is None:
-        note(_SEE)
-
-
 def _readable_settings(caller: Caller) -> Settings | None:
     """The settings; None if they are wrong, which keeps no file from being changed or listed."""
     try:
@@ -93,40 +72,41 @@ def _json(text: str) -> object:
 class WebhookNoun(JobNoun[WebhookSpec]):
     form = WEBHOOKS
     flags = (
-        Flag(
+        flag(
             "--field",
             "field",
             "what comes with a call; repeat it for more",
-            {"metavar": "NAME[:TYPE|=ONE,TWO]", **_EACH},
+            metavar="NAME[:TYPE|=ONE,TWO]",
+            **_EACH,
         ),
-        Flag("--fields", "fields", "the same as a JSON Schema", {"metavar": "JSON", "type": _json}),
-        Flag(
+        flag("--fields", "fields", "the same as a JSON Schema", metavar="JSON", type=_json),
+        flag(
             "--pick",
             "pick",
             "where a field is in what others send; repeat it for more",
-            {"metavar": "NAME=/a/b", **_EACH},
+            metavar="NAME=/a/b",
+            **_EACH,
         ),
-        Flag("--on", "on", "an event that counts; repeat it for more", {"metavar": "E", **_EACH}),
-        Flag(
+        flag("--on", "on", "an event that counts; repeat it for more", metavar="E", **_EACH),
+        flag(
             "--auth",
             "auth",
             "how callers prove that they know the secret; repeat it for more",
-            {"metavar": "|".join(WebhookAuth), **_EACH},
+            metavar="|".join(WebhookAuth),
+            **_EACH,
         ),
-        Flag(
+        flag(
             "--secret-env",
             "secret-env",
             "the setting with its own secret",
-            {"metavar": "NAME"},
+            metavar="NAME",
         ),
-        Flag(
-            "--deliver", "deliver", "plain: your text with the data, no model", {"metavar": "plain"}
-        ),
+        flag("--deliver", "deliver", "plain: your text with the data, no model", metavar="plain"),
     )
-    common = tuple(flag for flag in COMMON if flag.field not in _NOT_OF_HOOKS)
+    common = tuple(each for each in COMMON if each.reading["dest"] not in _NOT_OF_HOOKS)
     main_flags = "[--field NAME] [--deliver plain]"
-    add_example = 'ollim-bot webhook add -m "The wash is done." --id wash --deliver plain'
-    edit_example = "ollim-bot webhook edit wash --field minutes:integer"
+    add_words = '-m "The wash is done." --id wash --deliver plain'
+    edit_words = "wash --field minutes:integer"
     order = "by their ids"
     example_id = example_words = "wash"
 
@@ -206,15 +186,27 @@ def _schema(properties: Mapping[str, object]) -> dict[str, object]:
     return schema
 
 
-def _url_flags(parser: Flags) -> None:
-    job_argument(WebhookNoun(), parser)
-    json_flag(parser)
+_NOUN = WebhookNoun()
+_WEBHOOK, _HOOK = job_command(_NOUN), job_argument(_NOUN)
+run = _WEBHOOK.run
+_DATA = argument(
+    "--data", metavar="JSON", help="what to send; @FILE reads a file, - standard input"
+)
 
 
+@_WEBHOOK.verb(f"all {_NOUN.plural}, {_NOUN.order}", "", JSON)
+def _list(given: Given, caller: Caller) -> None:
+    list_jobs(_NOUN, given, caller)
+    settings = _readable_settings(caller)
+    if "json" not in given and settings and settings.webhook_port is None:
+        note(_SEE)
+
+
+@_WEBHOOK.verb("its address, and a line that calls it", "wash", _HOOK, JSON)
 def _url(given: Given, caller: Caller) -> None:
     from ollim_bot.cli.webhook_calls import hook_port
 
-    data, noun, settings = open_data(caller), WebhookNoun(), caller.settings()
+    data, noun, settings = open_data(caller), _NOUN, caller.settings()
     hooks = noun.repository(data)
     hook = hooks.get(noun.id_of(given, data)).item
     address = hook_address(hook.spec.id, hook_port(settings))
@@ -276,48 +268,36 @@ def _sample_value(schema: object) -> object:
     return {} if name == "object" else _SAMPLES.get(name, "text")
 
 
-def _run_flags(parser: Flags) -> None:
-    job_argument(WebhookNoun(), parser)
-    about = "what to send; @FILE reads a file, - standard input"
-    parser.add_argument("--data", metavar="JSON", help=about)
-    json_flag(parser)
-
-
-def _test_flags(parser: Flags) -> None:
-    _run_flags(parser)
-    parser.add_argument("--sign", metavar="|".join(WebhookAuth), help="how to show the secret")
-    parser.add_argument("--event", metavar="NAME", help="the event, as GitHub names it")
-    shows = "show the picked fields and what they lead to; nothing is called"
-    parser.add_argument("--dry-run", dest="dry_run", action="store_true", help=shows)
-
-
+@_WEBHOOK.verb(
+    "run one now, with data of yours or made up; needs the bot running",
+    """wash --data '{"minutes": 40}'""",
+    _HOOK,
+    _DATA,
+    JSON,
+    name="run",
+)
+@_WEBHOOK.verb(
+    "call it as the service would, or only show what would come",
+    "wash --sign github --dry-run",
+    _HOOK,
+    _DATA,
+    JSON,
+    argument("--sign", metavar="|".join(WebhookAuth), help="how to show the secret"),
+    argument("--event", metavar="NAME", help="the event, as GitHub names it"),
+    argument(
+        "--dry-run",
+        dest="dry_run",
+        action="store_true",
+        help="show the picked fields and what they lead to; nothing is called",
+    ),
+)
 def _test(given: Given, caller: Caller) -> None:
     from ollim_bot.cli.webhook_calls import body_given, call_hook, rehearse_call
 
-    data, noun = open_data(caller), WebhookNoun()
+    data, noun = open_data(caller), _NOUN
     hook = noun.repository(data).get(noun.id_of(given, data)).item
     body = body_given(given, caller, _sample(hook))
     if "dry_run" in given:
         rehearse_call(hook, body, given, data)
     else:
         call_hook(hook, body, given, caller, data)
-
-
-_RUN = Verb(
-    "run one now, with data of yours or made up; needs the bot running",
-    """ollim-bot webhook run wash --data '{"minutes": 40}'""",
-    _run_flags,
-    _test,
-)
-_TEST = Verb(
-    "call it as the service would, or only show what would come",
-    "ollim-bot webhook test wash --sign github --dry-run",
-    _test_flags,
-    _test,
-)
-_URL = Verb(
-    "its address, and a line that calls it",
-    "ollim-bot webhook url wash",
-    _url_flags,
-    _url,
-)

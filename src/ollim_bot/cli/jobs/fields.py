@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion, time_zones
 from ollim_bot.cli.data import Data, open_data
-from ollim_bot.cli.framework import Flags, Given
+from ollim_bot.cli.framework import ArgumentSpec, Given, argument
 from ollim_bot.domain.jobs import ItemKind, Job, named_by_words
 from ollim_bot.domain.moments import describe, near_zone, zone_named
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
@@ -28,21 +28,12 @@ if TYPE_CHECKING:
 LONGEST_MESSAGE = 100_000
 
 
-EITHER = {"action": "either"}
-_TEXT = {"metavar": "TEXT"}
 S = TypeVar("S", bound=Job)
 
 
-class Flag(NamedTuple):
+def flag(names: str, field: str, about: str, **reading: Any) -> ArgumentSpec:
     """`field` is the name, in the file, of the field that the flag sets."""
-
-    names: str
-    field: str
-    about: str
-    reading: Mapping[str, Any]
-
-    def add_to(self, parser: Flags) -> None:
-        parser.add_argument(*self.names.split(), dest=self.field, help=self.about, **self.reading)
+    return argument(*names.split(), dest=field, help=about, **reading)
 
 
 def whole_number(text: str) -> int | str:
@@ -77,74 +68,95 @@ def _single(text: str) -> str:
 
 _EACH = {"action": "append", "type": _single}
 
-MESSAGE = Flag("-m --message", "message", "what to do, in words; - reads standard input", _TEXT)
+MESSAGE = flag(
+    "-m --message", "message", "what to do, in words; - reads standard input", metavar="TEXT"
+)
 COMMON = (
-    Flag("--description", "description", "one line for lists", _TEXT),
-    Flag("--background --foreground", "background", "apart from, or in, the conversation", EITHER),
-    Flag("--model", "model", "of a background job", {"metavar": "opus|sonnet|haiku"}),
-    Flag("--thinking --no-thinking", "thinking", "whether a background job thinks first", EITHER),
-    Flag(
+    flag("--description", "description", "one line for lists", metavar="TEXT"),
+    flag(
+        "--background --foreground",
+        "background",
+        "apart from, or in, the conversation",
+        action="either",
+    ),
+    flag("--model", "model", "of a background job", metavar="opus|sonnet|haiku"),
+    flag(
+        "--thinking --no-thinking",
+        "thinking",
+        "whether a background job thinks first",
+        action="either",
+    ),
+    flag(
         "--isolated --no-isolated",
         "isolated",
         "a background job apart from all that was said",
-        EITHER,
+        action="either",
     ),
-    Flag(
+    flag(
         "--update-main-session",
         "update-main-session",
         "whether the conversation hears of a background run",
-        {"metavar": "always|on_ping|freely|blocked", "type": _mode},
+        metavar="always|on_ping|freely|blocked",
+        type=_mode,
     ),
-    Flag("--ping --no-ping", "allow-ping", "whether a background run may write to you", EITHER),
-    Flag(
+    flag(
+        "--ping --no-ping",
+        "allow-ping",
+        "whether a background run may write to you",
+        action="either",
+    ),
+    flag(
         "--allowed-tool",
         "allowed-tools",
         "a tool beyond the usual ones; repeat it for more",
-        {"metavar": "TOOL", **_EACH},
+        metavar="TOOL",
+        **_EACH,
     ),
-    Flag(
+    flag(
         "--skill",
         "skills",
         "a skill to use; repeat it for more",
-        {"metavar": "NAME", "completions": _skills, **_EACH},
+        metavar="NAME",
+        completions=_skills,
+        **_EACH,
     ),
-    Flag(
+    flag(
         "--timezone",
         "timezone",
         "of the job, if not yours",
-        {"metavar": "ZONE", "type": _zone, "completions": time_zones},
+        metavar="ZONE",
+        type=_zone,
+        completions=time_zones,
     ),
-    Flag("--late", "late", "what to do when it was missed", {"metavar": "run|skip|tell"}),
-    Flag("--must --no-must", "must", "whether it comes whatever happens", EITHER),
-    Flag("--plain --no-plain", "plain", "as you wrote it, without a model", EITHER),
-    Flag("--nag", "nag", "it comes again until you answer it", {"metavar": '"10m x 4"'}),
-    Flag("--first-step", "first-step", "what to do first, said the second time", _TEXT),
-    Flag(
+    flag("--late", "late", "what to do when it was missed", metavar="run|skip|tell"),
+    flag("--must --no-must", "must", "whether it comes whatever happens", action="either"),
+    flag("--plain --no-plain", "plain", "as you wrote it, without a model", action="either"),
+    flag("--nag", "nag", "it comes again until you answer it", metavar='"10m x 4"'),
+    flag("--first-step", "first-step", "what to do first, said the second time", metavar="TEXT"),
+    flag(
         "--before",
         "before",
         "a heads-up so long before; repeat it for more",
-        {"metavar": "30m", **_EACH},
+        metavar="30m",
+        **_EACH,
     ),
-    Flag(
+    flag(
         "--dose",
         "kind",
         "a medicine: answered with Taken or Skipped",
-        {"action": "store_const", "const": ItemKind.DOSE.value},
+        action="store_const",
+        const=ItemKind.DOSE.value,
     ),
-    Flag("--enabled --disabled", "enabled", "disabled: kept, but paused", EITHER),
+    flag("--enabled --disabled", "enabled", "disabled: kept, but paused", action="either"),
 )
-AGENT = Flag(
+AGENT = flag(
     "--agent",
     "plain",
     "the agent does it then, instead of sending your words",
-    {"action": "store_const", "const": False},
+    action="store_const",
+    const=False,
 )
-ID = Flag("--id", "id", "its name in commands; a new job gets one anyway", {"metavar": "ID"})
-
-
-def add_flags(parser: Flags, *flags: Flag) -> None:
-    for flag in flags:
-        flag.add_to(parser)
+ID = flag("--id", "id", "its name in commands; a new job gets one anyway", metavar="ID")
 
 
 def fields_given(given: Given, fields: Iterable[str]) -> dict[str, object]:
@@ -191,15 +203,16 @@ class JobNoun(ABC, Generic[S]):
     """A kind of job on the command line.
 
     Every `now` is in the owner's zone; in `own_fields` it is in the job's. `main_flags`
-    are the flags that say when the job is due, or with what it is called.
+    are the flags that say when the job is due, or with what it is called. `add_words` and
+    `edit_words` are an example of what follows the verb.
     """
 
     form: JobFormat[S]
-    flags: tuple[Flag, ...]
-    common: tuple[Flag, ...] = COMMON
+    flags: tuple[ArgumentSpec, ...]
+    common: tuple[ArgumentSpec, ...] = COMMON
     main_flags: str
-    add_example: str
-    edit_example: str
+    add_words: str
+    edit_words: str
     order = "the next one first"
     example_id = "3f2a9c1b"
     example_words = "water"
@@ -207,6 +220,14 @@ class JobNoun(ABC, Generic[S]):
     @property
     def name(self) -> str:
         return self.form.kind.value
+
+    @property
+    def add_example(self) -> str:
+        return f"ollim-bot {self.name} add {self.add_words}"
+
+    @property
+    def edit_example(self) -> str:
+        return f"ollim-bot {self.name} edit {self.edit_words}"
 
     @property
     def rules(self) -> Mapping[str, FieldRule]:
