@@ -33,7 +33,7 @@ from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.sessions import SessionChange
-from ollim_bot.errors import AlreadyRunning, OllimError
+from ollim_bot.errors import AlreadyRunning, OllimError, WriteFailed
 from ollim_bot.ports import ChatService, IncomingMessage, SessionSpec, Toolset
 from ollim_bot.settings import Settings
 from ollim_bot.store.files import OsDisk
@@ -408,9 +408,10 @@ def _write_reminder(data: Path, name: str, at: datetime) -> None:
 class FailingAtFirst:
     """A store that refuses to follow these changes, for the given number of times."""
 
-    def __init__(self, inner: Store, name: str, times: int) -> None:
+    def __init__(self, inner: Store, name: str, error: Exception, times: int) -> None:
         self._inner = inner
         self._name = name
+        self._error = error
         self._failures = times
         self.followed = 0
 
@@ -422,7 +423,7 @@ class FailingAtFirst:
     ) -> AbstractContextManager[asyncio.Event]:
         if names[:1] == (self._name,) and self._failures:
             self._failures -= 1
-            raise RuntimeError("a fault of a service")
+            raise self._error
         self.followed += names[:1] == (self._name,)
         return self._inner.changes(*names, event=event)
 
@@ -434,7 +435,8 @@ async def test_a_service_that_fails_is_started_again_and_the_bot_goes_on(
     tmp_path: Path, name: str
 ) -> None:
     clock, surface = ManualClock(NOW), RecordingSurface()
-    store = FailingAtFirst(memory_stores(NOW).state, name, times=2)
+    fault = RuntimeError("a fault of a service")
+    store = FailingAtFirst(memory_stores(NOW).state, name, fault, times=2)
     adapters = Adapters(
         clock=clock,
         engine=ScriptedEngine().answers("Hello, Ada."),
@@ -456,6 +458,23 @@ async def test_a_service_that_fails_is_started_again_and_the_bot_goes_on(
         assert not task.done()
     told = [said for said in surface.posted_by(Author.PROGRAM) if "The log says which" in said]
     assert len(told) == 1
+
+
+async def test_a_service_that_the_disk_refuses_is_started_again_and_not_told(
+    tmp_path: Path,
+) -> None:
+    clock, surface = ManualClock(NOW), RecordingSurface()
+    full = WriteFailed(Path("ollim.db"), "is in use.")
+    store = FailingAtFirst(memory_stores(NOW).state, "task_undos", full, times=1)
+    adapters = Adapters(
+        clock=clock, engine=ScriptedEngine(), surfaces=[surface], store=cast(Store, store)
+    )
+    async with running(App(settings(tmp_path), adapters)):
+        await until(lambda: surface.receptions)
+        await clock.advance(1)
+        await until(lambda: store.followed)
+        await clock.advance(600)
+    assert not any("in use" in said for said in surface.posted_by(Author.PROGRAM))
 
 
 async def test_a_start_that_cannot_be_announced_is_announced_later(tmp_path: Path) -> None:

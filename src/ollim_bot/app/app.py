@@ -224,7 +224,7 @@ class App:
                 vital += surfaces.services(parts.conversation, parts)
                 services = [*surfaces.greetings(parts, announce), servers.run]
                 services += self._own_services(store, parts, self._scheduler)
-                await self._serve(parts, self._scheduler, vital, services)
+                await self._serve(store, parts, self._scheduler, vital, services)
             except BaseExceptionGroup as several:
                 error = first_error(several)
                 if isinstance(error, OllimError):
@@ -610,6 +610,7 @@ class App:
 
     async def _serve(
         self,
+        store: Store,
         parts: ConversationParts,
         scheduler: Scheduler,
         vital: Sequence[Service],
@@ -631,7 +632,7 @@ class App:
             others += [parts.task_mover.run, parts.task_commands.run]
             tasks = [group.create_task(run()) for run in vital]
             for run in (*others, *services):
-                kept = keep_running(run, parts.notices, self._clock)
+                kept = keep_running(run, store, parts.notices, self._clock)
                 tasks.append(group.create_task(kept))
             await self._is_wanted_to_end.wait()
             schedule.cancel()

@@ -9,8 +9,9 @@ from functools import partial
 from ollim_bot.clock import Backoff
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.notices import Notices
-from ollim_bot.errors import OllimError
+from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock
+from ollim_bot.store.store import Store
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
@@ -19,15 +20,22 @@ _logger = logging.getLogger(__name__)
 Service = Callable[[], Coroutine[None, None, None]]
 
 
-async def keep_running(run: Service, notices: Notices, clock: Clock) -> None:
-    """Run a service to its end, again after each failure. The owner is told once a day."""
+async def keep_running(run: Service, store: Store, notices: Notices, clock: Clock) -> None:
+    """Run a service to its end, again after each failure. The owner is told once a day.
+
+    A disk that refuses is not told here, and the service starts again when it takes writes.
+    """
 
     async def tell(error: BaseException) -> None:
+        if isinstance(error, StorageError):
+            _logger.warning("The service %s has to wait: %s", name, error)
+            await store.until_writable()
+            return
         sentence = str(error) if isinstance(error, OllimError) else texts.SERVICE_FAULT
         await notices.tell(sentence, key=f"{sentence} {clock.now():%Y-%m-%d}")
 
-    function = run.func if isinstance(run, partial) else run
-    await start_again(run, function.__qualname__, tell, clock, may_end=True)
+    name = (run.func if isinstance(run, partial) else run).__qualname__
+    await start_again(run, name, tell, clock, may_end=True)
 
 
 async def start_again(
