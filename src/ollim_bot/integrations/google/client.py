@@ -124,7 +124,10 @@ class GoogleClient:
 
     def _address(self, path: str, params: Params | None) -> str:
         host = self._api_url or _HOSTS[path.split("/")[1]]
-        given = {name: _spelt(value) for name, value in (params or {}).items()}
+        given = {
+            name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in (params or {}).items()
+        }
         query = urlencode(given, doseq=True)
         return f"{host}{path}{'?' if query else ''}{query}"
 
@@ -132,9 +135,3 @@ class GoogleClient:
 def _with_bearer(headers: Mapping[str, str], token: GoogleToken) -> dict[str, str]:
     bearer = f"Bearer {token.access.reveal()}"
     return {**headers, "Authorization": bearer, "Accept": "application/json"}
-
-
-def _spelt(value: str | int | bool | Sequence[str]) -> str | Sequence[str]:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int) else value
