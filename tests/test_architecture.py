@@ -22,7 +22,7 @@ LAYERS: list[list[str]] = [
     ["errors"],
     ["domain"],
     ["ports"],
-    ["paths", "clock", "connections", "plain_files"],
+    ["paths", "clock", "connections", "plain_files", "http_exchange"],
     ["loopback"],
     ["environment"],
     ["settings"],
@@ -64,6 +64,7 @@ ALLOWED_IMPORTERS = {
     "requests": ["integrations.google"],
     "icalendar": ["integrations.calendars"],
     "recurring_ical_events": ["integrations.calendars"],
+    "http.client": ["http_exchange"],
     "sqlite3": ["store"],
     "subprocess": ["store.git", "store.git_archive", "engine", "integrations.calendars", "upkeep"],
 }

@@ -9,10 +9,17 @@ import sqlite3
 import subprocess
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing, redirect_stderr, redirect_stdout
+from contextlib import (
+    AbstractContextManager,
+    asynccontextmanager,
+    closing,
+    redirect_stderr,
+    redirect_stdout,
+)
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from devtools.doubles.clock import ManualClock
@@ -30,10 +37,11 @@ from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.sessions import SessionChange
-from ollim_bot.errors import AlreadyRunning, OllimError
+from ollim_bot.errors import AlreadyRunning, OllimError, WriteFailed
 from ollim_bot.ports import ChatService, IncomingMessage, SessionSpec, Toolset
 from ollim_bot.settings import Settings
 from ollim_bot.store.files import OsDisk
+from ollim_bot.store.store import Store
 
 pytestmark = pytest.mark.real_process
 
@@ -395,3 +403,94 @@ def _write_reminder(data: Path, name: str, at: datetime) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     head = f"---\nid: {name}\nrun-at: {at.isoformat()}\nplain: true\n---\n"
     (folder / f"{name}.md").write_text(f"{head}Drink water.\n")
+
+
+class FailingAtFirst:
+    """A store that refuses to follow these changes, for the given number of times."""
+
+    def __init__(self, inner: Store, name: str, error: Exception, times: int) -> None:
+        self._inner = inner
+        self._name = name
+        self._error = error
+        self._failures = times
+        self.followed = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def changes(
+        self, *names: str, event: asyncio.Event | None = None
+    ) -> AbstractContextManager[asyncio.Event]:
+        if names[:1] == (self._name,) and self._failures:
+            self._failures -= 1
+            raise self._error
+        self.followed += names[:1] == (self._name,)
+        return self._inner.changes(*names, event=event)
+
+
+@pytest.mark.parametrize(
+    "name", ["deliveries", "messages", "failed_turns", "task_undos", "due_items", "tool_servers"]
+)
+async def test_a_service_that_fails_is_started_again_and_the_bot_goes_on(
+    tmp_path: Path, name: str
+) -> None:
+    clock, surface = ManualClock(NOW), RecordingSurface()
+    fault = RuntimeError("a fault of a service")
+    store = FailingAtFirst(memory_stores(NOW).state, name, fault, times=2)
+    adapters = Adapters(
+        clock=clock,
+        engine=ScriptedEngine().answers("Hello, Ada."),
+        surfaces=[surface],
+        store=cast(Store, store),
+    )
+    app = App(settings(tmp_path), adapters)
+    async with running(app) as task:
+        await until(lambda: surface.receptions)
+        for _ in range(200):
+            if store.followed:
+                break
+            await clock.advance(1)
+            await asyncio.sleep(0.005)
+        assert store.followed
+        await surface.receptions[0].receive(IncomingMessage(InputId("m1"), "test", "hello"))
+        await until(lambda: surface.posted_by(Author.ASSISTANT))
+        await until_told("The log says which one", surface, clock)
+        assert not task.done()
+    told = [said for said in surface.posted_by(Author.PROGRAM) if "The log says which" in said]
+    assert len(told) == 1
+
+
+async def test_a_service_that_the_disk_refuses_is_started_again_and_not_told(
+    tmp_path: Path,
+) -> None:
+    clock, surface = ManualClock(NOW), RecordingSurface()
+    full = WriteFailed(Path("ollim.db"), "is in use.")
+    store = FailingAtFirst(memory_stores(NOW).state, "task_undos", full, times=1)
+    adapters = Adapters(
+        clock=clock, engine=ScriptedEngine(), surfaces=[surface], store=cast(Store, store)
+    )
+    async with running(App(settings(tmp_path), adapters)):
+        await until(lambda: surface.receptions)
+        await clock.advance(1)
+        await until(lambda: store.followed)
+        await clock.advance(600)
+    assert not any("in use" in said for said in surface.posted_by(Author.PROGRAM))
+
+
+async def test_a_start_that_cannot_be_announced_is_announced_later(tmp_path: Path) -> None:
+    clock, announced = ManualClock(NOW), 0
+
+    def announce(*_: object) -> None:
+        nonlocal announced
+        announced += 1
+        if announced == 1:
+            raise BrokenPipeError
+
+    adapters = Adapters(clock=clock, engine=ScriptedEngine(), surfaces=[RecordingSurface()])
+    app = App(settings(tmp_path), adapters, announce=announce)
+    async with running(app):
+        await until(lambda: announced)
+        await clock.advance(1)
+        await until(lambda: announced == 2)
+        await clock.advance(600)
+    assert announced == 2

@@ -28,6 +28,7 @@ from ollim_bot.app.build import (
     ConversationParts,
     build_conversation,
 )
+from ollim_bot.app.services import keep_running
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.events import TurnEnded
@@ -346,17 +347,22 @@ async def scene(
         made.tasks += [
             asyncio.create_task(talk.loop.run()),
             asyncio.create_task(talk.notices.run()),
-            asyncio.create_task(talk.quiet_watch.run()),
             asyncio.create_task(talk.idle_watch.run()),
             asyncio.create_task(talk.deliveries.run()),
             asyncio.create_task(talk.failures.run()),
             asyncio.create_task(talk.fanout.run()),
-            asyncio.create_task(talk.server_cards.run()),
             asyncio.create_task(talk.undo_expiry.run()),
             asyncio.create_task(talk.overviews.run()),
             asyncio.create_task(talk.task_commands.run()),
             asyncio.create_task(talk.retries.run()),
             asyncio.create_task(talk.board.run()),
+        ]
+        made.tasks += [
+            asyncio.create_task(keep_running(run, stores.state, talk.notices, clock))
+            for run in (
+                talk.quiet_watch.run,
+                talk.server_cards.run,
+            )
         ]
     try:
         async with asyncio.timeout(LONGEST):

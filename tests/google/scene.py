@@ -17,10 +17,10 @@ from devtools.doubles.clock import ManualClock
 from devtools.localgoogle.oauth import SCOPES
 from devtools.localgoogle.server import LocalGoogle, in_thread
 
+from ollim_bot.http_exchange import HttpLimits
 from ollim_bot.integrations.google.client import GoogleClient
 from ollim_bot.integrations.google.token import GoogleToken, OAuthClient, with_answer
 from ollim_bot.integrations.google.token_store import GoogleTokenStore
-from ollim_bot.integrations.google.wire import TimeLimits
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import GoogleAddresses, Secret
 
@@ -45,7 +45,7 @@ class GoogleScene:
     def tokens(self) -> GoogleTokenStore:
         return GoogleTokenStore(self.paths, self.clock.now, self.addresses, self.pauses.append)
 
-    def client(self, limits: TimeLimits | None = None) -> GoogleClient:
+    def client(self, limits: HttpLimits | None = None) -> GoogleClient:
         return GoogleClient(
             self.tokens, self.addresses.api, pause=self.pauses.append, limits=limits
         )

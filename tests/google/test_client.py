@@ -12,8 +12,8 @@ from tests.google.scene import GoogleScene
 
 from ollim_bot.domain.google import SCOPES, GoogleService
 from ollim_bot.errors import GoogleRefused, SignInNeeded, Unreachable
+from ollim_bot.http_exchange import HttpLimits
 from ollim_bot.integrations.google.client import GoogleClient
-from ollim_bot.integrations.google.wire import TimeLimits
 
 LISTS = "/tasks/v1/users/@me/lists"
 NOT_CONNECTED = "Google is not connected. `/google-auth` or `ollim-bot google login` connects it."
@@ -139,7 +139,7 @@ def test_what_does_not_pass_is_said_in_one_line(
 
 def test_an_answer_that_does_not_come_is_not_waited_for(connected: GoogleScene) -> None:
     connected.google.next_fail(f"GET {LISTS}", Hanging())
-    assert connected.client(TimeLimits(step=1.0)).call("GET", LISTS)
+    assert connected.client(HttpLimits(step=1.0)).call("GET", LISTS)
     assert connected.pauses[0] == 1
 
 

@@ -35,6 +35,7 @@ from ollim_bot.app.build import (
     build_conversation,
     build_schedule,
 )
+from ollim_bot.app.services import keep_running
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.occurrences import LedgerRow
@@ -248,13 +249,14 @@ async def schedule_scene(
         made.tasks += [
             asyncio.create_task(talk.loop.run()),
             asyncio.create_task(talk.notices.run()),
-            asyncio.create_task(talk.quiet_watch.run()),
             asyncio.create_task(talk.deliveries.run()),
             asyncio.create_task(talk.failures.run()),
             asyncio.create_task(talk.fanout.run()),
             asyncio.create_task(talk.board.run()),
             asyncio.create_task(scheduler.run()),
         ]
+        quiet = keep_running(talk.quiet_watch.run, stores.state, talk.notices, clock)
+        made.tasks.append(asyncio.create_task(quiet))
     try:
         async with asyncio.timeout(60):
             yield made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +21,8 @@ from ollim_bot.app.build import (
 )
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.provider_engine import ProviderEngine, open_provider_engine
-from ollim_bot.app.surfaces import MakeChannel, Surfaces, kept_up, open_surfaces
+from ollim_bot.app.services import Service, first_error, keep_running
+from ollim_bot.app.surfaces import MakeChannel, Surfaces, open_surfaces
 from ollim_bot.app.updates import BotUpdates, newer_version, updater_start
 from ollim_bot.clock import MovableClock, SystemClock, zone_of
 from ollim_bot.conversation import texts
@@ -192,16 +193,16 @@ class App:
         async with AsyncExitStack() as lifetime:
             closing = await asyncio.to_thread(self._prepare, paths)
             lifetime.enter_context(single_instance(paths.bot_pid, report=self._problem))
-            upkeep: list[Callable[[], Coroutine[None, None, None]]] = []
+            vital: list[Service] = []
             edits = HandEdits(await self._journal(lifetime), paths.root, self._clock)
-            store = self._adapters.store or await self._opened_store(lifetime, upkeep, edits)
+            store = self._adapters.store or await self._opened_store(lifetime, vital, edits)
             zone = await self._owner_zone(store)
             repositories = self._opened_repositories(store, edits)
             # The engine waits for its program, and the job files may be many.
             reading = asyncio.create_task(asyncio.to_thread(read_all, repositories))
             chosen = await self._opened_engine(lifetime, store)
             surfaces = await self._opened_surfaces(store)
-            upkeep.append((await self._loaded_servers(store)).run)
+            servers = await self._loaded_servers(store)
             persona = self._persona(store)
             parts = self._parts(self._deps(store, repositories, chosen, edits, surfaces, persona))
             lifetime.push_async_callback(parts.forks.close)
@@ -220,12 +221,12 @@ class App:
                 if refused := await parts.greeting.begun(await asyncio.to_thread(heartbeat.read)):
                     await parts.notices.tell(texts.no_room(refused), for_reminder=True)
                 announce = partial(self._announce, chosen.provider)
-                services = surfaces.services(parts.conversation, parts, announce)
-                services += [run() for run in upkeep]
+                vital += surfaces.services(parts.conversation, parts)
+                services = [*surfaces.greetings(parts, announce), servers.run]
                 services += self._own_services(store, parts, self._scheduler)
-                await self._serve(parts, self._scheduler, services)
+                await self._serve(store, parts, self._scheduler, vital, services)
             except BaseExceptionGroup as several:
-                error = _first(several)
+                error = first_error(several)
                 if isinstance(error, OllimError):
                     # The bot ends with a stated reason, so the next start must not report a crash.
                     await parts.greeting.ended()
@@ -240,15 +241,15 @@ class App:
 
     def _own_services(
         self, store: Store, parts: ConversationParts, scheduler: Scheduler
-    ) -> list[Coroutine[None, None, None]]:
+    ) -> list[Service]:
         self._updates = self._made_updates(parts)
         return [
-            self._updates.run(scheduler.started),
-            self._daily(store, parts, self._updates).run(),
-            self._keep_calendars(store, parts),
-            self._webhooks(store, parts, scheduler),
-            self._zone_watch(store, parts).run(),
-            self._commit_files(scheduler),
+            partial(self._updates.run, scheduler.started),
+            self._daily(store, parts, self._updates).run,
+            partial(self._keep_calendars, store, parts),
+            partial(self._serve_webhooks, store, scheduler),
+            self._zone_watch(store, parts).run,
+            partial(self._commit_files, scheduler),
         ]
 
     async def _commit_files(self, scheduler: Scheduler) -> None:
@@ -372,7 +373,7 @@ class App:
     async def _opened_store(
         self,
         lifetime: AsyncExitStack,
-        upkeep: list[Callable[[], Coroutine[None, None, None]]],
+        vital: list[Service],
         journal: Journal,
     ) -> Store:
         def opened() -> Database | DatabaseImage:
@@ -396,7 +397,7 @@ class App:
         take_over = (lambda _: False) if self._is_trial else left.give_to
         store = SqliteStore(await asyncio.to_thread(opened), self._clock, take_over)
         lifetime.push_async_callback(store.close)
-        upkeep.append(store.run_upkeep)
+        vital.append(store.run_upkeep)
         return store
 
     def _tell_of_return(self, tx: Transaction, returned: AfterReturn) -> None:
@@ -587,9 +588,9 @@ class App:
         patterns = [Pattern.of(text) for text in self._policy.read().main(MAIN_TOOLS)]
         return patterns if self._servers is None else [*patterns, *self._servers.patterns()]
 
-    async def _webhooks(self, store: Store, parts: ConversationParts, scheduler: Scheduler) -> None:
+    async def _serve_webhooks(self, store: Store, scheduler: Scheduler) -> None:
         """Answer the calls of other programs, if that is switched on, once the jobs are known."""
-        settings, clock = self._settings, self._clock
+        settings = self._settings
         if settings.webhook_port is None:
             return
 
@@ -601,34 +602,38 @@ class App:
             secret = settings.hook_secret(name)
             return None if secret is None else secret.reveal().encode("utf-8", "surrogateescape")
 
-        async def tell(error: OllimError) -> None:
-            await parts.notices.tell(str(error), key=f"{error} {clock.now():%Y-%m-%d}")
-
         await scheduler.started()
-        server = WebhookServer(settings.webhook_port, find, secret_of, store, clock)
-        await kept_up(server.run, "webhooks", tell, clock)
+        await WebhookServer(settings.webhook_port, find, secret_of, store, self._clock).run()
 
     def _heartbeat_age(self) -> float | None:
         return self._scheduler.heartbeat_age if self._scheduler else None
 
     async def _serve(
         self,
+        store: Store,
         parts: ConversationParts,
         scheduler: Scheduler,
-        services: Sequence[Coroutine[None, None, None]],
+        vital: Sequence[Service],
+        services: Sequence[Service],
     ) -> None:
-        """Run all services. A failure of the conversation or of the schedule ends all of them."""
+        """Run all until told to end. A failure of the loop, the schedule or the vital ends all.
+
+        Every other service is started again when it fails.
+        """
         async with asyncio.TaskGroup() as group:
             conversation = group.create_task(parts.loop.run())
             schedule = group.create_task(scheduler.run())
-            others = [parts.notices.run(), parts.deliveries.run(), parts.failures.run()]
-            others += [parts.fanout.run(), parts.idle_watch.run(), parts.quiet_watch.run()]
-            others += [parts.undo_expiry.run(), parts.overviews.run()]
-            others += [self._tell_problems(parts), self._tidied()]
-            others += [parts.echo.run(), parts.retries.run(), parts.board.run()]
-            others += [parts.server_cards.run(), parts.google.run()]
-            others += [parts.task_mover.run(), parts.task_commands.run()]
-            tasks = [group.create_task(service) for service in (*others, *services)]
+            others: list[Service] = [parts.notices.run, parts.deliveries.run, parts.failures.run]
+            others += [parts.fanout.run, parts.idle_watch.run, parts.quiet_watch.run]
+            others += [parts.undo_expiry.run, parts.overviews.run]
+            others += [partial(self._tell_problems, parts), self._tidy]
+            others += [parts.echo.run, parts.retries.run, parts.board.run]
+            others += [parts.server_cards.run, parts.google.run]
+            others += [parts.task_mover.run, parts.task_commands.run]
+            tasks = [group.create_task(run()) for run in vital]
+            for run in (*others, *services):
+                kept = keep_running(run, store, parts.notices, self._clock)
+                tasks.append(group.create_task(kept))
             await self._is_wanted_to_end.wait()
             schedule.cancel()
             await asyncio.gather(self._end(parts, conversation), parts.background.close())
@@ -648,7 +653,7 @@ class App:
         while True:
             await parts.notices.tell(await self._problems.get())
 
-    async def _tidied(self) -> None:
+    async def _tidy(self) -> None:
         """Delete old attachments once a day."""
         keeper = FileAttachments(self._settings.paths, self._clock.now)
         while True:
@@ -663,11 +668,3 @@ def _close_journal(journal: GitJournal) -> None:
     """Commit what waits, in the thread, so that the end of the bot waits for git only so long."""
     journal.start()
     journal.close()
-
-
-def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error that ended the bot; the other tasks were only cancelled because of it."""
-    error: BaseException = several
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from ollim_bot import __version__
 from ollim_bot.app.build import ConversationParts
-from ollim_bot.clock import Backoff
+from ollim_bot.app.services import Service, start_again
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Channel, ChatSurface, Clock, OpenAttachment, Surface
@@ -20,31 +20,8 @@ from ollim_bot.surfaces.web.read_mark import RememberedMark
 from ollim_bot.surfaces.web.secret import web_secret
 from ollim_bot.surfaces.web.surface import Health, PageFiles, WebAddress, WebSurface
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-
-_logger = logging.getLogger(__name__)
-
 Announce = Callable[[WebSurface | None], None]
 MakeChannel = Callable[[Store, OpenAttachment, Clock], Channel]
-
-
-async def kept_up(
-    run: Callable[[], Awaitable[None]],
-    name: str,
-    tell: Callable[[OllimError], Awaitable[None]],
-    clock: Clock,
-) -> None:
-    """Run a service, and start it again after each failure, with growing pauses.
-
-    `tell` is called with the reason, where a person can do something about it.
-    """
-    async for _ in Backoff(clock, _FIRST_PAUSE, _LONGEST_PAUSE):
-        try:
-            await run()
-        except OllimError as error:
-            await tell(error)
-        except Exception:  # a fault of one service must not end the bot
-            _logger.exception("The service %s failed", name)
 
 
 class Surfaces:
@@ -64,16 +41,16 @@ class Surfaces:
         self._page = page
         self._clock = clock
 
-    def services(
-        self, conversation: Conversation, parts: ConversationParts, announce: Announce
-    ) -> list[Coroutine[None, None, None]]:
-        """The coroutines that must run for the surfaces."""
-        found = [self._kept_up(surface, conversation, parts) for surface in self._all]
-        found.append(self._announced(announce))
-        found += [_greeted(channel, parts) for channel in self.channels]
-        return found
+    def services(self, conversation: Conversation, parts: ConversationParts) -> list[Service]:
+        """The surfaces, each started again after a failure; that of the only one ends the bot."""
+        return [partial(self._serve, surface, conversation, parts) for surface in self._all]
 
-    async def _announced(self, announce: Announce) -> None:
+    def greetings(self, parts: ConversationParts, announce: Announce) -> list[Service]:
+        """What the surfaces say first, once they are ready."""
+        greet = [partial(_greet, channel, parts) for channel in self.channels]
+        return [partial(self._announce, announce), *greet]
+
+    async def _announce(self, announce: Announce) -> None:
         """Announce the start when the page is ready; without a page, when a channel is."""
         if self._page is not None:
             await self._page.ready()
@@ -81,20 +58,20 @@ class Surfaces:
             await self.channels[0].connected()
         announce(self._page)
 
-    async def _kept_up(
+    async def _serve(
         self, surface: Surface, conversation: Conversation, parts: ConversationParts
     ) -> None:
-        async def tell(error: OllimError) -> None:
+        async def tell(error: BaseException) -> None:
+            """Show the problem in the status while it lasts, and tell it once a day."""
+            if not isinstance(error, OllimError):
+                return
             if len(self._all) == 1:
                 raise error
-            await self._said(str(error), parts)
+            sentence = str(error)
+            await parts.board.trouble(sentence)
+            await parts.notices.tell(sentence, key=f"{sentence} {self._clock.now():%Y-%m-%d}")
 
-        await kept_up(lambda: surface.run(conversation), surface.name, tell, self._clock)
-
-    async def _said(self, sentence: str, parts: ConversationParts) -> None:
-        """Show the problem in the status while it lasts, and tell it once a day."""
-        await parts.board.trouble(sentence)
-        await parts.notices.tell(sentence, key=f"{sentence} {self._clock.now():%Y-%m-%d}")
+        await start_again(lambda: surface.run(conversation), surface.name, tell, self._clock)
 
 
 async def open_surfaces(
@@ -123,6 +100,6 @@ async def open_surfaces(
     return Surfaces([page], clock, channels=channels, page=page)
 
 
-async def _greeted(channel: Channel, parts: ConversationParts) -> None:
+async def _greet(channel: Channel, parts: ConversationParts) -> None:
     await channel.connected()
     await parts.greeting.say()

@@ -33,8 +33,6 @@ _OTHER_PROGRAM = (
 )
 _REVOKED = "Every browser needs a new address now."
 
-_SECONDS = 5.0
-_LARGEST_ANSWER = 4096
 _TERMINAL = "terminal"
 
 _WEB = Noun("web")
@@ -75,10 +73,18 @@ def _challenge(port: int, secret: Secret) -> str:
     import json
     import secrets
 
+    from ollim_bot.http_exchange import HttpLimits, NotHttp, ResponseTooLarge, exchange
+
     nonce = secrets.token_hex(16)
+    here = f"http://127.0.0.1:{port}"
+    headers = {"Origin": here, "Content-Type": "application/json"}
+    body = json.dumps({"browser": _TERMINAL, "nonce": nonce}).encode()
+    limits = HttpLimits(step=5.0, whole=10.0, largest=4096)
     try:
-        answer = json.loads(_asked(port, json.dumps({"browser": _TERMINAL, "nonce": nonce})))
-    except ValueError:
+        answer = json.loads(
+            exchange("POST", f"{here}/api/challenge", headers, body, limits=limits).body
+        )
+    except (ValueError, NotHttp, ResponseTooLarge):
         answer = None
     except OSError:
         raise OllimError(_SILENT.format(port=port)) from None
@@ -87,17 +93,3 @@ def _challenge(port: int, secret: Secret) -> str:
     if not is_equal(proof, mac(bot_key(secret, _TERMINAL), "challenge", challenge, nonce)):
         raise OllimError(_OTHER_PROGRAM.format(port=port))
     return challenge
-
-
-def _asked(port: int, body: str) -> bytes:
-    from http.client import HTTPConnection, HTTPException
-
-    connection = HTTPConnection("127.0.0.1", port, timeout=_SECONDS)
-    headers = {"Origin": f"http://127.0.0.1:{port}", "Content-Type": "application/json"}
-    try:
-        connection.request("POST", "/api/challenge", body, headers)
-        return connection.getresponse().read(_LARGEST_ANSWER)
-    except HTTPException:
-        return b""
-    finally:
-        connection.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator, Mapping
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ from ollim_bot.domain.webhook_proofs import signed_headers
 from ollim_bot.domain.webhook_words import SWITCHED_OFF, secret_name
 from ollim_bot.domain.webhooks import LARGEST_BODY, is_wanted, picked, read_object
 from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.http_exchange import HttpLimits, exchange
 from ollim_bot.plain_files import read_file
 from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, sent_data
 from ollim_bot.prompts.turns import background_prompt
@@ -29,8 +29,7 @@ from ollim_bot.settings import Settings
 from ollim_bot.upkeep.instance import running_pid
 
 _IN_ENV = "into the data directory's .env, and restart the bot"
-_HOST = "127.0.0.1"
-_PATIENCE = 30.0
+_LIMITS = HttpLimits(step=30.0)
 _PING = "ping"
 # More than the server takes, so that its refusal can be tried too.
 _LARGEST_FILE = 2 * LARGEST_BODY
@@ -133,20 +132,17 @@ def _event(hook: WebhookSpec, given: Given, way: WebhookAuth | None) -> str:
 
 
 def _sent(port: int, hook_id: str, body: bytes, headers: Mapping[str, str]) -> _Answer:
-    connection = HTTPConnection(_HOST, port, timeout=_PATIENCE)
+    address = f"http://127.0.0.1:{port}/hook/{hook_id}"
     try:
-        connection.request("POST", f"/hook/{hook_id}", body, dict(headers))
-        response = connection.getresponse()
-        said = json.loads(response.read())
-        return _Answer(response.status, said, response.getheader("Retry-After", ""))
+        answer = exchange("POST", address, headers, body, limits=_LIMITS)
+        said = json.loads(answer.body)
     except ConnectionRefusedError:
         restart = "If WEBHOOK_PORT was set since it started, restart the bot."
         raise OllimError(f"The bot runs, but nothing answers at port {port}. {restart}") from None
-    except (OSError, HTTPException, ValueError) as unclear:
-        reason = f"({type(unclear).__name__})"
+    except (OSError, ValueError) as unclear:
+        reason = f"({type(unclear.__cause__ or unclear).__name__})"
         raise OllimError(f"The answer at port {port} was not understood {reason}.") from None
-    finally:
-        connection.close()
+    return _Answer(answer.status, said, answer.headers.get("retry-after", ""))
 
 
 def _outcome(answer: _Answer, hook: WebhookSpec) -> str:

@@ -16,7 +16,7 @@ from ollim_bot.domain.moments import describe, duration_in_words, elapsed, later
 from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
 from ollim_bot.domain.quiet import QuietChoice, ended_now, is_quiet, quiet_until
 from ollim_bot.domain.text import counted
-from ollim_bot.errors import StorageError, WrongInput
+from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store
@@ -24,7 +24,6 @@ from ollim_bot.store.transaction import Transaction
 
 # The wall clock may be set, or the machine may sleep.
 _LONGEST_SLEEP = 30.0
-_BETWEEN_TRIES = 5.0
 _ITEMS = "due_items"
 _CAUSES = frozenset({"held", "quiet", "config", "zone", _ITEMS})
 
@@ -62,12 +61,7 @@ class QuietWatch:
         ):
             while True:
                 self._changed.clear()
-                try:
-                    await self._post_or_wait()
-                except StorageError:
-                    _logger.warning("The digest has to wait", exc_info=True)
-                    await self._store.until_writable()
-                    await self._clock.sleep(_BETWEEN_TRIES)
+                await self._post_or_wait()
 
     async def _post_or_wait(self) -> None:
         now = self._clock.now()

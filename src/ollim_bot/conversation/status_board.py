@@ -61,7 +61,6 @@ class StatusBoard:
         with self._store.changes("config", "names", "zone") as changed, ExitStack() as first_job:
             first_job.enter_context(self._store.changes("ledger", event=changed))
             while True:
-                await changed.wait()
                 changed.clear()
                 before = self._status
                 await self.load()
@@ -69,6 +68,7 @@ class StatusBoard:
                     first_job.close()
                 if self._status != before:
                     await self._fanout.changed(self.current)
+                await changed.wait()
 
     async def load(self) -> None:
         """Read what the owner has chosen, and whether a job was set."""

@@ -33,6 +33,10 @@ NO_DAILY_LIMIT = (
     "Your jobs have no daily limit. New installations stop using the model for jobs when a day has "
     "cost 5 US dollars; `/config daily_cost_cap 5` gives you that limit too."
 )
+SERVICE_FAULT = (
+    "A fault in the program stopped one of its services, and it was started again. The log says "
+    "which one, and why."
+)
 RESTARTING = "Restarting. The conversation goes on where it is."
 
 

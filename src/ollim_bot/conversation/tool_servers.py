@@ -23,7 +23,6 @@ from ollim_bot.domain.tool_servers import (
     ToolDefinition,
     whole_definition,
 )
-from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -37,7 +36,6 @@ _LONGEST_SHOWN = 12_000
 _LONGEST_LINE = 200
 _LONGEST_COMMAND = 1000
 _KEY_LENGTH = 16
-_BETWEEN_TRIES = 60.0
 
 _NEW = "`mcp.json` names this server. It has not been started:"
 _CHANGED = "This is not the command line or address that you approved, so the server is off:"
@@ -72,11 +70,8 @@ class ServerCards:
         with self._store.changes(SERVER_RECORD) as changed:
             while True:
                 changed.clear()
-                try:
-                    await self._follow()
-                    await changed.wait()
-                except StorageError:
-                    await self._clock.sleep(_BETWEEN_TRIES)
+                await self._follow()
+                await changed.wait()
 
     async def _follow(self) -> None:
         servers = (await self._store.read(lambda tx: tx.tool_servers.get())).servers

@@ -1,7 +1,7 @@
 """The format of a backup: a `.tar.gz` whose first member, `manifest.json`, lists all others.
 
-The tar blocks are read and written here one by one, since `tarfile` reads headers of any length
-into memory, and follows kinds of members that a backup never has.
+The tar blocks are read and written here one by one: `tarfile` reads headers of any length into
+memory, follows kinds of members that a backup never has, and takes a broken header for the end.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ import json
 import os
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from ollim_bot.errors import OllimError
 from ollim_bot.plain_files import open_file
+from ollim_bot.store.codecs.plain import JsonFormat, Layout, whole
+from ollim_bot.store.file_store import Malformed
 
 FORMAT = 1
 PROGRAM = "ollim-bot"
@@ -100,11 +102,25 @@ class Manifest:
         return sum(entry.size for entry in self.files)
 
 
+_WHOLE = whole(0, 2**62)
+_FORMAT = JsonFormat(
+    {
+        Manifest: Layout(full=True, needed=("left_out", "links", "unread")),
+        BackedUpFile: Layout(
+            full=True,
+            needed=("mode", "mtime"),
+            # No file gets the rights of another user from a backup.
+            forms={"mode": (lambda value: _WHOLE[0](value) & _FILE_MODES, None)},
+        ),
+    },
+    other=Layout(full=True),
+    forms={int: _WHOLE},
+)
+
+
 def encoded(manifest: Manifest) -> bytes:
-    fields = asdict(manifest)
-    fields["made_at"] = manifest.made_at.isoformat()
     head = {"program": PROGRAM, "format": FORMAT, "complete": manifest.is_complete}
-    return json.dumps({**head, **fields}, indent=1).encode() + b"\n"
+    return json.dumps({**head, **_FORMAT.write(manifest)}, indent=1).encode() + b"\n"
 
 
 def decoded(content: bytes, path: Path) -> Manifest:
@@ -123,52 +139,11 @@ def decoded(content: bytes, path: Path) -> Manifest:
             "Update ollim-bot first.",
         )
     try:
-        manifest = _manifest(fields)
-    except (KeyError, TypeError, ValueError) as wrong:
+        manifest = _FORMAT.read(Manifest, fields)
+    except Malformed as wrong:
         raise BadBackup(path, f"has a manifest that makes no sense ({wrong}).") from None
     _check_paths(manifest, path)
     return manifest
-
-
-def _manifest(fields: Mapping[str, Any]) -> Manifest:
-    made_at = datetime.fromisoformat(_text(fields["made_at"]))
-    if made_at.utcoffset() is None:
-        raise ValueError("made_at has no offset")
-    return Manifest(
-        version=_text(fields["version"]),
-        made_at=made_at,
-        zone=_text(fields["zone"]),
-        host=_text(fields["host"]),
-        data_directory=_text(fields["data_directory"]),
-        schema=_number(fields["schema"]),
-        with_keys=bool(fields["with_keys"]),
-        files=tuple(map(_entry, fields["files"])),
-        left_out=tuple(map(_text, fields["left_out"])),
-        links=tuple(map(_text, fields["links"])),
-        unread=tuple(Unread(_text(e["path"]), _text(e["reason"])) for e in fields["unread"]),
-    )
-
-
-def _entry(fields: Mapping[str, Any]) -> BackedUpFile:
-    return BackedUpFile(
-        path=_text(fields["path"]),
-        size=_number(fields["size"]),
-        sha256=_text(fields["sha256"]),
-        mode=_number(fields["mode"]) & _FILE_MODES,
-        mtime=_number(fields["mtime"]),
-    )
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.40} is no text")
-    return value
-
-
-def _number(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**62:
-        raise TypeError(f"{value!r:.40} is no size")
-    return value
 
 
 def _check_paths(manifest: Manifest, path: Path) -> None:
@@ -275,11 +250,16 @@ class BackupReader:
         """
         expected = {entry.path: entry for entry in self.manifest.files}
         gaps = {gap.path for gap in self.manifest.unread}
-        while (found := self._checked_member()) is not None:
+        while True:
+            with self._refusals():
+                found = self._member()
+            if found is None:
+                break
             name, size = found
             entry = expected.pop(name, None)
             if entry is None and name in gaps:
-                self._pass_over(size)
+                for _ in self._chunks(size):
+                    pass
                 continue
             if entry is None:
                 raise BadBackup(self._path, f"has {name!r:.80}, which its manifest does not name.")
@@ -313,14 +293,6 @@ class BackupReader:
             yield chunk
         with self._refusals():
             self._exactly(-size % _BLOCK)
-
-    def _pass_over(self, size: int) -> None:
-        for _ in self._chunks(size):
-            pass
-
-    def _checked_member(self) -> tuple[str, int] | None:
-        with self._refusals():
-            return self._member()
 
     def _member(self) -> tuple[str, int] | None:
         """The name and size of the next member; None at the end."""

@@ -6,14 +6,13 @@ environments are exchanged, which is one step, every start is one of the old ver
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +20,10 @@ from pathlib import Path
 from ollim_bot.errors import AlreadyRunning, OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
+from ollim_bot.store.codecs.plain import PLAIN, decode_plain
+from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, write_atomically
+from ollim_bot.store.json_fields import render_json
 from ollim_bot.store.kept_state import (
     drop_kept_state,
     has_other_schema,
@@ -101,31 +103,14 @@ def _ended(sentence: str) -> str:
 def read_update(paths: DataPaths) -> UpdateRecord | None:
     """The last update, or the one that goes on; None if there is none that can be understood."""
     try:
-        found = json.loads(read_file(paths.update, SizeLimit.SETTINGS))
-        switched = found["switched_at"]
-        return UpdateRecord(
-            old=str(found["old"]),
-            new=str(found["new"]),
-            environment=str(found["environment"]),
-            beside=str(found["beside"]),
-            began_at=datetime.fromisoformat(found["began_at"]),
-            phase=Phase(found["phase"]),
-            bot=found["bot"],
-            when_idle=bool(found["when_idle"]),
-            reason=str(found["reason"]),
-            switched_at=None if switched is None else datetime.fromisoformat(switched),
-            trust=str(found.get("trust", "")),
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+        return decode_plain(UpdateRecord, read_file(paths.update, SizeLimit.SETTINGS))
+    except (OSError, Malformed):
         return None
 
 
 def write_update(paths: DataPaths, record: UpdateRecord) -> UpdateRecord:
     """Write the record, whole and synced. Raises `StorageError`."""
-    values = {**asdict(record), "began_at": record.began_at.isoformat()}
-    if record.switched_at is not None:
-        values["switched_at"] = record.switched_at.isoformat()
-    content = json.dumps(values, indent=2).encode() + b"\n"
+    content = render_json(PLAIN.write(record), indent=2) + b"\n"
     write_atomically(OsDisk(), paths.update, content, PRIVATE)
     return record
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +31,7 @@ from ollim_bot.upkeep.supervision import (
     InstalledService,
     ServiceDefinition,
     SupervisorStatus,
+    run_to_end,
 )
 
 SERVICE = "service"
@@ -137,24 +138,18 @@ def examined_by(
 ) -> list[DoctorFinding]:
     """What the doctor of this command says in this environment. Raises `SupervisorFailed`."""
     try:
-        ran = subprocess.run(
-            (*command, "doctor", "--json"),
-            env=environment,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_DOCTOR_SECONDS,
-            check=False,
-        )
-        return list(_findings(json.loads(ran.stdout)["findings"]))
+        ran = run_to_end((*command, "doctor", "--json"), environment, _DOCTOR_SECONDS, folder)
+        return [
+            DoctorFinding(Level(row["level"]), row["name"], row["detail"], row["next"])
+            for row in json.loads(ran.stdout)["findings"]
+        ]
     except OSError as refused:
         reason = refused.strerror or str(refused)
     except subprocess.TimeoutExpired:
         reason = f"it was not done within {_DOCTOR_SECONDS:g} s"
     except (ValueError, KeyError, TypeError):
-        reason = _last_line(ran.stderr) or f"exit {ran.returncode}"
+        last_line = next(reversed(ran.stderr.split("\n")[:-1]), "").strip(" .")
+        reason = last_line or f"exit {ran.returncode}"
     raise SupervisorFailed(f"`{' '.join(command)} doctor` does not work: {reason}.")
 
 
@@ -185,15 +180,6 @@ def worse_inside(
 
 def _model_of(findings: Sequence[DoctorFinding]) -> str:
     return next((finding.detail for finding in findings if finding.name == _MODEL), "unknown")
-
-
-def _findings(rows: Sequence[Mapping[str, str]]) -> Iterator[DoctorFinding]:
-    for row in rows:
-        yield DoctorFinding(Level(row["level"]), row["name"], row["detail"], row["next"])
-
-
-def _last_line(text: str) -> str:
-    return next(reversed(text.split("\n")[:-1]), "").strip(" .")
 
 
 @dataclass(frozen=True, slots=True)

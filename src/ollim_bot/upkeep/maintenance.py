@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +14,8 @@ from pathlib import Path
 from ollim_bot.errors import OllimError, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import open_file
+from ollim_bot.store.codecs.plain import decode_plain, encode_plain
+from ollim_bot.store.file_store import Malformed
 
 _MOST = 1_000
 
@@ -52,10 +53,10 @@ def maintenance(paths: DataPaths, kind: MaintenanceKind, now: datetime) -> Itera
     """
     descriptor = _locked(paths.maintenance)
     try:
-        record = {"kind": kind, "since": now.isoformat(timespec="seconds"), "pid": os.getpid()}
+        record = Maintenance(kind, now.replace(microsecond=0), os.getpid())
         os.ftruncate(descriptor, 0)
         with suppress(OSError):  # on a full disk the lock alone has to do
-            os.pwrite(descriptor, json.dumps(record).encode(), 0)
+            os.pwrite(descriptor, encode_plain(record), 0)
         yield
     finally:
         # Removed while still locked, so that it cannot be another process's file.
@@ -115,8 +116,6 @@ def _can_lock(descriptor: int, operation: int) -> bool:
 
 def _record(descriptor: int) -> Maintenance | None:
     try:
-        found = json.loads(os.pread(descriptor, _MOST, 0))
-        since = datetime.fromisoformat(found["since"])
-        return Maintenance(MaintenanceKind(found["kind"]), since, int(found["pid"]))
-    except (ValueError, KeyError, TypeError):
+        return decode_plain(Maintenance, os.pread(descriptor, _MOST, 0))
+    except Malformed:
         return None

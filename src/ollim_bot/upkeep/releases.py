@@ -28,6 +28,7 @@ from ollim_bot.upkeep.installed_program import (
     installed_record,
     version_of,
 )
+from ollim_bot.upkeep.supervision import run_to_end
 
 CHANGELOG = "CHANGELOG.md"
 # The exported tree of a tag, inside the environment that runs it.
@@ -323,17 +324,7 @@ def run_program(
 ) -> str:
     """What the program prints. Raises `UpdateFailed` with `what` and the last of its words."""
     try:
-        ran = subprocess.run(
-            command,
-            env=dict(environ),
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=limit,
-            check=False,
-        )
+        ran = run_to_end(command, environ, limit, cwd)
     except subprocess.TimeoutExpired:
         raise UpdateFailed(f"{what}: it was not done within {limit:g} s.") from None
     except OSError as refused:

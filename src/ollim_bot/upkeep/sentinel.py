@@ -200,7 +200,10 @@ class Sentinel:
                 unfinished_deliveries(tx, has_channel=has_channel),
             )
         )
-        return known if known is not None else (self._unremembered(found, now), [])
+        if known is not None:
+            return known
+        # Without the ledger, only what no earlier run has had to deliver.
+        return [one for one in found if self._is_of_this_run(one, now)], []
 
     def _deliver_if_owed(self, one: DueDelivery) -> None:
         """Deliver it as its file says now: it may have been changed or removed in between."""
@@ -212,13 +215,14 @@ class Sentinel:
 
     def _to_come_again(self, now: datetime) -> list[tuple[datetime, DueItem]]:
         """The open items that are shown again in this run; a routine must still be there."""
-        found = self._ask(lambda tx: times_to_come(tx, now.astimezone(UTC) + LONGEST_RUN)) or []
-        return [(at, item) for at, item in found if self._may_come_again(item)]
 
-    def _may_come_again(self, item: DueItem) -> bool:
-        first = Occurrence.parse(item.occurrence)
-        job = self._jobs.get(JobKey(first.kind, first.job_id))
-        return not item.is_of_routine or (job is not None and job.spec.enabled)
+        def may_come_again(item: DueItem) -> bool:
+            first = Occurrence.parse(item.occurrence)
+            job = self._jobs.get(JobKey(first.kind, first.job_id))
+            return not item.is_of_routine or (job is not None and job.spec.enabled)
+
+        found = self._ask(lambda tx: times_to_come(tx, now.astimezone(UTC) + LONGEST_RUN)) or []
+        return [(at, item) for at, item in found if may_come_again(item)]
 
     def _show_again(self, item: DueItem) -> None:
         """Show an open item once more, as its nag says; without the database it waits."""
@@ -253,10 +257,6 @@ class Sentinel:
             return found
 
         return self._ask(question) or []
-
-    def _unremembered(self, found: list[DueDelivery], now: datetime) -> list[DueDelivery]:
-        """Without the ledger, only what no earlier run has had to deliver."""
-        return [one for one in found if self._is_of_this_run(one, now)]
 
     def _is_of_this_run(self, one: DueDelivery, now: datetime) -> bool:
         begins = acts_from(self._heartbeat, now)

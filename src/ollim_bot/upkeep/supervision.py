@@ -69,11 +69,35 @@ class SupervisorStatus:
     lingers: bool | None = None
 
 
+def run_to_end(
+    command: Sequence[str], environ: Mapping[str, str], limit: float, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program without input, and keep what it says.
+
+    Raises `OSError` or `subprocess.TimeoutExpired`.
+    """
+    return subprocess.run(
+        command,
+        env=dict(environ),
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=limit,
+        check=False,
+    )
+
+
 class SupervisorPrograms:
     """Runs the programs of the supervisor, found by the search path of `environ`."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = _with_runtime_dir(environ)
+        self._environ = dict(environ)
+        # Programs that no login started lack the variable that leads to the supervisor.
+        usual = f"/run/user/{os.getuid()}"
+        if not environ.get("XDG_RUNTIME_DIR") and os.path.isdir(usual):
+            self._environ["XDG_RUNTIME_DIR"] = usual
 
     def path(self, name: str) -> str | None:
         return program_path(name, self._environ.get("PATH", ""))
@@ -84,16 +108,7 @@ class SupervisorPrograms:
         if found is None:
             raise SupervisorFailed(f"There is no `{name}` on this machine.")
         try:
-            return subprocess.run(
-                (found, *words),
-                env=self._environ,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",
-                timeout=_PATIENCE,
-                check=False,
-            )
+            return run_to_end((found, *words), self._environ, _PATIENCE)
         except subprocess.TimeoutExpired:
             raise SupervisorFailed(f"`{name}` was not done within {_PATIENCE:g} s.") from None
         except OSError as refused:
@@ -115,28 +130,15 @@ class SupervisorPrograms:
         subprocess.run((found, *command[1:]), env=self._environ, check=False)
 
 
-def _with_runtime_dir(environ: Mapping[str, str]) -> dict[str, str]:
-    """Programs that were not started by a login lack the variable that leads to the supervisor."""
-    usual = f"/run/user/{os.getuid()}"
-    if environ.get("XDG_RUNTIME_DIR") or not os.path.isdir(usual):
-        return dict(environ)
-    return {**environ, "XDG_RUNTIME_DIR": usual}
-
-
 def marked(text: str, comment: str) -> str:
     """The text with a first comment that shows later whether it was edited.
 
     `comment` has `{}` in the place of the mark, and stands behind the lines that must come first.
     """
-    head, body = _split(text)
+    first_lines = re.match(r"(?:<[?!].*>\n)*", text)
+    at = first_lines.end() if first_lines else 0
     mark = f"Written by ollim-bot service install: {_sum(text)}"
-    return f"{head}{comment.format(mark)}\n{body}"
-
-
-def _split(text: str) -> tuple[str, str]:
-    end = re.match(r"(?:<[?!].*>\n)*", text)
-    at = end.end() if end else 0
-    return text[:at], text[at:]
+    return f"{text[:at]}{comment.format(mark)}\n{text[at:]}"
 
 
 def is_ours(text: str) -> bool:

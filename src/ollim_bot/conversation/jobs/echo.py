@@ -124,11 +124,8 @@ class ChangeEcho:
         The bot may have stopped before it showed a change, or a command may have outlived its turn.
         """
         while True:
-            try:
-                await ChangeWatch(self, "").show_commands("", in_fork=False)
-                await self.show_tasks(in_fork=False)
-            except StorageError:  # the change is kept, and shown once there is room
-                _logger.exception("The owner could not be told of a change")
+            await ChangeWatch(self, "").show_commands("", in_fork=False)
+            await self.show_tasks(in_fork=False)
             await self.clock.sleep(_BETWEEN_LOOKS)
 
     async def show_tasks(self, *, in_fork: bool) -> None:

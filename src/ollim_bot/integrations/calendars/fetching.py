@@ -10,33 +10,31 @@ import socket
 import ssl
 import zlib
 from base64 import b64encode
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
-from http.client import (
-    HTTPConnection,
-    HTTPException,
-    HTTPResponse,
-    HTTPSConnection,
-    IncompleteRead,
-)
-from threading import Timer
+from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import NamedTuple
-from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
+from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from ollim_bot.domain.ip_addresses import is_loopback, is_public, written_address
 from ollim_bot.errors import CalendarFailed, WrongInput
+from ollim_bot.http_exchange import (
+    HttpLimits,
+    HttpResponse,
+    NotHttp,
+    ResponseCutOff,
+    ResponseTooLarge,
+    exchange,
+)
 
 MOST_BYTES = 10_000_000
 _REDIRECTIONS = (301, 302, 303, 307, 308)
 _MOST_HOPS = 5
-_BLOCK = 65536
 _LONGEST_STEP = 10.0
-_LEGAL = "/%:@!$&'()*+,;=~?-._"
 _ONLY_HTTPS = "Only https addresses are read. Use the https:// form of the address."
 _NO_ADDRESS = "That is not the address of a calendar. It begins with https:// or webcal://."
+_TOO_LARGE = f"The calendar is larger than {MOST_BYTES // 1_000_000} MB."
 _CUT_OFF = "The calendar is cut off before its end."
-_SLOW = "The address did not answer in time."
 _STATUS = {
     401: "The address asks for a password. Use the calendar's secret or published address.",
     403: "The address refuses to be read. It may have been reset: get it anew.",
@@ -87,19 +85,17 @@ def fetch(address: str, etag: str, modified: str, seconds: float) -> Fetched | N
     try:
         for _ in range(_MOST_HOPS + 1):
             parts = _judged(hop, address)
-            with _connected(parts, deadline) as connection:
-                _judge_peer(connection, parts, address)
-                with closing(_answer(connection, parts, etag, modified)) as answer:
-                    if answer.status not in _REDIRECTIONS:
-                        return _fetched(answer, deadline)
-                    hop = urljoin(hop, answer.headers.get("Location", ""))
-    except TimeoutError:
-        raise CalendarFailed(_SLOW) from None
-    except (CalendarFailed, OSError, HTTPException, zlib.error, ValueError) as refused:
-        if monotonic() >= deadline:
-            raise CalendarFailed(_SLOW) from None
-        if isinstance(refused, CalendarFailed):
-            raise
+            answer = exchange(
+                "GET",
+                parts.geturl(),
+                _headers(parts, etag, modified),
+                limits=HttpLimits(_LONGEST_STEP, max(0.1, deadline - monotonic()), MOST_BYTES),
+                check_peer=partial(_judge, parts.hostname or "", address),
+            )
+            if answer.status not in _REDIRECTIONS:
+                return _fetched(answer)
+            hop = urljoin(hop, answer.headers.get("location", ""))
+    except (OSError, zlib.error, ValueError) as refused:
         raise CalendarFailed(_in_words(refused)) from None
     raise CalendarFailed("The address redirects too often.")
 
@@ -112,52 +108,19 @@ def _judged(hop: str, address: str) -> SplitResult:
     host = parts.hostname or ""
     with suppress(ValueError):
         if (written := written_address(host)) is not None:
-            _judge(str(written), host, address)
+            _judge(host, address, str(written))
     return parts
 
 
-def _judge_peer(connection: HTTPConnection, parts: SplitResult, address: str) -> None:
-    """Judge the host once more by where its name led, before anything is sent."""
-    _judge(str(connection.sock.getpeername()[0]), parts.hostname or "", address)
-
-
-def _judge(peer: str, host: str, address: str) -> None:
+def _judge(host: str, address: str, peer: str) -> None:
+    """Refuse a host in the own network, unless the owner named it."""
     asked = urlsplit(address).hostname or ""
     if host == asked or is_public(peer) or (is_loopback(peer) and is_loopback(asked)):
         return
     raise CalendarFailed("The address redirects into your own network, which is refused.")
 
 
-@contextmanager
-def _connected(parts: SplitResult, deadline: float) -> Iterator[HTTPConnection]:
-    """An open connection, which is cut at the deadline, also in the middle of a wait."""
-    seconds = min(_LONGEST_STEP, max(0.1, deadline - monotonic()))
-    host, port = parts.hostname or "", parts.port
-    if parts.scheme == "https":
-        connection: HTTPConnection = HTTPSConnection(
-            host, port, timeout=seconds, context=ssl.create_default_context()
-        )
-    else:
-        connection = HTTPConnection(host, port, timeout=seconds)
-    with closing(connection):
-        connection.connect()
-        cut = Timer(max(0.1, deadline - monotonic()), _hang_up, (connection.sock,))
-        cut.daemon = True
-        cut.start()
-        try:
-            yield connection
-        finally:
-            cut.cancel()
-
-
-def _hang_up(connected: socket.socket) -> None:
-    with suppress(OSError):
-        connected.shutdown(socket.SHUT_RDWR)
-
-
-def _answer(
-    connection: HTTPConnection, parts: SplitResult, etag: str, modified: str
-) -> HTTPResponse:
+def _headers(parts: SplitResult, etag: str, modified: str) -> dict[str, str]:
     headers = {"Accept": "text/calendar, */*", "Accept-Encoding": "gzip", "User-Agent": "ollim-bot"}
     if etag:
         headers["If-None-Match"] = etag
@@ -166,55 +129,50 @@ def _answer(
     if parts.username is not None:
         login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
-    query = f"?{parts.query}" if parts.query else ""
-    connection.request("GET", quote(f"{parts.path or '/'}{query}", safe=_LEGAL), headers=headers)
-    return connection.getresponse()
+    return headers
 
 
-def _fetched(answer: HTTPResponse, deadline: float) -> Fetched | None:
+def _fetched(answer: HttpResponse) -> Fetched | None:
     if answer.status == 304:
         return None
     if answer.status != 200:
         raise CalendarFailed(_STATUS.get(answer.status, f"The address answered {answer.status}."))
-    text = _body(answer)
-    # A connection that is cut at the deadline looks like one that has ended.
-    if monotonic() >= deadline:
-        raise TimeoutError
-    return Fetched(text, _mark(answer, "ETag"), _mark(answer, "Last-Modified"))
+    return Fetched(_unpacked(answer), _mark(answer, "etag"), _mark(answer, "last-modified"))
 
 
-def _mark(answer: HTTPResponse, name: str) -> str:
+def _mark(answer: HttpResponse, name: str) -> str:
     value = answer.headers.get(name, "")
     return value if value.isprintable() and value.isascii() and len(value) < 1000 else ""
 
 
-def _body(answer: HTTPResponse) -> bytes:
-    encoding = answer.headers.get("Content-Encoding", "identity").lower()
-    if encoding not in ("identity", "gzip", "x-gzip", "deflate"):
+def _unpacked(answer: HttpResponse) -> bytes:
+    encoding = answer.headers.get("content-encoding", "identity").lower()
+    if encoding == "identity":
+        return answer.body
+    if encoding not in ("gzip", "x-gzip", "deflate"):
         raise CalendarFailed("The address answered in a form that cannot be read.")
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32) if encoding != "identity" else None
-    expected, received, size = answer.length, 0, 0
-    parts: list[bytes] = []
-    while part := answer.read1(_BLOCK):
-        received += len(part)
-        # One byte more than allowed shows that the text is too long, also of a packed one.
-        text = unpacker.decompress(part, MOST_BYTES + 1 - size) if unpacker else part
-        parts.append(text)
-        size += len(text)
-        if size > MOST_BYTES or received > MOST_BYTES:
-            raise CalendarFailed(f"The calendar is larger than {MOST_BYTES // 1_000_000} MB.")
-    if (expected is not None and received < expected) or (unpacker and not unpacker.eof):
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    text = unpacker.decompress(answer.body, MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        raise CalendarFailed(_TOO_LARGE)
+    if not unpacker.eof:
         raise CalendarFailed(_CUT_OFF)
-    return b"".join(parts)
+    return text
 
 
 def _in_words(refused: Exception) -> str:
-    if isinstance(refused, IncompleteRead):
-        return _CUT_OFF
-    if isinstance(refused, ssl.SSLError):
-        return "The address could not be reached safely: its certificate is not accepted."
-    if isinstance(refused, socket.gaierror):
-        return "The host of the address was not found. Is this machine online?"
-    if isinstance(refused, OSError):
-        return f"The address could not be reached: {refused.strerror or 'the connection ended'}."
+    match refused:
+        case TimeoutError():
+            return "The address did not answer in time."
+        case ResponseTooLarge():
+            return _TOO_LARGE
+        case ResponseCutOff():
+            return _CUT_OFF
+        case ssl.SSLError():
+            return "The address could not be reached safely: its certificate is not accepted."
+        case socket.gaierror():
+            return "The host of the address was not found. Is this machine online?"
+        case OSError() if not isinstance(refused, NotHttp):
+            reason = refused.strerror or "the connection ended"
+            return f"The address could not be reached: {reason}."
     return "The address did not answer as a web server does."

@@ -10,14 +10,13 @@ from urllib.parse import urlencode
 
 from ollim_bot.domain.google import GoogleService
 from ollim_bot.errors import GoogleRefused, SignInNeeded, Unreachable
+from ollim_bot.http_exchange import HttpLimits, HttpResponse
 from ollim_bot.integrations.google.token import GoogleToken
 from ollim_bot.integrations.google.token_store import GoogleTokenStore
 from ollim_bot.integrations.google.wire import (
-    GoogleAnswer,
     Pause,
-    TimeLimits,
     Transient,
-    exchange,
+    ask_google,
     understood,
     with_retries,
 )
@@ -55,12 +54,12 @@ class GoogleClient:
         api_url: str | None = None,
         *,
         pause: Pause = time.sleep,
-        limits: TimeLimits | None = None,
+        limits: HttpLimits | None = None,
     ) -> None:
         self._tokens = tokens
         self._api_url = api_url
         self._pause = pause
-        self._limits = limits or TimeLimits()
+        self._limits = limits
 
     def require(self, service: GoogleService) -> GoogleToken:
         """The token, if the owner connected this service. Raises `SignInNeeded` otherwise."""
@@ -115,17 +114,20 @@ class GoogleClient:
 
     def _exchange(
         self, method: str, address: str, headers: Mapping[str, str], body: bytes | None
-    ) -> GoogleAnswer:
+    ) -> HttpResponse:
         token = self._tokens.valid()
-        answer = exchange(method, address, _with_bearer(headers, token), body, self._limits)
+        answer = ask_google(method, address, _with_bearer(headers, token), body, self._limits)
         if answer.status == 401:
             token = self._tokens.renewed(token)
-            answer = exchange(method, address, _with_bearer(headers, token), body, self._limits)
+            answer = ask_google(method, address, _with_bearer(headers, token), body, self._limits)
         return answer
 
     def _address(self, path: str, params: Params | None) -> str:
         host = self._api_url or _HOSTS[path.split("/")[1]]
-        given = {name: _spelt(value) for name, value in (params or {}).items()}
+        given = {
+            name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in (params or {}).items()
+        }
         query = urlencode(given, doseq=True)
         return f"{host}{path}{'?' if query else ''}{query}"
 
@@ -133,9 +135,3 @@ class GoogleClient:
 def _with_bearer(headers: Mapping[str, str], token: GoogleToken) -> dict[str, str]:
     bearer = f"Bearer {token.access.reveal()}"
     return {**headers, "Authorization": bearer, "Accept": "application/json"}
-
-
-def _spelt(value: str | int | bool | Sequence[str]) -> str | Sequence[str]:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int) else value

@@ -42,7 +42,10 @@ class Gmail:
 
     def read(self, mail_id: str) -> Mail:
         self._client.require(GoogleService.MAIL)
-        return mail_of(self._get(mail_id, {"format": "full"}))
+        found = self._found(mail_id, {"format": "full"})
+        if found is None:
+            raise OllimError(f"There is no mail {mail_id}. `ollim-bot gmail unread` shows the new.")
+        return mail_of(found)
 
     def labels(self) -> Sequence[str]:
         """The names of all labels, those of Gmail first."""
@@ -68,24 +71,15 @@ class Gmail:
 
     def _found(self, mail_id: str, how: Mapping[str, Any]) -> Mapping[str, object] | None:
         """None for a mail that was deleted since it was listed."""
+        if not _ID.fullmatch(mail_id):
+            example = "`ollim-bot gmail unread` has them."
+            raise WrongInput(f"{mail_id!r} is not the id of a mail. {example}")
         try:
-            return self._client.call("GET", f"{_MESSAGES}/{_checked(mail_id)}", how)
+            return self._client.call("GET", f"{_MESSAGES}/{mail_id}", how)
         except GoogleRefused as refused:
             if refused.status == 404:
                 return None
             raise
-
-    def _get(self, mail_id: str, how: Mapping[str, Any]) -> Mapping[str, object]:
-        found = self._found(mail_id, how)
-        if found is None:
-            raise OllimError(f"There is no mail {mail_id}. `ollim-bot gmail unread` shows the new.")
-        return found
-
-
-def _checked(mail_id: str) -> str:
-    if not _ID.fullmatch(mail_id):
-        raise WrongInput(f"{mail_id!r} is not the id of a mail. `ollim-bot gmail unread` has them.")
-    return mail_id
 
 
 def _at_once(

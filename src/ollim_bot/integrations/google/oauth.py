@@ -17,13 +17,14 @@ from oauthlib.oauth2 import OAuth2Error
 from requests import RequestException
 
 from ollim_bot.errors import GoogleRefused, Unreachable
+from ollim_bot.http_exchange import HttpResponse
 from ollim_bot.integrations.google.token import GoogleToken, OAuthClient, with_answer
 from ollim_bot.integrations.google.wire import (
-    GoogleAnswer,
     Pause,
     Transient,
-    exchange,
+    ask_google,
     is_safe_address,
+    json_object,
     understood,
     with_retries,
 )
@@ -120,18 +121,18 @@ def revoke(token: GoogleToken, addresses: GoogleAddresses) -> None:
     """End the connection at Google. Raises `GoogleRefused` or `Unreachable`."""
     address = urljoin(addresses.token or token.client.token_uri, "revoke")
     form = urlencode({"token": token.refresh.reveal()}).encode()
-    understood(exchange("POST", address, _FORM, form))
+    understood(ask_google("POST", address, _FORM, form))
 
 
 class _Transport:
     """Google's interface for requests, on our own. A failure that may pass is raised at once."""
 
     def __init__(self) -> None:
-        self.raw = GoogleAnswer(0, {}, b"")
+        self.raw = HttpResponse(0, {}, b"")
 
     @property
     def answer(self) -> dict[str, Any]:
-        return self.raw.json()
+        return json_object(self.raw)
 
     def __call__(
         self,
@@ -141,7 +142,7 @@ class _Transport:
         headers: Mapping[str, str] | None = None,
         **_: object,
     ) -> _Response:
-        self.raw = exchange(method, url, headers or {}, body)
+        self.raw = ask_google(method, url, headers or {}, body)
         is_refusal = 400 <= self.raw.status < 500 and self.raw.status != 429
         if not is_refusal:
             understood(self.raw)
@@ -149,7 +150,7 @@ class _Transport:
 
 
 class _Response:
-    def __init__(self, answer: GoogleAnswer) -> None:
+    def __init__(self, answer: HttpResponse) -> None:
         self.status = answer.status
         self.headers = answer.headers
         self.data = answer.body

@@ -93,19 +93,13 @@ class GoogleTokenStore:
         Raises `SignInNeeded` if Google is not connected or has ended the connection, `Unreachable`
         if Google does not answer.
         """
-        token = self.read()
-        if token is None:
-            revoked = self.revocation()
-            raise SignInNeeded(revoked.sentence if revoked else NOT_CONNECTED)
+        token = self._connected()
         return token if token.lasts(self._now()) else self.renewed(token)
 
     def renewed(self, refused: GoogleToken) -> GoogleToken:
         """Another token than the one that Google refused; the first process renews it for all."""
         with FileLock(self._paths.lock_of(self._paths.token)).held():
-            token = self.read()
-            if token is None:
-                revoked = self.revocation()
-                raise SignInNeeded(revoked.sentence if revoked else NOT_CONNECTED)
+            token = self._connected()
             if token.access != refused.access and token.lasts(self._now()):
                 return token
             return self._renewed_at_google(token)
@@ -121,6 +115,12 @@ class GoogleTokenStore:
         with FileLock(self._paths.lock_of(self._paths.token)).held():
             remove_durably(OsDisk(), self._paths.token)
             remove_durably(OsDisk(), self._paths.google_revoked)
+
+    def _connected(self) -> GoogleToken:
+        if (token := self.read()) is not None:
+            return token
+        revoked = self.revocation()
+        raise SignInNeeded(revoked.sentence if revoked else NOT_CONNECTED)
 
     def _renewed_at_google(self, token: GoogleToken) -> GoogleToken:
         from ollim_bot.integrations.google.oauth import renew

@@ -1,53 +1,32 @@
-"""One HTTP request and its answer, within limits, and trying again what may still work."""
+"""What Google's answer to a request means, and trying again what may still work."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from ollim_bot.errors import GoogleRefused, Unreachable
+from ollim_bot.http_exchange import (
+    HttpLimits,
+    HttpResponse,
+    ResponseLost,
+    ResponseTooLarge,
+    exchange,
+)
 
 T = TypeVar("T")
 Pause = Callable[[float], None]
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_LARGEST_ANSWER = 10_000_000
-_BLOCK = 65536
+_LIMITS = HttpLimits()
 _TRIES = 4
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 30.0
 _TRANSIENT_STATUSES = frozenset({429, 500, 502, 503, 504})
 # Google sends these with 403 where others send 429.
 _TRANSIENT_REASONS = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "backendError"})
-
-
-@dataclass(frozen=True, slots=True)
-class TimeLimits:
-    """Seconds: for each step of an answer to come, and for the whole of it."""
-
-    step: float = 15.0
-    whole: float = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class GoogleAnswer:
-    """The names of the headers are in small letters."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    def json(self) -> dict[str, Any]:
-        """The body, which is an object in JSON or empty. Raises `ValueError`."""
-        value = json.loads(self.body) if self.body.strip() else {}
-        if not isinstance(value, dict):
-            raise ValueError("The answer is not an object.")
-        return value
 
 
 class Transient(Unreachable):
@@ -70,65 +49,40 @@ def is_safe_address(address: str) -> bool:
     return has_port and (is_https or (parts.scheme == "http" and parts.hostname in _LOOPBACK))
 
 
-def exchange(
+def ask_google(
     method: str,
     address: str,
     headers: Mapping[str, str],
     body: bytes | None = None,
-    limits: TimeLimits | None = None,
-) -> GoogleAnswer:
-    """Send one request and read its answer; a redirect is an answer as any other.
-
-    Raises `Transient` if there is no answer, and `GoogleRefused` if it is too large.
-    """
-    limits = limits or TimeLimits()
+    limits: HttpLimits | None = None,
+) -> HttpResponse:
+    """Send one request. Raises `Transient` if there is no answer, else `GoogleRefused`."""
     if not is_safe_address(address):
         raise GoogleRefused(0, "", "the address is neither https nor on this machine.")
-    parts = urlsplit(address)
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=limits.step)
-    target = parts.path + (f"?{parts.query}" if parts.query else "")
-    is_sent = False
     try:
-        connection.connect()
-        is_sent = True
-        connection.request(method, target, body, {**headers, "Connection": "close"})
-        response = connection.getresponse()
-        given = {name.lower(): value for name, value in response.getheaders()}
-        return GoogleAnswer(response.status, given, _body(response, limits.whole))
-    except (OSError, HTTPException) as failed:
-        raise Transient(
-            f"Google cannot be reached ({_reason(failed)}). Try again later.", may_be_done=is_sent
-        ) from failed
-    finally:
-        connection.close()
+        return exchange(method, address, headers, body, limits=limits or _LIMITS)
+    except ResponseTooLarge as large:
+        raise GoogleRefused(large.status, "", "the answer is larger than 10 MB.") from large
+    except OSError as failed:
+        reason = "no answer in time" if isinstance(failed, TimeoutError) else failed.strerror
+        sentence = f"Google cannot be reached ({(reason or str(failed)).rstrip('.')})."
+        is_sent = isinstance(failed, ResponseLost)
+        raise Transient(f"{sentence} Try again later.", may_be_done=is_sent) from failed
 
 
-def _body(response: HTTPResponse, seconds: float) -> bytes:
-    ends, parts, size = time.monotonic() + seconds, [], 0
-    while part := response.read1(_BLOCK):
-        parts.append(part)
-        size += len(part)
-        if size > _LARGEST_ANSWER:
-            raise GoogleRefused(response.status, "", "the answer is larger than 10 MB.")
-        if time.monotonic() > ends:
-            raise TimeoutError("timed out")
-    if response.length:
-        raise HTTPException("the answer broke off")
-    return b"".join(parts)
+def json_object(answer: HttpResponse) -> dict[str, Any]:
+    """The body, which is an object in JSON or empty. Raises `ValueError`."""
+    value = json.loads(answer.body) if answer.body.strip() else {}
+    if not isinstance(value, dict):
+        raise ValueError("The answer is not an object.")
+    return value
 
 
-def _reason(failed: Exception) -> str:
-    if isinstance(failed, TimeoutError):
-        return "no answer in time"
-    return (getattr(failed, "strerror", None) or str(failed) or type(failed).__name__).rstrip(".")
-
-
-def understood(answer: GoogleAnswer) -> dict[str, Any]:
+def understood(answer: HttpResponse) -> dict[str, Any]:
     """The object that was answered. Raises `Transient`, or `GoogleRefused` with Google's reason."""
     status = answer.status
     try:
-        value = answer.json()
+        value = json_object(answer)
     except ValueError:
         value = None
     reason, message = _error_in(value or {})
@@ -144,7 +98,7 @@ def understood(answer: GoogleAnswer) -> dict[str, Any]:
     raise GoogleRefused(status, reason, message or "no reason was given.")
 
 
-def _busy(answer: GoogleAnswer) -> Transient:
+def _busy(answer: HttpResponse) -> Transient:
     asked = answer.headers.get("retry-after", "")
     wait = float(asked) if asked.isdigit() else 0.0
     if answer.status in (403, 429):

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from datetime import UTC, datetime
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from ollim_bot import __version__
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
+from ollim_bot.http_exchange import HttpLimits, ResponseLost, exchange
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.discord.messages import OutgoingMessage, ReceivedMessage
 from ollim_bot.surfaces.discord.rendering import dated, found_among, outgoing_of, parts_of
@@ -38,8 +36,7 @@ _STYLES: Mapping[ButtonStyle, int] = {
 }
 _ROW, _BUTTON, _IN_A_ROW = 1, 2, 5
 _SUPPRESS_EMBEDS = 1 << 2
-_LONGEST_CALL = 10.0
-_LONGEST_ANSWER = 4_000_000
+_LIMITS = HttpLimits(step=10.0, whole=30.0, largest=4_000_000)
 _TRIES = 3
 _LONGEST_LIMIT = 60.0
 _PAGE, _MOST_PAGES = 100, 5
@@ -181,26 +178,19 @@ class DiscordRest:
             self._clock.sleep(answer.wait)
 
     def _answer(self, method: str, path: str, body: Mapping[str, object] | None) -> _Answer:
-        parts = urlsplit(f"{self._base}{path}")
-        made = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-        with closing(made(parts.hostname or "", parts.port, timeout=_LONGEST_CALL)) as connection:
-            try:
-                connection.connect()
-            except OSError:
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            answer = exchange(method, f"{self._base}{path}", self._headers, data, limits=_LIMITS)
+        except ResponseLost:
+            if body is None:
                 raise Unreachable(_OUT_OF_REACH) from None
-            try:
-                data = None if body is None else json.dumps(body).encode()
-                connection.request(method, target, data, self._headers)
-                response = connection.getresponse()
-                said, wait = response.read(_LONGEST_ANSWER), response.getheader("Retry-After")
-            except (OSError, HTTPException):
-                if body is None:
-                    raise Unreachable(_OUT_OF_REACH) from None
-                raise DeliveryUncertain(_LOST) from None
-        if response.status >= 500 and body is not None:
+            raise DeliveryUncertain(_LOST) from None
+        except OSError:
+            raise Unreachable(_OUT_OF_REACH) from None
+        if answer.status >= 500 and body is not None:
             raise DeliveryUncertain(_LOST)
-        return _Answer(response.status, found := _json(said), _wait(found, wait))
+        said = _json(answer.body)
+        return _Answer(answer.status, said, _wait(said, answer.headers.get("retry-after")))
 
     @property
     def _headers(self) -> dict[str, str]:

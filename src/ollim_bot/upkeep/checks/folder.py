@@ -50,7 +50,9 @@ def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[DoctorFin
     if not paths.root.exists():
         yield _not_there(paths.root, may)
         return
-    closed = [folder for folder in _folders(paths) if not may(folder, _ALL_BITS)]
+    below = (paths.state, paths.locks, paths.routines, paths.reminders, paths.skills)
+    folders = [paths.root, *(folder for folder in below if folder.exists())]
+    closed = [folder for folder in folders if not may(folder, _ALL_BITS)]
     for folder in closed:
         yield failed(
             DATA_DIRECTORY,
@@ -65,11 +67,6 @@ def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[DoctorFin
         yield from _ignored(paths)
     if not closed:
         yield passed(DATA_DIRECTORY, f"{paths.root} can be written")
-
-
-def _folders(paths: DataPaths) -> Sequence[Path]:
-    below = (paths.state, paths.locks, paths.routines, paths.reminders, paths.skills)
-    return [paths.root, *(folder for folder in below if folder.exists())]
 
 
 def _not_there(root: Path, may: May) -> DoctorFinding:
@@ -89,7 +86,9 @@ def _opened_to_owner(folder: Path) -> str:
 
 
 def _open_to_others(paths: DataPaths) -> Iterator[DoctorFinding]:
-    close = partial(_closed, paths)
+    def close() -> str:
+        return close_to_others(paths).mended
+
     open_folders = [each for each in (paths.root, paths.state) if is_open_to_others(each)]
     for folder in open_folders:
         yield warned(
@@ -115,10 +114,6 @@ def _open_to_others(paths: DataPaths) -> Iterator[DoctorFinding]:
             f"{paths.root} belongs to another account, which can read and change all of it",
             f"Run the bot as that account, or run `sudo chown -R $USER {shown(paths.root)}`.",
         )
-
-
-def _closed(paths: DataPaths) -> str:
-    return close_to_others(paths).mended
 
 
 def is_open_to_others(path: Path) -> bool:
@@ -230,9 +225,12 @@ def leftovers(paths: DataPaths, now: datetime) -> Iterator[DoctorFinding]:
     found = [
         *(_set_aside(path, now) for path in _aside(paths, _SET_ASIDE)),
         *(_unapplied(path, now) for path in _aside(paths, _UNAPPLIED)),
-        *(_before_restore(path, now) for path in _from_restores(paths.root, now)),
-        *_cut_off(paths, now),
+        *_before_restores(paths.root, now),
     ]
+    if record := interrupted_maintenance(paths):
+        words = f"the {record.kind} of {describe(record.since, now)} was cut off"
+        again = f"Run `ollim-bot {record.kind}` again; it begins anew."
+        found.append(warned(LEFTOVERS, words, again))
     yield from found
     if unfinished := list(temporary_files(paths)):
         yield warned(
@@ -268,24 +266,15 @@ def _unapplied(path: Path, now: datetime) -> DoctorFinding:
     )
 
 
-def _from_restores(root: Path, now: datetime) -> list[Path]:
-    """Data directories that a restore moved aside more than a week ago."""
-    found = root.parent.glob(f"{root.name}.before-restore-*")
-    return sorted(path for path in found if now - _stamped(path) > _KEPT_AFTER_RESTORE)
-
-
-def _before_restore(path: Path, now: datetime) -> DoctorFinding:
-    return warned(
-        LEFTOVERS,
-        f"{path} is the data from before a restore {_ago(_stamped(path), now)}",
-        f"If you need nothing of it, run `rm -r {shown(path)}`.",
-    )
-
-
-def _cut_off(paths: DataPaths, now: datetime) -> Iterator[DoctorFinding]:
-    if record := interrupted_maintenance(paths):
-        words = f"the {record.kind} of {describe(record.since, now)} was cut off"
-        yield warned(LEFTOVERS, words, f"Run `ollim-bot {record.kind}` again; it begins anew.")
+def _before_restores(root: Path, now: datetime) -> Iterator[DoctorFinding]:
+    """The data directories that a restore moved aside more than a week ago."""
+    for path in sorted(root.parent.glob(f"{root.name}.before-restore-*")):
+        if now - _stamped(path) > _KEPT_AFTER_RESTORE:
+            yield warned(
+                LEFTOVERS,
+                f"{path} is the data from before a restore {_ago(_stamped(path), now)}",
+                f"If you need nothing of it, run `rm -r {shown(path)}`.",
+            )
 
 
 def _stamped(path: Path) -> datetime:
@@ -311,21 +300,17 @@ def temporary_files(paths: DataPaths) -> Iterator[Path]:
     candidates = [
         *(path.with_name(f".{path.name}.tmp") for path in own),
         *(path for folder in jobs for path in sorted(folder.glob(".*.md.tmp"))),
-        *(path for path in _state_files(paths) if _is_temporary(path.name)),
     ]
-    yield from (path for path in candidates if is_older_than(path, _HOUR))
-
-
-def _state_files(paths: DataPaths) -> Iterator[Path]:
     # What a person sent keeps its name below these.
     sent = {str(paths.attachments), str(paths.state / "uploads"), str(paths.state / "discord")}
-    for where, folders, names in os.walk(paths.state):
-        folders[:] = sorted(name for name in folders if os.path.join(where, name) not in sent)
-        yield from (Path(where, name) for name in sorted(names))
-
-
-def _is_temporary(name: str) -> bool:
-    return name == _SALVAGED or (name.startswith(".") and name.endswith(".tmp"))
+    for where, below, names in os.walk(paths.state):
+        below[:] = sorted(name for name in below if os.path.join(where, name) not in sent)
+        candidates += [
+            Path(where, name)
+            for name in sorted(names)
+            if name == _SALVAGED or (name.startswith(".") and name.endswith(".tmp"))
+        ]
+    yield from (path for path in candidates if is_older_than(path, _HOUR))
 
 
 def is_older_than(path: Path, seconds: float) -> bool:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from datetime import datetime, timedelta
 from functools import partial
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from ollim_bot import __version__
 from ollim_bot.domain.google import in_words
 from ollim_bot.domain.moments import describe, duration_in_words
 from ollim_bot.errors import SignInNeeded, StorageError
+from ollim_bot.http_exchange import HttpLimits, exchange
 from ollim_bot.integrations.google.credentials import read_client
 from ollim_bot.integrations.google.token_store import GoogleTokenStore
 from ollim_bot.settings import Secret
@@ -23,8 +21,7 @@ from ollim_bot.upkeep.checks.folder import close_file
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.instance import running_pid
 
-_LONGEST_WAIT = 5.0
-_LONGEST_ANSWER = 1_000_000
+_LIMITS = HttpLimits(step=5.0, whole=10.0, largest=1_000_000)
 
 
 class HttpAnswer(NamedTuple):
@@ -39,27 +36,16 @@ Ask = Callable[[str, Mapping[str, str]], HttpAnswer]
 
 
 def ask(url: str, headers: Mapping[str, str]) -> HttpAnswer:
-    """Raises `ConnectionRefusedError` if no program listens, another `OSError` if none answers.
+    """Raises `ConnectionRefusedError` if no program listens, `TimeoutError` if it is too slow.
 
-    Uses no proxy and follows no redirect, like the bot itself.
+    Raises another `OSError` if what answers does not speak HTTP.
     """
-    parts = urlsplit(url)
-    made = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    with closing(made(parts.hostname or "", parts.port, timeout=_LONGEST_WAIT)) as connection:
-        try:
-            connection.request("GET", parts.path, headers=dict(headers))
-            response = connection.getresponse()
-            body = response.read(_LONGEST_ANSWER)
-        except HTTPException as unclear:
-            raise OSError("the answer was not HTTP") from unclear
-    return HttpAnswer(response.status, _json(body), response.getheader("Server", ""))
-
-
-def _json(body: bytes) -> Any:
+    answer = exchange("GET", url, headers, limits=_LIMITS)
     try:
-        return json.loads(body)
+        said = json.loads(answer.body)
     except ValueError:
-        return None
+        said = None
+    return HttpAnswer(answer.status, said, answer.headers.get("server", ""))
 
 
 DISCORD = "Discord"
