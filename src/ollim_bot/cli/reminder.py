@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
@@ -26,7 +25,6 @@ from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.moments import clock_time, describe_with_distance
 from ollim_bot.errors import WrongInput
-from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_formats import REMINDERS
 
 if TYPE_CHECKING:
@@ -54,9 +52,6 @@ class ReminderNoun(JobNoun[Reminder]):
     main_flags = '(--in 20m | --at "tomorrow 9am" | --delay 20)'
     add_example = 'ollim-bot reminder add -m "call the dentist" --in 20m'
     edit_example = 'ollim-bot reminder edit 3f2a9c1b --at "tomorrow 9am"'
-
-    def folder(self, paths: DataPaths) -> Path:
-        return paths.reminders
 
     def own_fields(
         self,

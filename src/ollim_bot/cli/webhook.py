@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ollim_bot.cli.caller import Caller
@@ -23,20 +22,15 @@ from ollim_bot.cli.jobs.fields import COMMON, Flag, JobNoun
 from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
 from ollim_bot.cli.jobs.views import list_jobs
 from ollim_bot.cli.terminal import show
-from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
+from ollim_bot.domain.jobs import SWITCHED_OFF, WebhookAuth, WebhookSpec, hook_address
 from ollim_bot.domain.webhook_data import unknown_places
 from ollim_bot.domain.webhook_schema import pointer_parts
 from ollim_bot.domain.webhook_words import (
-    SWITCHED_OFF,
-    hook_address,
-    hook_facts,
     named,
     own_secret_name,
-    secret_name,
     sharing_secret,
 )
 from ollim_bot.errors import BadSettings, WrongInput
-from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_formats import FieldRule
 from ollim_bot.store.webhook_format import WEBHOOKS
 
@@ -134,9 +128,6 @@ class WebhookNoun(JobNoun[WebhookSpec]):
     def rules(self) -> Mapping[str, FieldRule]:
         return {name: rule for name, rule in self.form.rules.items() if name not in _NOT_OF_HOOKS}
 
-    def folder(self, paths: DataPaths) -> Path:
-        return paths.webhooks
-
     def own_fields(
         self,
         given: Given,
@@ -166,7 +157,7 @@ class WebhookNoun(JobNoun[WebhookSpec]):
 
     def facts(self, job: WebhookSpec, now: datetime) -> list[tuple[str, str]]:  # noqa: ARG002
         # The command of the agent shows the path alone: only the owner asks for the address.
-        (_, *others) = hook_facts(job, None)
+        (_, *others) = job.facts(None)
         return [("path", f"/hook/{job.spec.id}"), *others]
 
     def cautions(self, job: WebhookSpec, caller: Caller) -> Iterator[str]:
@@ -218,7 +209,7 @@ def _url(given: Given, caller: Caller) -> None:
     hooks = noun.repository(data)
     hook = hooks.get(noun.id_of(given, data)).item
     address = hook_address(hook.spec.id, hook_port(settings))
-    secret = secret_name(hook)
+    secret = hook.secret_name
     line = _curl(hook, address) if WebhookAuth.BEARER in hook.auth else None
     others = sharing_secret(hook, [each.item for each in hooks.all()], settings.hook_secret)
     if "json" in given:
@@ -245,7 +236,7 @@ def _curl(hook: WebhookSpec, address: str) -> str:
     import shlex
 
     body = shlex.quote(shown_json(json.dumps(_sample(hook), ensure_ascii=False)))
-    return f'curl {address} -H "Authorization: Bearer ${secret_name(hook)}" -d {body}'
+    return f'curl {address} -H "Authorization: Bearer ${hook.secret_name}" -d {body}'
 
 
 def _sample(hook: WebhookSpec) -> dict[str, Any]:

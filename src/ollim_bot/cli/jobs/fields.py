@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ollim_bot.cli.caller import Caller
@@ -17,7 +16,6 @@ from ollim_bot.cli.framework import Flags, Given
 from ollim_bot.domain.jobs import ItemKind, Job, named_by_words
 from ollim_bot.domain.moments import describe, near_zone, zone_named
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
-from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_formats import FieldRule, JobFormat
 from ollim_bot.store.markdown_repository import MarkdownRepository
 
@@ -218,7 +216,7 @@ class JobNoun(ABC, Generic[S]):
         return f"{self.name}s"
 
     def repository(self, data: Data) -> MarkdownRepository[S]:
-        return data.repository(self.folder(data.paths), self.form)
+        return data.repository(data.paths.jobs(self.form.kind), self.form)
 
     def id_of(self, given: Given, data: Data) -> str:
         """The id or the file that was given, or the id of the only job that its words fit.
@@ -259,9 +257,6 @@ class JobNoun(ABC, Generic[S]):
     def cautions(self, job: S, caller: Caller) -> Iterator[str]:  # noqa: ARG002
         """Sentences about what keeps a new or changed job from working."""
         return iter(())
-
-    @abstractmethod
-    def folder(self, paths: DataPaths) -> Path: ...
 
     @abstractmethod
     def own_fields(

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.moments import describe, duration_in_words
 from ollim_bot.domain.text import counted
 from ollim_bot.paths import DataPaths
@@ -68,7 +69,7 @@ def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[DoctorFin
 
 
 def _folders(paths: DataPaths) -> Sequence[Path]:
-    below = (paths.state, paths.locks, paths.routines, paths.reminders, paths.skills)
+    below = (paths.state, paths.locks, *map(paths.jobs, JobKind), paths.skills)
     return [paths.root, *(folder for folder in below if folder.exists())]
 
 
@@ -307,7 +308,7 @@ def temporary_files(paths: DataPaths) -> Iterator[Path]:
     Elsewhere than in `state/`, which is the program's alone, only the names that its writes use.
     """
     own = (paths.identity, paths.user, paths.tasks, paths.mcp, paths.env_file, paths.gitignore)
-    jobs = (paths.routines, paths.reminders, paths.webhooks)
+    jobs = map(paths.jobs, JobKind)
     candidates = [
         *(path.with_name(f".{path.name}.tmp") for path in own),
         *(path for folder in jobs for path in sorted(folder.glob(".*.md.tmp"))),
