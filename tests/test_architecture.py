@@ -21,7 +21,7 @@ LAYERS: list[list[str]] = [
     ["errors"],
     ["domain"],
     ["ports"],
-    ["paths", "clock", "connections", "plain_files"],
+    ["paths", "channels", "clock", "connections", "plain_files"],
     ["loopback"],
     ["environment"],
     ["settings"],

@@ -466,6 +466,9 @@ class Channel(Surface, Protocol):
     async def connected(self) -> str:
         """Returns the account there, once the service has been reached for the first time."""
 
+    def concerns(self, message: ChatMessage) -> bool:
+        """Whether the message is sent there; the same on each call."""
+
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
         """The message in parts that the service accepts, at least one; the same on each call."""
 

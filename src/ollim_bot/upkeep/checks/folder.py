@@ -16,6 +16,7 @@ from ollim_bot.domain.moments import describe, duration_in_words
 from ollim_bot.domain.text import counted
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import UnsuitableFile, opened_file
+from ollim_bot.settings import CHANNELS
 from ollim_bot.store.data_directory import (
     add_ignored,
     close_to_others,
@@ -319,7 +320,8 @@ def temporary_files(paths: DataPaths) -> Iterator[Path]:
 
 def _state_files(paths: DataPaths) -> Iterator[Path]:
     # What a person sent keeps its name below these.
-    sent = {str(paths.attachments), str(paths.state / "uploads"), str(paths.state / "discord")}
+    below = ("uploads", *CHANNELS)
+    sent = {str(paths.attachments), *(str(paths.state / name) for name in below)}
     for where, folders, names in os.walk(paths.state):
         folders[:] = sorted(name for name in folders if os.path.join(where, name) not in sent)
         yield from (Path(where, name) for name in sorted(names))
