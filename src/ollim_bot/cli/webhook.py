@@ -18,7 +18,7 @@ from ollim_bot.cli.framework import (
     run_verb,
     shown_json,
 )
-from ollim_bot.cli.jobs.fields import COMMON, Flag, JobNoun
+from ollim_bot.cli.jobs.fields import CalledNoun, Flag
 from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
 from ollim_bot.cli.jobs.views import list_jobs
 from ollim_bot.cli.terminal import show
@@ -31,17 +31,12 @@ from ollim_bot.domain.webhook_words import (
     sharing_secret,
 )
 from ollim_bot.errors import BadSettings, WrongInput
-from ollim_bot.store.job_formats import FieldRule
 from ollim_bot.store.webhook_format import WEBHOOKS
 
 if TYPE_CHECKING:
     from ollim_bot.domain.quiet import QuietHours
     from ollim_bot.settings import Settings
 
-# Fields of jobs that come by the clock, and what a webhook cannot choose.
-_NOT_OF_HOOKS = frozenset(
-    {"background", "timezone", "late", "must", "plain", "kind", "nag", "first-step", "before"}
-)
 _TYPES = ("string", "integer", "number", "boolean")
 _SAMPLES: Mapping[str, object] = {
     "integer": 1,
@@ -84,7 +79,7 @@ def _json(text: str) -> object:
         raise WrongInput(f"{text[:40]!r} is not JSON: {wrong}.") from None
 
 
-class WebhookNoun(JobNoun[WebhookSpec]):
+class WebhookNoun(CalledNoun[WebhookSpec]):
     form = WEBHOOKS
     flags = (
         Flag(
@@ -117,16 +112,10 @@ class WebhookNoun(JobNoun[WebhookSpec]):
             "--deliver", "deliver", "plain: your text with the data, no model", {"metavar": "plain"}
         ),
     )
-    common = tuple(flag for flag in COMMON if flag.field not in _NOT_OF_HOOKS)
     main_flags = "[--field NAME] [--deliver plain]"
     add_example = 'ollim-bot webhook add -m "The wash is done." --id wash --deliver plain'
     edit_example = "ollim-bot webhook edit wash --field minutes:integer"
-    order = "by their ids"
     example_id = example_words = "wash"
-
-    @property
-    def rules(self) -> Mapping[str, FieldRule]:
-        return {name: rule for name, rule in self.form.rules.items() if name not in _NOT_OF_HOOKS}
 
     def own_fields(
         self,
@@ -148,9 +137,6 @@ class WebhookNoun(JobNoun[WebhookSpec]):
         pick = fields.get("pick")
         names = pick if isinstance(pick, Mapping) else unknown_places(message, {})
         return {"fields": _schema({name: {"type": "string"} for name in names}), **fields}
-
-    def upcoming(self, job: WebhookSpec, now: datetime) -> Iterator[datetime]:  # noqa: ARG002
-        return iter(())
 
     def promise(self, job: WebhookSpec, now: datetime) -> str:  # noqa: ARG002
         return f"when /hook/{job.spec.id} is called"
